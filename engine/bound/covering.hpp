@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A lower bound on the extra time of any schedule of the staged form: the covering relaxation (design section 6).
+//
+// A gap of a tensor is the stretch strictly between two consecutive uses (or its first compute and first use) in the
+// schedule without recompute. If the tensor is not resident somewhere inside a gap, its producer runs once more within
+// it. At the first compute of op k, gaps over k whose sizes add up to live(k) - budget must be given up. Gaps of one
+// op's outputs that overlap may share that recompute, so they are merged to one item that is paid once.
+//
+//     minimise  sum of cost(i) * y(i)   subject to, at every k,   sum of gain(i, k) * y(i) >= live(k) - budget
+//
+// The bound is the value of a feasible dual solution: events are visited by excess, each takes a fractional knapsack
+// over what earlier events left of the items' costs. O(events considered * items).
+#pragma once
+
+#include <vector>
+
+#include "model/instance.hpp"
+
+namespace remora {
+
+/// Gaps of one op's outputs that may share a recompute.
+struct CoverItem {
+  OpId op{};
+  Duration cost{};
+  /// What giving up the item frees at the first computes first_stage .. first_stage + gains.size() - 1.
+  Stage first_stage = 0;
+  std::vector<Bytes> gains{};
+};
+
+struct CoverProblem {
+  /// live(k) - budget at the first compute of each op k; at most 0 where memory holds.
+  std::vector<Bytes> excess{};
+  std::vector<CoverItem> items{};
+};
+
+CoverProblem covering_relaxation(const Instance& instance);
+
+struct CoverBoundResult {
+  /// No schedule of the staged form has less extra duration.
+  Duration extra{};
+  /// Some event cannot be relieved, whatever is recomputed: proved infeasible.
+  bool infeasible = false;
+  /// That event.
+  OpId event{};
+};
+
+CoverBoundResult covering_bound(const CoverProblem& problem);
+
+}  // namespace remora

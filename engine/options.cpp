@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/options.hpp"
+
+#include <array>
+#include <charconv>
+#include <concepts>
+#include <system_error>
+
+#include "model/error.hpp"
+
+namespace remora {
+namespace {
+
+template <class T>
+const char* type_name() {
+  if constexpr (std::same_as<T, bool>) return "on|off";
+  if constexpr (std::floating_point<T>) return "number";
+  return "integer";
+}
+
+template <class T>
+std::string text_of(T value) {
+  if constexpr (std::same_as<T, bool>) {
+    return value ? "on" : "off";
+  } else {
+    std::array<char, 64> buffer{};
+    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+    return {buffer.data(), end};
+  }
+}
+
+template <class T>
+T parse(const std::string& name, const std::string& text) {
+  if constexpr (std::same_as<T, bool>) {
+    if (text == "on") return true;
+    if (text == "off") return false;
+    throw InputError("--" + name, "expected on or off, got '" + text + "'");
+  } else {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      throw InputError("--" + name, std::string("expected a") + (std::floating_point<T> ? " number" : "n integer") +
+                                        ", got '" + text + "'");
+    }
+    return value;
+  }
+}
+
+template <class T>
+void check_range(const char* name, T value, T least, T most) {
+  // Written so that NaN fails too.
+  if (value >= least && value <= most) return;
+  throw InputError(name, text_of(value) + " is outside " + text_of(least) + " to " + text_of(most));
+}
+
+struct StrategyName {
+  Strategy strategy;
+  const char* name;
+};
+constexpr std::array kStrategies{StrategyName{Strategy::automatic, "auto"}, StrategyName{Strategy::cp, "cp"},
+                                 StrategyName{Strategy::complete, "complete"}};
+
+}  // namespace
+
+std::vector<OptionRow> option_rows() {
+  std::vector<OptionRow> rows;
+#define REMORA_OPTION(type, name, initial, least, most, help) \
+  rows.push_back({#name, type_name<type>(), text_of<type>(initial), help});
+#include "engine/options.def"
+#undef REMORA_OPTION
+  return rows;
+}
+
+void set_option(SolveOptions& options, const std::string& option, const std::string& text) {
+#define REMORA_OPTION(type, name, initial, least, most, help) \
+  if (option == #name) {                                      \
+    options.name = parse<type>(option, text);                 \
+    return;                                                   \
+  }
+#include "engine/options.def"
+#undef REMORA_OPTION
+  throw InputError("--" + option, "there is no such option");
+}
+
+void check_options(const SolveOptions& options) {
+#define REMORA_OPTION(type, name, initial, least, most, help) check_range<type>(#name, options.name, least, most);
+#include "engine/options.def"
+#undef REMORA_OPTION
+}
+
+std::vector<std::pair<std::string, std::string>> describe_options(const SolveOptions& options) {
+  std::vector<std::pair<std::string, std::string>> rows{{"strategy", strategy_name(options.strategy)}};
+#define REMORA_OPTION(type, name, initial, least, most, help) rows.emplace_back(#name, text_of<type>(options.name));
+#include "engine/options.def"
+#undef REMORA_OPTION
+  return rows;
+}
+
+const char* strategy_name(Strategy strategy) {
+  for (const StrategyName& row : kStrategies) {
+    if (row.strategy == strategy) return row.name;
+  }
+  return "";
+}
+
+Strategy strategy_from_name(const std::string& name) {
+  for (const StrategyName& row : kStrategies) {
+    if (name == row.name) return row.strategy;
+  }
+  throw InputError("--strategy", "'" + name + "' is none of auto, cp, complete");
+}
+
+}  // namespace remora

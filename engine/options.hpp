@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace remora {
+
+/// Which workers take part in a solve.
+enum class Strategy {
+  automatic,  ///< what suits the instance; at present the same as cp
+  cp,         ///< complete search and neighbourhoods, both by the constraint program
+  complete,   ///< the complete search alone
+};
+
+struct SolveOptions {
+  Strategy strategy = Strategy::automatic;
+#define REMORA_OPTION(type, name, initial, least, most, help) type name = initial;
+#include "engine/options.def"
+#undef REMORA_OPTION
+};
+
+/// One row of the table, for help texts: the values as text.
+struct OptionRow {
+  const char* name;
+  const char* type;
+  std::string initial;
+  const char* help;
+};
+
+/// The table in its order.
+std::vector<OptionRow> option_rows();
+
+/// Sets one option from text. Throws InputError that names the option and its range.
+void set_option(SolveOptions& options, const std::string& name, const std::string& text);
+
+/// Throws InputError for an option out of its range.
+void check_options(const SolveOptions& options);
+
+/// Every option as name and value, for the report.
+std::vector<std::pair<std::string, std::string>> describe_options(const SolveOptions& options);
+
+/// "auto", "cp", "complete".
+const char* strategy_name(Strategy strategy);
+Strategy strategy_from_name(const std::string& name);
+
+}  // namespace remora

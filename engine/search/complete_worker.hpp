@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Complete search over all ops, in passes below a rising ceiling.
+//
+// Without a schedule in hand nothing limits the search, and it drowns. So each pass asks only for schedules whose extra
+// duration is below a ceiling just above the lower bound: a pass that exhausts its space raises the bound, one that
+// finds a schedule lowers the incumbent, and one that runs out of nodes makes room for a higher ceiling. Once the
+// ceiling is the incumbent itself the pass goes on, round after round: exhausted, it proves the incumbent optimal.
+#pragma once
+
+#include <memory>
+
+#include "engine/options.hpp"
+#include "engine/search/worker.hpp"
+#include "model/cp/solve_retention.hpp"
+
+namespace remora {
+
+class CompleteWorker : public Worker {
+ public:
+  CompleteWorker(const SolveOptions& options, std::uint64_t seed);
+
+  [[nodiscard]] std::string name() const override { return "complete"; }
+  RoundResult run(const RoundInput& input) override;
+
+ private:
+  /// One search below one ceiling; the problem must stay where the search looks at it.
+  struct Pass {
+    cp::RetentionProblem problem;
+    cp::RetentionSearch search;
+    Duration below;
+    std::int64_t node_limit;
+
+    Pass(const RoundInput& input, Duration ceiling, std::int64_t limit, const cp::Inferences& inferences,
+         const cp::SearchSettings& settings);
+  };
+
+  void begin_pass(const RoundInput& input);
+  [[nodiscard]] Duration ceiling(const RoundInput& input) const;
+
+  cp::Inferences inferences_;
+  std::uint64_t seed_;
+  std::int64_t passes_ = 0;
+  std::int64_t pass_nodes_;
+  /// How far above the lower bound the ceiling is, in baseline durations.
+  double width_;
+  std::unique_ptr<Pass> pass_;
+};
+
+/// The switches of the option table as the model's.
+cp::Inferences inferences_of(const SolveOptions& options);
+
+}  // namespace remora

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/neighbourhood.hpp"
+
+#include <algorithm>
+
+namespace remora {
+namespace {
+
+/// Collects ops, each once, up to a size.
+class Selection {
+ public:
+  Selection(const Instance& instance, int size)
+      : instance_(instance), size_(size), chosen_(static_cast<std::size_t>(instance.op_count()), false) {}
+
+  [[nodiscard]] bool full() const { return static_cast<int>(ops_.size()) >= size_; }
+
+  void add(OpId op) {
+    if (full() || chosen_[static_cast<std::size_t>(op)] || instance_.max_computes(op) < 2) return;
+    chosen_[static_cast<std::size_t>(op)] = true;
+    ops_.push_back(op);
+  }
+  void add_at_random(std::vector<OpId> ops, Random& random, std::size_t most) {
+    random.shuffle(ops);
+    for (std::size_t i = 0; i < std::min(most, ops.size()); ++i) add(ops[i]);
+  }
+
+  std::vector<OpId> sorted() && {
+    std::sort(ops_.begin(), ops_.end());
+    return std::move(ops_);
+  }
+
+ private:
+  const Instance& instance_;
+  int size_;
+  std::vector<bool> chosen_;
+  std::vector<OpId> ops_;
+};
+
+/// The step of each recompute of the plan.
+int step_of(const RecomputePlan& plan, std::size_t index) {
+  return plan[index].stage + static_cast<int>(index);
+}
+
+/// The fullest of a few random steps of [first, last].
+int full_step(const ScheduleView& view, int first, int last, Random& random) {
+  constexpr int kTries = 6;
+  int best = first;
+  for (int i = 0; i < kTries; ++i) {
+    const int step = first + static_cast<int>(random.below(static_cast<std::size_t>(last - first + 1)));
+    if (i == 0 || view.memory(step) > view.memory(best)) best = step;
+  }
+  return best;
+}
+
+void relax_recompute(const ScheduleView& view, Selection& selection, Random& random) {
+  constexpr std::size_t kCompetitorsOfOneStep = 6;
+  const auto& plan = view.plan();
+  const int step = step_of(plan, random.below(plan.size()));
+  selection.add(view.op(step));
+  const int before = view.previous_compute(step);
+  if (step - before < 2) return;
+  selection.add_at_random(view.competitors(full_step(view, before + 1, step - 1, random)), random,
+                          kCompetitorsOfOneStep);
+}
+
+void relax_event(const ScheduleView& view, int size, Selection& selection, Random& random) {
+  const int step = full_step(view, 0, view.steps() - 1, random);
+  selection.add_at_random(view.competitors(step), random, static_cast<std::size_t>(size));
+}
+
+void relax_window(const ScheduleView& view, int size, Selection& selection, Random& random) {
+  const int first = static_cast<int>(random.below(static_cast<std::size_t>(view.steps())));
+  for (int step = first; step < std::min(first + size, view.steps()); ++step) selection.add(view.op(step));
+}
+
+void relax_chain(const ScheduleView& view, Selection& selection, Random& random) {
+  const Instance& instance = view.instance();
+  const auto& plan = view.plan();
+  const OpId op = plan[random.below(plan.size())].op;
+  selection.add(op);
+  for (const TensorId t : instance.inputs(op)) {
+    const OpId producer = instance.producer(t);
+    selection.add(producer);
+    for (const TensorId further : instance.inputs(producer)) selection.add(instance.producer(further));
+  }
+  for (const TensorId t : instance.outputs(op)) {
+    for (const OpId user : instance.users(t)) selection.add(user);
+  }
+}
+
+}  // namespace
+
+std::string_view relaxation_name(Relaxation relaxation) {
+  switch (relaxation) {
+    case Relaxation::recomputes:
+      return "recomputes";
+    case Relaxation::event:
+      return "event";
+    case Relaxation::window:
+      return "window";
+    case Relaxation::chains:
+      return "chains";
+  }
+  return "";
+}
+
+ScheduleView::ScheduleView(const Instance& instance, const RecomputePlan& plan)
+    : instance_(&instance),
+      plan_(plan),
+      sequence_(sequence_of(instance, plan)),
+      evaluation_(evaluate(instance, sequence_)) {}
+
+std::vector<OpId> ScheduleView::competitors(int step) const {
+  std::vector<OpId> ops;
+  const auto used = instance_->inputs(op(step));
+  for (const RetentionInterval& interval : evaluation_.intervals) {
+    if (interval.first_step >= step) break;
+    const OpId producer = instance_->producer(interval.tensor);
+    if (interval.last_step < step || instance_->max_computes(producer) < 2) continue;
+    if (interval.last_step == step || std::find(used.begin(), used.end(), interval.tensor) != used.end()) continue;
+    ops.push_back(producer);
+  }
+  for (std::size_t i = 0; i < plan_.size(); ++i) {
+    const int again = step_of(plan_, i);
+    if (again > step && previous_compute(again) < step) ops.push_back(plan_[i].op);
+  }
+  std::sort(ops.begin(), ops.end());
+  ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+  return ops;
+}
+
+int ScheduleView::previous_compute(int step) const {
+  int before = step - 1;
+  while (before >= 0 && op(before) != op(step)) --before;
+  return before;
+}
+
+std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random) {
+  Selection selection(view.instance(), size);
+  // Each pass adds the surroundings of one more place; a few fruitless passes mean that there is no more.
+  const int passes = 4 + size;
+  for (int pass = 0; pass < passes && !selection.full(); ++pass) {
+    if (relaxation == Relaxation::event || view.plan().empty()) {
+      relax_event(view, size, selection, random);
+    } else if (relaxation == Relaxation::window) {
+      relax_window(view, size, selection, random);
+    } else if (relaxation == Relaxation::chains) {
+      relax_chain(view, selection, random);
+    } else {
+      relax_recompute(view, selection, random);
+    }
+  }
+  return std::move(selection).sorted();
+}
+
+std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, Random& random) {
+  constexpr int kOpsOfOneStep = 4;
+  const Instance& instance = view.instance();
+  std::vector<int> above;
+  for (int step = 0; step < view.steps(); ++step) {
+    if (view.memory(step) > target) above.push_back(step);
+  }
+  random.shuffle(above);
+  Selection selection(instance, std::max(size, static_cast<int>(above.size()) * kOpsOfOneStep));
+  for (const int step : above) {
+    // A recompute that itself overflows may have to move or go.
+    selection.add(view.op(step));
+    selection.add_at_random(view.competitors(step), random, 2);
+  }
+  for (int pass = 0; pass < size && !selection.full() && !above.empty(); ++pass) {
+    auto competitors = view.competitors(above[random.below(above.size())]);
+    if (competitors.empty()) continue;
+    const OpId op = competitors[random.below(competitors.size())];
+    selection.add(op);
+    for (const TensorId t : instance.inputs(op)) selection.add(instance.producer(t));
+  }
+  return std::move(selection).sorted();
+}
+
+}  // namespace remora

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which ops to free: the relaxations of the large-neighbourhood search.
+//
+// What competes for memory at an event are the tensors retained across it that the event does not use. Freeing their
+// producers lets the constraint program decide again who stays and who is recomputed. The relaxations differ in where
+// they look; each collects ops in its order of preference until the wanted size is reached.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "engine/search/solution.hpp"
+#include "model/evaluate.hpp"
+#include "model/instance.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+
+enum class Relaxation {
+  recomputes,  ///< a few recomputes and those who compete with them where they save memory
+  event,       ///< around one event, most likely a full one
+  window,      ///< ops computed in a stretch of the schedule
+  chains,      ///< recomputes, what feeds them and what they feed
+};
+
+inline constexpr std::array kRelaxations{Relaxation::recomputes, Relaxation::event, Relaxation::window,
+                                         Relaxation::chains};
+
+std::string_view relaxation_name(Relaxation relaxation);
+
+/// A schedule with what neighbourhoods ask of it. O(steps + edges) to build; holds a reference to the instance.
+class ScheduleView {
+ public:
+  ScheduleView(const Instance& instance, const RecomputePlan& plan);
+
+  [[nodiscard]] const Instance& instance() const { return *instance_; }
+  [[nodiscard]] const RecomputePlan& plan() const { return plan_; }
+  [[nodiscard]] int steps() const { return static_cast<int>(sequence_.size()); }
+  [[nodiscard]] OpId op(int step) const { return sequence_[static_cast<std::size_t>(step)]; }
+  [[nodiscard]] Bytes memory(int step) const { return evaluation_.memory[static_cast<std::size_t>(step)]; }
+
+  /// The ops that may be recomputed and whose outputs are retained across the step without being used there, and those
+  /// whose output is away at that step and comes back later. Each once.
+  [[nodiscard]] std::vector<OpId> competitors(int step) const;
+  /// The steps from the op's compute before `step` (exclusive) up to `step`: where its recompute at `step` saves
+  /// memory.
+  [[nodiscard]] int previous_compute(int step) const;
+
+ private:
+  const Instance* instance_;
+  RecomputePlan plan_;
+  std::vector<OpId> sequence_;
+  Evaluation evaluation_;
+};
+
+/// About `size` ops to free, ascending, each allowed to be recomputed. May be fewer where the schedule offers no more.
+std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random);
+
+/// Ops whose freeing can lower every step with more than `target` bytes: competitors of each such step, at random, and
+/// the producers of what their recomputes would read; about `size` of them, more where many steps are above.
+std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, Random& random);
+
+}  // namespace remora

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/neighbourhood_worker.hpp"
+
+#include <algorithm>
+
+#include "engine/search/complete_worker.hpp"
+#include "model/cp/solve_retention.hpp"
+
+namespace remora {
+namespace {
+
+constexpr int kNeighbourhoodsPerRound = 12;
+constexpr double kLeastWeight = 0.1;
+constexpr double kForgetting = 0.98;
+constexpr double kReward = 0.5;
+constexpr double kGrowth = 1.05;
+constexpr double kShrinkage = 0.97;
+constexpr double kLeastSize = 4;
+
+}  // namespace
+
+NeighbourhoodWorker::NeighbourhoodWorker(const SolveOptions& options, std::uint64_t seed)
+    : inferences_(inferences_of(options)), node_limit_(options.neighbourhood_nodes), random_(seed) {
+  for (Arm& arm : arms_) arm.size = options.neighbourhood_size;
+}
+
+std::size_t NeighbourhoodWorker::choose_arm() {
+  double total = 0;
+  for (const Arm& arm : arms_) total += arm.weight;
+  double point = random_.unit() * total;
+  for (std::size_t i = 0; i + 1 < arms_.size(); ++i) {
+    point -= arms_[i].weight;
+    if (point < 0) return i;
+  }
+  return arms_.size() - 1;
+}
+
+void NeighbourhoodWorker::learn(Arm& arm, bool improved, bool complete, int op_count) const {
+  arm.weight = std::max(kLeastWeight, arm.weight * kForgetting + (improved ? kReward : 0.0));
+  // Exhausted in vain: too small to hold an improvement. Out of nodes: too large to be searched.
+  if (!improved) arm.size *= complete ? kGrowth : kShrinkage;
+  arm.size = std::clamp(arm.size, kLeastSize, std::max(kLeastSize, static_cast<double>(op_count)));
+}
+
+RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
+  RoundResult result;
+  Solution current = input.incumbent;
+  ScheduleView view(input.instance, current.plan);
+  for (int i = 0; i < kNeighbourhoodsPerRound && !input.interrupted(); ++i) {
+    if (current.extra <= input.lower_bound) break;
+    const std::size_t chosen = choose_arm();
+    Arm& arm = arms_[chosen];
+    const auto free_ops = relax(view, kRelaxations[chosen], static_cast<int>(arm.size), random_);
+    const cp::RetentionProblem problem(input.instance, current.plan, free_ops, {input.instance.budget(), current.extra},
+                                       inferences_);
+    cp::SearchSettings settings;
+    settings.node_limit = node_limit_;
+    settings.follow_incumbent = random_.below(2) == 0;
+    settings.noise = 0.2;
+    settings.seed = random_.next();
+    settings.interrupted = input.interrupted;
+    const auto outcome = cp::solve_retention(problem, settings);
+    result.work += std::max<std::int64_t>(1, outcome.nodes);
+    learn(arm, outcome.plan.has_value(), outcome.complete, input.instance.op_count());
+    if (!outcome.plan) continue;
+    current = make_solution(input.instance, *outcome.plan);
+    view = ScheduleView(input.instance, current.plan);
+    result.solution = current;
+  }
+  return result;
+}
+
+}  // namespace remora

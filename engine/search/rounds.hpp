@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs workers in rounds, as TBB tasks over one incumbent.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/deadline.hpp"
+#include "engine/options.hpp"
+#include "engine/search/worker.hpp"
+#include "engine/solve.hpp"
+
+namespace remora {
+
+/// What the search knows; grows from round to round.
+struct SearchState {
+  Solution incumbent{};
+  /// Of the extra duration.
+  Duration lower_bound{};
+  bool infeasible = false;
+  std::int64_t work = 0;
+  std::vector<Incumbent> history{};
+};
+
+class Rounds {
+ public:
+  Rounds(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+         const Deadline& deadline, SearchState& state);
+
+  /// Rounds of these workers until `finished` holds, a limit is reached or infeasibility is proved.
+  void run(int phase, std::vector<std::unique_ptr<Worker>> workers, const std::function<bool()>& finished);
+
+  /// Tells the caller about the state.
+  void report(int phase, const std::string& source) const;
+
+  [[nodiscard]] bool limit_reached() const;
+
+ private:
+  [[nodiscard]] std::vector<RoundResult> run_round(std::vector<std::unique_ptr<Worker>>& workers) const;
+  void merge(int phase, const Worker& worker, RoundResult& result);
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  const SolveCallbacks& callbacks_;
+  const Deadline& deadline_;
+  SearchState& state_;
+};
+
+}  // namespace remora

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam between the search's rounds and what happens in them.
+//
+// A round hands every worker the same incumbent and waits for all; the results are merged in the workers' order. A
+// worker keeps what it has learned (sizes, seeds) to itself, so what it does depends only on the incumbents it was
+// given, not on the number of threads or on who was faster.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "engine/search/solution.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+
+struct RoundInput {
+  const Instance& instance;
+  const Solution& incumbent;
+  /// Proved: no schedule within the budget has less extra duration.
+  Duration lower_bound{};
+  /// True when the round should end at once. Called from several threads.
+  const std::function<bool()>& interrupted;
+};
+
+struct RoundResult {
+  /// Better than the incumbent, if set.
+  std::optional<Solution> solution{};
+  /// A bound on the extra duration that this worker proved in the round; Duration(0) says nothing.
+  Duration lower_bound{};
+  /// Proved: there is no schedule within the budget.
+  bool infeasible = false;
+  /// Search nodes spent.
+  std::int64_t work = 0;
+};
+
+class Worker {
+ public:
+  Worker() = default;
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  virtual ~Worker() = default;
+
+  [[nodiscard]] virtual std::string name() const = 0;
+  virtual RoundResult run(const RoundInput& input) = 0;
+};
+
+}  // namespace remora

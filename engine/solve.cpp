@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/solve.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "engine/bound/covering.hpp"
+#include "engine/bound/footprint.hpp"
+#include "engine/deadline.hpp"
+#include "engine/search/complete_worker.hpp"
+#include "engine/search/neighbourhood_worker.hpp"
+#include "engine/search/peak_worker.hpp"
+#include "engine/search/rounds.hpp"
+#include "engine/version.hpp"
+
+namespace remora {
+namespace {
+
+/// Workers of a round beside the complete search; a fixed number, so that results don't depend on the thread count.
+constexpr std::uint64_t kNeighbourhoodWorkers = 3;
+
+/// One complete search and, unless the strategy is that alone, neighbourhood searches of the phase's kind.
+template <class NeighbourhoodKind>
+std::vector<std::unique_ptr<Worker>> make_workers(const SolveOptions& options) {
+  const auto seed = static_cast<std::uint64_t>(options.seed) * 1000;
+  std::vector<std::unique_ptr<Worker>> workers;
+  workers.push_back(std::make_unique<CompleteWorker>(options, seed));
+  if (options.strategy == Strategy::complete) return workers;
+  for (std::uint64_t i = 1; i <= kNeighbourhoodWorkers; ++i) {
+    workers.push_back(std::make_unique<NeighbourhoodKind>(options, seed + i));
+  }
+  return workers;
+}
+
+/// Everything but the steps: what is known before and without a search.
+Schedule describe(const Instance& instance, const SolveOptions& options) {
+  Schedule schedule;
+  schedule.graph = instance.graph().name;
+  schedule.budget = instance.budget();
+  schedule.baseline_duration = instance.baseline_duration();
+  schedule.baseline_peak_memory = baseline_peak(instance);
+  schedule.solver.version = version();
+  schedule.solver.seed = static_cast<std::uint64_t>(options.seed);
+  schedule.solver.threads = options.threads;
+  schedule.solver.max_computes = instance.options().max_computes;
+  schedule.solver.time_limit = options.time_limit;
+  schedule.solver.work_limit = options.work_limit;
+  schedule.solver.options = describe_options(options);
+  return schedule;
+}
+
+void write_steps(const Instance& instance, const Solution& solution, Schedule& schedule) {
+  schedule.steps = steps_of(instance, sequence_of(instance, solution.plan));
+  schedule.duration = instance.baseline_duration() + solution.extra;
+  schedule.peak_memory = solution.peak;
+}
+
+/// Phases 1 and 2 of Moccasin, section 2.4.
+void search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+            const Deadline& deadline, SearchState& state, SolverReport& report) {
+  Rounds rounds(instance, options, callbacks, deadline, state);
+  rounds.report(1, "input order");
+  const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
+  rounds.run(1, make_workers<PeakWorker>(options), holds_budget);
+  report.phase1_seconds = deadline.elapsed();
+  report.reached_peak = state.incumbent.peak;
+  if (holds_budget()) {
+    rounds.report(2, "phase 2");
+    rounds.run(2, make_workers<NeighbourhoodWorker>(options),
+               [&] { return state.incumbent.extra <= state.lower_bound; });
+    report.phase2_seconds = deadline.elapsed() - report.phase1_seconds;
+  }
+}
+
+}  // namespace
+
+Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks) {
+  check_options(options);
+  const Deadline deadline(options.time_limit, callbacks.cancel);
+  Schedule schedule = describe(instance, options);
+  SearchState state;
+  state.incumbent = make_solution(instance, {});
+  schedule.certificate = footprint_certificate(instance);
+  if (schedule.certificate) {
+    state.infeasible = true;
+  } else {
+    const auto bound = covering_bound(covering_relaxation(instance));
+    state.infeasible = bound.infeasible;
+    state.lower_bound = bound.extra;
+    if (!state.infeasible) search(instance, options, callbacks, deadline, state, schedule.solver);
+  }
+  schedule.lower_bound = instance.baseline_duration() + state.lower_bound;
+  if (state.incumbent.peak <= instance.budget()) {
+    write_steps(instance, state.incumbent, schedule);
+    schedule.status = state.incumbent.extra <= state.lower_bound ? Status::optimal : Status::feasible;
+  } else {
+    schedule.status = state.infeasible ? Status::infeasible : Status::unknown;
+  }
+  schedule.solver.work = state.work;
+  schedule.solver.history = std::move(state.history);
+  schedule.solver.seconds = deadline.elapsed();
+  return schedule;
+}
+
+}  // namespace remora

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The library's main call: an Instance in, a Schedule out.
+//
+//     const Instance instance(graph, {.budget = Bytes(12LL << 30)});
+//     const Schedule schedule = solve(instance, SolveOptions{});
+//
+// solve() has no global state, prints nothing, and may run in several threads at once.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "engine/options.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+/// What a solve knows at one moment: after a better schedule, a better bound, or a phase that began.
+struct Progress {
+  double seconds = 0;
+  /// 1: looking for a schedule within the budget (Moccasin, eq. 12-13); 2: shortening it.
+  int phase = 1;
+  /// The worker that brought the news.
+  std::string source{};
+  /// Of the incumbent: in phase 1 its peak is still above the budget.
+  Duration duration{};
+  Bytes peak{};
+  Duration lower_bound{};
+};
+
+struct SolveCallbacks {
+  /// Called from the thread that called solve(), never concurrently. May be empty.
+  std::function<void(const Progress&)> progress{};
+  /// Set to true from anywhere (a signal handler, another thread) to stop with the incumbent. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+/// Solves the staged form. The schedule has status optimal, feasible, infeasible (with a certificate where one op alone
+/// does not fit) or unknown (its solver report then says which peak was reached). Throws InputError for options out of
+/// range. The graph's name is filled in; the file's hash is the caller's business.
+Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {});
+
+}  // namespace remora

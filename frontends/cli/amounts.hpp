@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Amounts as people write and read them.
+#pragma once
+
+#include <string>
+
+#include "model/graph.hpp"
+#include "model/types.hpp"
+
+namespace remora::cli {
+
+/// A budget from text: bytes ("123456", "12GiB", "1.5GB": everything, fixed memory included) or a percentage p
+/// ("62.5%"), which means fixed + p * (peak - fixed), rounded down: parameters cannot be recomputed away, so they
+/// don't count in it. Exact, without floating point. Throws UsageError.
+Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak);
+
+/// "3.21 GiB".
+std::string bytes_text(Bytes bytes);
+
+/// "12.3 ms" for nanoseconds, "12,300 flop" or plainly "12,300" for other units.
+std::string duration_text(Duration duration, const std::string& unit);
+
+/// The graph's `meta.duration_unit`, or "".
+std::string duration_unit_of(const Graph& graph);
+
+/// 0.0213 -> "2.13 %".
+std::string percent_text(double part, int digits = 2);
+
+/// "1,234,567".
+std::string grouped(std::int64_t number);
+
+}  // namespace remora::cli

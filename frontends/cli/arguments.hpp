@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One command's arguments: options, then files, with help that lists both.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/program_options.hpp>
+
+namespace remora::cli {
+
+/// A bad command line: one line, exit 64.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+using OptionGroup = boost::program_options::options_description;
+using OptionValues = boost::program_options::variables_map;
+
+/// A file argument and what it is.
+struct FileArgument {
+  std::string name{};
+  std::string help{};
+};
+
+class Arguments {
+ public:
+  /// `command`: "solve"; `summary`: a sentence; `files`: the positional arguments, all required.
+  Arguments(std::string command, std::string summary, std::vector<FileArgument> files);
+
+  /// Adds a group of options to parse and to show in the help.
+  void add(const OptionGroup& group) { options_.add(group); }
+  /// Text printed after the options.
+  void set_notes(std::string notes) { notes_ = std::move(notes); }
+
+  /// Parses what follows the command's name. False if help was asked for (and printed to standard output).
+  /// Throws UsageError.
+  bool parse(const std::vector<std::string>& words);
+
+  [[nodiscard]] const OptionValues& values() const { return values_; }
+  [[nodiscard]] const std::string& file(const std::string& name) const;
+  [[nodiscard]] bool has(const std::string& option) const { return values_.count(option) > 0; }
+  template <class T>
+  [[nodiscard]] const T& get(const std::string& option) const {
+    return values_[option].as<T>();
+  }
+
+ private:
+  void print_help() const;
+
+  std::string command_;
+  std::string summary_;
+  std::string notes_;
+  std::vector<FileArgument> files_;
+  OptionGroup options_;
+  OptionValues values_;
+};
+
+/// Option names with dashes, as the command line shows them: "time_limit" -> "time-limit".
+std::string dashed(std::string name);
+
+}  // namespace remora::cli

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands of `remora`. Each takes the words after its name and returns the exit code; errors are exceptions that
+// run_remora turns into one line and a code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace remora::cli {
+
+using Words = std::vector<std::string>;
+
+int solve_command(const Words& words);
+int verify_command(const Words& words);
+int info_command(const Words& words);
+int convert_command(const Words& words);
+
+/// The whole program: finds the command, runs it, and catches what it throws. Returns the exit code.
+int run_remora(const Words& words);
+
+}  // namespace remora::cli

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GRAPH argument: a remora-graph or an ONNX model, told by its content, with the options that say how to read it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "frontends/cli/arguments.hpp"
+#include "model/graph.hpp"
+
+namespace remora::cli {
+
+/// The options that belong to every command that reads a graph.
+OptionGroup graph_options();
+
+struct LoadedGraph {
+  std::shared_ptr<const Graph> graph{};
+  /// Of the file's bytes, in lower-case hexadecimal.
+  std::string sha256{};
+};
+
+/// Reads the file; prints warnings, a line each, to standard error unless `quiet`. Throws InputError with the file's
+/// name, and UsageError for options that contradict each other or don't apply.
+LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet);
+
+}  // namespace remora::cli

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <exception>
+#include <iomanip>
+#include <iostream>
+#include <new>
+
+#include "engine/version.hpp"
+#include "frontends/cli/arguments.hpp"
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/exit_code.hpp"
+#include "model/error.hpp"
+
+namespace remora::cli {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const Words&);
+};
+
+constexpr std::array kCommands{
+    Command{"solve", "schedule a graph under a memory budget", solve_command},
+    Command{"verify", "replay a schedule and check it", verify_command},
+    Command{"info", "what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},
+    Command{"convert", "write a graph or an ONNX model as remora-graph JSON", convert_command}};
+
+void print_help(std::ostream& out) {
+  out << "usage: remora COMMAND [options] FILE...\n\nTensor rematerialization by constraint programming.\n\n";
+  for (const Command& command : kCommands) {
+    out << "  " << std::left << std::setw(9) << command.name << command.summary << "\n";
+  }
+  out << "\n'remora COMMAND --help' shows a command's options; 'remora --version' the version.\n"
+         "Exit: 0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage,\n"
+         "65 bad input or an invalid schedule, 70 internal error.\n";
+}
+
+int dispatch(const Words& words) {
+  if (words.empty()) throw UsageError("no command given (see 'remora --help')");
+  const std::string& name = words.front();
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_help(std::cout);
+    return kSuccess;
+  }
+  if (name == "--version") {
+    std::cout << "remora " << version() << "\n";
+    return kSuccess;
+  }
+  for (const Command& command : kCommands) {
+    if (name == command.name) return command.run({words.begin() + 1, words.end()});
+  }
+  throw UsageError("there is no command '" + name + "' (see 'remora --help')");
+}
+
+int fail(int code, const std::string& what) {
+  std::cerr << "remora: " << what << "\n";
+  return code;
+}
+
+}  // namespace
+
+int run_remora(const Words& words) {
+  try {
+    const int code = dispatch(words);
+    std::cout.flush();
+    return std::cout.good() ? code : fail(kBadInput, "standard output: cannot be written");
+  } catch (const UsageError& error) {
+    return fail(kUsage, error.what());
+  } catch (const InputError& error) {
+    return fail(kBadInput, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kInternalError, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(kInternalError, std::string("internal error: ") + error.what());
+  }
+}
+
+}  // namespace remora::cli

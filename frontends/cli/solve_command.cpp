@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+
+#include "engine/options.hpp"
+#include "engine/solve.hpp"
+#include "frontends/cli/amounts.hpp"
+#include "frontends/cli/arguments.hpp"
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/exit_code.hpp"
+#include "frontends/cli/graph_source.hpp"
+#include "frontends/cli/progress_table.hpp"
+#include "frontends/cli/signals.hpp"
+#include "frontends/cli/summary.hpp"
+#include "frontends/json/file.hpp"
+#include "frontends/json/schedule_json.hpp"
+#include "model/ensure.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace {
+
+OptionGroup problem_options() {
+  OptionGroup group("The problem");
+  group.add_options()(
+      "budget,b", po::value<std::string>()->required()->value_name("B"),
+      "memory budget: bytes (12GiB, 1500MB, 123456; fixed memory included) or a percentage of the input "
+      "order's no-recompute peak above fixed memory (80%)")(
+      "max-computes", po::value<int>()->default_value(InstanceOptions{}.max_computes)->value_name("C"),
+      "how often an op may run, the first time included")(
+      "order", po::value<std::string>()->default_value("input")->value_name("MODE"),
+      "input: first computes follow the file's order (the only mode so far)");
+  return group;
+}
+
+OptionGroup output_options() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
+                      "where the schedule goes, - for standard output")("quiet,q",
+                                                                        "no progress table, no summary, no warnings");
+  return group;
+}
+
+OptionGroup search_options() {
+  OptionGroup group("The search");
+  group.add_options()("strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
+                      "auto, cp (complete search and neighbourhoods), complete (complete search alone)");
+  for (const OptionRow& row : option_rows()) {
+    const std::string help = std::string(row.help) + " (" + row.initial + ")";
+    group.add_options()(dashed(row.name).c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
+  }
+  return group;
+}
+
+SolveOptions read_options(const Arguments& arguments) {
+  SolveOptions options;
+  try {
+    options.strategy = strategy_from_name(arguments.get<std::string>("strategy"));
+    for (const OptionRow& row : option_rows()) {
+      const std::string name = dashed(row.name);
+      if (arguments.has(name)) set_option(options, row.name, arguments.get<std::string>(name));
+    }
+    check_options(options);
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+  if (arguments.get<std::string>("order") != "input") {
+    throw UsageError("--order: '" + arguments.get<std::string>("order") + "' is not available, only input is");
+  }
+  if (arguments.get<int>("max-computes") < 1) throw UsageError("--max-computes: must be at least 1");
+  return options;
+}
+
+int exit_code(const Schedule& schedule) {
+  switch (schedule.status) {
+    case Status::optimal:
+    case Status::feasible:
+      return kSuccess;
+    case Status::infeasible:
+      return kInfeasible;
+    case Status::unknown:
+      return kNoSchedule;
+  }
+  return kInternalError;
+}
+
+Schedule run(const Instance& instance, const SolveOptions& options, bool quiet) {
+  const SignalGuard signals;
+  ProgressTable table(instance, std::cerr);
+  SolveCallbacks callbacks;
+  callbacks.cancel = &signals.flag();
+  if (!quiet) callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+  return solve(instance, options, callbacks);
+}
+
+}  // namespace
+
+int solve_command(const Words& words) {
+  Arguments arguments("solve", "Schedules GRAPH under a memory budget: which ops run again, what is released when.",
+                      {{"GRAPH", "a remora-graph (JSON) or an ONNX model, told by its content; - for standard input"}});
+  for (const OptionGroup& group : {problem_options(), search_options(), graph_options(), output_options()}) {
+    arguments.add(group);
+  }
+  arguments.set_notes(
+      "SIGINT and SIGTERM end the search with the best schedule so far; a second one kills.\n"
+      "Exit: 0 a schedule was written, 20 proved infeasible, 21 none found within the limits.");
+  if (!arguments.parse(words)) return kSuccess;
+  const bool quiet = arguments.has("quiet");
+  const SolveOptions options = read_options(arguments);
+  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
+
+  const Instance unlimited(loaded.graph, {.max_computes = arguments.get<int>("max-computes")});
+  const Bytes budget =
+      parse_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, baseline_peak(unlimited));
+  Schedule schedule = run(unlimited.with_budget(budget), options, quiet);
+  schedule.graph_sha256 = loaded.sha256;
+  if (exit_code(schedule) == kSuccess) {
+    const Verdict verdict = verify(*loaded.graph, schedule);
+    ensure(verdict.valid(), "solve: the schedule found does not verify");
+  }
+  json::write_file(arguments.get<std::string>("output"),
+                   [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
+  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule);
+  return exit_code(schedule);
+}
+
+}  // namespace remora::cli

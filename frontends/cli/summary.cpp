@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/summary.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "frontends/cli/amounts.hpp"
+
+namespace remora::cli {
+namespace {
+
+constexpr std::size_t kOpsShown = 8;
+
+struct Row {
+  std::size_t op = 0;
+  int times = 0;
+  Duration paid{};
+};
+
+std::string signed_percent(double part) {
+  return (part >= 0 ? "+" : "") + percent_text(part, 3);
+}
+
+void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  std::vector<Row> rows(graph.ops.size());
+  for (std::size_t v = 0; v < rows.size(); ++v) rows[v] = {v, -1, Duration(0)};
+  for (const Step& step : schedule.steps) {
+    Row& row = rows[static_cast<std::size_t>(step.op)];
+    if (++row.times > 0) row.paid += graph.ops[row.op].duration;
+  }
+  std::erase_if(rows, [](const Row& row) { return row.times < 1; });
+  if (rows.empty()) {
+    out << "recomputed  nothing: the input order holds the budget\n";
+    return;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.paid > b.paid; });
+  const std::string unit = duration_unit_of(graph);
+  out << "recomputed  " << rows.size() << (rows.size() == 1 ? " op" : " ops") << ", costliest first:\n";
+  for (std::size_t i = 0; i < std::min(rows.size(), kOpsShown); ++i) {
+    const Op& op = graph.ops[rows[i].op];
+    Bytes size;
+    for (const TensorId t : op.outputs) size += graph.tensors[static_cast<std::size_t>(t)].size;
+    out << "  " << std::left << std::setw(36) << op.name << std::setw(20) << op.type << std::right << rows[i].times
+        << "x  " << std::setw(12) << duration_text(rows[i].paid, unit) << "  " << std::setw(11) << bytes_text(size)
+        << "\n";
+  }
+  if (rows.size() > kOpsShown) out << "  and " << rows.size() - kOpsShown << " more\n";
+}
+
+void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  const std::string unit = duration_unit_of(graph);
+  const auto baseline = static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_duration.count()));
+  const double bound = static_cast<double>(schedule.lower_bound.count()) / baseline - 1;
+  const double after = static_cast<double>(schedule.peak_memory.count()) /
+                       static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_peak_memory.count()));
+  out << "peak        " << bytes_text(schedule.baseline_peak_memory) << " -> " << bytes_text(schedule.peak_memory)
+      << " (" << percent_text(after, 1) << "), budget " << bytes_text(schedule.budget) << "\n"
+      << "time        " << duration_text(schedule.baseline_duration, unit) << " -> "
+      << duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
+      << "bound       " << signed_percent(bound) << " at least, gap " << percent_text(schedule.gap(), 3)
+      << (schedule.status == Status::optimal ? ": proved optimal" : "") << "\n";
+  print_recomputed(out, graph, schedule);
+}
+
+void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  if (schedule.status == Status::infeasible) {
+    out << "infeasible  proved: no schedule holds " << bytes_text(schedule.budget) << " (" << schedule.budget.count()
+        << " bytes)\n";
+    if (schedule.certificate) {
+      const Op& op = graph.ops[static_cast<std::size_t>(schedule.certificate->op)];
+      out << "because     " << op.name << " needs " << grouped(schedule.certificate->required.count())
+          << " bytes at once, " << grouped((schedule.certificate->required - schedule.budget).count())
+          << " more than the budget\n";
+    }
+    return;
+  }
+  out << "no schedule found within the limits";
+  if (schedule.solver.reached_peak > Bytes(0)) {
+    out << "; a budget of " << schedule.solver.reached_peak.count() << " bytes ("
+        << bytes_text(schedule.solver.reached_peak) << ") was reached";
+  }
+  out << "\n";
+}
+
+}  // namespace
+
+void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  out << "graph       " << graph.name << ": " << graph.ops.size() << " ops, " << graph.tensors.size() << " tensors\n";
+  if (schedule.has_steps()) {
+    print_schedule(out, graph, schedule);
+  } else {
+    print_no_schedule(out, graph, schedule);
+  }
+}
+
+}  // namespace remora::cli

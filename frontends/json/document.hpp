@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// JSON text in, one checked value out: what both readers share below the formats themselves.
+//
+// `parse` is stricter than the library underneath. It refuses an object that has the same key twice (the library would
+// silently take the last) and values nested deeper than kDeepest (whoever walks them by recursion is then safe).
+//
+// A Node is a value together with the way to it, so that whoever finds a fault can say where it stands:
+//
+//     const Node root(document);
+//     const Node ops = root.at("ops");          // $.ops
+//     const Node third = ops.element(3);        // $.ops[3]
+//     const Node size = third.at("duration");   // $.ops[3].duration
+//     size.integer();                           // throws InputError "$.ops[3].duration: must be an integer, not "12""
+//
+// The way is a chain of pointers through the parents and is only spelled out for a message: reading costs no strings. A
+// parent must therefore outlive its children and stay where it is; the compiler refuses a temporary parent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace remora::json {
+
+/// Objects keep the order of their keys, so that unknown ones leave as they came.
+using Document = nlohmann::ordered_json;
+
+inline constexpr std::size_t kDeepest = 256;
+
+/// The value that `text` (UTF-8, a byte order mark allowed) consists of. Throws InputError: with line and column for
+/// text that is not JSON, with the JSON path for a repeated key, a number beyond a double, or too deep a nesting.
+Document parse(std::string_view text);
+
+/// One step of a JSON path: ".size", or "[\"odd key\"]" for a key that is no plain word; "[3]".
+std::string path_step(std::string_view key);
+std::string path_step(std::size_t index);
+
+class Node {
+ public:
+  /// The root, `$`. The document must outlive the node.
+  explicit Node(const Document& document) : value_(&document) {}
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  [[nodiscard]] const Document& value() const { return *value_; }
+  [[nodiscard]] std::string path() const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  /// Throws unless this is an object (array).
+  void expect_object() const;
+  void expect_array() const;
+
+  /// The value under `key` of this object; throws if it is missing.
+  [[nodiscard]] Node at(std::string_view key) const&;
+  [[nodiscard]] Node at(std::string_view key) const&& = delete;
+  [[nodiscard]] bool has(std::string_view key) const { return lookup(key) != nullptr; }
+
+  /// The number of entries of this array or object, and entry i of this array.
+  [[nodiscard]] std::size_t size() const { return value_->size(); }
+  [[nodiscard]] Node element(std::size_t i) const&;
+  [[nodiscard]] Node element(std::size_t i) const&& = delete;
+
+  /// The value itself, of the type asked for; else throws.
+  [[nodiscard]] std::int64_t integer(std::int64_t least = 0,
+                                     std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
+  [[nodiscard]] std::uint64_t unsigned_integer() const;
+  [[nodiscard]] double number() const;
+  [[nodiscard]] bool boolean() const;
+  [[nodiscard]] const std::string& string() const;
+
+  /// The keys of this object that are not among `known`, as the text of a JSON object; empty if there are none.
+  [[nodiscard]] std::string unknown_keys(std::span<const std::string_view> known) const;
+
+ private:
+  Node(const Document& value, const Node& parent, std::string_view key, std::size_t index)
+      : value_(&value), parent_(&parent), key_(key), index_(index) {}
+  [[nodiscard]] const Document* lookup(std::string_view key) const;
+
+  const Document* value_;
+  const Node* parent_ = nullptr;
+  std::string_view key_{};
+  std::size_t index_ = 0;
+};
+
+/// Throws unless `root` is an object that calls itself `format`, version 1.
+void expect_format(const Node& root, std::string_view format);
+
+}  // namespace remora::json

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole files in, whole files out.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+namespace remora::json {
+
+/// The bytes of the file, or of standard input for "-". Throws InputError with the path and the system's reason.
+std::string read_file(const std::string& path);
+
+/// Calls `write` on a stream and puts what it wrote into the file, whole or not at all: a temporary file beside `path`
+/// is written, synced and renamed into place, so that a reader sees the old file or the new one, never half of it. On
+/// any failure, one of `write` included, the old file stays, nothing else is left, and the exception comes through (for
+/// the system's failures an InputError with the path and the reason).
+///
+/// An existing file keeps its permissions, and refuses if it is read-only. A symbolic link stays: the file it points to
+/// is replaced. "-" and "/dev/stdout" mean standard output. A path that is no regular file (a pipe, /dev/null), or one
+/// under /dev or /proc, is written directly.
+void write_file(const std::string& path, const std::function<void(std::ostream&)>& write);
+
+}  // namespace remora::json

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace remora::json {
+
+/// The SHA-256 digest of `bytes` as 64 lower-case hexadecimal digits (FIPS 180-4, computed by OpenSSL).
+std::string sha256_hex(std::string_view bytes);
+
+}  // namespace remora::json

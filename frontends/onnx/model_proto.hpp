@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The protobuf side of reading a model: bytes to ModelProto, nodes into topological order, symbolic dimensions set.
+// Private to frontends/onnx: nothing behind build_network sees a protobuf message.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "onnx/onnx_pb.h"
+
+namespace remora::onnx_frontend {
+
+/// Parses the bytes of a .onnx file. External data is never opened: dims are all that is needed of a weight.
+/// Throws InputError, with the byte where reading stopped, for truncated, empty and garbage files and for models
+/// without nodes.
+onnx::ModelProto parse_model(std::string_view content);
+
+/// The version of the default operator set ("" or "ai.onnx"); 1 for the oldest files, which do not state it.
+/// Throws InputError if a newer file lacks it (it stands last in a file, so the file was cut).
+std::int64_t default_opset(const onnx::ModelProto& model);
+
+/// "node conv1 (Conv)"; a node without a name is told by what it makes: "node that makes "x" (Conv)".
+std::string node_place(const onnx::NodeProto& node);
+
+/// Orders the nodes so that every node stands behind the makers of its inputs; a sorted graph stays as it is.
+/// Throws InputError for a cycle, a value that nothing makes, and a value that two nodes make. O((V + E) log V).
+void sort_nodes(onnx::GraphProto& graph);
+
+/// Sets dimensions of the graph's inputs: NAME for every dimension of that symbolic name, INPUT[AXIS] for one dimension
+/// of one input, which may have a number already. If any is set, shapes that the file states for other values are
+/// cleared, because they may rest on the old ones.
+/// Throws InputError for a name that no input has, and lists those that exist.
+void set_dimensions(onnx::GraphProto& graph, const std::map<std::string, std::int64_t>& dimensions);
+
+/// `text` with control characters and runs of blanks as one blank: library messages, and names from damaged files, made
+/// fit for a one-line error.
+std::string one_line(std::string_view text);
+
+}  // namespace remora::onnx_frontend

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The neural network between an ONNX file and a remora::Graph.
+//
+//     .onnx --read_model--> ModelProto --build_network--> Network --differentiate--> Network --lower--> Graph
+//                                        (forward)                  (+ loss, backward)
+//
+// A Network is an ONNX graph with everything settled: nodes in topological order with unique names, every shape known,
+// parameters told apart from activations, views pointing at what they view. Its later stages (training, cost, lowering)
+// never see a protobuf message.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "model/graph.hpp"
+
+namespace remora::onnx_frontend {
+
+using ValueId = Id<struct ValueTag>;
+using NodeId = Id<struct NodeTag>;
+
+/// Extents, outermost first; an empty shape is a scalar. Every extent is known and not negative.
+using Shape = std::vector<std::int64_t>;
+
+/// What a value's elements are: their width, and whether gradients flow through them.
+struct ElementType {
+  int bits = 32;
+  bool floating = true;
+};
+
+enum class ValueKind {
+  activation,  ///< computed by a node from an input of the network
+  input,       ///< fed to the network: batch data
+  parameter,   ///< an initializer, a constant, or computed from those alone: counted in fixed memory
+};
+
+struct Value {
+  std::string name{};
+  Shape shape{};
+  ElementType type{};
+  ValueKind kind = ValueKind::activation;
+  /// One of the model's outputs: the schedule must end with it resident.
+  bool output = false;
+  /// A parameter that training updates: floating point, of rank 1 or more, computed from initializers (or from
+  /// ConstantOfShape, which stands for weights in models without them), and read as a weight by an op that is not
+  /// constant itself. The flag stands on the value that the op reads, which may be a view of the initializer.
+  bool trainable = false;
+  /// This value shares the memory of that one (Reshape, Identity, ...); none if it has memory of its own.
+  ValueId view_of{};
+  /// The elements of a small integer constant (a target shape, slice bounds), empty if not known.
+  std::vector<std::int64_t> constant{};
+};
+
+/// The attributes of one ONNX node, by name. A missing one gives the default.
+class Attributes {
+ public:
+  using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;
+
+  void set(std::string name, Attribute attribute) { table_.insert_or_assign(std::move(name), std::move(attribute)); }
+
+  [[nodiscard]] bool has(std::string_view name) const { return table_.find(name) != table_.end(); }
+
+  /// The attribute `name` if it is there with the type of `otherwise`, else `otherwise`.
+  template <class T>
+  [[nodiscard]] T get(std::string_view name, T otherwise) const {
+    const auto found = table_.find(name);
+    if (found == table_.end()) return otherwise;
+    const T* value = std::get_if<T>(&found->second);
+    return value ? *value : otherwise;
+  }
+
+ private:
+  std::map<std::string, Attribute, std::less<>> table_;
+};
+
+struct Node {
+  /// Unique; shows the ONNX name.
+  std::string name{};
+  std::string type{};
+  /// Empty for the default ONNX domain.
+  std::string domain{};
+  Attributes attributes{};
+  /// By position as ONNX defines them; none where an optional input is left out.
+  std::vector<ValueId> inputs{};
+  /// By position; none where an optional output is left out or nobody uses it. (An output that the op always writes
+  /// stays even if nobody reads it: a part of a Split takes memory while the op runs.)
+  std::vector<ValueId> outputs{};
+  Phase phase = Phase::forward;
+  /// For a node of the backward pass: the forward node whose gradient it computes.
+  NodeId backward_of{};
+  /// Draws random numbers or has effects: runs exactly once.
+  bool never_recompute = false;
+  /// Computed from parameters alone, before the schedule starts: it is no op of the graph.
+  bool constant = false;
+  /// All its outputs are views of an input: it allocates and computes nothing and is no op of the graph.
+  bool view = false;
+};
+
+struct Network {
+  std::string name{};
+  std::vector<Value> values{};
+  /// In topological order.
+  std::vector<Node> nodes{};
+  /// What the user should know, one line each: an op without a rule, an opset newer than the library.
+  std::vector<std::string> warnings{};
+  /// Memory that is always resident beside the parameters (the parameters' gradients), in bytes.
+  Bytes extra_fixed_memory{};
+  /// The file that the network was read from, as the user named it; empty if there was none.
+  std::string source{};
+  /// Who wrote the file, as the file says.
+  std::string producer{};
+  /// The version of the default ONNX operator set; 0 if unknown.
+  std::int64_t opset = 0;
+
+  ValueId add_value(Value value) {
+    values.push_back(std::move(value));
+    return ValueId(values.size() - 1);
+  }
+  NodeId add_node(Node node) {
+    nodes.push_back(std::move(node));
+    return NodeId(nodes.size() - 1);
+  }
+  /// The value whose memory `id` lives in: itself, or the end of its chain of views.
+  [[nodiscard]] ValueId storage(ValueId id) const {
+    while (values[id].view_of.valid()) id = values[id].view_of;
+    return id;
+  }
+};
+
+/// The number of elements of a shape (1 for a scalar). Throws InputError on more than 2^62 elements.
+std::int64_t element_count(const Shape& shape);
+
+/// The bytes that a value of this shape and type occupies, rounded up to whole bytes.
+Bytes byte_size(const Shape& shape, ElementType type);
+
+}  // namespace remora::onnx_frontend

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/onnx/onnx_reader.hpp"
+
+#include <cstdint>
+
+#include "frontends/onnx/function_inlining.hpp"
+#include "frontends/onnx/model_proto.hpp"
+#include "frontends/onnx/network_builder.hpp"
+#include "frontends/onnx/wire_format.hpp"
+#include "model/error.hpp"
+
+namespace remora::onnx_frontend {
+namespace {
+
+/// The wire type that ModelProto gives a field: 0 for a number, 2 for bytes; -1 for a field that it does not have.
+int model_field_type(std::uint64_t field) {
+  switch (field) {
+    case 1:  // ir_version
+    case 5:  // model_version
+      return 0;
+    case 2:   // producer_name
+    case 3:   // producer_version
+    case 4:   // domain
+    case 6:   // doc_string
+    case 7:   // graph
+    case 8:   // opset_import
+    case 14:  // metadata_props
+    case 20:  // training_info
+    case 25:  // functions
+    case 26:  // configuration, from IR version 11 on
+      return 2;
+    default:
+      return -1;
+  }
+}
+
+Network read_network(std::string_view content, const OnnxOptions& options) {
+  onnx::ModelProto model = parse_model(content);
+  default_opset(model);
+  std::vector<std::string> warnings;
+  inline_functions(model, warnings);
+  sort_nodes(*model.mutable_graph());
+  set_dimensions(*model.mutable_graph(), options.dimensions);
+  Network network = NetworkBuilder(model, options.training.has_value()).build();
+  network.warnings.insert(network.warnings.begin(), warnings.begin(), warnings.end());
+  return network;
+}
+
+}  // namespace
+
+/// Walks the fields of ModelProto without looking into them. The last one may be cut, so that a truncated model is
+/// still taken for one and reported as such.
+bool looks_like_onnx(std::string_view content) {
+  WireReader reader(content);
+  bool any = false;
+  while (!reader.at_end()) {
+    const auto field = reader.next();
+    if (!field) return any;
+    if (field->type != model_field_type(field->number)) return false;
+    any = true;
+  }
+  return any;
+}
+
+Network build_network(std::string_view content, const std::string& source, const OnnxOptions& options) {
+  try {
+    Network network = read_network(content, options);
+    network.source = source;
+    return network;
+  } catch (const InputError& error) {
+    throw InputError(source, one_line(error.what()));
+  }
+}
+
+OnnxResult read_onnx(std::string_view content, const std::string& source, const OnnxOptions& options) {
+  Network network = build_network(content, source, options);
+  try {
+    if (options.training) network = differentiate(std::move(network), *options.training);
+    OnnxResult result{.graph = lower(network, options.cost, options.device)};
+    result.warnings = std::move(network.warnings);
+    return result;
+  } catch (const InputError& error) {
+    throw InputError(source, one_line(error.what()));
+  }
+}
+
+}  // namespace remora::onnx_frontend

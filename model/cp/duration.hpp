@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The objective (Moccasin, eq. 1): the extra duration of all recomputes stays below the bound held by the context, in
+// exact int64. The bound falls with every solution; the space's `improvements` variable wakes the propagator then.
+//
+//   certain cost       what certain copies cost, plus the cover bound at the worst events (overload.hpp), must stay
+//   below. dear recompute     an undecided copy dearer than what is left is absent.
+#pragma once
+
+#include <gecode/int.hh>
+
+#include "model/cp/context.hpp"
+#include "model/cp/overload.hpp"
+
+namespace remora::cp {
+
+class ExtraDuration : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
+ public:
+  /// `improvements`: any change of its domain means that the context's bound has fallen.
+  static Gecode::ExecStatus post(Gecode::Home home, StageViews& stages, Gecode::Int::IntView improvements,
+                                 Context& context);
+
+  Gecode::Actor* copy(Gecode::Space& home) override;
+  Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
+  Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
+
+ private:
+  ExtraDuration(Gecode::Home home, StageViews& stages, Gecode::Int::IntView improvements, Context& context);
+  ExtraDuration(Gecode::Space& home, ExtraDuration& other);
+
+  Context* context_;
+};
+
+/// What the copies that are certain cost, the fixed rest included.
+Duration certain_extra(const RetentionProblem& problem, const StageViews& stages);
+
+}  // namespace remora::cp

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory constraint (Moccasin, eq. 4): at every event, what is retained fits the capacity.
+//
+// Moccasin posts it as CP-SAT's cumulative over retention intervals. Here the intervals follow from the stages, and
+// memory is summed in int64 from the mandatory reading of the retention profile:
+//
+//   overload              mandatory memory above the capacity at a certain event: failure.
+//   forced recompute      a use is served by a possible recompute or by retention across a slot where the tensor no
+//                         longer fits: the recompute is certain, after that slot and before the use.
+//   impossible recompute  a stage in whose gap the op's outputs, workspace and not yet resident inputs don't fit.
+//
+// The overload check alone makes the constraint complete: at a leaf the profile is exact. O(slots + copies + what
+// changed) a call, plus the scanned stretches of forced recomputes.
+#pragma once
+
+#include <gecode/int.hh>
+
+#include "model/cp/context.hpp"
+
+namespace remora::cp {
+
+class Memory : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
+ public:
+  static Gecode::ExecStatus post(Gecode::Home home, StageViews& stages, Context& context);
+
+  Gecode::Actor* copy(Gecode::Space& home) override;
+  Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
+  Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
+
+ private:
+  Memory(Gecode::Home home, StageViews& stages, Context& context);
+  Memory(Gecode::Space& home, Memory& other);
+
+  [[nodiscard]] bool overloaded() const;
+  Gecode::ExecStatus force_recomputes(Gecode::Space& home, bool& changed);
+  Gecode::ExecStatus force_recompute(Gecode::Space& home, TouchedId tensor, bool& changed);
+  [[nodiscard]] int last_blocked_slot(int from, int to, Bytes size) const;
+  Gecode::ExecStatus remove_impossible(Gecode::Space& home, bool& changed);
+  [[nodiscard]] bool fits(FreeId op, Stage stage) const;
+
+  Context* context_;
+};
+
+}  // namespace remora::cp

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/cp/overload.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace remora::cp {
+
+void OverloadFinder::find(std::vector<Overload>& overloads) const {
+  overloads.clear();
+  const Bytes capacity = problem_.limits().capacity;
+  const auto memory = profile_.memory(Reading::potential);
+  for (int slot = 1; slot < static_cast<int>(memory.size()); slot += 2) {
+    const Bytes here = memory[static_cast<std::size_t>(slot)];
+    if (here > capacity) overloads.push_back({{problem_.moment(slot), slot, CopyId::none()}, here - capacity});
+  }
+  for (const MemoryEvent& event : profile_.assigned()) {
+    const Bytes here = profile_.memory_at(event, Reading::potential);
+    if (here > capacity) overloads.push_back({event, here - capacity});
+  }
+}
+
+void OverloadFinder::candidates(const MemoryEvent& event, std::vector<Candidate>& result) const {
+  result.clear();
+  const auto free_ops = problem_.free_ops();
+  for (std::size_t f = 0; f < free_ops.size(); ++f) {
+    Bytes gain;
+    for (const TouchedId t : problem_.outputs(FreeId(f))) {
+      if (!profile_.may_give_way(t)) continue;
+      const bool across = profile_.retained(t, event, Reading::potential);
+      if (across && !profile_.retained(t, event, Reading::mandatory)) gain += problem_.touched()[t].size;
+    }
+    if (gain > Bytes(0)) result.push_back({FreeId(f), gain, free_ops[f].duration});
+  }
+}
+
+Duration cover_cost(Bytes excess, std::vector<Candidate>& candidates, double& critical) {
+  const auto ratio = [](const Candidate& candidate) {
+    return static_cast<double>(candidate.cost.count()) / static_cast<double>(candidate.gain.count());
+  };
+  std::sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+    const double ratio_a = ratio(a);
+    const double ratio_b = ratio(b);
+    return ratio_a != ratio_b ? ratio_a < ratio_b : std::int32_t{a.op} < std::int32_t{b.op};
+  });
+  Duration total;
+  for (const Candidate& candidate : candidates) {
+    critical = ratio(candidate);
+    if (candidate.gain >= excess) {
+      const auto part = static_cast<Wide>(candidate.cost.count()) * excess.count();
+      const auto gain = static_cast<Wide>(candidate.gain.count());
+      return total + Duration(static_cast<std::int64_t>((part + gain - 1) / gain));
+    }
+    total += candidate.cost;
+    excess -= candidate.gain;
+  }
+  return Duration::max();
+}
+
+Duration CoverBound::compute(int events_considered) {
+  finder_.find(overloads_);
+  if (overloads_.empty()) return Duration(0);
+  for (std::size_t f = 0; f < residual_.size(); ++f) residual_[f] = problem_.free_ops()[f].duration;
+  const auto considered = std::min(overloads_.size(), static_cast<std::size_t>(events_considered));
+  std::partial_sort(overloads_.begin(), overloads_.begin() + static_cast<std::ptrdiff_t>(considered), overloads_.end(),
+                    [](const Overload& a, const Overload& b) {
+                      return a.excess != b.excess ? a.excess > b.excess : a.event.moment < b.event.moment;
+                    });
+  Duration total;
+  for (std::size_t i = 0; i < considered; ++i) {
+    const Duration more = relieve(overloads_[i]);
+    if (more == Duration::max()) return more;
+    total += more;
+  }
+  return total;
+}
+
+Duration CoverBound::relieve(const Overload& overload) {
+  finder_.candidates(overload.event, candidates_);
+  for (Candidate& candidate : candidates_) candidate.cost = residual_[candidate.op];
+  double critical = 0;
+  const Duration full = cover_cost(overload.excess, candidates_, critical);
+  if (full == Duration::max() || full == Duration(0)) return full;
+  // Spend of each op's cost only what the bound needs: the critical price of its bytes. The bound is then computed for
+  // exactly what was spent, so rounding can't make it wrong.
+  for (Candidate& candidate : candidates_) {
+    const double price = std::ceil(critical * static_cast<double>(candidate.gain.count()));
+    if (price < static_cast<double>(candidate.cost.count())) {
+      candidate.cost = Duration(static_cast<std::int64_t>(price));
+    }
+    residual_[candidate.op] -= candidate.cost;
+  }
+  return cover_cost(overload.excess, candidates_, critical);
+}
+
+}  // namespace remora::cp

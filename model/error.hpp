@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace remora {
+
+/// Bad input: one line that says where (file, then the path inside it), what is wrong, and what to do. `remora` prints
+/// it and exits with 65. Infeasibility and time-outs are statuses, never exceptions.
+class InputError : public std::runtime_error {
+ public:
+  /// `place`: where the value stands, for example "$.ops[3].inputs[0]" or "node conv1"; may be empty.
+  InputError(std::string place, const std::string& what)
+      : std::runtime_error(place.empty() ? what : place + ": " + what), place_(std::move(place)) {}
+
+  [[nodiscard]] const std::string& place() const { return place_; }
+
+ private:
+  std::string place_;
+};
+
+}  // namespace remora

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one evaluator: from a sequence of op computes to retention intervals, memory at every step, peak and duration.
+//
+// Each use of a tensor is served by the latest earlier compute of its producer. A compute's output is retained from
+// that step to the last use that it serves; an output nobody reads is released at once; a `keep` tensor's last compute
+// is retained to the end. For a given sequence no other choice of releases needs less memory at any step.
+//
+//     sequence  A B C D A E        a: [0,2] [4,5]   b: [1,3]   c: [2,3]   d: [3,5]   e: [5,5]
+//     memory    1 2 3 3 2 3        (unit sizes: figure 1 of Kumar et al. 2019)
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+/// What one compute leaves in memory, in steps, both ends included.
+struct RetentionInterval {
+  TensorId tensor{};
+  int first_step = 0;
+  int last_step = 0;
+};
+
+struct Evaluation {
+  /// By first step.
+  std::vector<RetentionInterval> intervals{};
+  /// Memory at each step, base memory and workspace included.
+  std::vector<Bytes> memory{};
+  /// The largest memory; base memory where there is no step.
+  Bytes peak{};
+  int peak_step = -1;
+  Duration duration{};
+};
+
+/// Evaluates a sequence in which every op's inputs are computed earlier (else std::logic_error).
+/// O(steps + their inputs and outputs).
+Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
+
+/// The sequence as steps with their releases, in the written form.
+std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> sequence);
+
+/// Every op once, in the input order.
+std::vector<OpId> input_order(const Instance& instance);
+
+/// The peak of the input order without recompute.
+Bytes baseline_peak(const Instance& instance);
+
+}  // namespace remora

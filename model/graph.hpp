@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A computation graph as the user gives it: tensors, and ops listed in the input topological order.
+//
+// Graph is plain data, filled by the readers (frontends/json, frontends/onnx), by the generators or by hand with
+// add_tensor and add_op. It promises nothing; `validate` checks it, and Instance (model/instance.hpp) is the checked,
+// constant and indexed form that everything downstream works on.
+//
+//     Graph graph;
+//     TensorId a = graph.add_tensor("a", Bytes(4));
+//     graph.add_op({.name = "A", .duration = Duration(1), .outputs = {a}});
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/types.hpp"
+
+namespace remora {
+
+/// The part of a training step that an op belongs to.
+enum class Phase { none, forward, loss, backward };
+
+/// What one op writes and others read. Either an op's output or, without a producer, an input of the graph: resident
+/// throughout, counted, never evicted.
+struct Tensor {
+  std::string name{};
+  Bytes size{};
+  /// Must be resident when the schedule ends; it may be evicted before and recomputed.
+  bool keep = false;
+  /// Keys of the file that the project does not know, as the text of a JSON object; empty if there are none.
+  std::string extra{};
+
+  friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+/// One operation.
+struct Op {
+  std::string name{};
+  std::string type{};
+  Duration duration{};
+  /// Scratch memory that lives only while the op runs.
+  Bytes workspace{};
+  std::vector<TensorId> inputs{};
+  std::vector<TensorId> outputs{};
+  /// False for random or effectful ops, which run exactly once.
+  bool recompute = true;
+  /// This op's own limit C_v, the first compute counted.
+  std::optional<int> max_computes{};
+  Phase phase = Phase::none;
+  /// The forward op whose gradient this op computes, or none.
+  OpId backward_of{};
+  /// Order-only dependencies: those ops' first computes come before this op's first compute.
+  std::vector<OpId> after{};
+  std::string extra{};
+
+  friend bool operator==(const Op&, const Op&) = default;
+};
+
+struct Graph {
+  std::string name{};
+  /// Always resident: parameters, optimizer state.
+  Bytes fixed_memory{};
+  std::vector<Tensor> tensors{};
+  /// In the input topological order.
+  std::vector<Op> ops{};
+  /// Where the graph came from, as the text of a JSON object; empty if unknown.
+  std::string meta{};
+  std::string extra{};
+
+  TensorId add_tensor(std::string tensor_name, Bytes size, bool keep = false) {
+    tensors.push_back({.name = std::move(tensor_name), .size = size, .keep = keep});
+    return TensorId(tensors.size() - 1);
+  }
+  OpId add_op(Op op) {
+    ops.push_back(std::move(op));
+    return OpId(ops.size() - 1);
+  }
+
+  friend bool operator==(const Graph&, const Graph&) = default;
+};
+
+/// How often every op can be computed before a schedule's duration could exceed 64 bits in a graph that `validate`
+/// accepted. A solve with a larger `max_computes` has to check its own sums.
+inline constexpr std::int64_t kComputesWithin64Bits = 64;
+
+/// Checks what remora-graph 1 demands beyond syntax: unique names that are not empty, one or more outputs an op, one
+/// producer a tensor, every op after the producers of its inputs and after its `after` ops, amounts not negative, and
+/// sums within 64 bits: the fixed memory, all sizes and any one workspace; kComputesWithin64Bits times all durations.
+/// Also that every id is in range. Throws InputError with the path ("$.ops[3].inputs[0]") of the first fault and, where
+/// two things clash, both names; ops that no order could satisfy are reported as the cycle they form. A tensor twice
+/// among an op's inputs is allowed. O(tensors + edges) expected time.
+void validate(const Graph& graph);
+
+}  // namespace remora

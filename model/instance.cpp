@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/instance.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace remora {
+
+Instance::Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options)
+    : graph_(std::move(graph)), options_(options) {
+  validate(*graph_);
+  if (options_.budget < Bytes(0)) throw InputError("budget", "must not be negative");
+  if (options_.max_computes < 1) throw InputError("max_computes", "must be at least 1");
+  index_tensors();
+  index_ops();
+}
+
+Instance Instance::with_budget(Bytes budget) const {
+  Instance copy = *this;
+  copy.options_.budget = budget;
+  return copy;
+}
+
+void Instance::index_tensors() {
+  const auto tensors = graph_->tensors.size();
+  producers_.assign(tensors, OpId::none());
+  sizes_.reserve(tensors);
+  for (const Tensor& tensor : graph_->tensors) sizes_.push_back(tensor.size);
+  for (int v = 0; v < op_count(); ++v) {
+    for (const TensorId t : graph_->ops[static_cast<std::size_t>(v)].outputs) producers_[t] = OpId(v);
+  }
+  base_memory_ = graph_->fixed_memory;
+  for (std::size_t t = 0; t < tensors; ++t) {
+    if (!producers_[t].valid()) base_memory_ += sizes_[t];
+  }
+}
+
+void Instance::index_ops() {
+  std::vector<std::vector<OpId>> users(graph_->tensors.size());
+  for (int v = 0; v < op_count(); ++v) {
+    const Op& op = graph_->ops[static_cast<std::size_t>(v)];
+    std::vector<TensorId> inputs;
+    for (const TensorId t : op.inputs) {
+      if (producers_[t].valid() && std::find(inputs.begin(), inputs.end(), t) == inputs.end()) inputs.push_back(t);
+    }
+    Bytes footprint = base_memory_ + op.workspace;
+    for (const TensorId t : inputs) {
+      inputs_.push(t);
+      users[t].push_back(OpId(v));
+      footprint += sizes_[t];
+    }
+    inputs_.end_row();
+    for (const TensorId t : op.outputs) footprint += sizes_[t];
+    footprints_.push_back(footprint);
+    durations_.push_back(op.duration);
+    baseline_duration_ += op.duration;
+  }
+  for (const auto& row : users) {
+    for (const OpId v : row) users_.push(v);
+    users_.end_row();
+  }
+  for (const Op& op : graph_->ops) {
+    // Nobody reads what a dead end computes a second time, unless it must be there at the end.
+    const bool useful = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                    [&](TensorId t) { return !users_[t].empty() || graph_->tensors[t].keep; });
+    const int own = op.recompute && useful ? op.max_computes.value_or(options_.max_computes) : 1;
+    max_computes_.push_back(std::min(own, options_.max_computes));
+  }
+}
+
+}  // namespace remora

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/schedule.hpp"
+
+namespace remora {
+
+// Both subtract as integers first: the difference is exact, so equal durations give exactly 0 and neighbouring ones a
+// small number that is right in every digit.
+
+double Schedule::overhead() const {
+  if (baseline_duration.count() == 0) return 0;
+  return static_cast<double>((duration - baseline_duration).count()) / static_cast<double>(baseline_duration.count());
+}
+
+double Schedule::gap() const {
+  if (duration.count() == 0) return 0;
+  return static_cast<double>((duration - lower_bound).count()) / static_cast<double>(duration.count());
+}
+
+}  // namespace remora

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The answer to one solve: the steps, and what is known about them (remora-schedule 1).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/types.hpp"
+
+namespace remora {
+
+enum class Status {
+  optimal,     ///< proved for the stated problem (order mode, max_computes)
+  feasible,    ///< a schedule within the budget, not proved optimal
+  infeasible,  ///< proved: no schedule of the stated problem holds the budget
+  unknown,     ///< no schedule found within the limits
+};
+
+enum class OrderMode {
+  input,  ///< the staged form: first computes follow the input order
+  free,   ///< any sequence in which every step's inputs are resident and `after` holds
+};
+
+/// Run `op`, with its inputs resident and memory for its absent outputs allocated; then release `free`.
+struct Step {
+  OpId op{};
+  std::vector<TensorId> free{};
+
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+/// Why no schedule holds the budget: what must be resident at once while `op` runs.
+struct Certificate {
+  OpId op{};
+  /// Bytes that must be resident while `op` runs, fixed memory, graph inputs and workspace included.
+  Bytes required{};
+  /// The tensors among them.
+  std::vector<TensorId> tensors{};
+};
+
+/// One improvement during a solve.
+struct Incumbent {
+  double seconds = 0;
+  Duration duration{};
+  Bytes peak{};
+  /// The worker that found it.
+  std::string source{};
+};
+
+/// How the solve went, for the report; nothing here changes what the steps mean.
+struct SolverReport {
+  std::string version{};
+  std::uint64_t seed = 0;
+  int threads = 0;
+  int max_computes = 0;
+  double time_limit = 0;
+  /// Units of work allowed; 0 means no limit.
+  std::int64_t work_limit = 0;
+  std::int64_t work = 0;
+  double seconds = 0;
+  double phase1_seconds = 0;
+  double phase2_seconds = 0;
+  /// The smallest peak that phase 1 reached: a budget that would have been feasible.
+  Bytes reached_peak{};
+  std::vector<Incumbent> history{};
+  /// Other settings of the solve as name and value, in order.
+  std::vector<std::pair<std::string, std::string>> options{};
+};
+
+struct Schedule {
+  std::string graph{};
+  /// Of the graph file's bytes, as lower-case hexadecimal; empty where there was no file.
+  std::string graph_sha256{};
+  Status status = Status::unknown;
+  OrderMode order = OrderMode::input;
+  Bytes budget{};
+  Duration duration{};
+  Duration baseline_duration{};
+  Bytes peak_memory{};
+  Bytes baseline_peak_memory{};
+  /// No schedule of the stated problem is shorter.
+  Duration lower_bound{};
+  /// In the order of execution; empty where there is no schedule.
+  std::vector<Step> steps{};
+  std::optional<Certificate> certificate{};
+  SolverReport solver{};
+
+  [[nodiscard]] bool has_steps() const { return !steps.empty(); }
+
+  /// duration / baseline_duration - 1, the papers' total duration increase (TDI); 0 for a baseline of 0.
+  [[nodiscard]] double overhead() const;
+  /// (duration - lower_bound) / duration; 0 for a duration of 0.
+  [[nodiscard]] double gap() const;
+};
+
+}  // namespace remora

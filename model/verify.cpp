@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/verify.hpp"
+
+#include <algorithm>
+
+namespace remora {
+namespace {
+
+constexpr std::size_t kErrorsShown = 20;
+
+class Replay {
+ public:
+  Replay(const Graph& graph, const Schedule& schedule)
+      : graph_(graph),
+        schedule_(schedule),
+        produced_(graph.tensors.size(), false),
+        resident_(graph.tensors.size(), false),
+        computed_(graph.ops.size(), 0) {
+    memory_ = graph.fixed_memory;
+    for (const Op& op : graph.ops) {
+      for (const TensorId t : op.outputs) produced_[index(t)] = true;
+    }
+    for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
+      if (!produced_[t]) {
+        resident_[t] = true;
+        memory_ += graph.tensors[t].size;
+      }
+    }
+    verdict_.peak = memory_;
+  }
+
+  Verdict run() {
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+      here_ = "step " + std::to_string(i) + " (" + graph_.ops[index(schedule_.steps[i].op)].name + "): ";
+      compute(schedule_.steps[i].op, static_cast<int>(i));
+      for (const TensorId t : schedule_.steps[i].free) release(t);
+    }
+    finish();
+    return std::move(verdict_);
+  }
+
+ private:
+  template <class Tag>
+  static std::size_t index(Id<Tag> id) {
+    return static_cast<std::size_t>(std::int32_t{id});
+  }
+
+  void error(const std::string& text) {
+    if (verdict_.errors.size() < kErrorsShown) verdict_.errors.push_back(text);
+  }
+
+  void compute(OpId id, int step) {
+    const Op& op = graph_.ops[index(id)];
+    for (const TensorId t : op.inputs) {
+      if (!resident_[index(t)]) error(here_ + "input " + graph_.tensors[index(t)].name + " is not resident");
+    }
+    for (const OpId earlier : op.after) {
+      if (computed_[index(earlier)] == 0) error(here_ + "op " + graph_.ops[index(earlier)].name + " must come first");
+    }
+    check_count(op, ++computed_[index(id)]);
+    check_order(id, computed_[index(id)] == 1);
+    for (const TensorId t : op.outputs) {
+      if (!resident_[index(t)]) memory_ += graph_.tensors[index(t)].size;
+      resident_[index(t)] = true;
+    }
+    verdict_.duration += op.duration;
+    const Bytes now = memory_ + op.workspace;
+    if (now > verdict_.peak) {
+      verdict_.peak = now;
+      verdict_.peak_step = step;
+    }
+    if (now > schedule_.budget) {
+      error(here_ + std::to_string(now.count()) + " bytes exceed the budget of " +
+            std::to_string(schedule_.budget.count()));
+    }
+  }
+
+  void check_count(const Op& op, int count) {
+    if (count > 1) ++verdict_.recomputes;
+    if (count > 1 && !op.recompute) error(here_ + "recomputed, but recompute is 'never'");
+    if (op.max_computes && count > *op.max_computes) {
+      error(here_ + "computed " + std::to_string(count) + " times, max_computes is " +
+            std::to_string(*op.max_computes));
+    }
+    if (schedule_.solver.max_computes > 0 && count > schedule_.solver.max_computes) {
+      error(here_ + "computed " + std::to_string(count) + " times, the schedule allows " +
+            std::to_string(schedule_.solver.max_computes));
+    }
+  }
+
+  /// The staged form: first computes in input order, the recomputes of a stage too, none twice in a stage.
+  void check_order(OpId id, bool first) {
+    if (schedule_.order != OrderMode::input) return;
+    if (first) {
+      if (id != next_first_) error(here_ + "first computes do not follow the input order");
+      ++next_first_;
+      latest_recompute_ = -1;
+    } else {
+      if (id <= latest_recompute_) error(here_ + "recomputes of a stage do not follow the input order");
+      latest_recompute_ = id;
+    }
+  }
+
+  void release(TensorId t) {
+    const std::string& name = graph_.tensors[index(t)].name;
+    if (!resident_[index(t)]) {
+      error(here_ + "frees " + name + ", which is not resident");
+    } else if (!produced_[index(t)]) {
+      error(here_ + "frees " + name + ", an input of the graph");
+    } else {
+      resident_[index(t)] = false;
+      memory_ -= graph_.tensors[index(t)].size;
+    }
+  }
+
+  void finish() {
+    for (std::size_t v = 0; v < graph_.ops.size(); ++v) {
+      if (computed_[v] == 0) error("op " + graph_.ops[v].name + " is never computed");
+    }
+    for (std::size_t t = 0; t < graph_.tensors.size(); ++t) {
+      if (graph_.tensors[t].keep && !resident_[t]) {
+        error("tensor " + graph_.tensors[t].name + " must be resident at the end");
+      }
+    }
+    if (schedule_.duration != verdict_.duration) {
+      error("schedule says duration " + std::to_string(schedule_.duration.count()) + ", replay gives " +
+            std::to_string(verdict_.duration.count()));
+    }
+    if (schedule_.peak_memory != verdict_.peak) {
+      error("schedule says peak_memory " + std::to_string(schedule_.peak_memory.count()) + ", replay gives " +
+            std::to_string(verdict_.peak.count()));
+    }
+  }
+
+  const Graph& graph_;
+  const Schedule& schedule_;
+  std::vector<bool> produced_;
+  std::vector<bool> resident_;
+  std::vector<int> computed_;
+  Bytes memory_{};
+  int next_first_ = 0;
+  int latest_recompute_ = -1;
+  std::string here_;
+  Verdict verdict_;
+};
+
+}  // namespace
+
+Verdict verify(const Graph& graph, const Schedule& schedule) {
+  return Replay(graph, schedule).run();
+}
+
+}  // namespace remora

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replays a written schedule by the format's rules (remora-schedule 1). Shares nothing with the evaluator or the
+// search: it reads the graph, keeps a set of resident tensors and adds up.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/graph.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+struct Verdict {
+  /// At most twenty, each naming the step.
+  std::vector<std::string> errors{};
+  Duration duration{};
+  Bytes peak{};
+  int peak_step = -1;
+  int recomputes = 0;
+
+  [[nodiscard]] bool valid() const { return errors.empty(); }
+};
+
+/// Checks that the steps are right for the graph (inputs resident, releases of resident tensors only, `after`, `keep`,
+/// computes within the limits, every op computed, the stated order mode), that memory stays within the schedule's
+/// budget, and that its duration and peak are what the replay gives. The graph must be valid.
+Verdict verify(const Graph& graph, const Schedule& schedule);
+
+}  // namespace remora

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/cp/solve_retention.hpp"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "model/evaluate.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+using cp::Inferences;
+using cp::RetentionProblem;
+using cp::SearchOutcome;
+using cp::SearchSettings;
+
+Inferences inferences_from_bits(unsigned bits) {
+  return {.forced_recompute = (bits & 1U) != 0,
+          .impossible_recompute = (bits & 2U) != 0,
+          .useless_recompute = (bits & 4U) != 0,
+          .cover_bound = (bits & 8U) != 0,
+          .dear_recompute = (bits & 16U) != 0};
+}
+
+SearchOutcome solve_whole(const Instance& instance, const Inferences& inferences = {}, SearchSettings settings = {}) {
+  const auto all = input_order(instance);
+  const RetentionProblem problem(instance, {}, all, {instance.budget()}, inferences);
+  return cp::solve_retention(problem, settings);
+}
+
+/// Budgets worth trying: from one below the smallest footprint to the no-recompute peak.
+std::vector<Bytes> budgets(const Instance& instance) {
+  Bytes least = instance.base_memory();
+  for (int v = 0; v < instance.op_count(); ++v) least = std::max(least, instance.footprint(OpId(v)));
+  std::vector<Bytes> result;
+  for (Bytes budget = std::max(Bytes(0), least - Bytes(1)); budget <= baseline_peak(instance); budget += Bytes(1)) {
+    result.push_back(budget);
+  }
+  return result;
+}
+
+/// The plan holds the budget and costs what the search says, by the evaluator, which the oracle has checked.
+void expect_consistent(const Instance& instance, const SearchOutcome& outcome) {
+  const Evaluation evaluation = evaluate(instance, sequence_of(instance, *outcome.plan));
+  EXPECT_LE(evaluation.peak, instance.budget());
+  EXPECT_EQ(evaluation.duration, instance.baseline_duration() + outcome.extra);
+}
+
+TEST(SolveRetention, AgreesWithBruteForceOnRandomGraphsUnderEveryBudget) {
+  constexpr unsigned kSeed = 21;
+  std::mt19937 random(kSeed);
+  int cases = 0;
+  int feasible = 0;
+  int recomputing = 0;
+  for (int round = 0; round < 600; ++round) {
+    const auto graph = test::random_graph(random);
+    const int max_computes = 1 + static_cast<int>(random() % 3);
+    const Instance unlimited(graph, {.max_computes = max_computes});
+    for (const Bytes budget : budgets(unlimited)) {
+      const Instance instance = unlimited.with_budget(budget);
+      SearchSettings settings;
+      settings.noise = random() % 2 == 0 ? 0.0 : 0.5;
+      settings.seed = random();
+      const auto truth = test::staged_optimum(*graph, budget, max_computes);
+      const auto outcome =
+          solve_whole(instance, inferences_from_bits(random() % 3 == 0 ? random() % 32 : 31), settings);
+      SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round) + ", budget " +
+                   std::to_string(budget.count()));
+      ASSERT_TRUE(outcome.complete);
+      ASSERT_EQ(outcome.plan.has_value(), truth.has_value());
+      ++cases;
+      if (!truth) continue;
+      ++feasible;
+      if (outcome.extra > Duration(0)) ++recomputing;
+      ASSERT_EQ(instance.baseline_duration() + outcome.extra, *truth);
+      expect_consistent(instance, outcome);
+    }
+  }
+  EXPECT_GT(cases, 2000);
+  EXPECT_GT(feasible, 1000);
+  EXPECT_GT(recomputing, 300);
+}
+
+TEST(SolveRetention, EverySwitchSettingGivesTheSameOptimum) {
+  std::mt19937 random(22);
+  for (int round = 0; round < 12; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 5, .most_ops = 6});
+    const Instance unlimited(graph, {.max_computes = 2});
+    for (const Bytes budget : budgets(unlimited)) {
+      const Instance instance = unlimited.with_budget(budget);
+      const auto reference = solve_whole(instance);
+      for (unsigned bits = 0; bits < 32; ++bits) {
+        const auto outcome = solve_whole(instance, inferences_from_bits(bits));
+        ASSERT_EQ(outcome.plan.has_value(), reference.plan.has_value()) << "round " << round << " switches " << bits;
+        ASSERT_EQ(outcome.extra, reference.extra) << "round " << round << " switches " << bits;
+      }
+    }
+  }
+}
+
+TEST(SolveRetention, EachInferenceSavesFailuresSomewhere) {
+  std::mt19937 random(23);
+  std::vector<std::int64_t> without(5, 0);
+  std::int64_t with_all = 0;
+  for (int round = 0; round < 60; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 9, .most_ops = 11});
+    const Instance unlimited(graph, {.max_computes = 2});
+    for (const Bytes budget : budgets(unlimited)) {
+      const Instance instance = unlimited.with_budget(budget);
+      SearchSettings settings;
+      settings.node_limit = 20000;
+      with_all += solve_whole(instance, {}, settings).failures;
+      for (unsigned i = 0; i < without.size(); ++i) {
+        without[i] += solve_whole(instance, inferences_from_bits(31U & ~(1U << i)), settings).failures;
+      }
+    }
+  }
+  for (unsigned i = 0; i < without.size(); ++i) EXPECT_GT(without[i], with_all) << "inference " << i;
+}
+
+/// All ways to place the free ops' recomputes beside the rest of the plan, by enumeration.
+std::optional<Duration> best_by_enumeration(const Instance& instance, const RecomputePlan& plan,
+                                            const std::set<int>& free_ops) {
+  RecomputePlan rest;
+  for (const Recompute& recompute : plan) {
+    if (!free_ops.contains(recompute.op)) rest.push_back(recompute);
+  }
+  std::optional<Duration> best;
+  const auto place = [&](const auto& self, std::set<int>::const_iterator op, const RecomputePlan& so_far) -> void {
+    if (op == free_ops.end()) {
+      RecomputePlan sorted = so_far;
+      std::sort(sorted.begin(), sorted.end());
+      const Evaluation evaluation = evaluate(instance, sequence_of(instance, sorted));
+      if (evaluation.peak > instance.budget()) return;
+      const Duration extra = evaluation.duration - instance.baseline_duration();
+      if (!best || extra < *best) best = extra;
+      return;
+    }
+    self(self, std::next(op), so_far);
+    if (instance.max_computes(OpId(*op)) < 2) return;
+    for (Stage stage = *op + 1; stage <= instance.op_count(); ++stage) {
+      RecomputePlan more = so_far;
+      more.push_back({stage, OpId(*op)});
+      self(self, std::next(op), more);
+    }
+  };
+  place(place, free_ops.begin(), rest);
+  return best;
+}
+
+TEST(SolveRetention, NeighbourhoodsOverAFixedRestAreSolvedExactly) {
+  std::mt19937 random(24);
+  int found = 0;
+  for (int round = 0; round < 600; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 5, .most_ops = 8});
+    const Instance unlimited(graph, {.max_computes = 2});
+    RecomputePlan plan;
+    for (int v = 0; v < unlimited.op_count(); ++v) {
+      if (unlimited.max_computes(OpId(v)) < 2 || random() % 2 == 0) continue;
+      const auto later = static_cast<unsigned>(unlimited.op_count() - v);
+      plan.push_back({v + 1 + static_cast<int>(random() % later), OpId(v)});
+    }
+    std::sort(plan.begin(), plan.end());
+    std::set<int> free_ops;
+    for (int i = 0; i < 3; ++i)
+      free_ops.insert(static_cast<int>(random() % static_cast<unsigned>(unlimited.op_count())));
+    const Bytes peak = evaluate(unlimited, sequence_of(unlimited, plan)).peak;
+    const Instance instance = unlimited.with_budget(peak - Bytes(static_cast<std::int64_t>(random() % 4)));
+    std::vector<OpId> free;
+    for (const int op : free_ops) free.emplace_back(op);
+    const RetentionProblem problem(instance, plan, free, {instance.budget()});
+    SearchSettings settings;
+    settings.follow_incumbent = random() % 2 == 0;
+    const auto outcome = cp::solve_retention(problem, settings);
+    const auto truth = best_by_enumeration(instance, plan, free_ops);
+    ASSERT_TRUE(outcome.complete);
+    ASSERT_EQ(outcome.plan.has_value(), truth.has_value()) << "round " << round;
+    if (!truth) continue;
+    ASSERT_EQ(outcome.extra, *truth) << "round " << round;
+    expect_consistent(instance, outcome);
+    ++found;
+  }
+  EXPECT_GT(found, 200);
+}
+
+TEST(SolveRetention, AnInterruptedSearchTakenUpAgainEndsTheSame) {
+  const auto graph = test::training_chain(9);
+  const Instance unlimited(graph, {});
+  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 3 / 5));
+  const auto all = input_order(instance);
+  const RetentionProblem problem(instance, {}, all, {instance.budget()});
+  const auto whole = cp::solve_retention(problem, {});
+  ASSERT_TRUE(whole.complete);
+  ASSERT_TRUE(whole.plan.has_value());
+  cp::RetentionSearch search(problem, {});
+  int pieces = 0;
+  while (!search.advance(7).complete) ++pieces;
+  EXPECT_GT(pieces, 2);
+  EXPECT_EQ(search.advance(0).extra, whole.extra);
+  EXPECT_EQ(search.advance(0).nodes, whole.nodes);
+}
+
+TEST(SolveRetention, ACeilingIsStrict) {
+  const Instance instance(test::figure_1(), {.budget = Bytes(3)});
+  const auto all = input_order(instance);
+  const auto solve_below = [&](std::int64_t ceiling) {
+    const RetentionProblem problem(instance, {}, all, {instance.budget(), Duration(ceiling)});
+    return cp::solve_retention(problem, {});
+  };
+  EXPECT_TRUE(solve_below(2).plan.has_value());
+  EXPECT_FALSE(solve_below(1).plan.has_value());
+  EXPECT_TRUE(solve_below(1).complete);
+}
+
+TEST(SolveRetention, LargeSizesAndDurationsDoNotOverflow) {
+  std::mt19937 random(25);
+  for (int round = 0; round < 40; ++round) {
+    const auto graph =
+        test::random_graph(random, {.largest_size = 10'000'000'000'000, .longest_duration = 1'000'000'000'000'000});
+    const Instance unlimited(graph, {});
+    const Bytes peak = baseline_peak(unlimited);
+    for (const int percent : {60, 75, 90, 99}) {
+      const Bytes budget(peak.count() / 100 * percent);
+      const Instance instance = unlimited.with_budget(budget);
+      const auto outcome = solve_whole(instance);
+      const auto truth = test::staged_optimum(*graph, budget, 2);
+      ASSERT_EQ(outcome.plan.has_value(), truth.has_value());
+      if (!truth) continue;
+      ASSERT_EQ(instance.baseline_duration() + outcome.extra, *truth);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace remora

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "model/error.hpp"
+
+namespace remora {
+namespace {
+
+TEST(Options, EveryRowCanBeSetFromItsOwnDefaultAndRoundTrips) {
+  SolveOptions options;
+  for (const OptionRow& row : option_rows()) set_option(options, row.name, row.initial);
+  check_options(options);
+  const auto described = describe_options(options);
+  ASSERT_EQ(described.size(), option_rows().size() + 1);
+  for (std::size_t i = 0; i < option_rows().size(); ++i) EXPECT_EQ(described[i + 1].second, option_rows()[i].initial);
+}
+
+TEST(Options, WrongTextsAndRangesAreRefusedByName) {
+  SolveOptions options;
+  EXPECT_THROW(set_option(options, "threads", "two"), InputError);
+  EXPECT_THROW(set_option(options, "threads", "2x"), InputError);
+  EXPECT_THROW(set_option(options, "cover_bound", "yes"), InputError);
+  EXPECT_THROW(set_option(options, "colour", "blue"), InputError);
+  options.threads = -1;
+  EXPECT_THROW(check_options(options), InputError);
+  options.threads = 2;
+  options.time_limit = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(check_options(options), InputError);
+}
+
+TEST(Options, StrategyNamesRoundTrip) {
+  for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete}) {
+    EXPECT_EQ(strategy_from_name(strategy_name(strategy)), strategy);
+  }
+  EXPECT_THROW(strategy_from_name("magic"), InputError);
+}
+
+}  // namespace
+}  // namespace remora

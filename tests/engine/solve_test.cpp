@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/solve.hpp"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+SolveOptions quick_options() {
+  SolveOptions options;
+  options.work_limit = 200000;
+  options.threads = 2;
+  return options;
+}
+
+/// Solves and passes the schedule, if there is one, through the verifier.
+Schedule solve_verified(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {}) {
+  Schedule schedule = solve(instance, options, callbacks);
+  if (schedule.has_steps()) {
+    const Verdict verdict = verify(instance.graph(), schedule);
+    EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
+  }
+  EXPECT_LE(schedule.lower_bound, schedule.has_steps() ? schedule.duration : Duration::max());
+  return schedule;
+}
+
+TEST(Solve, ProvesTheBruteForceOptimumOrInfeasibilityOfRandomGraphs) {
+  std::mt19937 random(41);
+  for (int round = 0; round < 120; ++round) {
+    const auto graph = test::random_graph(random);
+    const int max_computes = 1 + static_cast<int>(random() % 3);
+    const Instance unlimited(graph, {.max_computes = max_computes});
+    for (const int below : {0, 1, 2, 4, 8}) {
+      const Bytes budget = std::max(Bytes(0), baseline_peak(unlimited) - Bytes(below));
+      const Schedule schedule = solve_verified(unlimited.with_budget(budget), quick_options());
+      const auto truth = test::staged_optimum(*graph, budget, max_computes);
+      SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(budget.count()));
+      ASSERT_EQ(schedule.status, truth ? Status::optimal : Status::infeasible);
+      if (truth) {
+        ASSERT_EQ(schedule.duration, *truth);
+      }
+    }
+  }
+}
+
+TEST(Solve, ANoRecomputeScheduleIsOptimalAtThePeak) {
+  const Instance instance(test::figure_1(), {.budget = Bytes(4)});
+  const Schedule schedule = solve_verified(instance, quick_options());
+  EXPECT_EQ(schedule.status, Status::optimal);
+  EXPECT_EQ(schedule.duration, schedule.baseline_duration);
+  EXPECT_EQ(schedule.solver.work, 0);
+}
+
+TEST(Solve, TheEmptyGraphHasAnEmptySchedule) {
+  const Instance instance(std::make_shared<const Graph>(), {.budget = Bytes(0)});
+  const Schedule schedule = solve(instance, quick_options());
+  EXPECT_EQ(schedule.status, Status::optimal);
+  EXPECT_TRUE(schedule.steps.empty());
+}
+
+TEST(Solve, AnOpThatDoesNotFitIsNamed) {
+  const Instance instance(test::figure_1(), {.budget = Bytes(2)});
+  const Schedule schedule = solve(instance, quick_options());
+  EXPECT_EQ(schedule.status, Status::infeasible);
+  ASSERT_TRUE(schedule.certificate.has_value());
+  EXPECT_EQ(schedule.certificate->required, Bytes(3));
+}
+
+/// Large enough that the search has something to do.
+std::shared_ptr<const Graph> chain() {
+  return test::training_chain(24);
+}
+
+Instance tight_chain(int percent) {
+  const Instance unlimited(chain(), {});
+  return unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * percent / 100));
+}
+
+TEST(Solve, TheSameSeedAndWorkLimitGiveTheSameScheduleAtAnyThreadCount) {
+  for (const int percent : {50, 70}) {
+    SolveOptions options;
+    options.work_limit = 60000;
+    options.seed = 7;
+    options.threads = 1;
+    const Schedule one = solve_verified(tight_chain(percent), options);
+    ASSERT_TRUE(one.has_steps());
+    for (const int threads : {2, 4}) {
+      options.threads = threads;
+      const Schedule other = solve_verified(tight_chain(percent), options);
+      EXPECT_EQ(one.steps, other.steps);
+      EXPECT_EQ(one.solver.work, other.solver.work);
+      EXPECT_EQ(one.lower_bound, other.lower_bound);
+    }
+  }
+}
+
+TEST(Solve, ACancelledSolveReturnsWhatItHas) {
+  std::atomic<bool> cancel{false};
+  SolveCallbacks callbacks;
+  callbacks.cancel = &cancel;
+  // Stop at the first schedule within the budget.
+  callbacks.progress = [&](const Progress& progress) { cancel = cancel || progress.phase == 2; };
+  const Schedule schedule = solve_verified(tight_chain(60), SolveOptions{}, callbacks);
+  EXPECT_TRUE(schedule.has_steps());
+
+  cancel = true;
+  const Schedule nothing = solve(tight_chain(60), SolveOptions{}, callbacks);
+  EXPECT_EQ(nothing.status, Status::unknown);
+  EXPECT_EQ(nothing.solver.reached_peak, nothing.baseline_peak_memory);
+}
+
+TEST(Solve, IncumbentsImproveAndBoundsRise) {
+  std::vector<Progress> seen;
+  SolveCallbacks callbacks;
+  callbacks.progress = [&](const Progress& progress) { seen.push_back(progress); };
+  const Instance instance = tight_chain(60);
+  const Schedule schedule = solve_verified(instance, quick_options(), callbacks);
+  ASSERT_GT(seen.size(), 2U);
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    EXPECT_GE(seen[i].lower_bound, seen[i - 1].lower_bound);
+    EXPECT_GE(seen[i].phase, seen[i - 1].phase);
+    const Bytes before = std::max(seen[i - 1].peak, instance.budget());
+    const Bytes after = std::max(seen[i].peak, instance.budget());
+    EXPECT_LE(after, before);
+    if (after == before) {
+      EXPECT_LE(seen[i].duration, seen[i - 1].duration);
+    }
+  }
+  EXPECT_EQ(seen.back().duration, schedule.duration);
+}
+
+TEST(Solve, EveryStrategyAndSwitchSettingSolvesTheChain) {
+  const auto reference = solve_verified(tight_chain(75), quick_options());
+  ASSERT_TRUE(reference.has_steps());
+  for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete}) {
+    for (const bool on : {false, true}) {
+      SolveOptions options = quick_options();
+      options.strategy = strategy;
+      options.forced_recompute = options.impossible_recompute = options.useless_recompute = on;
+      options.dear_recompute = on;
+      const Schedule schedule = solve_verified(tight_chain(75), options);
+      EXPECT_TRUE(schedule.has_steps()) << strategy_name(strategy) << " " << on;
+      EXPECT_GE(schedule.duration, reference.lower_bound);
+    }
+  }
+}
+
+TEST(Solve, SolvesInSeveralThreadsAreIndependent) {
+  SolveOptions options = quick_options();
+  options.work_limit = 20000;
+  const Schedule alone = solve(tight_chain(60), options);
+  std::vector<Schedule> results(4);
+  std::vector<std::thread> threads;
+  for (Schedule& result : results) {
+    threads.emplace_back([&result, &options] { result = solve(tight_chain(60), options); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Schedule& result : results) EXPECT_EQ(result.steps, alone.steps);
+}
+
+}  // namespace
+}  // namespace remora

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FLOPs, bytes moved, durations and device files.
+#include "frontends/onnx/cost.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "model_builder.hpp"
+
+namespace remora::onnx_frontend::test {
+namespace {
+
+std::int64_t flops_of(const Network& network, std::string_view node) {
+  return flops(network, id_of(network, node));
+}
+
+TEST(Flops, ConvolutionsByHand) {
+  ModelBuilder model;
+  model.input("x", {2, 4, 8, 8}).weight("w", {6, 2, 3, 3}).weight("t", {6, 5, 2, 2});
+  model.node("Conv", {"x", "w"}, {"c"}, "conv").set("group", 2);
+  model.node("ConvTranspose", {"c", "t"}, {"y"}, "up").set("strides", std::vector<std::int64_t>{2, 2});
+  const Network network = model.output("y").network();
+  EXPECT_EQ(flops_of(network, "conv"), 2 * (2 * 6 * 6 * 6) * 9 * (4 / 2));
+  EXPECT_EQ(flops_of(network, "up"), 2 * (2 * 6 * 6 * 6) * 5 * 4);
+}
+
+TEST(Flops, MatrixProductsByHand) {
+  ModelBuilder model;
+  model.input("x", {3, 7}).weight("w", {3, 5}).input("b", {4, 2, 3, 7}).weight("v", {7, 11});
+  model.node("Gemm", {"x", "w"}, {"g"}, "gemm").set("transA", 1);
+  model.node("MatMul", {"b", "v"}, {"m"}, "batched");
+  model.node("Einsum", {"b", "v"}, {"e"}, "einsum").set("equation", std::string("...ij,jk->...ik"));
+  const Network network = model.output("g").output("m").output("e").network();
+  EXPECT_EQ(flops_of(network, "gemm"), 2 * 7 * 5 * 3);
+  EXPECT_EQ(flops_of(network, "batched"), 2 * (4 * 2 * 3 * 11) * 7);
+  EXPECT_EQ(flops_of(network, "einsum"), 2 * (4 * 2 * 3 * 11) * 7);
+}
+
+TEST(Flops, AttentionAndRecurrence) {
+  ModelBuilder model(23);
+  model.input("q", {2, 8, 10, 16}).input("k", {2, 8, 20, 16}).node("Attention", {"q", "k", "k"}, {"y"}, "attention");
+  const Network network = model.output("y").network();
+  const std::int64_t scores = 2 * 8 * 10 * 20;
+  EXPECT_EQ(flops_of(network, "attention"), 2 * scores * 16 * 2 + 5 * scores);
+
+  ModelBuilder recurrent;
+  recurrent.input("x", {5, 2, 6}).weight("w", {1, 12, 6}).weight("r", {1, 12, 3});
+  recurrent.node("LSTM", {"x", "w", "r"}, {"y"}, "lstm").set("hidden_size", 3).output("y");
+  EXPECT_EQ(flops_of(recurrent.network(), "lstm"), 2 * 5 * 2 * (12 * 6 + 12 * 3));
+}
+
+TEST(Flops, BackwardOfAProductCostsOneProductForEachGradient) {
+  ModelBuilder model;
+  model.input("x", {2, 6}).weight("w1", {6, 8}).weight("w2", {8, 4}).weight("b", {4});
+  model.node("MatMul", {"x", "w1"}, {"h"}, "first").node("Gemm", {"h", "w2", "b"}, {"y"}, "second").output("y");
+  for (const ParameterGradients gradients : {ParameterGradients::fixed, ParameterGradients::keep}) {
+    const Network network = differentiate(model.network(), {.gradients = gradients});
+    // The first layer needs no gradient of the data.
+    EXPECT_EQ(flops_of(network, "first/grad"), 2 * 2 * 6 * 8);
+    EXPECT_EQ(flops_of(network, "second/grad"), 2 * (2 * 2 * 8 * 4));
+  }
+}
+
+TEST(Flops, CheckmateRuleTakesTwiceTheForwardDuration) {
+  ModelBuilder model;
+  model.input("x", {2, 6}).weight("w", {6, 8}).node("MatMul", {"x", "w"}, {"h"}, "first");
+  model.node("Relu", {"h"}, {"y"}, "relu").output("y");
+  const Network network = differentiate(model.network(), {.backward = BackwardRule::checkmate});
+  for (const CostModel cost : {CostModel::roofline, CostModel::flops, CostModel::unit}) {
+    for (std::size_t k = 0; k < network.nodes.size(); ++k) {
+      if (!network.nodes[k].attributes.has("duration_factor")) continue;
+      EXPECT_EQ(duration(network, NodeId(k), cost, {}).count(),
+                2 * duration(network, network.nodes[k].backward_of, cost, {}).count());
+    }
+  }
+}
+
+TEST(Flops, HugeShapesSaturateInsteadOfOverflowing) {
+  ModelBuilder model;
+  const std::int64_t side = std::int64_t{1} << 29;
+  model.input("x", {side, side}).node("MatMul", {"x", "x"}, {"y"}, "product").output("y");
+  EXPECT_EQ(flops_of(model.network(), "product"), std::int64_t{1} << 62);
+}
+
+TEST(Roofline, TakesTheSlowerOfComputingAndMovingPlusOverhead) {
+  ModelBuilder model;
+  model.input("x", {100, 200}).weight("w", {200, 50}).node("MatMul", {"x", "w"}, {"y"}, "product").output("y");
+  const Network network = model.network();
+  const NodeId product = id_of(network, "product");
+  EXPECT_EQ(flops(network, product), 2'000'000);
+  EXPECT_EQ(bytes_moved(network, product), Bytes(4 * (20000 + 10000 + 5000)));
+  EXPECT_EQ(duration(network, product, CostModel::roofline, {"slow", 1e9, 1e12, 1e-6}), Duration(2'001'000));
+  EXPECT_EQ(duration(network, product, CostModel::roofline, {"narrow", 1e15, 1e9, 1e-6}), Duration(141'000));
+  EXPECT_EQ(duration(network, product, CostModel::flops, {}), Duration(2'000'000));
+  EXPECT_EQ(duration(network, product, CostModel::unit, {}), Duration(1));
+}
+
+TEST(Roofline, LookingUpAnEmbeddingDoesNotReadTheWholeTable) {
+  ModelBuilder model;
+  model.input("ids", {10}, kInt64)
+      .weight("table", {50000, 8})
+      .node("Gather", {"table", "ids"}, {"y"}, "embed")
+      .output("y");
+  const Network network = model.network();
+  EXPECT_EQ(bytes_moved(network, id_of(network, "embed")), Bytes(10 * 8 + 2 * 10 * 8 * 4));
+}
+
+class DeviceFile : public testing::Test {
+ protected:
+  /// What reading a file of this text complains of; empty if it does not.
+  std::string complaint(const std::string& text) const {
+    const auto path = std::filesystem::temp_directory_path() /
+                      ("remora_device_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::ofstream(path) << text;
+    std::string result;
+    try {
+      read_device(path.string());
+    } catch (const InputError& error) {
+      result = error.what();
+    }
+    std::filesystem::remove(path);
+    return result;
+  }
+};
+
+TEST_F(DeviceFile, ShippedDevicesAreRead) {
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(REMORA_DEVICES_DIR)) {
+    if (file.path().extension() != ".json") continue;
+    const Device device = read_device(file.path().string());
+    EXPECT_GT(device.peak_flops, 1e11) << file.path();
+    EXPECT_LT(device.peak_flops, 1e14) << file.path();
+    EXPECT_GT(device.bandwidth, 1e10) << file.path();
+    EXPECT_LT(device.bandwidth, 1e13) << file.path();
+    ++count;
+  }
+  EXPECT_GE(count, 6);
+}
+
+TEST_F(DeviceFile, ErrorsNameTheKey) {
+  EXPECT_EQ(complaint(R"({"peak_flops": 1e12, "bandwidth": 1e11, "launch_overhead": 0})"), "");
+  EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1e12, "launch_overhead": 0})"), "$.bandwidth: missing"));
+  EXPECT_TRUE(contains(complaint(R"({"peak_flops": "fast", "bandwidth": 1, "launch_overhead": 0})"), "$.peak_flops"));
+  EXPECT_TRUE(contains(complaint(R"({"peak_flops": 0, "bandwidth": 1, "launch_overhead": 0})"), "not positive"));
+  EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1, "bandwidth": 1, "launch_overhead": -1})"), "$.launch_overhead"));
+  EXPECT_TRUE(contains(complaint(R"({"name": 3, "peak_flops": 1, "bandwidth": 1, "launch_overhead": 1})"), "$.name"));
+  EXPECT_TRUE(contains(complaint("[1, 2]"), "not an object"));
+  EXPECT_TRUE(contains(complaint("{"), "not JSON"));
+  EXPECT_TRUE(contains(complaint(""), "not JSON"));
+}
+
+TEST_F(DeviceFile, MissingFileIsAnErrorWithItsName) {
+  try {
+    read_device("/nowhere/device.json");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_TRUE(contains(error.what(), "/nowhere/device.json"));
+  }
+}
+
+}  // namespace
+}  // namespace remora::onnx_frontend::test

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files that are no models, cut or damaged ones, and models whose graph does not hang together.
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "model_builder.hpp"
+
+namespace remora::onnx_frontend::test {
+namespace {
+
+ModelBuilder small_model() {
+  return ModelBuilder()
+      .input("x", {1, 3, 8, 8})
+      .weight("w", {4, 3, 3, 3})
+      .integers("shape", {1, -1})
+      .node("Conv", {"x", "w"}, {"c"}, "conv")
+      .node("Relu", {"c"}, {"r"}, "relu")
+      .node("Reshape", {"r", "shape"}, {"y"}, "flat")
+      .output("y");
+}
+
+std::string complaint_about(const std::string& bytes) {
+  try {
+    read_onnx(bytes, "file.onnx", {});
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+bool one_line_with_source(const std::string& text) {
+  return text.rfind("file.onnx: ", 0) == 0 && text.find('\n') == std::string::npos;
+}
+
+TEST(Reading, EmptyFileIsAnErrorThatSaysSo) {
+  const std::string complaint = complaint_about("");
+  EXPECT_TRUE(one_line_with_source(complaint)) << complaint;
+  EXPECT_TRUE(contains(complaint, "empty")) << complaint;
+}
+
+TEST(Reading, ModelCutAnywhereIsAnErrorOrComplete) {
+  const std::string bytes = small_model().bytes();
+  ASSERT_EQ(complaint_about(bytes), "");
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    const std::string complaint = complaint_about(bytes.substr(0, length));
+    EXPECT_TRUE(one_line_with_source(complaint)) << length << ": " << complaint;
+  }
+}
+
+TEST(Reading, DamageIsLocated) {
+  const std::string bytes = small_model().bytes();
+  const std::size_t relu = bytes.find("relu");
+  const std::string cut = complaint_about(bytes.substr(0, relu));
+  EXPECT_TRUE(contains(cut, "graph.node[1], byte ") && contains(cut, " of " + std::to_string(relu))) << cut;
+
+  std::string damaged = bytes;
+  damaged[relu - 1] = '\x70';  // the length of the name, which now reaches beyond its node
+  EXPECT_TRUE(contains(complaint_about(damaged), "graph.node[1], byte ")) << complaint_about(damaged);
+
+  EXPECT_TRUE(contains(complaint_about("garbage"), "model, byte 0 of 7")) << complaint_about("garbage");
+}
+
+TEST(Reading, GarbageIsAnError) {
+  const std::string texts[] = {"garbage", "{\"format\": \"remora-graph\"}", std::string(100, '\0'), "\xff\xff\xff\xff"};
+  for (const std::string& text : texts) EXPECT_TRUE(one_line_with_source(complaint_about(text))) << text;
+}
+
+TEST(Reading, DamagedBytesNeverDoMoreThanThrowInputError) {
+  const std::string bytes = small_model().bytes();
+  constexpr unsigned kSeed = 20240607;
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = bytes;
+    const int changes = 1 + round % 3;
+    for (int k = 0; k < changes; ++k) damaged[random() % damaged.size()] = static_cast<char>(random() % 256);
+    try {
+      read_onnx(damaged, "file.onnx", {});
+    } catch (const InputError& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << "seed " << kSeed << " round " << round;
+    }
+  }
+}
+
+TEST(Reading, LooksLikeOnnxTellsModelsFromJsonAndGarbage) {
+  const std::string bytes = small_model().bytes();
+  EXPECT_TRUE(looks_like_onnx(bytes));
+  EXPECT_TRUE(looks_like_onnx(bytes.substr(0, bytes.size() / 2)));
+  EXPECT_FALSE(looks_like_onnx(""));
+  EXPECT_FALSE(looks_like_onnx("{\"format\": \"remora-graph\", \"version\": 1}"));
+  EXPECT_FALSE(looks_like_onnx("  \n\t[1, 2]"));
+  EXPECT_FALSE(looks_like_onnx("some text"));
+  EXPECT_FALSE(looks_like_onnx(std::string(64, '\0')));
+}
+
+TEST(Reading, ModelWithoutNodesIsAnError) {
+  EXPECT_TRUE(contains(ModelBuilder().input("x", {1}).output("x").complaint(), "no nodes"));
+}
+
+TEST(Reading, ModelWithoutOutputsIsAnError) {
+  EXPECT_NE(ModelBuilder().input("x", {1}).node("Relu", {"x"}, {"y"}).complaint(), "");
+}
+
+TEST(Reading, ModelThatComputesNothingIsAnError) {
+  const std::string complaint = ModelBuilder().input("x", {2, 3}).node("Flatten", {"x"}, {"y"}).output("y").complaint();
+  EXPECT_TRUE(contains(complaint, "computes nothing")) << complaint;
+}
+
+TEST(Reading, ValueThatNothingMakesIsNamed) {
+  const std::string complaint =
+      ModelBuilder().input("x", {1}).node("Add", {"x", "ghost"}, {"y"}, "sum").output("y").complaint();
+  EXPECT_TRUE(contains(complaint, "node sum (Add)") && contains(complaint, "\"ghost\"")) << complaint;
+}
+
+TEST(Reading, OutputThatNothingMakesIsNamed) {
+  EXPECT_TRUE(contains(ModelBuilder().input("x", {1}).node("Relu", {"x"}, {"y"}).output("z").complaint(), "output z"));
+}
+
+TEST(Reading, TwoMakersOfOneValueAreBothNamed) {
+  const std::string complaint = ModelBuilder()
+                                    .input("x", {1})
+                                    .node("Relu", {"x"}, {"y"}, "first")
+                                    .node("Tanh", {"x"}, {"y"}, "second")
+                                    .output("y")
+                                    .complaint();
+  EXPECT_TRUE(contains(complaint, "first") && contains(complaint, "second")) << complaint;
+}
+
+TEST(Reading, CycleIsAnError) {
+  const std::string complaint =
+      ModelBuilder().input("x", {1}).node("Add", {"x", "b"}, {"a"}).node("Relu", {"a"}, {"b"}).output("b").complaint();
+  EXPECT_TRUE(contains(complaint, "cycle")) << complaint;
+}
+
+TEST(Reading, UnsortedNodesAreSorted) {
+  const Network network = ModelBuilder()
+                              .input("x", {4})
+                              .node("Tanh", {"a"}, {"b"}, "second")
+                              .node("Relu", {"x"}, {"a"}, "first")
+                              .output("b")
+                              .network();
+  EXPECT_EQ(node_names(network), (Strings{"first", "second"}));
+}
+
+TEST(Reading, InitializerWhoseDataDoesNotFitItsDimsIsNamed) {
+  ModelBuilder model = small_model();
+  model.proto().mutable_graph()->mutable_initializer(1)->add_dims(7);
+  EXPECT_TRUE(contains(model.complaint(), "initializer shape")) << model.complaint();
+}
+
+TEST(Reading, ExternalDataIsNeverOpened) {
+  ModelBuilder model = small_model();
+  auto& weights = *model.proto().mutable_graph()->mutable_initializer(0);
+  weights.set_data_location(onnx::TensorProto::EXTERNAL);
+  auto& location = *weights.add_external_data();
+  location.set_key("location");
+  location.set_value("/nowhere/weights.bin");
+  EXPECT_EQ(model.graph().fixed_memory, Bytes(4 * 3 * 3 * 3 * 4));
+}
+
+}  // namespace
+}  // namespace remora::onnx_frontend::test
