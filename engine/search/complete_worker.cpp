@@ -2,15 +2,17 @@
 #include "engine/search/complete_worker.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace remora {
 namespace {
 
-/// A round's share of the work, in nodes of a problem with kUsualCopies copies; larger ones get fewer.
-constexpr std::int64_t kNodesPerRound = 6000;
-constexpr std::int64_t kUsualCopies = 100;
 constexpr std::int64_t kFirstPassNodes = 1000;
 constexpr double kWidthGrowth = 1.6;
+constexpr double kFirstGapPart = 0.25;
+constexpr double kGapPartShrinkage = 0.4;
+/// Passes given up with a schedule in hand before the ceiling becomes that schedule's cost.
+constexpr int kPassesGivenUp = 4;
 /// Ceilings start this part of the baseline duration above the bound.
 constexpr double kFirstWidth = 0.002;
 /// Passes that look for a schedule vary the order of choices; the first one does not.
@@ -26,16 +28,13 @@ double all_recomputes(const Instance& instance) {
   return total;
 }
 
-std::int64_t nodes_per_round(int copies) {
-  return std::max<std::int64_t>(100, kNodesPerRound * kUsualCopies / (kUsualCopies + copies));
-}
-
 }  // namespace
 
 cp::Inferences inferences_of(const SolveOptions& options) {
   return {.forced_recompute = options.forced_recompute,
           .impossible_recompute = options.impossible_recompute,
           .useless_recompute = options.useless_recompute,
+          .later_recompute = options.later_recompute,
           .cover_bound = options.cover_bound,
           .dear_recompute = options.dear_recompute};
 }
@@ -49,16 +48,24 @@ CompleteWorker::Pass::Pass(const RoundInput& input, Duration ceiling, std::int64
       node_limit(limit) {}
 
 CompleteWorker::CompleteWorker(const SolveOptions& options, std::uint64_t seed)
-    : inferences_(inferences_of(options)), seed_(seed), pass_nodes_(kFirstPassNodes), width_(kFirstWidth) {}
+    : inferences_(inferences_of(options)),
+      seed_(seed),
+      pass_nodes_(kFirstPassNodes),
+      width_(kFirstWidth),
+      gap_part_(kFirstGapPart) {}
 
 Duration CompleteWorker::ceiling(const RoundInput& input) const {
   const bool feasible = input.incumbent.peak <= input.instance.budget();
-  const Duration most = feasible ? input.incumbent.extra : Duration::max();
-  const auto baseline = static_cast<double>(input.instance.baseline_duration().count());
-  const double above = width_ * baseline + 1;
+  const auto least = static_cast<double>(input.lower_bound.count());
+  if (feasible) {
+    const double gap = static_cast<double>(input.incumbent.extra.count()) - least;
+    const Duration below = input.lower_bound + Duration(1 + static_cast<std::int64_t>(gap_part_ * gap));
+    return std::min(below, input.incumbent.extra);
+  }
+  const double above = width_ * static_cast<double>(input.instance.baseline_duration().count()) + 1;
   // A ceiling above everything that can be paid is none.
-  if (static_cast<double>(input.lower_bound.count()) + above > all_recomputes(input.instance)) return most;
-  return std::min(input.lower_bound + Duration(static_cast<std::int64_t>(above)), most);
+  if (least + above > all_recomputes(input.instance)) return Duration::max();
+  return input.lower_bound + Duration(static_cast<std::int64_t>(above));
 }
 
 void CompleteWorker::begin_pass(const RoundInput& input) {
@@ -80,7 +87,8 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
   const Duration below = feasible ? std::min(pass_->below, input.incumbent.extra) : pass_->below;
 
   const std::int64_t before = pass_->search.advance(0).nodes;
-  const auto& outcome = pass_->search.advance(nodes_per_round(pass_->problem.copy_count()));
+  const cp::SearchOutcome outcome =
+      pass_->search.advance(std::max<std::int64_t>(1, kRoundEffort / node_effort(pass_->problem.copy_count())));
   result.work = outcome.nodes - before;
   if (outcome.plan) {
     Solution found = make_solution(input.instance, *outcome.plan);
@@ -92,16 +100,26 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
     result.infeasible = proved == Duration::max();
     if (!result.infeasible) result.lower_bound = proved;
     pass_.reset();
-    // Nothing there: look further up, the faster the longer there is no schedule.
-    if (!feasible) width_ *= kWidthGrowth;
+    width_ *= kWidthGrowth;
+    gap_part_ = std::min(1.0, gap_part_ * kWidthGrowth);
   } else if (outcome.nodes >= pass_->node_limit) {
-    // Lost its way: a higher ceiling makes schedules easier to find; beyond all ceilings, begin again and work harder.
     const bool unlimited = pass_->below == Duration::max();
     pass_.reset();
-    width_ = unlimited ? kFirstWidth : width_ * kWidthGrowth;
-    pass_nodes_ += pass_nodes_ / 4;
+    give_up_pass(feasible, unlimited);
   }
   return result;
+}
+
+/// A pass ran out of nodes. With a schedule in hand it aimed at too high a bound: try a lower ceiling, and after a few
+/// of those only the last proof is left. Without one the ceiling was too low to find any: try a higher one, and beyond
+/// all ceilings begin again. Either way work harder.
+void CompleteWorker::give_up_pass(bool feasible, bool unlimited) {
+  pass_nodes_ += pass_nodes_ / 4;
+  if (!feasible) {
+    width_ = unlimited ? kFirstWidth : width_ * kWidthGrowth;
+  } else {
+    gap_part_ = ++given_up_ > kPassesGivenUp ? 1.0 : gap_part_ * kGapPartShrinkage;
+  }
 }
 
 }  // namespace remora

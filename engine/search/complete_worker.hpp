@@ -37,13 +37,17 @@ class CompleteWorker : public Worker {
 
   void begin_pass(const RoundInput& input);
   [[nodiscard]] Duration ceiling(const RoundInput& input) const;
+  void give_up_pass(bool feasible, bool unlimited);
 
   cp::Inferences inferences_;
   std::uint64_t seed_;
   std::int64_t passes_ = 0;
   std::int64_t pass_nodes_;
-  /// How far above the lower bound the ceiling is, in baseline durations.
+  /// How far above the lower bound the ceiling is: without a schedule in baseline durations, with one as a part of the
+  /// gap between bound and schedule.
   double width_;
+  double gap_part_;
+  int given_up_ = 0;
   std::unique_ptr<Pass> pass_;
 };
 

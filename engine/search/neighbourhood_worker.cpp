@@ -9,7 +9,6 @@
 namespace remora {
 namespace {
 
-constexpr int kNeighbourhoodsPerRound = 12;
 constexpr double kLeastWeight = 0.1;
 constexpr double kForgetting = 0.98;
 constexpr double kReward = 0.5;
@@ -46,7 +45,7 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
   RoundResult result;
   Solution current = input.incumbent;
   ScheduleView view(input.instance, current.plan);
-  for (int i = 0; i < kNeighbourhoodsPerRound && !input.interrupted(); ++i) {
+  for (std::int64_t effort = 0; effort < kRoundEffort && !input.interrupted();) {
     if (current.extra <= input.lower_bound) break;
     const std::size_t chosen = choose_arm();
     Arm& arm = arms_[chosen];
@@ -61,6 +60,7 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
     settings.interrupted = input.interrupted;
     const auto outcome = cp::solve_retention(problem, settings);
     result.work += std::max<std::int64_t>(1, outcome.nodes);
+    effort += input.instance.op_count() + (outcome.nodes + 1) * node_effort(problem.copy_count());
     learn(arm, outcome.plan.has_value(), outcome.complete, input.instance.op_count());
     if (!outcome.plan) continue;
     current = make_solution(input.instance, *outcome.plan);

@@ -9,7 +9,6 @@
 namespace remora {
 namespace {
 
-constexpr int kStepsPerRound = 12;
 constexpr double kLeastStride = 1.0 / 256;
 constexpr double kSizeGrowth = 1.1;
 constexpr double kLeastSize = 8;
@@ -29,7 +28,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
   Solution current = input.incumbent;
   ScheduleView view(input.instance, current.plan);
   const Bytes budget = input.instance.budget();
-  for (int i = 0; i < kStepsPerRound && current.peak > budget && !input.interrupted(); ++i) {
+  for (std::int64_t effort = 0; effort < kRoundEffort && current.peak > budget && !input.interrupted();) {
     const auto way = static_cast<double>((current.peak - budget).count());
     const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(way * stride_));
     const Bytes target = std::max(budget, current.peak - Bytes(step));
@@ -46,6 +45,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     settings.interrupted = input.interrupted;
     const auto outcome = cp::solve_retention(problem, settings);
     result.work += std::max<std::int64_t>(1, outcome.nodes);
+    effort += input.instance.op_count() + (outcome.nodes + 1) * node_effort(problem.copy_count());
     if (!outcome.plan) {
       stride_ = std::max(kLeastStride, stride_ * 0.7);
       if (outcome.complete) {

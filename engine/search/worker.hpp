@@ -17,6 +17,16 @@
 
 namespace remora {
 
+/// What a round may take of each worker, so that none waits long for another: about a tenth of a second. Counted in
+/// effort, not in seconds, for the sake of reproducibility.
+inline constexpr std::int64_t kRoundEffort = 400'000;
+
+/// The effort of a search node grows with the variables that propagation looks at; posting a problem passes over all
+/// ops.
+inline constexpr std::int64_t node_effort(int copies) {
+  return 16 + copies;
+}
+
 struct RoundInput {
   const Instance& instance;
   const Solution& incumbent;

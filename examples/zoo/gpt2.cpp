@@ -41,7 +41,7 @@ Value transformer_block(GraphBuilder& graph, const Value& x, const Block& block)
 
 /// The embeddings of positions 0 to length - 1, from a table for all positions.
 Value position_embedding(GraphBuilder& graph, std::int64_t positions, std::int64_t length, std::int64_t width) {
-  const Value table = graph.weight("wpe", {positions, width});
+  Value table = graph.weight("wpe", {positions, width});
   if (length == positions) return table;
   return graph.node("Slice", "wpe/slice", {table, graph.list({0}), graph.list({length}), graph.list({0})},
                     {length, width});

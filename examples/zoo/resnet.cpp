@@ -76,6 +76,7 @@ void resnet(GraphBuilder& graph, const Settings& settings, std::int64_t batch, c
 
 std::vector<Architecture> resnet_family() {
   std::vector<Architecture> members;
+  members.reserve(std::size(kDepths));
   for (const Depth& depth : kDepths) {
     members.push_back({.name = depth.name,
                        .summary = "residual image classifier",

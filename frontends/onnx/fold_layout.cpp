@@ -195,6 +195,7 @@ bool fold_transpose(const FoldContext& context, Constant& result) {
   }
   if (order.size() != strides.size()) return false;
   std::vector<std::ptrdiff_t> steps;
+  steps.reserve(order.size());
   for (const std::int64_t axis : order) {
     steps.push_back(static_cast<std::ptrdiff_t>(strides[normalized_axis(axis, strides.size())]));
   }

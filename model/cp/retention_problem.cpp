@@ -40,7 +40,8 @@ void RetentionProblem::collect_free_ops(std::span<const Recompute> plan, std::sp
       rest_plan_.push_back(recompute);
       rest_extra_ += instance_.duration(recompute.op);
     } else if (seen[owner] < free_ops_[owner].copies) {
-      incumbent_[static_cast<std::size_t>(free_ops_[owner].first_copy + seen[owner]++)] = recompute.stage;
+      incumbent_[static_cast<std::size_t>(free_ops_[owner].first_copy) + static_cast<std::size_t>(seen[owner]++)] =
+          recompute.stage;
     }
   }
 }

@@ -67,6 +67,7 @@ struct Inferences {
   bool forced_recompute = true;
   bool impossible_recompute = true;
   bool useless_recompute = true;
+  bool later_recompute = true;
   bool cover_bound = true;
   bool dear_recompute = true;
 };

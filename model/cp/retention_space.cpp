@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "model/cp/duration.hpp"
+#include "model/cp/later_recompute.hpp"
 #include "model/cp/memory.hpp"
 #include "model/cp/supply.hpp"
 
@@ -36,6 +37,7 @@ RetentionSpace::RetentionSpace(Context& context, const Branching& branching)
   StageViews views(*this, Gecode::IntVarArgs(stages_));
   if (problem.inferences().useless_recompute) GECODE_ES_FAIL(Supply::post(*this, views, context));
   GECODE_ES_FAIL(Memory::post(*this, views, context));
+  if (problem.inferences().later_recompute) GECODE_ES_FAIL(LaterRecompute::post(*this, views, context));
   GECODE_ES_FAIL(ExtraDuration::post(*this, views, improvements_, context));
   OverloadBrancher::post(*this, views, context, branching);
 }

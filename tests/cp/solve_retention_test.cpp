@@ -21,8 +21,9 @@ Inferences inferences_from_bits(unsigned bits) {
   return {.forced_recompute = (bits & 1U) != 0,
           .impossible_recompute = (bits & 2U) != 0,
           .useless_recompute = (bits & 4U) != 0,
-          .cover_bound = (bits & 8U) != 0,
-          .dear_recompute = (bits & 16U) != 0};
+          .later_recompute = (bits & 8U) != 0,
+          .cover_bound = (bits & 16U) != 0,
+          .dear_recompute = (bits & 32U) != 0};
 }
 
 SearchOutcome solve_whole(const Instance& instance, const Inferences& inferences = {}, SearchSettings settings = {}) {
@@ -66,7 +67,7 @@ TEST(SolveRetention, AgreesWithBruteForceOnRandomGraphsUnderEveryBudget) {
       settings.seed = random();
       const auto truth = test::staged_optimum(*graph, budget, max_computes);
       const auto outcome =
-          solve_whole(instance, inferences_from_bits(random() % 3 == 0 ? random() % 32 : 31), settings);
+          solve_whole(instance, inferences_from_bits(random() % 3 == 0 ? random() % 64 : 63), settings);
       SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round) + ", budget " +
                    std::to_string(budget.count()));
       ASSERT_TRUE(outcome.complete);
@@ -92,7 +93,7 @@ TEST(SolveRetention, EverySwitchSettingGivesTheSameOptimum) {
     for (const Bytes budget : budgets(unlimited)) {
       const Instance instance = unlimited.with_budget(budget);
       const auto reference = solve_whole(instance);
-      for (unsigned bits = 0; bits < 32; ++bits) {
+      for (unsigned bits = 0; bits < 64; ++bits) {
         const auto outcome = solve_whole(instance, inferences_from_bits(bits));
         ASSERT_EQ(outcome.plan.has_value(), reference.plan.has_value()) << "round " << round << " switches " << bits;
         ASSERT_EQ(outcome.extra, reference.extra) << "round " << round << " switches " << bits;
@@ -103,18 +104,18 @@ TEST(SolveRetention, EverySwitchSettingGivesTheSameOptimum) {
 
 TEST(SolveRetention, EachInferenceSavesFailuresSomewhere) {
   std::mt19937 random(23);
-  std::vector<std::int64_t> without(5, 0);
+  std::vector<std::int64_t> without(6, 0);
   std::int64_t with_all = 0;
   for (int round = 0; round < 60; ++round) {
     const auto graph = test::random_graph(random, {.least_ops = 9, .most_ops = 11});
-    const Instance unlimited(graph, {.max_computes = 2});
+    const Instance unlimited(graph, {.max_computes = 2 + round % 2});
     for (const Bytes budget : budgets(unlimited)) {
       const Instance instance = unlimited.with_budget(budget);
       SearchSettings settings;
       settings.node_limit = 20000;
       with_all += solve_whole(instance, {}, settings).failures;
       for (unsigned i = 0; i < without.size(); ++i) {
-        without[i] += solve_whole(instance, inferences_from_bits(31U & ~(1U << i)), settings).failures;
+        without[i] += solve_whole(instance, inferences_from_bits(63U & ~(1U << i)), settings).failures;
       }
     }
   }

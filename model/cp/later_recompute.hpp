@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A dominance among the stages of one recompute (ours; not in the papers): later is as good where nothing speaks
+// against.
+//
+// Let a recompute of op v lie at d or at a later d' with no possible use of v's output in between. If all inputs of v
+// are resident from d to d' in any case, computing at d only holds the output longer. So d can go, as long as d' is
+// still there to take its place:
+//
+//     inputs   =====================          resident in every solution
+//     v             d . . . d'                d holds v's output for nothing
+//     use                      U
+//
+// At d' itself memory does not grow: the output would be resident there anyway, beside the same inputs. That needs an
+// op without workspace and with a single output, which all others must forgo. Moving later is a strict order, so some
+// optimal solution survives all removals. O(copies * (users + inputs)) a call.
+#pragma once
+
+#include <gecode/int.hh>
+
+#include "model/cp/context.hpp"
+
+namespace remora::cp {
+
+class LaterRecompute : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
+ public:
+  static Gecode::ExecStatus post(Gecode::Home home, StageViews& stages, Context& context);
+
+  Gecode::Actor* copy(Gecode::Space& home) override;
+  Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
+  Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
+
+ private:
+  LaterRecompute(Gecode::Home home, StageViews& stages, Context& context);
+  LaterRecompute(Gecode::Space& home, LaterRecompute& other);
+
+  [[nodiscard]] Stage first_dominated(const FreeOp& free, FreeId id, Stage latest) const;
+  [[nodiscard]] Stage after_last_use(const FreeOp& free, TouchedId output, Stage latest) const;
+  [[nodiscard]] Stage resident_since(const FreeOp& free, TouchedId input, Stage latest) const;
+
+  Context* context_;
+};
+
+}  // namespace remora::cp
