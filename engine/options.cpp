@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/options.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <concepts>
+#include <limits>
 #include <system_error>
 
 #include "model/error.hpp"
@@ -29,18 +31,26 @@ std::string text_of(T value) {
   }
 }
 
+/// "time_limit" -> "--time-limit", as the command line spells it.
+std::string dashed_option(const std::string& name) {
+  std::string dashed = "--" + name;
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  return dashed;
+}
+
 template <class T>
 T parse(const std::string& name, const std::string& text) {
   if constexpr (std::same_as<T, bool>) {
     if (text == "on") return true;
     if (text == "off") return false;
-    throw InputError("--" + name, "expected on or off, got '" + text + "'");
+    throw InputError(dashed_option(name), "expected on or off, got '" + text + "'");
   } else {
     T value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
-      throw InputError("--" + name, std::string("expected a") + (std::floating_point<T> ? " number" : "n integer") +
-                                        ", got '" + text + "'");
+      throw InputError(
+          dashed_option(name),
+          std::string("expected a") + (std::floating_point<T> ? " number" : "n integer") + ", got '" + text + "'");
     }
     return value;
   }
@@ -50,7 +60,15 @@ template <class T>
 void check_range(const char* name, T value, T least, T most) {
   // Written so that NaN fails too.
   if (value >= least && value <= most) return;
-  throw InputError(name, text_of(value) + " is outside " + text_of(least) + " to " + text_of(most));
+  throw InputError(dashed_option(name), text_of(value) + " is outside " + text_of(least) + " to " + text_of(most));
+}
+
+/// "0 to 1024", "at least 0", or "" where the type says it all.
+template <class T>
+std::string range_text(T least, T most) {
+  if constexpr (std::same_as<T, bool>) return "";
+  if (most == std::numeric_limits<T>::max() || static_cast<double>(most) >= 1e9) return "at least " + text_of(least);
+  return text_of(least) + " to " + text_of(most);
 }
 
 struct StrategyName {
@@ -65,7 +83,7 @@ constexpr std::array kStrategies{StrategyName{Strategy::automatic, "auto"}, Stra
 std::vector<OptionRow> option_rows() {
   std::vector<OptionRow> rows;
 #define REMORA_OPTION(type, name, initial, least, most, help) \
-  rows.push_back({#name, type_name<type>(), text_of<type>(initial), help});
+  rows.push_back({#name, type_name<type>(), text_of<type>(initial), range_text<type>(least, most), help});
 #include "engine/options.def"
 #undef REMORA_OPTION
   return rows;
@@ -79,7 +97,7 @@ void set_option(SolveOptions& options, const std::string& option, const std::str
   }
 #include "engine/options.def"
 #undef REMORA_OPTION
-  throw InputError("--" + option, "there is no such option");
+  throw InputError(dashed_option(option), "there is no such option");
 }
 
 void check_options(const SolveOptions& options) {

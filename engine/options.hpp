@@ -15,6 +15,9 @@ enum class Strategy {
   complete,   ///< the complete search alone
 };
 
+/// The largest time limit there is: thirty years.
+inline constexpr double kNoTimeLimit = 1e9;
+
 struct SolveOptions {
   Strategy strategy = Strategy::automatic;
 #define REMORA_OPTION(type, name, initial, least, most, help) type name = initial;
@@ -27,6 +30,7 @@ struct OptionRow {
   const char* name;
   const char* type;
   std::string initial;
+  std::string range;
   const char* help;
 };
 

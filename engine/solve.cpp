@@ -42,7 +42,7 @@ Schedule describe(const Instance& instance, const SolveOptions& options) {
   schedule.baseline_peak_memory = baseline_peak(instance);
   schedule.solver.version = version();
   schedule.solver.seed = static_cast<std::uint64_t>(options.seed);
-  schedule.solver.threads = options.threads;
+  schedule.solver.threads = thread_count(options);
   schedule.solver.max_computes = instance.options().max_computes;
   schedule.solver.time_limit = options.time_limit;
   schedule.solver.work_limit = options.work_limit;

@@ -2,6 +2,7 @@
 #include "model/instance.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "model/error.hpp"
@@ -61,12 +62,24 @@ void Instance::index_ops() {
     for (const OpId v : row) users_.push(v);
     users_.end_row();
   }
-  for (const Op& op : graph_->ops) {
+  limit_computes();
+}
+
+void Instance::limit_computes() {
+  Wide longest = 0;
+  for (int v = 0; v < op_count(); ++v) {
+    const Op& op = graph_->ops[static_cast<std::size_t>(v)];
     // Nobody reads what a dead end computes a second time, unless it must be there at the end.
     const bool useful = std::any_of(op.outputs.begin(), op.outputs.end(),
                                     [&](TensorId t) { return !users_[t].empty() || graph_->tensors[t].keep; });
     const int own = op.recompute && useful ? op.max_computes.value_or(options_.max_computes) : 1;
-    max_computes_.push_back(std::min(own, options_.max_computes));
+    // Once a stage at most: the stages from v's first compute to the last one.
+    const int stages = op_count() - v + 1;
+    max_computes_.push_back(std::min({own, options_.max_computes, stages}));
+    longest += Wide{op.duration.count()} * max_computes_.back();
+  }
+  if (longest > std::numeric_limits<std::int64_t>::max()) {
+    throw InputError("max_computes", "the durations of so many computes don't fit in 64 bits");
   }
 }
 

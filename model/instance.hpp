@@ -68,6 +68,7 @@ class Instance {
  private:
   void index_tensors();
   void index_ops();
+  void limit_computes();
 
   std::shared_ptr<const Graph> graph_;
   InstanceOptions options_;

@@ -55,6 +55,11 @@ std::string quote(std::string_view text) {
   return result + '"';
 }
 
+std::string printable(std::string_view text) {
+  const std::string quoted = quote(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = sequence_length(text);

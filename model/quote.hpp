@@ -11,6 +11,9 @@ namespace remora {
 /// eyes only: it is not JSON.
 std::string quote(std::string_view text);
 
+/// The same without the quotes, for columns of names.
+std::string printable(std::string_view text);
+
 /// True if `text` is well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
 bool is_utf8(std::string_view text);
 

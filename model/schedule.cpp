@@ -7,11 +7,12 @@ namespace remora {
 // small number that is right in every digit.
 
 double Schedule::overhead() const {
-  if (baseline_duration.count() == 0) return 0;
+  if (!has_schedule() || baseline_duration.count() == 0) return 0;
   return static_cast<double>((duration - baseline_duration).count()) / static_cast<double>(baseline_duration.count());
 }
 
 double Schedule::gap() const {
+  if (!has_schedule()) return 1;
   if (duration.count() == 0) return 0;
   return static_cast<double>((duration - lower_bound).count()) / static_cast<double>(duration.count());
 }

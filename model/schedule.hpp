@@ -89,10 +89,13 @@ struct Schedule {
   SolverReport solver{};
 
   [[nodiscard]] bool has_steps() const { return !steps.empty(); }
+  /// A schedule was found; of a graph without ops it has no steps.
+  [[nodiscard]] bool has_schedule() const { return status == Status::optimal || status == Status::feasible; }
 
-  /// duration / baseline_duration - 1, the papers' total duration increase (TDI); 0 for a baseline of 0.
+  /// duration / baseline_duration - 1, the papers' total duration increase (TDI); 0 for a baseline of 0
+  /// and without a schedule.
   [[nodiscard]] double overhead() const;
-  /// (duration - lower_bound) / duration; 0 for a duration of 0.
+  /// (duration - lower_bound) / duration; 0 for a duration of 0, 1 without a schedule.
   [[nodiscard]] double gap() const;
 };
 

@@ -10,12 +10,8 @@
 namespace remora {
 namespace {
 
-/// The stages strictly between two consecutive uses: [first, last].
-struct Gap {
-  Stage first = 0;
-  Stage last = 0;
-  Bytes size{};
-};
+constexpr std::size_t kGapsLookedAt = 10'000'000;
+constexpr std::size_t kLeastEvents = 16;
 
 std::vector<Gap> gaps_of(const Instance& instance, OpId op) {
   std::vector<Gap> gaps;
@@ -39,13 +35,8 @@ void add_items(const Instance& instance, OpId op, std::vector<CoverItem>& items)
     Stage last = gaps[begin].last;
     std::size_t end = begin + 1;
     for (; end < gaps.size() && gaps[end].first <= last; ++end) last = std::max(last, gaps[end].last);
-    CoverItem item{op, instance.duration(op), gaps[begin].first, {}};
-    item.gains.resize(static_cast<std::size_t>(last - item.first_stage + 1));
-    for (; begin < end; ++begin) {
-      for (Stage k = gaps[begin].first; k <= gaps[begin].last; ++k) {
-        item.gains[static_cast<std::size_t>(k - item.first_stage)] += gaps[begin].size;
-      }
-    }
+    CoverItem item{op, instance.duration(op), {}};
+    for (; begin < end; ++begin) item.gaps.push_back(gaps[begin]);
     items.push_back(std::move(item));
   }
 }
@@ -83,13 +74,10 @@ Duration knapsack(Bytes excess, std::vector<Offer>& offers, double& critical) {
 
 class DualAscent {
  public:
-  explicit DualAscent(const CoverProblem& problem) : problem_(problem), over_(problem.excess.size()) {
-    for (std::size_t i = 0; i < problem.items.size(); ++i) {
-      residual_.push_back(problem.items[i].cost);
-      for (std::size_t k = 0; k < problem.items[i].gains.size(); ++k) {
-        const std::size_t stage = static_cast<std::size_t>(problem.items[i].first_stage) + k;
-        if (problem.excess[stage] > Bytes(0) && problem.items[i].gains[k] > Bytes(0)) over_[stage].push_back(i);
-      }
+  explicit DualAscent(const CoverProblem& problem) : problem_(problem) {
+    for (const CoverItem& item : problem.items) {
+      residual_.push_back(item.cost);
+      gaps_ += item.gaps.size();
     }
   }
 
@@ -101,6 +89,7 @@ class DualAscent {
     std::sort(events.begin(), events.end(), [&](std::size_t a, std::size_t b) {
       return problem_.excess[a] != problem_.excess[b] ? problem_.excess[a] > problem_.excess[b] : a < b;
     });
+    events.resize(std::min(events.size(), std::max(kLeastEvents, kGapsLookedAt / (gaps_ + 1))));
     CoverBoundResult result;
     for (const std::size_t event : events) {
       const Duration more = relieve(event);
@@ -113,9 +102,9 @@ class DualAscent {
  private:
   Duration relieve(std::size_t event) {
     offers_.clear();
-    for (const std::size_t i : over_[event]) {
-      const CoverItem& item = problem_.items[i];
-      offers_.push_back({i, item.gains[event - static_cast<std::size_t>(item.first_stage)], residual_[i]});
+    for (std::size_t i = 0; i < problem_.items.size(); ++i) {
+      const Bytes gain = problem_.items[i].gain(static_cast<Stage>(event));
+      if (gain > Bytes(0)) offers_.push_back({i, gain, residual_[i]});
     }
     double critical = 0;
     const Duration full = knapsack(problem_.excess[event], offers_, critical);
@@ -131,13 +120,20 @@ class DualAscent {
   }
 
   const CoverProblem& problem_;
-  /// The items over each event that has an excess.
-  std::vector<std::vector<std::size_t>> over_;
+  std::size_t gaps_ = 0;
   std::vector<Duration> residual_;
   std::vector<Offer> offers_;
 };
 
 }  // namespace
+
+Bytes CoverItem::gain(Stage k) const {
+  Bytes total;
+  for (const Gap& gap : gaps) {
+    if (gap.first <= k && k <= gap.last) total += gap.size;
+  }
+  return total;
+}
 
 CoverProblem covering_relaxation(const Instance& instance) {
   CoverProblem problem;

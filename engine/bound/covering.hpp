@@ -10,7 +10,8 @@
 //     minimise  sum of cost(i) * y(i)   subject to, at every k,   sum of gain(i, k) * y(i) >= live(k) - budget
 //
 // The bound is the value of a feasible dual solution: events are visited by excess, each takes a fractional knapsack
-// over what earlier events left of the items' costs. O(events considered * items).
+// over what earlier events left of the items' costs. Every event is visited on graphs of a few thousand ops; on larger
+// ones the fullest, so that the work stays within O(10^7) gaps looked at.
 #pragma once
 
 #include <vector>
@@ -19,13 +20,21 @@
 
 namespace remora {
 
+/// The first computes strictly between two consecutive uses of a tensor: those of the ops first .. last.
+struct Gap {
+  Stage first = 0;
+  Stage last = 0;
+  Bytes size{};
+};
+
 /// Gaps of one op's outputs that may share a recompute.
 struct CoverItem {
   OpId op{};
   Duration cost{};
-  /// What giving up the item frees at the first computes first_stage .. first_stage + gains.size() - 1.
-  Stage first_stage = 0;
-  std::vector<Bytes> gains{};
+  std::vector<Gap> gaps{};
+
+  /// What giving up the item frees at the first compute of op k.
+  [[nodiscard]] Bytes gain(Stage k) const;
 };
 
 struct CoverProblem {

@@ -28,6 +28,10 @@ double all_recomputes(const Instance& instance) {
   return total;
 }
 
+bool holds_budget(const RoundInput& input) {
+  return input.incumbent.peak <= input.instance.budget();
+}
+
 }  // namespace
 
 cp::Inferences inferences_of(const SolveOptions& options) {
@@ -55,9 +59,8 @@ CompleteWorker::CompleteWorker(const SolveOptions& options, std::uint64_t seed)
       gap_part_(kFirstGapPart) {}
 
 Duration CompleteWorker::ceiling(const RoundInput& input) const {
-  const bool feasible = input.incumbent.peak <= input.instance.budget();
   const auto least = static_cast<double>(input.lower_bound.count());
-  if (feasible) {
+  if (holds_budget(input)) {
     const double gap = static_cast<double>(input.incumbent.extra.count()) - least;
     const Duration below = input.lower_bound + Duration(1 + static_cast<std::int64_t>(gap_part_ * gap));
     return std::min(below, input.incumbent.extra);
@@ -74,22 +77,38 @@ void CompleteWorker::begin_pass(const RoundInput& input) {
   settings.seed = seed_ + static_cast<std::uint64_t>(passes_);
   settings.interrupted = input.interrupted;
   const Duration below = ceiling(input);
-  const bool last = input.incumbent.peak <= input.instance.budget() && below == input.incumbent.extra;
+  const bool last = holds_budget(input) && below == input.incumbent.extra;
   pass_ = std::make_unique<Pass>(input, below, last ? INT64_MAX : pass_nodes_, inferences_, settings);
   ++passes_;
 }
 
 RoundResult CompleteWorker::run(const RoundInput& input) {
   RoundResult result;
+  Solution incumbent = input.incumbent;
+  Duration lower_bound = input.lower_bound;
+  std::int64_t effort = 0;
+  while (effort < kRoundEffort && !result.infeasible && !input.interrupted()) {
+    const RoundInput now{input.instance, incumbent, lower_bound, input.interrupted};
+    if (holds_budget(now) && incumbent.extra <= lower_bound) break;
+    const std::int64_t nodes = search_on(now, kRoundEffort - effort, result);
+    result.work += nodes;
+    effort += input.instance.op_count() + nodes * node_effort(input.instance.op_count());
+    lower_bound = std::max(lower_bound, result.lower_bound);
+    if (result.solution) incumbent = *result.solution;
+  }
+  return result;
+}
+
+/// Goes on with the present pass, or begins one, for at most `effort`. Returns the nodes spent.
+std::int64_t CompleteWorker::search_on(const RoundInput& input, std::int64_t effort, RoundResult& result) {
   if (!pass_) begin_pass(input);
-  const bool feasible = input.incumbent.peak <= input.instance.budget();
+  const bool feasible = holds_budget(input);
   if (feasible) pass_->search.require_below(input.incumbent.extra);
   const Duration below = feasible ? std::min(pass_->below, input.incumbent.extra) : pass_->below;
 
   const std::int64_t before = pass_->search.advance(0).nodes;
-  const cp::SearchOutcome outcome =
-      pass_->search.advance(std::max<std::int64_t>(1, kRoundEffort / node_effort(pass_->problem.copy_count())));
-  result.work = outcome.nodes - before;
+  const std::int64_t share = std::max<std::int64_t>(1, effort / node_effort(input.instance.op_count()));
+  const cp::SearchOutcome outcome = pass_->search.advance(std::min(share, pass_->node_limit - before));
   if (outcome.plan) {
     Solution found = make_solution(input.instance, *outcome.plan);
     if (better(input.instance, found, input.incumbent)) result.solution = std::move(found);
@@ -98,7 +117,7 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
     // Everything below the ceiling, or below what was found on the way, has been looked at.
     const Duration proved = outcome.plan ? std::min(outcome.extra, below) : below;
     result.infeasible = proved == Duration::max();
-    if (!result.infeasible) result.lower_bound = proved;
+    if (!result.infeasible) result.lower_bound = std::max(result.lower_bound, proved);
     pass_.reset();
     width_ *= kWidthGrowth;
     gap_part_ = std::min(1.0, gap_part_ * kWidthGrowth);
@@ -107,7 +126,7 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
     pass_.reset();
     give_up_pass(feasible, unlimited);
   }
-  return result;
+  return outcome.nodes - before;
 }
 
 /// A pass ran out of nodes. With a schedule in hand it aimed at too high a bound: try a lower ceiling, and after a few

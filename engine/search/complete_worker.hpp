@@ -35,6 +35,7 @@ class CompleteWorker : public Worker {
          const cp::SearchSettings& settings);
   };
 
+  std::int64_t search_on(const RoundInput& input, std::int64_t effort, RoundResult& result);
   void begin_pass(const RoundInput& input);
   [[nodiscard]] Duration ceiling(const RoundInput& input) const;
   void give_up_pass(bool feasible, bool unlimited);

@@ -108,7 +108,15 @@ ScheduleView::ScheduleView(const Instance& instance, const RecomputePlan& plan)
     : instance_(&instance),
       plan_(plan),
       sequence_(sequence_of(instance, plan)),
-      evaluation_(evaluate(instance, sequence_)) {}
+      evaluation_(evaluate(instance, sequence_)),
+      previous_compute_(sequence_.size(), -1) {
+  std::vector<int> latest(static_cast<std::size_t>(instance.op_count()), -1);
+  for (std::size_t step = 0; step < sequence_.size(); ++step) {
+    int& before = latest[static_cast<std::size_t>(sequence_[step])];
+    previous_compute_[step] = before;
+    before = static_cast<int>(step);
+  }
+}
 
 std::vector<OpId> ScheduleView::competitors(int step) const {
   std::vector<OpId> ops;
@@ -127,12 +135,6 @@ std::vector<OpId> ScheduleView::competitors(int step) const {
   std::sort(ops.begin(), ops.end());
   ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
   return ops;
-}
-
-int ScheduleView::previous_compute(int step) const {
-  int before = step - 1;
-  while (before >= 0 && op(before) != op(step)) --before;
-  return before;
 }
 
 std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random) {

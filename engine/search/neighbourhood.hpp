@@ -44,15 +44,15 @@ class ScheduleView {
   /// The ops that may be recomputed and whose outputs are retained across the step without being used there, and those
   /// whose output is away at that step and comes back later. Each once.
   [[nodiscard]] std::vector<OpId> competitors(int step) const;
-  /// The steps from the op's compute before `step` (exclusive) up to `step`: where its recompute at `step` saves
-  /// memory.
-  [[nodiscard]] int previous_compute(int step) const;
+  /// The step of the op's compute before `step`, or -1: between the two, its recompute at `step` saves memory.
+  [[nodiscard]] int previous_compute(int step) const { return previous_compute_[static_cast<std::size_t>(step)]; }
 
  private:
   const Instance* instance_;
   RecomputePlan plan_;
   std::vector<OpId> sequence_;
   Evaluation evaluation_;
+  std::vector<int> previous_compute_;
 };
 
 /// About `size` ops to free, ascending, each allowed to be recomputed. May be fewer where the schedule offers no more.

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/rounds.hpp"
 
+#include <optional>
+
+#include <tbb/global_control.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/partitioner.h>
 #include <tbb/task_arena.h>
 
 namespace remora {
+
+int thread_count(const SolveOptions& options) {
+  return options.threads > 0 ? options.threads : tbb::info::default_concurrency();
+}
 
 Rounds::Rounds(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                const Deadline& deadline, SearchState& state)
@@ -16,7 +24,12 @@ bool Rounds::limit_reached() const {
 }
 
 void Rounds::run(int phase, std::vector<std::unique_ptr<Worker>> workers, const std::function<bool()>& finished) {
-  const int threads = options_.threads > 0 ? options_.threads : tbb::task_arena::automatic;
+  const int threads = thread_count(options_);
+  // TBB starts no more workers than there are cores, and complains, unless it is told that more are meant.
+  std::optional<tbb::global_control> more_than_cores;
+  if (threads > tbb::info::default_concurrency()) {
+    more_than_cores.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  }
   tbb::task_arena arena(threads);
   while (!finished() && !state_.infeasible && !limit_reached()) {
     std::vector<RoundResult> results;

@@ -24,6 +24,9 @@ struct SearchState {
   std::vector<Incumbent> history{};
 };
 
+/// The threads that a solve uses: the option, or one a core.
+int thread_count(const SolveOptions& options);
+
 class Rounds {
  public:
   Rounds(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,

@@ -17,15 +17,16 @@
 namespace remora::cli {
 namespace {
 
-/// A decimal number as digits / scale, exact.
+/// A decimal number as digits / scale. Exact up to nine digits after the point; what follows is dropped, for amounts
+/// are rounded down anyway.
 struct Decimal {
-  std::int64_t digits = 0;
-  std::int64_t scale = 1;
+  Wide digits = 0;
+  Wide scale = 1;
 };
 
 std::optional<Decimal> parse_decimal(std::string_view text) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 10 - 1;
-  constexpr std::int64_t kMostScale = 1'000'000'000;
+  constexpr Wide kMost = Wide{1} << 70;
+  constexpr Wide kMostScale = 1'000'000'000;
   Decimal number;
   bool point = false;
   bool any = false;
@@ -33,10 +34,11 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
     if (c == '.' && !point) {
       point = true;
     } else if (c >= '0' && c <= '9') {
-      if (number.digits > kMost || number.scale > kMostScale) return std::nullopt;
+      any = true;
+      if (point && number.scale == kMostScale) continue;
       number.digits = number.digits * 10 + (c - '0');
       if (point) number.scale *= 10;
-      any = true;
+      if (number.digits / number.scale > kMost) return std::nullopt;
     } else {
       return std::nullopt;
     }
@@ -71,25 +73,31 @@ std::string print(const char* format, double value) {
 }  // namespace
 
 Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak) {
-  const auto fail = [&]() -> UsageError {
-    return UsageError("--budget: expected bytes (12GiB, 1500MB, 123456) or a percentage (80%), got '" + text + "'");
+  const auto fail = [&](const char* why) {
+    return UsageError("--budget: '" + text + "' " + why +
+                      "; expected bytes (123456, units B KB MB GB TB KiB MiB GiB TiB) or a percentage (80%)");
   };
   const std::string_view all = text;
   const auto number_end = std::min(all.find_first_not_of("0123456789."), all.size());
   const auto number = parse_decimal(all.substr(0, number_end));
-  if (!number) throw fail();
+  if (!number) throw fail("is not a budget");
   std::string_view suffix = all.substr(number_end);
   while (!suffix.empty() && suffix.front() == ' ') suffix.remove_prefix(1);
-  Wide result = 0;
+  constexpr Wide kMost = std::numeric_limits<std::int64_t>::max();
   if (suffix == "%") {
-    result = Wide{fixed.count()} + Wide{number->digits} * (peak - fixed).count() / (Wide{number->scale} * 100);
-  } else {
-    const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == suffix; });
-    if (unit == kUnits.end()) throw fail();
-    result = Wide{number->digits} * unit->bytes / number->scale;
+    constexpr Wide kMostPercent = 1'000'000;
+    if (number->digits / number->scale > kMostPercent) throw fail("is too large");
+    // Parts of a per cent beyond 1e-9 were dropped, so the product fits in 128 bits.
+    const Wide part = number->digits * (peak - fixed).count() / (number->scale * 100);
+    if (part + fixed.count() > kMost) throw fail("is too large");
+    return Bytes(static_cast<std::int64_t>(part + fixed.count()));
   }
-  if (result > std::numeric_limits<std::int64_t>::max()) throw fail();
-  return Bytes(static_cast<std::int64_t>(result));
+  const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == suffix; });
+  if (unit == kUnits.end()) throw fail("has an unknown unit");
+  if (number->digits / number->scale > kMost / unit->bytes) throw fail("is too large");
+  const Wide bytes = number->digits * unit->bytes / number->scale;
+  if (bytes > kMost) throw fail("is too large");
+  return Bytes(static_cast<std::int64_t>(bytes));
 }
 
 std::string bytes_text(Bytes bytes) {

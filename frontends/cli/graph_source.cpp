@@ -77,19 +77,24 @@ OnnxOptions onnx_options(const Arguments& arguments) {
 }
 
 std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std::string& content,
-                                             const Arguments& arguments, bool quiet) {
+                                             const Arguments& arguments, const OnnxOptions& options, bool quiet) {
   if (looks_like_onnx(content)) {
-    auto result = read_onnx(content, path, onnx_options(arguments));
+    auto result = read_onnx(content, path, options);
     if (!quiet) {
       for (const std::string& warning : result.warnings) std::cerr << "remora: warning: " << warning << "\n";
     }
     return std::make_shared<const Graph>(std::move(result.graph));
   }
+  const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == std::string::npos)
+    throw InputError("", "the file is empty: neither a remora-graph (JSON) nor an ONNX model");
+  if (content[first] != '{') throw InputError("", "neither a remora-graph (JSON) nor an ONNX model");
+  auto graph = std::make_shared<const Graph>(json::read_graph(content));
   for (const char* option : kOnnxOnly) {
     if (arguments.has(option))
       throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");
   }
-  return std::make_shared<const Graph>(json::read_graph(content));
+  return graph;
 }
 
 }  // namespace
@@ -111,9 +116,10 @@ OptionGroup graph_options() {
 }
 
 LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet) {
+  const OnnxOptions options = onnx_options(arguments);
   const std::string content = json::read_file(path);
   try {
-    return {read_graph_file(path, content, arguments, quiet), json::sha256_hex(content)};
+    return {read_graph_file(path, content, arguments, options, quiet), json::sha256_hex(content)};
   } catch (const InputError& error) {
     const std::string_view text = error.what();
     // Some readers name the file themselves.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/signals.hpp"
 
-#include <csignal>
-
 namespace remora::cli {
 namespace {
 
@@ -14,26 +12,24 @@ extern "C" void remora_note_signal(int) {
   signalled.store(true, std::memory_order_relaxed);
 }
 
-void handle(int signal, void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  sigemptyset(&action.sa_mask);
-  // The handler serves once: the second signal does what it always did.
-  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
-  sigaction(signal, &action, nullptr);
-}
-
 }  // namespace
 
 SignalGuard::SignalGuard() {
   signalled.store(false, std::memory_order_relaxed);
-  handle(SIGINT, remora_note_signal);
-  handle(SIGTERM, remora_note_signal);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &former_[i]);
+    if (former_[i].sa_handler == SIG_IGN) continue;
+    struct sigaction action {};
+    action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : remora_note_signal;
+    sigemptyset(&action.sa_mask);
+    // The handler serves once: the second signal does what it always did.
+    action.sa_flags = kSignals[i] == SIGPIPE ? SA_RESTART : static_cast<int>(SA_RESETHAND) | SA_RESTART;
+    sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 SignalGuard::~SignalGuard() {
-  handle(SIGINT, SIG_DFL);
-  handle(SIGTERM, SIG_DFL);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &former_[i], nullptr);
 }
 
 const std::atomic<bool>& SignalGuard::flag() const {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <iostream>
 
 #include "engine/options.hpp"
@@ -48,7 +49,8 @@ OptionGroup search_options() {
   group.add_options()("strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
                       "auto, cp (complete search and neighbourhoods), complete (complete search alone)");
   for (const OptionRow& row : option_rows()) {
-    const std::string help = std::string(row.help) + " (" + row.initial + ")";
+    const std::string range = row.range.empty() ? "" : row.range + ", ";
+    const std::string help = std::string(row.help) + " (" + range + "default " + row.initial + ")";
     group.add_options()(dashed(row.name).c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
   }
   return group;
@@ -62,6 +64,8 @@ SolveOptions read_options(const Arguments& arguments) {
       const std::string name = dashed(row.name);
       if (arguments.has(name)) set_option(options, row.name, arguments.get<std::string>(name));
     }
+    // A work limit is there for reproducibility, which the default time limit would spoil on a slow machine.
+    if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
     check_options(options);
   } catch (const InputError& error) {
     throw UsageError(error.what());
@@ -84,6 +88,14 @@ int exit_code(const Schedule& schedule) {
       return kNoSchedule;
   }
   return kInternalError;
+}
+
+/// Before the work, not after it: can the schedule be written, and not over the graph?
+void check_output(const std::string& graph, const std::string& output) {
+  std::error_code none;
+  if (std::filesystem::equivalent(graph, output, none))
+    throw UsageError("--output: " + output + " is the graph itself");
+  json::check_writable(output);
 }
 
 Schedule run(const Instance& instance, const SolveOptions& options, bool quiet) {
@@ -109,6 +121,8 @@ int solve_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
   const SolveOptions options = read_options(arguments);
+  const std::string& output = arguments.get<std::string>("output");
+  check_output(arguments.file("GRAPH"), output);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
 
   const Instance unlimited(loaded.graph, {.max_computes = arguments.get<int>("max-computes")});
@@ -120,8 +134,7 @@ int solve_command(const Words& words) {
     const Verdict verdict = verify(*loaded.graph, schedule);
     ensure(verdict.valid(), "solve: the schedule found does not verify");
   }
-  json::write_file(arguments.get<std::string>("output"),
-                   [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
+  json::write_file(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
   if (!quiet) print_summary(std::cerr, *loaded.graph, schedule);
   return exit_code(schedule);
 }

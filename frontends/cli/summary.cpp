@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/cli/amounts.hpp"
+#include "model/quote.hpp"
 
 namespace remora::cli {
 namespace {
@@ -43,9 +44,9 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
     const Op& op = graph.ops[rows[i].op];
     Bytes size;
     for (const TensorId t : op.outputs) size += graph.tensors[static_cast<std::size_t>(t)].size;
-    out << "  " << std::left << std::setw(36) << op.name << std::setw(20) << op.type << std::right << rows[i].times
-        << "x  " << std::setw(12) << duration_text(rows[i].paid, unit) << "  " << std::setw(11) << bytes_text(size)
-        << "\n";
+    out << "  " << std::left << std::setw(36) << printable(op.name) << std::setw(20) << printable(op.type) << std::right
+        << rows[i].times << "x  " << std::setw(12) << duration_text(rows[i].paid, unit) << "  " << std::setw(11)
+        << bytes_text(size) << "\n";
   }
   if (rows.size() > kOpsShown) out << "  and " << rows.size() - kOpsShown << " more\n";
 }
@@ -53,7 +54,7 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
 void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   const std::string unit = duration_unit_of(graph);
   const auto baseline = static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_duration.count()));
-  const double bound = static_cast<double>(schedule.lower_bound.count()) / baseline - 1;
+  const double bound = static_cast<double>((schedule.lower_bound - schedule.baseline_duration).count()) / baseline;
   const double after = static_cast<double>(schedule.peak_memory.count()) /
                        static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_peak_memory.count()));
   out << "peak        " << bytes_text(schedule.baseline_peak_memory) << " -> " << bytes_text(schedule.peak_memory)
@@ -67,11 +68,12 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
 
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   if (schedule.status == Status::infeasible) {
-    out << "infeasible  proved: no schedule holds " << bytes_text(schedule.budget) << " (" << schedule.budget.count()
-        << " bytes)\n";
+    out << "infeasible  proved: no schedule in the " << (schedule.order == OrderMode::input ? "input" : "free")
+        << " order with at most " << schedule.solver.max_computes << " computes an op holds "
+        << bytes_text(schedule.budget) << " (" << schedule.budget.count() << " bytes)\n";
     if (schedule.certificate) {
       const Op& op = graph.ops[static_cast<std::size_t>(schedule.certificate->op)];
-      out << "because     " << op.name << " needs " << grouped(schedule.certificate->required.count())
+      out << "because     " << printable(op.name) << " needs " << grouped(schedule.certificate->required.count())
           << " bytes at once, " << grouped((schedule.certificate->required - schedule.budget).count())
           << " more than the budget\n";
     }
@@ -88,8 +90,9 @@ void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& sc
 }  // namespace
 
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule) {
-  out << "graph       " << graph.name << ": " << graph.ops.size() << " ops, " << graph.tensors.size() << " tensors\n";
-  if (schedule.has_steps()) {
+  out << "graph       " << printable(graph.name) << ": " << graph.ops.size() << " ops, " << graph.tensors.size()
+      << " tensors\n";
+  if (schedule.has_schedule()) {
     print_schedule(out, graph, schedule);
   } else {
     print_no_schedule(out, graph, schedule);

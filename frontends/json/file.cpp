@@ -146,6 +146,19 @@ std::string read_file(const std::string& path) {
   }
 }
 
+void check_writable(const std::string& path) {
+  if (path == "-" || path == "/dev/stdout") return;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) throw system_error(path, "write", EISDIR);
+    if (::access(path.c_str(), W_OK) != 0) throw system_error(path, "write", errno);
+    return;
+  }
+  if (path.empty()) throw InputError("output", "the file name is empty");
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) throw system_error(path, "write", errno);
+}
+
 void write_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
   std::ostringstream stream;
   write(stream);

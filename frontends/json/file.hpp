@@ -22,4 +22,7 @@ std::string read_file(const std::string& path);
 /// under /dev or /proc, is written directly.
 void write_file(const std::string& path, const std::function<void(std::ostream&)>& write);
 
+/// Throws the InputError that write_file(path, ...) would run into, as far as it can be foreseen: before hours of work.
+void check_writable(const std::string& path);
+
 }  // namespace remora::json

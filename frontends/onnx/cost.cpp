@@ -73,7 +73,7 @@ std::string duration_unit(CostModel model) {
 
 Bytes bytes_moved(const Network& network, NodeId id) {
   const Node& node = network.nodes[id];
-  Bytes written;
+  Bytes written(node.attributes.get(kBytesWrittenInPlace, std::int64_t{0}));
   for (const ValueId output : node.outputs) {
     if (output.valid()) written += size_of(network, output);
   }

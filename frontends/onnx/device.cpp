@@ -2,6 +2,7 @@
 //
 // read_device of cost.hpp.
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -16,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 std::string read_text(const std::string& path) {
+  if (std::filesystem::is_directory(path)) throw InputError(path, "is a folder, not a device file");
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file.is_open() || file.bad()) throw InputError(path, "cannot be read as a device file");

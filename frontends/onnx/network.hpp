@@ -78,6 +78,10 @@ class Attributes {
   std::map<std::string, Attribute, std::less<>> table_;
 };
 
+/// The attribute of a backward node that says how many bytes of parameter gradients it writes into buffers that are no
+/// values of the network (ParameterGradients::fixed): traffic that its duration pays for.
+inline constexpr std::string_view kBytesWrittenInPlace = "bytes_written_in_place";
+
 struct Node {
   /// Unique; shows the ONNX name.
   std::string name{};

@@ -35,6 +35,7 @@ TEST_P(PublishedGraph, ReachesItsFigure) {
   const Bytes budget = graph->fixed_memory + Bytes(span.count() / 100 * percent + span.count() % 100 * percent / 100);
   SolveOptions options;
   options.work_limit = 300000;
+  options.time_limit = kNoTimeLimit;
   const Schedule schedule = solve(unlimited.with_budget(budget), options);
   ASSERT_TRUE(schedule.has_steps());
   const Verdict verdict = verify(*graph, schedule);

@@ -16,6 +16,7 @@ namespace {
 SolveOptions quick_options() {
   SolveOptions options;
   options.work_limit = 200000;
+  options.time_limit = kNoTimeLimit;
   options.threads = 2;
   return options;
 }
@@ -87,6 +88,7 @@ TEST(Solve, TheSameSeedAndWorkLimitGiveTheSameScheduleAtAnyThreadCount) {
   for (const int percent : {50, 70}) {
     SolveOptions options;
     options.work_limit = 60000;
+    options.time_limit = kNoTimeLimit;
     options.seed = 7;
     options.threads = 1;
     const Schedule one = solve_verified(tight_chain(percent), options);

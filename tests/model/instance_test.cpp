@@ -50,6 +50,12 @@ TEST(Instance, ComputesAreLimitedByOptionOpAndUse) {
   EXPECT_EQ(instance.max_computes(OpId(4)), 1);
 }
 
+TEST(Instance, NoOpRunsMoreOftenThanOnceAStage) {
+  const Instance instance(test::figure_1(), {.max_computes = 1'000'000'000});
+  EXPECT_EQ(instance.max_computes(OpId(0)), 6);
+  EXPECT_EQ(instance.max_computes(OpId(3)), 3);
+}
+
 TEST(Instance, RefusesBadOptionsAndBadGraphs) {
   EXPECT_THROW(Instance(test::figure_1(), {.budget = Bytes(-1)}), InputError);
   EXPECT_THROW(Instance(test::figure_1(), {.max_computes = 0}), InputError);

