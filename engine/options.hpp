@@ -37,7 +37,7 @@ struct OptionRow {
 /// The table in its order.
 std::vector<OptionRow> option_rows();
 
-/// Sets one option from text. Throws InputError that names the option and its range.
+/// Sets one option from text. Throws InputError that names the option and what was expected; ranges are check_options'.
 void set_option(SolveOptions& options, const std::string& name, const std::string& text);
 
 /// Throws InputError for an option out of its range.

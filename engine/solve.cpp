@@ -19,14 +19,19 @@ namespace {
 
 /// Workers of a round beside the complete search; a fixed number, so that results don't depend on the thread count.
 constexpr std::uint64_t kNeighbourhoodWorkers = 3;
+constexpr int kMostOpsForCompleteSearch = 10'000;
 
 /// One complete search and, unless the strategy is that alone, neighbourhood searches of the phase's kind.
 template <class NeighbourhoodKind>
-std::vector<std::unique_ptr<Worker>> make_workers(const SolveOptions& options) {
+std::vector<std::unique_ptr<Worker>> make_workers(const Instance& instance, const SolveOptions& options) {
   const auto seed = static_cast<std::uint64_t>(options.seed) * 1000;
   std::vector<std::unique_ptr<Worker>> workers;
-  workers.push_back(std::make_unique<CompleteWorker>(options, seed));
-  if (options.strategy == Strategy::complete) return workers;
+  // On a very large graph even the root of a complete search takes longer than all that the neighbourhoods need.
+  const bool complete = options.strategy == Strategy::complete;
+  if (complete || instance.op_count() <= kMostOpsForCompleteSearch) {
+    workers.push_back(std::make_unique<CompleteWorker>(options, seed));
+  }
+  if (complete) return workers;
   for (std::uint64_t i = 1; i <= kNeighbourhoodWorkers; ++i) {
     workers.push_back(std::make_unique<NeighbourhoodKind>(options, seed + i));
   }
@@ -56,18 +61,29 @@ void write_steps(const Instance& instance, const Solution& solution, Schedule& s
   schedule.peak_memory = solution.peak;
 }
 
+/// What can be said without a search: infeasibility with its certificate, and a first lower bound.
+void bound(const Instance& instance, SearchState& state, Schedule& schedule) {
+  state.infeasible = least_budget(instance) > instance.budget();
+  schedule.certificate = footprint_certificate(instance);
+  if (state.infeasible) return;
+  const auto result = covering_bound(covering_relaxation(instance));
+  state.infeasible = result.infeasible;
+  state.lower_bound = result.extra;
+  if (result.event.valid()) schedule.certificate = cover_certificate(instance, result.event);
+}
+
 /// Phases 1 and 2 of Moccasin, section 2.4.
 void search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
             const Deadline& deadline, SearchState& state, SolverReport& report) {
   Rounds rounds(instance, options, callbacks, deadline, state);
   rounds.report(1, "input order");
   const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
-  rounds.run(1, make_workers<PeakWorker>(options), holds_budget);
+  rounds.run(1, make_workers<PeakWorker>(instance, options), holds_budget);
   report.phase1_seconds = deadline.elapsed();
   report.reached_peak = state.incumbent.peak;
   if (holds_budget()) {
     rounds.report(2, "phase 2");
-    rounds.run(2, make_workers<NeighbourhoodWorker>(options),
+    rounds.run(2, make_workers<NeighbourhoodWorker>(instance, options),
                [&] { return state.incumbent.extra <= state.lower_bound; });
     report.phase2_seconds = deadline.elapsed() - report.phase1_seconds;
   }
@@ -81,15 +97,8 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   Schedule schedule = describe(instance, options);
   SearchState state;
   state.incumbent = make_solution(instance, {});
-  schedule.certificate = footprint_certificate(instance);
-  if (schedule.certificate) {
-    state.infeasible = true;
-  } else {
-    const auto bound = covering_bound(covering_relaxation(instance));
-    state.infeasible = bound.infeasible;
-    state.lower_bound = bound.extra;
-    if (!state.infeasible) search(instance, options, callbacks, deadline, state, schedule.solver);
-  }
+  bound(instance, state, schedule);
+  if (!state.infeasible) search(instance, options, callbacks, deadline, state, schedule.solver);
   schedule.lower_bound = instance.baseline_duration() + state.lower_bound;
   if (state.incumbent.peak <= instance.budget()) {
     write_steps(instance, state.incumbent, schedule);

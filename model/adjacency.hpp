@@ -28,8 +28,6 @@ class Adjacency {
     return std::span<const Value>(values_).subspan(begin, end - begin);
   }
 
-  [[nodiscard]] std::size_t value_count() const { return values_.size(); }
-
  private:
   std::vector<std::int32_t> first_{0};
   std::vector<Value> values_;

@@ -2,7 +2,6 @@
 #include "model/evaluate.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "model/ensure.hpp"
 

@@ -2,9 +2,8 @@
 #include "engine/bound/covering.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
+#include "model/cover.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -41,37 +40,6 @@ void add_items(const Instance& instance, OpId op, std::vector<CoverItem>& items)
   }
 }
 
-/// An item as one event sees it.
-struct Offer {
-  std::size_t item = 0;
-  Bytes gain{};
-  Duration cost{};
-};
-
-/// The fractional knapsack: the least cost of offers whose gains reach `excess`, rounded up; Duration::max() if all of
-/// them don't. `critical` gets the cost per byte of the last offer taken. Sorts the offers by cost per byte.
-Duration knapsack(Bytes excess, std::vector<Offer>& offers, double& critical) {
-  const auto price = [](const Offer& offer) {
-    return static_cast<double>(offer.cost.count()) / static_cast<double>(offer.gain.count());
-  };
-  std::sort(offers.begin(), offers.end(), [&](const Offer& a, const Offer& b) {
-    const double price_a = price(a);
-    const double price_b = price(b);
-    return price_a != price_b ? price_a < price_b : a.item < b.item;
-  });
-  Duration total;
-  for (const Offer& offer : offers) {
-    critical = price(offer);
-    if (offer.gain >= excess) {
-      const Wide part = Wide{offer.cost.count()} * excess.count();
-      return total + Duration(static_cast<std::int64_t>((part + offer.gain.count() - 1) / offer.gain.count()));
-    }
-    total += offer.cost;
-    excess -= offer.gain;
-  }
-  return Duration::max();
-}
-
 class DualAscent {
  public:
   explicit DualAscent(const CoverProblem& problem) : problem_(problem) {
@@ -95,6 +63,8 @@ class DualAscent {
       const Duration more = relieve(event);
       if (more == Duration::max()) return {Duration(0), true, OpId(event)};
       result.extra += more;
+      // More than all recomputes that are allowed cost together: proved as well, but not by one event.
+      if (result.extra > problem_.all_recomputes) return {Duration(0), true, OpId::none()};
     }
     return result;
   }
@@ -104,25 +74,17 @@ class DualAscent {
     offers_.clear();
     for (std::size_t i = 0; i < problem_.items.size(); ++i) {
       const Bytes gain = problem_.items[i].gain(static_cast<Stage>(event));
-      if (gain > Bytes(0)) offers_.push_back({i, gain, residual_[i]});
+      if (gain > Bytes(0)) offers_.push_back({static_cast<std::int32_t>(i), gain, residual_[i]});
     }
-    double critical = 0;
-    const Duration full = knapsack(problem_.excess[event], offers_, critical);
-    if (full == Duration::max() || full == Duration(0)) return full;
-    // Spend of each item's cost only its bytes at the critical price; the rest is left for other events. The value is
-    // then computed for exactly what was spent, so rounding can't make the bound wrong.
-    for (Offer& offer : offers_) {
-      const double price = std::ceil(critical * static_cast<double>(offer.gain.count()));
-      if (price < static_cast<double>(offer.cost.count())) offer.cost = Duration(static_cast<std::int64_t>(price));
-      residual_[offer.item] -= offer.cost;
-    }
-    return knapsack(problem_.excess[event], offers_, critical);
+    const Duration bound = spend_on_cover(problem_.excess[event], offers_);
+    for (const CoverOffer& offer : offers_) residual_[static_cast<std::size_t>(offer.item)] -= offer.cost;
+    return bound;
   }
 
   const CoverProblem& problem_;
   std::size_t gaps_ = 0;
   std::vector<Duration> residual_;
-  std::vector<Offer> offers_;
+  std::vector<CoverOffer> offers_;
 };
 
 }  // namespace
@@ -141,9 +103,24 @@ CoverProblem covering_relaxation(const Instance& instance) {
     problem.excess.push_back(live - instance.budget());
   }
   for (int v = 0; v < instance.op_count(); ++v) {
+    problem.all_recomputes += Duration(instance.duration(OpId(v)).count() * (instance.max_computes(OpId(v)) - 1));
     if (instance.max_computes(OpId(v)) > 1) add_items(instance, OpId(v), problem.items);
   }
   return problem;
+}
+
+Certificate cover_certificate(const Instance& instance, OpId event) {
+  Certificate certificate{event, instance.base_memory() + instance.workspace(event), {}};
+  const auto used = instance.inputs(event);
+  for (const RetentionInterval& interval : evaluate(instance, input_order(instance)).intervals) {
+    if (interval.first_step > event || interval.last_step < event) continue;
+    const bool in_gap = interval.first_step < event && interval.last_step > event &&
+                        std::find(used.begin(), used.end(), interval.tensor) == used.end();
+    if (in_gap && instance.max_computes(instance.producer(interval.tensor)) > 1) continue;
+    certificate.required += instance.size(interval.tensor);
+    certificate.tensors.push_back(interval.tensor);
+  }
+  return certificate;
 }
 
 CoverBoundResult covering_bound(const CoverProblem& problem) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "model/instance.hpp"
+#include "model/schedule.hpp"
 
 namespace remora {
 
@@ -41,6 +42,8 @@ struct CoverProblem {
   /// live(k) - budget at the first compute of each op k; at most 0 where memory holds.
   std::vector<Bytes> excess{};
   std::vector<CoverItem> items{};
+  /// What all recomputes that are allowed cost together.
+  Duration all_recomputes{};
 };
 
 CoverProblem covering_relaxation(const Instance& instance);
@@ -48,11 +51,15 @@ CoverProblem covering_relaxation(const Instance& instance);
 struct CoverBoundResult {
   /// No schedule of the staged form has less extra duration.
   Duration extra{};
-  /// Some event cannot be relieved, whatever is recomputed: proved infeasible.
+  /// No schedule of the staged form holds the budget.
   bool infeasible = false;
-  /// That event.
+  /// That event, or none if the bound exceeds what all allowed recomputes cost.
   OpId event{};
 };
+
+/// What must be resident at the first compute of op `event` in any schedule of the staged form, as a certificate:
+/// tensors in a gap of theirs may be away, all others not.
+Certificate cover_certificate(const Instance& instance, OpId event);
 
 CoverBoundResult covering_bound(const CoverProblem& problem);
 

@@ -90,16 +90,14 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
   while (effort < kRoundEffort && !result.infeasible && !input.interrupted()) {
     const RoundInput now{input.instance, incumbent, lower_bound, input.interrupted};
     if (holds_budget(now) && incumbent.extra <= lower_bound) break;
-    const std::int64_t nodes = search_on(now, kRoundEffort - effort, result);
-    result.work += nodes;
-    effort += input.instance.op_count() + nodes * node_effort(input.instance.op_count());
+    effort += search_on(now, kRoundEffort - effort, result);
     lower_bound = std::max(lower_bound, result.lower_bound);
     if (result.solution) incumbent = *result.solution;
   }
   return result;
 }
 
-/// Goes on with the present pass, or begins one, for at most `effort`. Returns the nodes spent.
+/// Goes on with the present pass, or begins one, for about `effort`. Returns the effort spent.
 std::int64_t CompleteWorker::search_on(const RoundInput& input, std::int64_t effort, RoundResult& result) {
   if (!pass_) begin_pass(input);
   const bool feasible = holds_budget(input);
@@ -107,7 +105,9 @@ std::int64_t CompleteWorker::search_on(const RoundInput& input, std::int64_t eff
   const Duration below = feasible ? std::min(pass_->below, input.incumbent.extra) : pass_->below;
 
   const std::int64_t before = pass_->search.advance(0).nodes;
-  const std::int64_t share = std::max<std::int64_t>(1, effort / node_effort(input.instance.op_count()));
+  const std::int64_t of_node = node_effort(pass_->problem);
+  const std::int64_t of_posting = posting_effort(pass_->problem);
+  const std::int64_t share = std::max<std::int64_t>(1, effort / of_node);
   const cp::SearchOutcome outcome = pass_->search.advance(std::min(share, pass_->node_limit - before));
   if (outcome.plan) {
     Solution found = make_solution(input.instance, *outcome.plan);
@@ -126,7 +126,8 @@ std::int64_t CompleteWorker::search_on(const RoundInput& input, std::int64_t eff
     pass_.reset();
     give_up_pass(feasible, unlimited);
   }
-  return outcome.nodes - before;
+  result.work += outcome.nodes - before;
+  return of_posting + (outcome.nodes - before) * of_node;
 }
 
 /// A pass ran out of nodes. With a schedule in hand it aimed at too high a bound: try a lower ceiling, and after a few

@@ -90,20 +90,6 @@ void relax_chain(const ScheduleView& view, Selection& selection, Random& random)
 
 }  // namespace
 
-std::string_view relaxation_name(Relaxation relaxation) {
-  switch (relaxation) {
-    case Relaxation::recomputes:
-      return "recomputes";
-    case Relaxation::event:
-      return "event";
-    case Relaxation::window:
-      return "window";
-    case Relaxation::chains:
-      return "chains";
-  }
-  return "";
-}
-
 ScheduleView::ScheduleView(const Instance& instance, const RecomputePlan& plan)
     : instance_(&instance),
       plan_(plan),
@@ -157,12 +143,14 @@ std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int siz
 
 std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, Random& random) {
   constexpr int kOpsOfOneStep = 4;
+  constexpr std::size_t kMostSteps = 500;
   const Instance& instance = view.instance();
   std::vector<int> above;
   for (int step = 0; step < view.steps(); ++step) {
     if (view.memory(step) > target) above.push_back(step);
   }
   random.shuffle(above);
+  if (above.size() > kMostSteps) above.resize(kMostSteps);
   Selection selection(instance, std::max(size, static_cast<int>(above.size()) * kOpsOfOneStep));
   for (const int step : above) {
     // A recompute that itself overflows may have to move or go.

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <array>
-#include <string_view>
 #include <vector>
 
 #include "engine/search/solution.hpp"
@@ -27,8 +26,6 @@ enum class Relaxation {
 
 inline constexpr std::array kRelaxations{Relaxation::recomputes, Relaxation::event, Relaxation::window,
                                          Relaxation::chains};
-
-std::string_view relaxation_name(Relaxation relaxation);
 
 /// A schedule with what neighbourhoods ask of it. O(steps + edges) to build; holds a reference to the instance.
 class ScheduleView {

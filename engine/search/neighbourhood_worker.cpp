@@ -60,7 +60,7 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
     settings.interrupted = input.interrupted;
     const auto outcome = cp::solve_retention(problem, settings);
     result.work += std::max<std::int64_t>(1, outcome.nodes);
-    effort += input.instance.op_count() + (outcome.nodes + 1) * node_effort(problem.copy_count());
+    effort += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
     learn(arm, outcome.plan.has_value(), outcome.complete, input.instance.op_count());
     if (!outcome.plan) continue;
     current = make_solution(input.instance, *outcome.plan);

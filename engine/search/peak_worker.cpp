@@ -45,7 +45,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     settings.interrupted = input.interrupted;
     const auto outcome = cp::solve_retention(problem, settings);
     result.work += std::max<std::int64_t>(1, outcome.nodes);
-    effort += input.instance.op_count() + (outcome.nodes + 1) * node_effort(problem.copy_count());
+    effort += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
     if (!outcome.plan) {
       stride_ = std::max(kLeastStride, stride_ * 0.7);
       if (outcome.complete) {

@@ -2,7 +2,8 @@
 //
 // Phase 1: minimise max(peak, budget) (Moccasin, eq. 12 and 13) from the incumbent. Each step asks Gecode for any
 // schedule whose peak is below a target between the incumbent's peak and the budget, freeing ops that compete at the
-// steps above the target. The way down is halved when it is too steep, and lengthened when it is easy.
+// steps above the target. The stride is
+// shortened where it is too steep, and lengthened where it is easy.
 #pragma once
 
 #include "engine/options.hpp"

@@ -9,6 +9,8 @@
 #include <tbb/partitioner.h>
 #include <tbb/task_arena.h>
 
+#include "model/ensure.hpp"
+
 namespace remora {
 
 int thread_count(const SolveOptions& options) {
@@ -62,6 +64,8 @@ void Rounds::merge(int phase, const Worker& worker, RoundResult& result) {
                               state_.incumbent.peak, worker.name()});
     news = true;
   }
+  ensure(state_.incumbent.peak > instance_.budget() || state_.lower_bound <= state_.incumbent.extra,
+         "rounds: the lower bound is above a schedule");
   if (news) report(phase, worker.name());
 }
 

@@ -38,9 +38,8 @@ class Rounds {
   /// Tells the caller about the state.
   void report(int phase, const std::string& source) const;
 
-  [[nodiscard]] bool limit_reached() const;
-
  private:
+  [[nodiscard]] bool limit_reached() const;
   [[nodiscard]] std::vector<RoundResult> run_round(std::vector<std::unique_ptr<Worker>>& workers) const;
   void merge(int phase, const Worker& worker, RoundResult& result);
 

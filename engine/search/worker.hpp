@@ -13,6 +13,7 @@
 #include <string>
 
 #include "engine/search/solution.hpp"
+#include "model/cp/retention_problem.hpp"
 #include "model/instance.hpp"
 
 namespace remora {
@@ -21,10 +22,13 @@ namespace remora {
 /// effort, not in seconds, for the sake of reproducibility.
 inline constexpr std::int64_t kRoundEffort = 400'000;
 
-/// The effort of a search node grows with the variables that propagation looks at; posting a problem passes over all
-/// ops.
-inline constexpr std::int64_t node_effort(int copies) {
-  return 16 + copies;
+/// The effort of a search node: propagation looks at every copy and, faster, along all slots.
+inline std::int64_t node_effort(const cp::RetentionProblem& problem) {
+  return 16 + problem.copy_count() + problem.slot_count() / 64;
+}
+/// Posting a problem passes over all events.
+inline std::int64_t posting_effort(const cp::RetentionProblem& problem) {
+  return 1 + problem.slot_count() / 2;
 }
 
 struct RoundInput {

@@ -122,23 +122,23 @@ bool OverloadBrancher::decide_overload(Decision& decision) {
   if (overloads.empty()) return false;
   const auto worst = std::max_element(overloads.begin(), overloads.end(),
                                       [](const Overload& a, const Overload& b) { return a.excess < b.excess; });
-  std::vector<Candidate> candidates;
+  std::vector<CoverOffer> candidates;
   finder.candidates(worst->event, candidates);
   if (candidates.empty()) return false;
-  const Candidate* best = nullptr;
+  const CoverOffer* best = nullptr;
   double best_score = -1;
-  for (const Candidate& candidate : candidates) {
+  for (const CoverOffer& candidate : candidates) {
     const double value = score(candidate, *worst);
     if (value > best_score) {
       best_score = value;
       best = &candidate;
     }
   }
-  decision = recompute_after(best->op, worst->event);
+  decision = recompute_after(FreeId(best->item), worst->event);
   return true;
 }
 
-double OverloadBrancher::score(const Candidate& candidate, const Overload& overload) {
+double OverloadBrancher::score(const CoverOffer& candidate, const Overload& overload) {
   const auto useful = static_cast<double>(std::min(candidate.gain, overload.excess).count());
   double value = useful / (1.0 + static_cast<double>(candidate.cost.count()));
   if (branching_.noise > 0) {

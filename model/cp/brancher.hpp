@@ -54,7 +54,7 @@ class OverloadBrancher : public Gecode::Brancher {
   [[nodiscard]] bool decide_stage(Decision& decision) const;
   [[nodiscard]] bool decide_overload(Decision& decision);
   [[nodiscard]] Decision recompute_after(FreeId op, const MemoryEvent& event) const;
-  [[nodiscard]] double score(const Candidate& candidate, const Overload& overload);
+  [[nodiscard]] double score(const CoverOffer& candidate, const Overload& overload);
 
   StageViews stages_;
   Context* context_;

@@ -3,8 +3,8 @@
 // The objective (Moccasin, eq. 1): the extra duration of all recomputes stays below the bound held by the context, in
 // exact int64. The bound falls with every solution; the space's `improvements` variable wakes the propagator then.
 //
-//   certain cost       what certain copies cost, plus the cover bound at the worst events (overload.hpp), must stay
-//   below. dear recompute     an undecided copy dearer than what is left is absent.
+//   cover bound       certain copies and what undecided ops must still pay (overload.hpp) leave nothing: failure.
+//   dear recompute    an undecided copy dearer than what is left is absent.
 #pragma once
 
 #include <gecode/int.hh>

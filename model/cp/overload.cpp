@@ -2,7 +2,6 @@
 #include "model/cp/overload.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace remora::cp {
 
@@ -20,7 +19,7 @@ void OverloadFinder::find(std::vector<Overload>& overloads) const {
   }
 }
 
-void OverloadFinder::candidates(const MemoryEvent& event, std::vector<Candidate>& result) const {
+void OverloadFinder::candidates(const MemoryEvent& event, std::vector<CoverOffer>& result) const {
   result.clear();
   const auto free_ops = problem_.free_ops();
   for (std::size_t f = 0; f < free_ops.size(); ++f) {
@@ -30,31 +29,8 @@ void OverloadFinder::candidates(const MemoryEvent& event, std::vector<Candidate>
       const bool across = profile_.retained(t, event, Reading::potential);
       if (across && !profile_.retained(t, event, Reading::mandatory)) gain += problem_.touched()[t].size;
     }
-    if (gain > Bytes(0)) result.push_back({FreeId(f), gain, free_ops[f].duration});
+    if (gain > Bytes(0)) result.push_back({static_cast<std::int32_t>(f), gain, free_ops[f].duration});
   }
-}
-
-Duration cover_cost(Bytes excess, std::vector<Candidate>& candidates, double& critical) {
-  const auto ratio = [](const Candidate& candidate) {
-    return static_cast<double>(candidate.cost.count()) / static_cast<double>(candidate.gain.count());
-  };
-  std::sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
-    const double ratio_a = ratio(a);
-    const double ratio_b = ratio(b);
-    return ratio_a != ratio_b ? ratio_a < ratio_b : std::int32_t{a.op} < std::int32_t{b.op};
-  });
-  Duration total;
-  for (const Candidate& candidate : candidates) {
-    critical = ratio(candidate);
-    if (candidate.gain >= excess) {
-      const auto part = static_cast<Wide>(candidate.cost.count()) * excess.count();
-      const auto gain = static_cast<Wide>(candidate.gain.count());
-      return total + Duration(static_cast<std::int64_t>((part + gain - 1) / gain));
-    }
-    total += candidate.cost;
-    excess -= candidate.gain;
-  }
-  return Duration::max();
 }
 
 Duration CoverBound::compute(int events_considered) {
@@ -77,20 +53,12 @@ Duration CoverBound::compute(int events_considered) {
 
 Duration CoverBound::relieve(const Overload& overload) {
   finder_.candidates(overload.event, candidates_);
-  for (Candidate& candidate : candidates_) candidate.cost = residual_[candidate.op];
-  double critical = 0;
-  const Duration full = cover_cost(overload.excess, candidates_, critical);
-  if (full == Duration::max() || full == Duration(0)) return full;
-  // Spend of each op's cost only what the bound needs: the critical price of its bytes. The bound is then computed for
-  // exactly what was spent, so rounding can't make it wrong.
-  for (Candidate& candidate : candidates_) {
-    const double price = std::ceil(critical * static_cast<double>(candidate.gain.count()));
-    if (price < static_cast<double>(candidate.cost.count())) {
-      candidate.cost = Duration(static_cast<std::int64_t>(price));
-    }
-    residual_[candidate.op] -= candidate.cost;
+  for (CoverOffer& candidate : candidates_) candidate.cost = residual_[static_cast<std::size_t>(candidate.item)];
+  const Duration bound = spend_on_cover(overload.excess, candidates_);
+  for (const CoverOffer& candidate : candidates_) {
+    residual_[static_cast<std::size_t>(candidate.item)] -= candidate.cost;
   }
-  return cover_cost(overload.excess, candidates_, critical);
+  return bound;
 }
 
 }  // namespace remora::cp

@@ -4,12 +4,13 @@
 //
 // At an event whose potential memory exceeds the capacity, some undecided op must be recomputed after it, so that its
 // outputs need not be retained across it. What that must cost at least is a covering problem over the undecided ops
-// (design section 6), bounded here by weighted fractional knapsacks, one event after the other.
+// (design section 6), bounded here by fractional knapsacks, one event after the other (model/cover.hpp).
 #pragma once
 
 #include <span>
 #include <vector>
 
+#include "model/cover.hpp"
 #include "model/cp/retention_profile.hpp"
 
 namespace remora::cp {
@@ -20,15 +21,6 @@ struct Overload {
   Bytes excess{};
 };
 
-/// An undecided op that can give way at an event.
-struct Candidate {
-  FreeId op{};
-  /// What it retains across the event and need not.
-  Bytes gain{};
-  /// What one recompute of it costs.
-  Duration cost{};
-};
-
 class OverloadFinder {
  public:
   OverloadFinder(const RetentionProblem& problem, const RetentionProfile& profile)
@@ -37,18 +29,14 @@ class OverloadFinder {
   /// Every event whose potential memory exceeds the capacity, by moment for fixed events, then assigned recomputes.
   void find(std::vector<Overload>& overloads) const;
 
-  /// The undecided ops that can give way at the event, by op.
-  void candidates(const MemoryEvent& event, std::vector<Candidate>& result) const;
+  /// The undecided ops that can give way at the event, by op: what each retains across it and need not, and what one
+  /// recompute of it costs. The offers' items are FreeIds.
+  void candidates(const MemoryEvent& event, std::vector<CoverOffer>& result) const;
 
  private:
   const RetentionProblem& problem_;
   const RetentionProfile& profile_;
 };
-
-/// A lower bound on the cost of a choice of candidates whose gains reach `excess`: the fractional knapsack, rounded up.
-/// `critical` gets the cost per byte at the last candidate taken. Returns Duration::max() if they can't reach it.
-/// Reorders the candidates by cost per byte.
-Duration cover_cost(Bytes excess, std::vector<Candidate>& candidates, double& critical);
 
 /// A lower bound on what undecided ops must still pay to bring potential memory below the capacity. Looks at the worst
 /// events, at most `events_considered` of them; each op's cost is split between the events so that the sum stays valid.
@@ -65,7 +53,7 @@ class CoverBound {
 
   OverloadFinder finder_;
   std::vector<Overload> overloads_;
-  std::vector<Candidate> candidates_;
+  std::vector<CoverOffer> candidates_;
   /// What is left of each op's cost for the events still to come.
   std::vector<Duration> residual_;
   const RetentionProblem& problem_;

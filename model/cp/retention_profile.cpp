@@ -54,6 +54,8 @@ void RetentionProfile::collect_assigned() {
     const Stage stage = domains_[copy].latest();
     assigned_.push_back({{stage, op}, problem_.gap_slot(stage, op), CopyId(copy)});
   }
+  std::sort(assigned_.begin(), assigned_.end(),
+            [](const MemoryEvent& a, const MemoryEvent& b) { return a.moment < b.moment; });
 }
 
 void RetentionProfile::collect_computes(TouchedId id) {
@@ -175,10 +177,10 @@ Bytes RetentionProfile::memory_at(const MemoryEvent& event, Reading reading) con
   // The slot counts what is retained across the whole gap. What begins or ends inside it is written or read by the
   // recomputes of this gap.
   std::vector<TouchedId> local;
-  for (const MemoryEvent& other : assigned_) {
-    if (other.slot != event.slot) continue;
-    for (const TouchedId t : problem_.outputs(problem_.owner(other.copy))) local.push_back(t);
-    for (const TouchedId t : problem_.inputs(problem_.owner(other.copy))) local.push_back(t);
+  const auto [begin, end] = std::ranges::equal_range(assigned_, event.slot, {}, &MemoryEvent::slot);
+  for (auto other = begin; other != end; ++other) {
+    for (const TouchedId t : problem_.outputs(problem_.owner(other->copy))) local.push_back(t);
+    for (const TouchedId t : problem_.inputs(problem_.owner(other->copy))) local.push_back(t);
   }
   std::sort(local.begin(), local.end());
   local.erase(std::unique(local.begin(), local.end()), local.end());

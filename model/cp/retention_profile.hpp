@@ -76,7 +76,7 @@ class RetentionProfile {
   [[nodiscard]] std::span<const Bytes> memory(Reading reading) const {
     return reading == Reading::mandatory ? mandatory_ : potential_;
   }
-  /// The copies whose stage is assigned and not absent.
+  /// The copies whose stage is assigned and not absent, by moment.
   [[nodiscard]] std::span<const MemoryEvent> assigned() const { return assigned_; }
   /// Memory at an assigned recompute, exact for what the reading retains.
   [[nodiscard]] Bytes memory_at(const MemoryEvent& event, Reading reading) const;

@@ -24,7 +24,7 @@ struct SearchSettings {
   bool follow_incumbent = false;
   double noise = 0;
   std::uint64_t seed = 1;
-  /// Asked every hundred nodes or so; true ends the search. May be empty.
+  /// Asked at every node; true ends the search. May be empty.
   std::function<bool()> interrupted{};
 };
 

@@ -204,6 +204,30 @@ TEST(SolveRetention, AnInterruptedSearchTakenUpAgainEndsTheSame) {
   EXPECT_EQ(search.advance(0).nodes, whole.nodes);
 }
 
+TEST(SolveRetention, ATighterRequirementInMidSearchKeepsTheProof) {
+  const auto graph = test::training_chain(9);
+  const Instance unlimited(graph, {});
+  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 3 / 5));
+  const auto all = input_order(instance);
+  const RetentionProblem problem(instance, {}, all, {instance.budget()});
+  const Duration optimum = cp::solve_retention(problem, {}).extra;
+  for (const std::int64_t nodes : {1, 5, 20, 60}) {
+    cp::RetentionSearch search(problem, {});
+    search.advance(nodes);
+    search.require_below(optimum + Duration(1));
+    const auto found = search.advance(INT64_MAX);
+    ASSERT_TRUE(found.complete);
+    EXPECT_EQ(found.extra, optimum);
+
+    cp::RetentionSearch impossible(problem, {});
+    impossible.advance(nodes);
+    impossible.require_below(optimum);
+    const auto none = impossible.advance(INT64_MAX);
+    ASSERT_TRUE(none.complete);
+    EXPECT_TRUE(!none.plan || none.extra >= optimum);
+  }
+}
+
 TEST(SolveRetention, ACeilingIsStrict) {
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
   const auto all = input_order(instance);

@@ -28,6 +28,9 @@ TEST(CoveringBound, IsNeverAboveTheOptimumAndItsInfeasibilityIsReal) {
       if (bound.infeasible) {
         ++infeasible;
         ASSERT_FALSE(truth.has_value());
+        if (bound.event.valid()) {
+          ASSERT_GT(cover_certificate(instance, bound.event).required, budget);
+        }
       } else if (truth) {
         ASSERT_LE(instance.baseline_duration() + bound.extra, *truth);
         if (bound.extra > Duration(0)) ++positive;
@@ -45,7 +48,7 @@ TEST(CoveringBound, IsNeverAboveTheOptimumAndItsInfeasibilityIsReal) {
   EXPECT_GT(infeasible, 300);
 }
 
-TEST(CoveringBound, EqualsTheOptimumOnATrainingChain) {
+TEST(CoveringBound, IsPositiveOnATrainingChainThatMustRecompute) {
   const auto graph = test::training_chain(4);
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(baseline_peak(unlimited) - Bytes(1));
@@ -65,6 +68,20 @@ TEST(FootprintCertificate, NamesTheOpItsTensorsAndTheBytes) {
   EXPECT_EQ(certificate->required, Bytes(3));
   EXPECT_EQ(certificate->tensors.size(), 3U);
   EXPECT_FALSE(footprint_certificate(instance.with_budget(Bytes(3))).has_value());
+}
+
+TEST(FootprintCertificate, TensorsThatMustBeKeptTogetherAreNamed) {
+  Graph graph;
+  for (int i = 0; i < 4; ++i) {
+    const TensorId t = graph.add_tensor("t" + std::to_string(i), Bytes(1), true);
+    graph.add_op({.name = "op" + std::to_string(i), .duration = Duration(1), .outputs = {t}});
+  }
+  const Instance instance(std::make_shared<const Graph>(graph), {.budget = Bytes(3)});
+  const auto certificate = footprint_certificate(instance);
+  ASSERT_TRUE(certificate.has_value());
+  EXPECT_EQ(certificate->required, Bytes(4));
+  EXPECT_EQ(certificate->tensors.size(), 4U);
+  EXPECT_EQ(least_budget(instance), Bytes(4));
 }
 
 }  // namespace

@@ -51,6 +51,56 @@ TEST(Solve, ProvesTheBruteForceOptimumOrInfeasibilityOfRandomGraphs) {
   }
 }
 
+TEST(Solve, BoundsOfSearchesThatEndEarlyAreNeverAboveTheOptimum) {
+  std::mt19937 random(42);
+  int early = 0;
+  for (int round = 0; round < 300; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 5, .most_ops = 7});
+    const Instance unlimited(graph, {.max_computes = 2});
+    const Bytes budget = baseline_peak(unlimited) - Bytes(static_cast<std::int64_t>(1 + random() % 8));
+    if (budget < Bytes(0)) continue;
+    SolveOptions options = quick_options();
+    options.work_limit = 1 + static_cast<std::int64_t>(random() % 60);
+    options.neighbourhood_nodes = 1 + static_cast<std::int64_t>(random() % 20);
+    options.seed = round;
+    const Schedule schedule = solve_verified(unlimited.with_budget(budget), options);
+    const auto truth = test::staged_optimum(*graph, budget, 2);
+    SCOPED_TRACE("round " + std::to_string(round));
+    if (schedule.status == Status::infeasible) {
+      ASSERT_FALSE(truth.has_value());
+    }
+    if (truth) {
+      ASSERT_LE(schedule.lower_bound, *truth);
+      if (schedule.status != Status::optimal) ++early;
+    }
+  }
+  RecordProperty("early", early);
+}
+
+TEST(Solve, AnEmptyGraphOverBudgetIsInfeasible) {
+  Graph graph;
+  graph.fixed_memory = Bytes(10);
+  const Instance instance(std::make_shared<const Graph>(graph), {.budget = Bytes(5)});
+  EXPECT_EQ(solve(instance, quick_options()).status, Status::infeasible);
+}
+
+TEST(Solve, PricesThatDoublesCannotTellApartLeaveTheOptimumOptimal) {
+  Graph graph;
+  const TensorId a = graph.add_tensor("a", Bytes(92027939));
+  const TensorId b = graph.add_tensor("b", Bytes(99615293));
+  std::vector<TensorId> ends;
+  for (const char* name : {"x", "ua", "ub"}) ends.push_back(graph.add_tensor(name, Bytes(1)));
+  graph.add_op({.name = "A", .duration = Duration(52942900), .outputs = {a}});
+  graph.add_op({.name = "B", .duration = Duration(57307841), .outputs = {b}});
+  graph.add_op({.name = "X", .duration = Duration(1), .workspace = Bytes(99615293), .outputs = {ends[0]}});
+  graph.add_op({.name = "UA", .duration = Duration(1), .inputs = {a}, .outputs = {ends[1]}});
+  graph.add_op({.name = "UB", .duration = Duration(1), .inputs = {b}, .outputs = {ends[2]}});
+  const Instance instance(std::make_shared<const Graph>(graph), {.budget = Bytes(191643233)});
+  const Schedule schedule = solve_verified(instance, quick_options());
+  EXPECT_EQ(schedule.status, Status::optimal);
+  EXPECT_EQ(schedule.duration - schedule.baseline_duration, Duration(57307841));
+}
+
 TEST(Solve, ANoRecomputeScheduleIsOptimalAtThePeak) {
   const Instance instance(test::figure_1(), {.budget = Bytes(4)});
   const Schedule schedule = solve_verified(instance, quick_options());
@@ -138,7 +188,7 @@ TEST(Solve, IncumbentsImproveAndBoundsRise) {
   EXPECT_EQ(seen.back().duration, schedule.duration);
 }
 
-TEST(Solve, EveryStrategyAndSwitchSettingSolvesTheChain) {
+TEST(Solve, EveryStrategySolvesTheChainWithAllInferencesAndWithFew) {
   const auto reference = solve_verified(tight_chain(75), quick_options());
   ASSERT_TRUE(reference.has_steps());
   for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete}) {
@@ -146,7 +196,7 @@ TEST(Solve, EveryStrategyAndSwitchSettingSolvesTheChain) {
       SolveOptions options = quick_options();
       options.strategy = strategy;
       options.forced_recompute = options.impossible_recompute = options.useless_recompute = on;
-      options.dear_recompute = on;
+      options.dear_recompute = options.later_recompute = on;
       const Schedule schedule = solve_verified(tight_chain(75), options);
       EXPECT_TRUE(schedule.has_steps()) << strategy_name(strategy) << " " << on;
       EXPECT_GE(schedule.duration, reference.lower_bound);

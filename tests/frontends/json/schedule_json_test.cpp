@@ -194,13 +194,16 @@ TEST(ReadSchedule, NamesThePlaceOfEveryFault) {
 
 TEST(WriteSchedule, GivesOverheadAndGapEveryDigit) {
   const Graph graph = read_graph(kFigure1);
-  const Schedule schedule{.duration = Duration(7), .baseline_duration = Duration(3), .lower_bound = Duration(5)};
+  const Schedule schedule{.status = Status::feasible,
+                          .duration = Duration(7),
+                          .baseline_duration = Duration(3),
+                          .lower_bound = Duration(5)};
   const Document document = parse(text_of(schedule, graph));
   EXPECT_EQ(document["overhead"].get<double>(), 4.0 / 3);
   EXPECT_EQ(document["gap"].get<double>(), 2.0 / 7);
 }
 
-TEST(Schedule, HasNoOverheadOrGapWithoutDuration) {
+TEST(Schedule, HasNoOverheadAndTheWholeGapWhereThereIsNone) {
   EXPECT_EQ(Schedule().overhead(), 0);
   EXPECT_EQ(Schedule().gap(), 1);
 }
