@@ -13,6 +13,7 @@
 #include "engine/search/peak_worker.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/version.hpp"
+#include "model/error.hpp"
 
 namespace remora {
 namespace {
@@ -72,11 +73,28 @@ void bound(const Instance& instance, SearchState& state, Schedule& schedule) {
   if (result.event.valid()) schedule.certificate = cover_certificate(instance, result.event);
 }
 
+/// The input order or, if that is better, the warm start.
+Solution first_solution(const Instance& instance, std::span<const OpId> warm_start) {
+  Solution plain = make_solution(instance, {});
+  if (warm_start.empty()) return plain;
+  if (!is_staged(instance, warm_start)) {
+    throw InputError("warm start",
+                     "its first computes don't follow the input order, or the recomputes of a stage don't");
+  }
+  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 1);
+  RecomputePlan plan = plan_of(instance, warm_start);
+  std::erase_if(plan, [&](const Recompute& recompute) {
+    return ++computes[static_cast<std::size_t>(recompute.op)] > instance.max_computes(recompute.op);
+  });
+  Solution warm = make_solution(instance, std::move(plan));
+  return better(instance, warm, plain) ? warm : plain;
+}
+
 /// Phases 1 and 2 of Moccasin, section 2.4.
 void search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
             const Deadline& deadline, SearchState& state, SolverReport& report) {
   Rounds rounds(instance, options, callbacks, deadline, state);
-  rounds.report(1, "input order");
+  rounds.report(1, "start");
   const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
   rounds.run(1, make_workers<PeakWorker>(instance, options), holds_budget);
   report.phase1_seconds = deadline.elapsed();
@@ -91,12 +109,13 @@ void search(const Instance& instance, const SolveOptions& options, const SolveCa
 
 }  // namespace
 
-Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks) {
+Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+               std::span<const OpId> warm_start) {
   check_options(options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   Schedule schedule = describe(instance, options);
   SearchState state;
-  state.incumbent = make_solution(instance, {});
+  state.incumbent = first_solution(instance, warm_start);
   bound(instance, state, schedule);
   if (!state.infeasible) search(instance, options, callbacks, deadline, state, schedule.solver);
   schedule.lower_bound = instance.baseline_duration() + state.lower_bound;

@@ -10,6 +10,7 @@
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_source.hpp"
 #include "frontends/cli/progress_table.hpp"
+#include "frontends/cli/schedule_source.hpp"
 #include "frontends/cli/signals.hpp"
 #include "frontends/cli/summary.hpp"
 #include "frontends/json/file.hpp"
@@ -47,7 +48,9 @@ OptionGroup output_options() {
 OptionGroup search_options() {
   OptionGroup group("The search");
   group.add_options()("strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
-                      "auto, cp (complete search and neighbourhoods), complete (complete search alone)");
+                      "auto, cp (complete search and neighbourhoods), complete (complete search alone)")(
+      "warm-start", po::value<std::string>()->value_name("FILE"),
+      "start from this schedule of the graph, of any budget");
   for (const OptionRow& row : option_rows()) {
     const std::string range = row.range.empty() ? "" : row.range + ", ";
     const std::string help = std::string(row.help) + " (" + range + "default " + row.initial + ")";
@@ -98,13 +101,23 @@ void check_output(const std::string& graph, const std::string& output) {
   json::check_writable(output);
 }
 
-Schedule run(const Instance& instance, const SolveOptions& options, bool quiet) {
+/// The sequence of the schedule that --warm-start names; empty without the option.
+std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph) {
+  std::vector<OpId> sequence;
+  if (!arguments.has("warm-start")) return sequence;
+  const std::string& path = arguments.get<std::string>("warm-start");
+  for (const Step& step : load_schedule(path, graph).steps) sequence.push_back(step.op);
+  if (sequence.empty()) throw InputError(path, "holds no schedule to start from");
+  return sequence;
+}
+
+Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, bool quiet) {
   const SignalGuard signals;
   ProgressTable table(instance, std::cerr);
   SolveCallbacks callbacks;
   callbacks.cancel = &signals.flag();
   if (!quiet) callbacks.progress = [&](const Progress& progress) { table.add(progress); };
-  return solve(instance, options, callbacks);
+  return solve(instance, options, callbacks, warm_start);
 }
 
 }  // namespace
@@ -128,7 +141,8 @@ int solve_command(const Words& words) {
   const Instance unlimited(loaded.graph, {.max_computes = arguments.get<int>("max-computes")});
   const Bytes budget =
       parse_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, baseline_peak(unlimited));
-  Schedule schedule = run(unlimited.with_budget(budget), options, quiet);
+  const auto warm_start = read_warm_start(arguments, *loaded.graph);
+  Schedule schedule = run(unlimited.with_budget(budget), options, warm_start, quiet);
   schedule.graph_sha256 = loaded.sha256;
   if (exit_code(schedule) == kSuccess) {
     const Verdict verdict = verify(*loaded.graph, schedule);

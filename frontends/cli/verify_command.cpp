@@ -8,24 +8,13 @@
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_source.hpp"
-#include "frontends/json/file.hpp"
-#include "frontends/json/schedule_json.hpp"
-#include "model/error.hpp"
+#include "frontends/cli/schedule_source.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
-
-Schedule load_schedule(const std::string& path, const Graph& graph) {
-  const std::string content = json::read_file(path);
-  try {
-    return json::read_schedule(content, graph);
-  } catch (const InputError& error) {
-    throw InputError(path, error.what());
-  }
-}
 
 void print_verdict(const Verdict& verdict, std::size_t steps) {
   const nlohmann::ordered_json text{{"valid", verdict.valid()},

@@ -9,34 +9,18 @@ using Gecode::ExecStatus;
 using Gecode::Home;
 using Gecode::Space;
 
-LaterRecompute::LaterRecompute(Home home, StageViews& stages, Context& context)
-    : NaryPropagator(home, stages), context_(&context) {}
-
-LaterRecompute::LaterRecompute(Space& home, LaterRecompute& other)
-    : NaryPropagator(home, other), context_(other.context_) {}
-
-ExecStatus LaterRecompute::post(Home home, StageViews& stages, Context& context) {
-  (void)new (home) LaterRecompute(home, stages, context);
-  return Gecode::ES_OK;
-}
-
-Gecode::Actor* LaterRecompute::copy(Space& home) {
-  return new (home) LaterRecompute(home, *this);
-}
-
 Gecode::PropCost LaterRecompute::cost(const Space&, const Gecode::ModEventDelta&) const {
   return Gecode::PropCost::cubic(Gecode::PropCost::LO, x.size());
 }
 
 ExecStatus LaterRecompute::propagate(Space& home, const Gecode::ModEventDelta&) {
-  const RetentionProblem& problem = context_->problem;
-  context_->profile.refresh(x);
-  const auto free_ops = problem.free_ops();
+  profile().refresh(x);
+  const auto free_ops = problem().free_ops();
   for (std::size_t f = 0; f < free_ops.size(); ++f) {
     const FreeOp& free = free_ops[f];
-    const bool eligible = free.copies == 1 && free.workspace == Bytes(0) && problem.outputs(FreeId(f)).size() == 1;
+    const bool eligible = free.copies == 1 && free.workspace == Bytes(0) && problem().outputs(FreeId(f)).size() == 1;
     if (!eligible || x[free.first_copy].assigned()) continue;
-    const Stage latest = context_->profile.domain(CopyId(free.first_copy)).latest();
+    const Stage latest = profile().domain(CopyId(free.first_copy)).latest();
     const Stage first = first_dominated(free, FreeId(f), latest);
     if (first >= latest) continue;
     Gecode::Iter::Ranges::Singleton dominated(first, latest - 1);
@@ -47,8 +31,8 @@ ExecStatus LaterRecompute::propagate(Space& home, const Gecode::ModEventDelta&) 
 
 /// The first stage that `latest` dominates, with all up to it; `latest` if there is none.
 Stage LaterRecompute::first_dominated(const FreeOp& free, FreeId id, Stage latest) const {
-  Stage first = after_last_use(free, context_->problem.outputs(id).front(), latest);
-  for (const TouchedId input : context_->problem.inputs(id)) {
+  Stage first = after_last_use(free, problem().outputs(id).front(), latest);
+  for (const TouchedId input : problem().inputs(id)) {
     first = std::max(first, resident_since(free, input, latest));
   }
   return std::min(first, latest);
@@ -56,18 +40,17 @@ Stage LaterRecompute::first_dominated(const FreeOp& free, FreeId id, Stage lates
 
 /// The first stage whose recompute comes after every possible use that precedes the one in `latest`.
 Stage LaterRecompute::after_last_use(const FreeOp& free, TouchedId output, Stage latest) const {
-  const RetentionProblem& problem = context_->problem;
   const Moment end{latest, free.op};
   Moment last{free.op, free.op};
-  for (const Anchor& use : problem.fixed_uses(output)) {
+  for (const Anchor& use : problem().fixed_uses(output)) {
     if (use.moment >= end) break;
     last = std::max(last, use.moment);
   }
-  for (const FreeId user : problem.free_users(output)) {
-    const FreeOp& reader = problem.free_ops()[user];
+  for (const FreeId user : problem().free_users(output)) {
+    const FreeOp& reader = problem().free_ops()[user];
     const Stage limit = reader.op < end.op ? end.stage : end.stage - 1;
     for (int copy = reader.first_copy; copy < reader.first_copy + reader.copies; ++copy) {
-      const Stage use = context_->profile.domain(CopyId(copy)).latest_up_to(limit);
+      const Stage use = profile().domain(CopyId(copy)).latest_up_to(limit);
       if (use != StageDomain::kNone) last = std::max(last, Moment{use, reader.op});
     }
   }
@@ -78,7 +61,7 @@ Stage LaterRecompute::after_last_use(const FreeOp& free, TouchedId output, Stage
 /// then.
 Stage LaterRecompute::resident_since(const FreeOp& free, TouchedId input, Stage latest) const {
   const Moment end{latest, free.op};
-  for (const Retention& retention : context_->profile.retentions(input, Reading::mandatory)) {
+  for (const Retention& retention : profile().retentions(input, Reading::mandatory)) {
     if (!retention.covers(end)) continue;
     return RetentionProblem::stages_between(free.op, retention.from.moment, end).first;
   }

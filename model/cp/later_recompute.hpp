@@ -15,29 +15,21 @@
 // as long as every other inference keeps all such solutions. O(copies * (uses + inputs * their intervals)) a call.
 #pragma once
 
-#include <gecode/int.hh>
-
-#include "model/cp/context.hpp"
+#include "model/cp/stage_propagator.hpp"
 
 namespace remora::cp {
 
-class LaterRecompute : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
+class LaterRecompute : public StagePropagator<LaterRecompute> {
  public:
-  static Gecode::ExecStatus post(Gecode::Home home, StageViews& stages, Context& context);
+  using StagePropagator::StagePropagator;
 
-  Gecode::Actor* copy(Gecode::Space& home) override;
   Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
 
  private:
-  LaterRecompute(Gecode::Home home, StageViews& stages, Context& context);
-  LaterRecompute(Gecode::Space& home, LaterRecompute& other);
-
   [[nodiscard]] Stage first_dominated(const FreeOp& free, FreeId id, Stage latest) const;
   [[nodiscard]] Stage after_last_use(const FreeOp& free, TouchedId output, Stage latest) const;
   [[nodiscard]] Stage resident_since(const FreeOp& free, TouchedId input, Stage latest) const;
-
-  Context* context_;
 };
 
 }  // namespace remora::cp

@@ -14,32 +14,24 @@
 // changed) a call, plus the scanned stretches of forced recomputes.
 #pragma once
 
-#include <gecode/int.hh>
-
-#include "model/cp/context.hpp"
+#include "model/cp/stage_propagator.hpp"
 
 namespace remora::cp {
 
-class Memory : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
+class Memory : public StagePropagator<Memory> {
  public:
-  static Gecode::ExecStatus post(Gecode::Home home, StageViews& stages, Context& context);
+  using StagePropagator::StagePropagator;
 
-  Gecode::Actor* copy(Gecode::Space& home) override;
   Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
 
  private:
-  Memory(Gecode::Home home, StageViews& stages, Context& context);
-  Memory(Gecode::Space& home, Memory& other);
-
   [[nodiscard]] bool overloaded() const;
   Gecode::ExecStatus force_recomputes(Gecode::Space& home, bool& changed);
   Gecode::ExecStatus force_recompute(Gecode::Space& home, TouchedId tensor, bool& changed);
   [[nodiscard]] int last_blocked_slot(int from, int to, Bytes size) const;
   Gecode::ExecStatus remove_impossible(Gecode::Space& home, bool& changed);
   [[nodiscard]] bool fits(FreeId op, Stage stage) const;
-
-  Context* context_;
 };
 
 }  // namespace remora::cp

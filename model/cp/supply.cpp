@@ -10,37 +10,23 @@ using Gecode::Home;
 using Gecode::Space;
 using Gecode::Int::IntView;
 
-Supply::Supply(Home home, StageViews& stages, Context& context) : NaryPropagator(home, stages), context_(&context) {}
-
-Supply::Supply(Space& home, Supply& other) : NaryPropagator(home, other), context_(other.context_) {}
-
-ExecStatus Supply::post(Home home, StageViews& stages, Context& context) {
-  (void)new (home) Supply(home, stages, context);
-  return Gecode::ES_OK;
-}
-
-Gecode::Actor* Supply::copy(Space& home) {
-  return new (home) Supply(home, *this);
-}
-
 Gecode::PropCost Supply::cost(const Space&, const Gecode::ModEventDelta&) const {
   return Gecode::PropCost::linear(Gecode::PropCost::HI, x.size());
 }
 
 ExecStatus Supply::propagate(Space& home, const Gecode::ModEventDelta&) {
-  const RetentionProblem& problem = context_->problem;
   bool assigned = true;
   // Users come after their producers: going down, each op sees its users' domains already pruned.
   for (int copy = x.size(); copy-- > 0;) {
     if (x[copy].assigned()) continue;
-    const FreeId owner = problem.owner(CopyId(copy));
-    const OpId op = problem.free_ops()[owner].op;
+    const FreeId owner = problem().owner(CopyId(copy));
+    const OpId op = problem().free_ops()[owner].op;
     const Moment use = latest_use(owner);
     const Stage last = op < use.op ? use.stage : use.stage - 1;
     if (x[copy].min() > last) {
-      GECODE_ME_CHECK(x[copy].eq(home, problem.absent()));
-    } else if (last + 1 < problem.absent()) {
-      Gecode::Iter::Ranges::Singleton useless(last + 1, problem.absent() - 1);
+      GECODE_ME_CHECK(x[copy].eq(home, problem().absent()));
+    } else if (last + 1 < problem().absent()) {
+      Gecode::Iter::Ranges::Singleton useless(last + 1, problem().absent() - 1);
       GECODE_ME_CHECK(x[copy].minus_r(home, useless, false));
     }
     assigned = assigned && x[copy].assigned();
@@ -50,15 +36,14 @@ ExecStatus Supply::propagate(Space& home, const Gecode::ModEventDelta&) {
 
 /// The latest moment at which some use of the op's outputs is certain or possible.
 Moment Supply::latest_use(FreeId op) const {
-  const RetentionProblem& problem = context_->problem;
   Moment latest{-1, -1};
-  for (const TouchedId t : problem.outputs(op)) {
-    if (!problem.fixed_uses(t).empty()) latest = std::max(latest, problem.fixed_uses(t).back().moment);
-    for (const FreeId user : problem.free_users(t)) {
-      const FreeOp& free = problem.free_ops()[user];
+  for (const TouchedId t : problem().outputs(op)) {
+    if (!problem().fixed_uses(t).empty()) latest = std::max(latest, problem().fixed_uses(t).back().moment);
+    for (const FreeId user : problem().free_users(t)) {
+      const FreeOp& free = problem().free_ops()[user];
       for (int copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-        for (Gecode::Int::ViewRanges<IntView> range(x[copy]); range() && range.min() < problem.absent(); ++range) {
-          latest = std::max(latest, Moment{std::min(range.max(), problem.absent() - 1), free.op});
+        for (Gecode::Int::ViewRanges<IntView> range(x[copy]); range() && range.min() < problem().absent(); ++range) {
+          latest = std::max(latest, Moment{std::min(range.max(), problem().absent() - 1), free.op});
         }
       }
     }

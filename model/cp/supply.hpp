@@ -11,25 +11,19 @@
 
 #include <gecode/int.hh>
 
-#include "model/cp/context.hpp"
+#include "model/cp/stage_propagator.hpp"
 
 namespace remora::cp {
 
-class Supply : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
+class Supply : public StagePropagator<Supply> {
  public:
-  static Gecode::ExecStatus post(Gecode::Home home, StageViews& stages, Context& context);
+  using StagePropagator::StagePropagator;
 
-  Gecode::Actor* copy(Gecode::Space& home) override;
   Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
 
  private:
-  Supply(Gecode::Home home, StageViews& stages, Context& context);
-  Supply(Gecode::Space& home, Supply& other);
-
   [[nodiscard]] Moment latest_use(FreeId op) const;
-
-  Context* context_;
 };
 
 /// Copies of one op follow each other (Moccasin, eq. 3: its intervals don't overlap); absent ones come last.

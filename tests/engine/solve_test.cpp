@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
@@ -166,6 +167,24 @@ TEST(Solve, ACancelledSolveReturnsWhatItHas) {
   const Schedule nothing = solve(tight_chain(60), SolveOptions{}, callbacks);
   EXPECT_EQ(nothing.status, Status::unknown);
   EXPECT_EQ(nothing.solver.reached_peak, nothing.baseline_peak_memory);
+}
+
+TEST(Solve, AWarmStartIsKeptUnlessSomethingBetterIsFound) {
+  const Instance instance = tight_chain(60);
+  const Schedule first = solve_verified(instance, quick_options());
+  std::vector<OpId> sequence;
+  for (const Step& step : first.steps) sequence.push_back(step.op);
+  SolveOptions nothing = quick_options();
+  nothing.time_limit = 0;
+  const Schedule again = solve(instance, nothing, {}, sequence);
+  EXPECT_EQ(again.steps, first.steps);
+  // Of another budget it is where phase 1 begins.
+  const Schedule tighter = solve(tight_chain(50), nothing, {}, sequence);
+  EXPECT_EQ(tighter.status, Status::unknown);
+  EXPECT_EQ(tighter.solver.reached_peak, first.peak_memory);
+
+  std::swap(sequence[0], sequence[1]);
+  EXPECT_THROW(solve(instance, nothing, {}, sequence), InputError);
 }
 
 TEST(Solve, IncumbentsImproveAndBoundsRise) {
