@@ -6,6 +6,9 @@
 namespace remora::cp {
 namespace {
 
+/// Events sorted by moment are sorted by slot, too.
+constexpr auto by_slot = [](const MemoryEvent& a, const MemoryEvent& b) { return a.slot < b.slot; };
+
 constexpr auto by_moment = [](const Anchor& a, const Anchor& b) { return a.moment < b.moment; };
 
 }  // namespace
@@ -177,7 +180,7 @@ Bytes RetentionProfile::memory_at(const MemoryEvent& event, Reading reading) con
   // The slot counts what is retained across the whole gap. What begins or ends inside it is written or read by the
   // recomputes of this gap.
   std::vector<TouchedId> local;
-  const auto [begin, end] = std::ranges::equal_range(assigned_, event.slot, {}, &MemoryEvent::slot);
+  const auto [begin, end] = std::equal_range(assigned_.begin(), assigned_.end(), event, by_slot);
   for (auto other = begin; other != end; ++other) {
     for (const TouchedId t : problem_.outputs(problem_.owner(other->copy))) local.push_back(t);
     for (const TouchedId t : problem_.inputs(problem_.owner(other->copy))) local.push_back(t);
