@@ -81,6 +81,7 @@ void Instance::limit_computes() {
   if (longest > std::numeric_limits<std::int64_t>::max()) {
     throw InputError("max_computes", "the durations of so many computes don't fit in 64 bits");
   }
+  all_recomputes_ = Duration(static_cast<std::int64_t>(longest)) - baseline_duration_;
 }
 
 }  // namespace remora

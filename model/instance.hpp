@@ -59,6 +59,8 @@ class Instance {
   [[nodiscard]] Bytes base_memory() const { return base_memory_; }
   /// Every op once.
   [[nodiscard]] Duration baseline_duration() const { return baseline_duration_; }
+  /// What all recomputes that are allowed cost together.
+  [[nodiscard]] Duration all_recomputes() const { return all_recomputes_; }
   /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace.
   [[nodiscard]] Bytes footprint(OpId op) const { return footprints_[op]; }
 
@@ -81,6 +83,7 @@ class Instance {
   Adjacency<TensorId, OpId> users_;
   Bytes base_memory_{};
   Duration baseline_duration_{};
+  Duration all_recomputes_{};
 };
 
 }  // namespace remora

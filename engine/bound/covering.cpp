@@ -99,11 +99,11 @@ Bytes CoverItem::gain(Stage k) const {
 
 CoverProblem covering_relaxation(const Instance& instance) {
   CoverProblem problem;
+  problem.all_recomputes = instance.all_recomputes();
   for (const Bytes live : evaluate(instance, input_order(instance)).memory) {
     problem.excess.push_back(live - instance.budget());
   }
   for (int v = 0; v < instance.op_count(); ++v) {
-    problem.all_recomputes += Duration(instance.duration(OpId(v)).count() * (instance.max_computes(OpId(v)) - 1));
     if (instance.max_computes(OpId(v)) > 1) add_items(instance, OpId(v), problem.items);
   }
   return problem;

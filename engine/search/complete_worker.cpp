@@ -2,7 +2,6 @@
 #include "engine/search/complete_worker.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace remora {
 namespace {
@@ -17,16 +16,6 @@ constexpr int kPassesGivenUp = 4;
 constexpr double kFirstWidth = 0.002;
 /// Passes that look for a schedule vary the order of choices; the first one does not.
 constexpr double kNoise = 0.3;
-
-/// What every recompute that is allowed would cost together.
-double all_recomputes(const Instance& instance) {
-  double total = 0;
-  for (int v = 0; v < instance.op_count(); ++v) {
-    const int recomputes = instance.max_computes(OpId(v)) - 1;
-    total += static_cast<double>(instance.duration(OpId(v)).count()) * recomputes;
-  }
-  return total;
-}
 
 bool holds_budget(const RoundInput& input) {
   return input.incumbent.peak <= input.instance.budget();
@@ -67,7 +56,7 @@ Duration CompleteWorker::ceiling(const RoundInput& input) const {
   }
   const double above = width_ * static_cast<double>(input.instance.baseline_duration().count()) + 1;
   // A ceiling above everything that can be paid is none.
-  if (least + above > all_recomputes(input.instance)) return Duration::max();
+  if (least + above > static_cast<double>(input.instance.all_recomputes().count())) return Duration::max();
   return input.lower_bound + Duration(static_cast<std::int64_t>(above));
 }
 

@@ -6,7 +6,6 @@
 namespace remora::cp {
 
 using Gecode::ExecStatus;
-using Gecode::Home;
 using Gecode::Space;
 
 Gecode::PropCost LaterRecompute::cost(const Space&, const Gecode::ModEventDelta&) const {
@@ -48,7 +47,7 @@ Stage LaterRecompute::after_last_use(const FreeOp& free, TouchedId output, Stage
   }
   for (const FreeId user : problem().free_users(output)) {
     const FreeOp& reader = problem().free_ops()[user];
-    const Stage limit = reader.op < end.op ? end.stage : end.stage - 1;
+    const Stage limit = RetentionProblem::last_stage_before(reader.op, end);
     for (int copy = reader.first_copy; copy < reader.first_copy + reader.copies; ++copy) {
       const Stage use = profile().domain(CopyId(copy)).latest_up_to(limit);
       if (use != StageDomain::kNone) last = std::max(last, Moment{use, reader.op});

@@ -162,8 +162,7 @@ int RetentionProblem::gap_slot(Stage stage, OpId op) const {
 
 RetentionProblem::StageRange RetentionProblem::stages_between(OpId op, Moment after, Moment before) {
   const Stage first = op > after.op ? after.stage : after.stage + 1;
-  const Stage last = op < before.op ? before.stage : before.stage - 1;
-  return {first, last};
+  return {first, last_stage_before(op, before)};
 }
 
 RecomputePlan RetentionProblem::plan_with(std::span<const Stage> copy_stages) const {

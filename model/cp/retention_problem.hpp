@@ -128,6 +128,11 @@ class RetentionProblem {
   }
   [[nodiscard]] Anchor free_use(Stage stage, OpId op) const { return {{stage, op}, gap_slot(stage, op) - 1, false}; }
 
+  /// The last stage in which a recompute of `op` lies before the moment.
+  [[nodiscard]] static Stage last_stage_before(OpId op, Moment before) {
+    return op < before.op ? before.stage : before.stage - 1;
+  }
+
   /// The stages in which a recompute of `op` lies after the one moment and before the other: [first, last], empty if
   /// first > last.
   struct StageRange {

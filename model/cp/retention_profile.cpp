@@ -91,7 +91,7 @@ void RetentionProfile::collect_uses(TouchedId id) {
 
 Anchor RetentionProfile::latest_possible(FreeId producer, Moment before) const {
   const FreeOp& free = problem_.free_ops()[producer];
-  const Stage limit = free.op < before.op ? before.stage : before.stage - 1;
+  const Stage limit = RetentionProblem::last_stage_before(free.op, before);
   Stage latest = StageDomain::kNone;
   for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
     latest = std::max(latest, domains_[static_cast<std::size_t>(copy)].latest_up_to(limit));

@@ -22,7 +22,7 @@ ExecStatus Supply::propagate(Space& home, const Gecode::ModEventDelta&) {
     const FreeId owner = problem().owner(CopyId(copy));
     const OpId op = problem().free_ops()[owner].op;
     const Moment use = latest_use(owner);
-    const Stage last = op < use.op ? use.stage : use.stage - 1;
+    const Stage last = RetentionProblem::last_stage_before(op, use);
     if (x[copy].min() > last) {
       GECODE_ME_CHECK(x[copy].eq(home, problem().absent()));
     } else if (last + 1 < problem().absent()) {
