@@ -75,7 +75,7 @@ void bound(const Instance& instance, SearchState& state, Schedule& schedule) {
 
 /// The input order or, if that is better, the warm start.
 Solution first_solution(const Instance& instance, std::span<const OpId> warm_start) {
-  Solution plain = make_solution(instance, {});
+  Solution plain = make_solution(instance, RecomputePlan{});
   if (warm_start.empty()) return plain;
   if (!is_staged(instance, warm_start)) {
     throw InputError("warm start",

@@ -8,19 +8,33 @@
 namespace remora {
 namespace {
 
-std::vector<RetentionInterval> retention_intervals(const Instance& instance, std::span<const OpId> sequence) {
+OpId op_of(OpId step) {
+  return step;
+}
+OpId op_of(const Compute& step) {
+  return step.op;
+}
+Option option_of(OpId) {
+  return 0;
+}
+Option option_of(const Compute& step) {
+  return step.option;
+}
+
+template <class StepType>
+std::vector<RetentionInterval> retention_intervals(const Instance& instance, std::span<const StepType> sequence) {
   std::vector<RetentionInterval> intervals;
   std::vector<int> current(static_cast<std::size_t>(instance.tensor_count()), -1);
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     const int now = static_cast<int>(step);
-    for (const TensorId t : instance.inputs(sequence[step])) {
+    for (const TensorId t : instance.inputs(op_of(sequence[step]))) {
       const int interval = current[static_cast<std::size_t>(t)];
       ensure(interval >= 0, "evaluate: an op comes before the producer of its input");
       intervals[static_cast<std::size_t>(interval)].last_step = now;
     }
-    for (const TensorId t : instance.outputs(sequence[step])) {
+    for (const TensorId t : instance.outputs(op_of(sequence[step]))) {
       current[static_cast<std::size_t>(t)] = static_cast<int>(intervals.size());
-      intervals.push_back({t, now, now});
+      intervals.push_back({t, now, now, instance.size(t, option_of(sequence[step]))});
     }
   }
   for (int t = 0; t < instance.tensor_count(); ++t) {
@@ -32,31 +46,51 @@ std::vector<RetentionInterval> retention_intervals(const Instance& instance, std
   return intervals;
 }
 
-}  // namespace
-
-Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence) {
+template <class StepType>
+Evaluation evaluate_steps(const Instance& instance, std::span<const StepType> sequence) {
   Evaluation result;
   result.intervals = retention_intervals(instance, sequence);
   std::vector<Bytes> change(sequence.size() + 1);
   for (const RetentionInterval& interval : result.intervals) {
-    const Bytes size = instance.size(interval.tensor);
-    change[static_cast<std::size_t>(interval.first_step)] += size;
-    change[static_cast<std::size_t>(interval.last_step) + 1] -= size;
+    change[static_cast<std::size_t>(interval.first_step)] += interval.size;
+    change[static_cast<std::size_t>(interval.last_step) + 1] -= interval.size;
   }
   result.peak = instance.base_memory();
   result.memory.reserve(sequence.size());
   Bytes resident = instance.base_memory();
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     resident += change[step];
-    const Bytes here = resident + instance.workspace(sequence[step]);
+    const OpId op = op_of(sequence[step]);
+    const Bytes here = resident + instance.workspace(op, option_of(sequence[step]));
     result.memory.push_back(here);
-    result.duration += instance.duration(sequence[step]);
+    result.duration += instance.duration(op, option_of(sequence[step]));
     if (here > result.peak) {
       result.peak = here;
       result.peak_step = static_cast<int>(step);
     }
   }
   return result;
+}
+
+}  // namespace
+
+Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence) {
+  return evaluate_steps(instance, sequence);
+}
+
+Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence) {
+  return evaluate_steps(instance, sequence);
+}
+
+bool options_hold(const Instance& instance, std::span<const Compute> sequence) {
+  std::vector<Option> latest(static_cast<std::size_t>(instance.op_count()), -1);
+  for (const Compute& compute : sequence) {
+    if (!instance.offers(compute.op, compute.option)) return false;
+    const OpId leader = instance.leader(compute.op);
+    if (leader.valid() && latest[leader] != compute.option) return false;
+    latest[compute.op] = compute.option;
+  }
+  return true;
 }
 
 std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> sequence) {

@@ -23,6 +23,7 @@ struct RetentionInterval {
   TensorId tensor{};
   int first_step = 0;
   int last_step = 0;
+  Bytes size{};
 };
 
 struct Evaluation {
@@ -37,8 +38,13 @@ struct Evaluation {
 };
 
 /// Evaluates a sequence in which every op's inputs are computed earlier (else std::logic_error).
-/// O(steps + their inputs and outputs).
+/// O(steps + their inputs and outputs). Of ops alone: every compute takes option 0.
 Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
+Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence);
+
+/// Whether every compute takes an option that its op offers, and every follower the option of the leader's compute that
+/// serves it (model/compute_options.hpp).
+bool options_hold(const Instance& instance, std::span<const Compute> sequence);
 
 /// The sequence as steps with their releases, in the written form.
 std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> sequence);

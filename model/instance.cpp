@@ -9,13 +9,16 @@
 
 namespace remora {
 
-Instance::Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options)
-    : graph_(std::move(graph)), options_(options) {
+Instance::Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options,
+                   std::shared_ptr<const ComputeOptions> compute_options)
+    : graph_(std::move(graph)), options_(options), compute_options_(std::move(compute_options)) {
   validate(*graph_);
   if (options_.budget < Bytes(0)) throw InputError("budget", "must not be negative");
   if (options_.max_computes < 1) throw InputError("max_computes", "must be at least 1");
   index_tensors();
   index_ops();
+  if (has_options()) index_options();
+  limit_computes();
 }
 
 Instance Instance::with_budget(Bytes budget) const {
@@ -46,42 +49,43 @@ void Instance::index_ops() {
     for (const TensorId t : op.inputs) {
       if (producers_[t].valid() && std::find(inputs.begin(), inputs.end(), t) == inputs.end()) inputs.push_back(t);
     }
-    Bytes footprint = base_memory_ + op.workspace;
     for (const TensorId t : inputs) {
       inputs_.push(t);
       users[t].push_back(OpId(v));
-      footprint += sizes_[t];
     }
     inputs_.end_row();
-    for (const TensorId t : op.outputs) footprint += sizes_[t];
-    footprints_.push_back(footprint);
     durations_.push_back(op.duration);
-    baseline_duration_ += op.duration;
+    workspaces_.push_back(op.workspace);
   }
   for (const auto& row : users) {
     for (const OpId v : row) users_.push(v);
     users_.end_row();
   }
-  limit_computes();
 }
 
 void Instance::limit_computes() {
-  Wide longest = 0;
+  Wide all_computes = 0;
   for (int v = 0; v < op_count(); ++v) {
+    const OpId id(v);
     const Op& op = graph_->ops[static_cast<std::size_t>(v)];
+    Bytes footprint = base_memory_ + workspaces_[id];
+    for (const TensorId t : inputs(id)) footprint += sizes_[t];
+    for (const TensorId t : op.outputs) footprint += sizes_[t];
+    footprints_.push_back(footprint);
+    baseline_duration_ += durations_[id];
     // Nobody reads what a dead end computes a second time, unless it must be there at the end.
     const bool useful = std::any_of(op.outputs.begin(), op.outputs.end(),
                                     [&](TensorId t) { return !users_[t].empty() || graph_->tensors[t].keep; });
     const int own = op.recompute && useful ? op.max_computes.value_or(options_.max_computes) : 1;
-    // Once a stage at most: the stages from v's first compute to the last one.
-    const int stages = op_count() - v + 1;
+    // The staged form computes an op once a stage at most: in the stages from its first compute to the last one.
+    const int stages = options_.order == OrderMode::input ? op_count() - v + 1 : std::numeric_limits<int>::max();
     max_computes_.push_back(std::min({own, options_.max_computes, stages}));
-    longest += Wide{op.duration.count()} * max_computes_.back();
+    all_computes += Wide{longest(id).count()} * max_computes_.back();
   }
-  if (longest > std::numeric_limits<std::int64_t>::max()) {
+  if (all_computes > std::numeric_limits<std::int64_t>::max()) {
     throw InputError("max_computes", "the durations of so many computes don't fit in 64 bits");
   }
-  all_recomputes_ = Duration(static_cast<std::int64_t>(longest)) - baseline_duration_;
+  all_recomputes_ = Duration(static_cast<std::int64_t>(all_computes)) - baseline_duration_;
 }
 
 }  // namespace remora

@@ -6,6 +6,9 @@
 // the input topological order, so OpId v is also v's position and the stage that its first compute ends. Tensors that
 // no op produces are inputs of the graph: they count in base_memory() and appear in no list of inputs.
 //
+// Where ops have several options (model/compute_options.hpp), the amounts asked without an option are the least of all
+// options: what is a lower bound for them is one for every choice.
+//
 // An Instance is safe to share between threads.
 #pragma once
 
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "model/adjacency.hpp"
+#include "model/compute_options.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 #include "model/types.hpp"
@@ -25,12 +29,17 @@ struct InstanceOptions {
   Bytes budget = Bytes::max();
   /// C_v: how often an op may run, the first compute counted; an op's own limit may be smaller. At least 1.
   int max_computes = 2;
+  /// Which of the two problems of remora-schedule 1 is stated.
+  OrderMode order = OrderMode::input;
 };
 
 class Instance {
  public:
-  /// Throws InputError where `validate(*graph)` would, and for a negative budget or max_computes < 1.
-  Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options);
+  /// Throws InputError where `validate(*graph)` would, for a negative budget or max_computes < 1, and for options that
+  /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, a leader that produces none of
+  /// the follower's inputs or has another number of options.
+  Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options,
+           std::shared_ptr<const ComputeOptions> compute_options = nullptr);
 
   [[nodiscard]] const Graph& graph() const { return *graph_; }
   [[nodiscard]] const std::shared_ptr<const Graph>& shared_graph() const { return graph_; }
@@ -41,7 +50,7 @@ class Instance {
   [[nodiscard]] int tensor_count() const { return static_cast<int>(graph_->tensors.size()); }
 
   [[nodiscard]] Duration duration(OpId op) const { return durations_[op]; }
-  [[nodiscard]] Bytes workspace(OpId op) const { return graph_->ops[op].workspace; }
+  [[nodiscard]] Bytes workspace(OpId op) const { return workspaces_[op]; }
   /// C_v of this op: 1 where recomputing is not allowed or would serve nobody.
   [[nodiscard]] int max_computes(OpId op) const { return max_computes_[op]; }
   /// The produced tensors that `op` reads, each once.
@@ -55,11 +64,25 @@ class Instance {
   /// The ops that read the tensor, in input order, each once.
   [[nodiscard]] std::span<const OpId> users(TensorId tensor) const { return users_[tensor]; }
 
+  /// Whether any op has further options.
+  [[nodiscard]] bool has_options() const { return compute_options_ != nullptr; }
+  /// How many options the op has, option 0 and those it lacks included.
+  [[nodiscard]] int option_count(OpId op) const;
+  [[nodiscard]] bool offers(OpId op, Option option) const;
+  /// The amounts of an option that the op offers.
+  [[nodiscard]] Duration duration(OpId op, Option option) const;
+  [[nodiscard]] Bytes workspace(OpId op, Option option) const;
+  /// The tensor's size where its producer was computed with the option.
+  [[nodiscard]] Bytes size(TensorId tensor, Option option) const;
+  /// The op whose option each compute of `op` takes over, or none; and the other way round.
+  [[nodiscard]] OpId leader(OpId op) const { return has_options() ? leaders_[op] : OpId::none(); }
+  [[nodiscard]] std::span<const OpId> followers(OpId op) const;
+
   /// Fixed memory and the graph's inputs: resident at every step.
   [[nodiscard]] Bytes base_memory() const { return base_memory_; }
   /// Every op once.
   [[nodiscard]] Duration baseline_duration() const { return baseline_duration_; }
-  /// What all recomputes that are allowed cost together.
+  /// What all recomputes that are allowed cost together, each by its longest option.
   [[nodiscard]] Duration all_recomputes() const { return all_recomputes_; }
   /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace.
   [[nodiscard]] Bytes footprint(OpId op) const { return footprints_[op]; }
@@ -70,17 +93,28 @@ class Instance {
  private:
   void index_tensors();
   void index_ops();
+  void index_options();
+  void check_options() const;
   void limit_computes();
+  [[nodiscard]] const OpOptions* further(OpId op) const;
+  [[nodiscard]] const ComputeOption& further(OpId op, Option option) const;
+  [[nodiscard]] Duration longest(OpId op) const;
 
   std::shared_ptr<const Graph> graph_;
   InstanceOptions options_;
+  std::shared_ptr<const ComputeOptions> compute_options_;
   std::vector<Duration> durations_;
+  std::vector<Bytes> workspaces_;
   std::vector<int> max_computes_;
   std::vector<Bytes> footprints_;
   std::vector<Bytes> sizes_;
   std::vector<OpId> producers_;
   Adjacency<OpId, TensorId> inputs_;
   Adjacency<TensorId, OpId> users_;
+  /// Only where ops have options: the op's place in compute_options_ or -1, its leader and its followers.
+  std::vector<std::int32_t> option_index_;
+  std::vector<OpId> leaders_;
+  Adjacency<OpId, OpId> followers_;
   Bytes base_memory_{};
   Duration baseline_duration_{};
   Duration all_recomputes_{};

@@ -98,13 +98,13 @@ std::int64_t CompleteWorker::search_on(const RoundInput& input, std::int64_t eff
   const std::int64_t of_posting = posting_effort(pass_->problem);
   const std::int64_t share = std::max<std::int64_t>(1, effort / of_node);
   const cp::SearchOutcome outcome = pass_->search.advance(std::min(share, pass_->node_limit - before));
-  if (outcome.plan) {
-    Solution found = make_solution(input.instance, *outcome.plan);
+  if (outcome.sequence) {
+    Solution found = make_solution(input.instance, *outcome.sequence);
     if (better(input.instance, found, input.incumbent)) result.solution = std::move(found);
   }
   if (outcome.complete) {
     // Everything below the ceiling, or below what was found on the way, has been looked at.
-    const Duration proved = outcome.plan ? std::min(outcome.extra, below) : below;
+    const Duration proved = outcome.sequence ? std::min(outcome.extra, below) : below;
     result.infeasible = proved == Duration::max();
     if (!result.infeasible) result.lower_bound = std::max(result.lower_bound, proved);
     pass_.reset();

@@ -61,9 +61,9 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
     const auto outcome = cp::solve_retention(problem, settings);
     result.work += std::max<std::int64_t>(1, outcome.nodes);
     effort += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
-    learn(arm, outcome.plan.has_value(), outcome.complete, input.instance.op_count());
-    if (!outcome.plan) continue;
-    current = make_solution(input.instance, *outcome.plan);
+    learn(arm, outcome.sequence.has_value(), outcome.complete, input.instance.op_count());
+    if (!outcome.sequence) continue;
+    current = make_solution(input.instance, *outcome.sequence);
     view = ScheduleView(input.instance, current.plan);
     result.solution = current;
   }

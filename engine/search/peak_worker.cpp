@@ -46,7 +46,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     const auto outcome = cp::solve_retention(problem, settings);
     result.work += std::max<std::int64_t>(1, outcome.nodes);
     effort += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
-    if (!outcome.plan) {
+    if (!outcome.sequence) {
       stride_ = std::max(kLeastStride, stride_ * 0.7);
       if (outcome.complete) {
         margin_ = std::min(kMostMargin, margin_ * 1.3);
@@ -58,7 +58,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     }
     margin_ = std::max(kLeastMargin, margin_ * 0.9);
     stride_ = std::min(1.0, stride_ * 1.5);
-    current = make_solution(input.instance, *outcome.plan);
+    current = make_solution(input.instance, *outcome.sequence);
     view = ScheduleView(input.instance, current.plan);
     result.solution = current;
   }

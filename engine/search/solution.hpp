@@ -25,6 +25,11 @@ inline Solution make_solution(const Instance& instance, RecomputePlan plan) {
   return solution;
 }
 
+/// The same of a staged sequence.
+inline Solution make_solution(const Instance& instance, std::span<const Compute> sequence) {
+  return make_solution(instance, plan_of(instance, ops_of(sequence)));
+}
+
 /// Phase 1 wants a lower max(peak, budget) (Moccasin, eq. 12), then less time; phase 2, where both hold the budget,
 /// just less time.
 inline bool better(const Instance& instance, const Solution& a, const Solution& b) {

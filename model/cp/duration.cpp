@@ -15,14 +15,14 @@ constexpr int kEventsConsidered = 6;
 
 }  // namespace
 
-ExtraDuration::ExtraDuration(Home home, StageViews& stages, IntView improvements, Context& context)
-    : NaryOnePropagator(home, stages, improvements), context_(&context) {}
+ExtraDuration::ExtraDuration(Home home, Views& views, IntView improvements, Context& context)
+    : NaryOnePropagator(home, views, improvements), context_(&context) {}
 
 ExtraDuration::ExtraDuration(Space& home, ExtraDuration& other)
     : NaryOnePropagator(home, other), context_(other.context_) {}
 
-ExecStatus ExtraDuration::post(Home home, StageViews& stages, IntView improvements, Context& context) {
-  (void)new (home) ExtraDuration(home, stages, improvements, context);
+ExecStatus ExtraDuration::post(Home home, Views& views, IntView improvements, Context& context) {
+  (void)new (home) ExtraDuration(home, views, improvements, context);
   return Gecode::ES_OK;
 }
 
@@ -36,30 +36,48 @@ Gecode::PropCost ExtraDuration::cost(const Space&, const Gecode::ModEventDelta&)
 
 ExecStatus ExtraDuration::propagate(Space& home, const Gecode::ModEventDelta&) {
   const RetentionProblem& problem = context_->problem;
-  Duration least = certain_extra(problem, x);
+  context_->profile.refresh(x);
+  const Duration least = certain_extra(problem, context_->profile);
   if (least >= context_->extra_below) return Gecode::ES_FAILED;
   if (problem.inferences().cover_bound) {
-    context_->profile.refresh(x);
     CoverBound bound(problem, context_->profile);
     const Duration cover = bound.compute(kEventsConsidered);
     if (cover >= context_->extra_below - least) return Gecode::ES_FAILED;
   }
-  if (problem.inferences().dear_recompute) {
-    const Duration slack = context_->extra_below - least;
-    for (int copy = 0; copy < x.size(); ++copy) {
-      if (x[copy].assigned() || x[copy].max() != problem.absent()) continue;
-      if (problem.free_ops()[problem.owner(CopyId(copy))].duration >= slack) {
-        GECODE_ME_CHECK(x[copy].eq(home, problem.absent()));
-      }
-    }
-  }
+  if (problem.inferences().dear_recompute) GECODE_ES_CHECK(remove_dear(home, context_->extra_below - least));
   return Gecode::ES_NOFIX;
 }
 
-Duration certain_extra(const RetentionProblem& problem, const StageViews& stages) {
+ExecStatus ExtraDuration::remove_dear(Space& home, Duration slack) {
+  const RetentionProblem& problem = context_->problem;
+  for (int c = 0; c < problem.copy_count(); ++c) {
+    const CopyId copy(c);
+    const StartDomain& domain = context_->profile.domain(copy);
+    if (domain.absent()) continue;
+    const Duration least = context_->profile.least_duration(copy);
+    if (domain.undecided()) {
+      if (least >= slack) GECODE_ME_CHECK(x[c].eq(home, problem.absent()));
+      continue;
+    }
+    const int variable = problem.option_variable(copy);
+    if (variable < 0 || x[variable].assigned()) continue;
+    const OpId op = problem.free_ops()[problem.owner(copy)].op;
+    for (Option option = x[variable].min(); option <= x[variable].max(); ++option) {
+      if (!x[variable].in(option) || problem.instance().duration(op, option) - least < slack) continue;
+      GECODE_ME_CHECK(x[variable].nq(home, option));
+    }
+  }
+  return Gecode::ES_OK;
+}
+
+Duration certain_extra(const RetentionProblem& problem, const RetentionProfile& profile) {
   Duration total = problem.rest_extra();
-  for (int copy = 0; copy < stages.size(); ++copy) {
-    if (stages[copy].max() != problem.absent()) total += problem.free_ops()[problem.owner(CopyId(copy))].duration;
+  for (int c = 0; c < problem.copy_count(); ++c) {
+    const CopyId copy(c);
+    if (!profile.domain(copy).active()) continue;
+    // A first compute counts in the baseline, by the op's least option.
+    total += profile.least_duration(copy);
+    if (!problem.is_recompute(copy)) total -= problem.free_ops()[problem.owner(copy)].duration;
   }
   return total;
 }

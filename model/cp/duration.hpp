@@ -4,7 +4,7 @@
 // exact int64. The bound falls with every solution; the space's `improvements` variable wakes the propagator then.
 //
 //   cover bound       certain copies and what undecided ops must still pay (overload.hpp) leave nothing: failure.
-//   dear recompute    an undecided copy dearer than what is left is absent.
+//   dear recompute    an undecided copy dearer than what is left is absent; an option that adds more than that is out.
 #pragma once
 
 #include <gecode/int.hh>
@@ -17,7 +17,7 @@ namespace remora::cp {
 class ExtraDuration : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
  public:
   /// `improvements`: any change of its domain means that the context's bound has fallen.
-  static Gecode::ExecStatus post(Gecode::Home home, StageViews& stages, Gecode::Int::IntView improvements,
+  static Gecode::ExecStatus post(Gecode::Home home, Views& views, Gecode::Int::IntView improvements,
                                  Context& context);
 
   Gecode::Actor* copy(Gecode::Space& home) override;
@@ -25,13 +25,14 @@ class ExtraDuration : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gec
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
 
  private:
-  ExtraDuration(Gecode::Home home, StageViews& stages, Gecode::Int::IntView improvements, Context& context);
+  Gecode::ExecStatus remove_dear(Gecode::Space& home, Duration slack);
+  ExtraDuration(Gecode::Home home, Views& views, Gecode::Int::IntView improvements, Context& context);
   ExtraDuration(Gecode::Space& home, ExtraDuration& other);
 
   Context* context_;
 };
 
-/// What the copies that are certain cost, the fixed rest included.
-Duration certain_extra(const RetentionProblem& problem, const StageViews& stages);
+/// What the copies that are certain cost at least, the fixed rest included.
+Duration certain_extra(const RetentionProblem& problem, const RetentionProfile& profile);
 
 }  // namespace remora::cp

@@ -17,10 +17,11 @@ ExecStatus LaterRecompute::propagate(Space& home, const Gecode::ModEventDelta&) 
   const auto free_ops = problem().free_ops();
   for (std::size_t f = 0; f < free_ops.size(); ++f) {
     const FreeOp& free = free_ops[f];
-    const bool eligible = free.copies == 1 && free.workspace == Bytes(0) && problem().outputs(FreeId(f)).size() == 1;
+    const bool eligible = free.copies == 1 && !free.first_included && free.workspace == Bytes(0) &&
+                          problem().outputs(FreeId(f)).size() == 1;
     if (!eligible || x[free.first_copy].assigned()) continue;
-    const Stage latest = profile().domain(CopyId(free.first_copy)).latest();
-    const Stage first = first_dominated(free, FreeId(f), latest);
+    const Start latest = profile().domain(CopyId(free.first_copy)).latest();
+    const Start first = first_dominated(free, FreeId(f), latest);
     if (first >= latest) continue;
     Gecode::Iter::Ranges::Singleton dominated(first, latest - 1);
     GECODE_ME_CHECK(x[free.first_copy].minus_r(home, dominated, false));
@@ -29,8 +30,8 @@ ExecStatus LaterRecompute::propagate(Space& home, const Gecode::ModEventDelta&) 
 }
 
 /// The first stage that `latest` dominates, with all up to it; `latest` if there is none.
-Stage LaterRecompute::first_dominated(const FreeOp& free, FreeId id, Stage latest) const {
-  Stage first = after_last_use(free, problem().outputs(id).front(), latest);
+Start LaterRecompute::first_dominated(const FreeOp& free, FreeId id, Start latest) const {
+  Start first = after_last_use(free, problem().outputs(id).front(), latest);
   for (const TouchedId input : problem().inputs(id)) {
     first = std::max(first, resident_since(free, input, latest));
   }
@@ -38,31 +39,31 @@ Stage LaterRecompute::first_dominated(const FreeOp& free, FreeId id, Stage lates
 }
 
 /// The first stage whose recompute comes after every possible use that precedes the one in `latest`.
-Stage LaterRecompute::after_last_use(const FreeOp& free, TouchedId output, Stage latest) const {
-  const Moment end{latest, free.op};
-  Moment last{free.op, free.op};
+Start LaterRecompute::after_last_use(const FreeOp& free, TouchedId output, Start latest) const {
+  const Moment end = problem().moment_of(latest, free.op);
+  Moment last = problem().moment_of(free.op, free.op);
   for (const Anchor& use : problem().fixed_uses(output)) {
     if (use.moment >= end) break;
     last = std::max(last, use.moment);
   }
   for (const FreeId user : problem().free_users(output)) {
     const FreeOp& reader = problem().free_ops()[user];
-    const Stage limit = RetentionProblem::last_stage_before(reader.op, end);
+    const Start limit = problem().last_start_before(reader.op, end);
     for (int copy = reader.first_copy; copy < reader.first_copy + reader.copies; ++copy) {
-      const Stage use = profile().domain(CopyId(copy)).latest_up_to(limit);
-      if (use != StageDomain::kNone) last = std::max(last, Moment{use, reader.op});
+      const Start use = profile().domain(CopyId(copy)).latest_up_to(limit);
+      if (use != StartDomain::kNone) last = std::max(last, problem().moment_of(use, reader.op));
     }
   }
-  return RetentionProblem::stages_between(free.op, last, end).first;
+  return problem().starts_between(free.op, last, end).first;
 }
 
 /// The first stage from which the input is resident up to `latest` in every solution; latest + 1 if it is not there
 /// then.
-Stage LaterRecompute::resident_since(const FreeOp& free, TouchedId input, Stage latest) const {
-  const Moment end{latest, free.op};
+Start LaterRecompute::resident_since(const FreeOp& free, TouchedId input, Start latest) const {
+  const Moment end = problem().moment_of(latest, free.op);
   for (const Retention& retention : profile().retentions(input, Reading::mandatory)) {
     if (!retention.covers(end)) continue;
-    return RetentionProblem::stages_between(free.op, retention.from.moment, end).first;
+    return problem().starts_between(free.op, retention.from.moment, end).first;
   }
   return latest + 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dominance among the stages of one recompute (ours; not in the papers): later is as good where nothing speaks against.
+// A dominance among the starts of one recompute (ours; not in the papers): later is as good where nothing speaks against.
 //
 // Let a recompute of op v lie at d or at a later d' with no possible use of v's output in between. If all inputs of v are
 // resident from d to d' in any case, computing at d only holds the output longer, so d can go:
@@ -10,26 +10,27 @@
 //     use                      U
 //
 // At d' itself memory does not grow: the output would be resident there anyway, beside the same inputs. That needs an op
-// without workspace and with a single output, which all others must forgo. Of the optimal solutions without useless
-// recomputes, one whose stages have the largest sum is never removed from a domain that holds it; so an optimum survives,
-// as long as every other inference keeps all such solutions. O(copies * (uses + inputs * their intervals)) a call.
+// without workspace and options, with a single output and a single recompute; the others are left alone. Of the optimal
+// solutions without useless recomputes, one whose stages have the largest sum is never removed from a domain that holds
+// it; so an optimum survives, as long as every other inference keeps all such solutions. Staged form only: in free order
+// an event cannot move without its neighbours in the gap. O(copies * (uses + inputs * their intervals)) a call.
 #pragma once
 
-#include "model/cp/stage_propagator.hpp"
+#include "model/cp/start_propagator.hpp"
 
 namespace remora::cp {
 
-class LaterRecompute : public StagePropagator<LaterRecompute> {
+class LaterRecompute : public StartPropagator<LaterRecompute> {
  public:
-  using StagePropagator::StagePropagator;
+  using StartPropagator::StartPropagator;
 
   Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
 
  private:
-  [[nodiscard]] Stage first_dominated(const FreeOp& free, FreeId id, Stage latest) const;
-  [[nodiscard]] Stage after_last_use(const FreeOp& free, TouchedId output, Stage latest) const;
-  [[nodiscard]] Stage resident_since(const FreeOp& free, TouchedId input, Stage latest) const;
+  [[nodiscard]] Start first_dominated(const FreeOp& free, FreeId id, Start latest) const;
+  [[nodiscard]] Start after_last_use(const FreeOp& free, TouchedId output, Start latest) const;
+  [[nodiscard]] Start resident_since(const FreeOp& free, TouchedId input, Start latest) const;
 };
 
 }  // namespace remora::cp

@@ -20,12 +20,11 @@ ExecStatus Memory::propagate(Space& home, const Gecode::ModEventDelta&) {
     profile().refresh(x);
     if (overloaded()) return Gecode::ES_FAILED;
     if (inferences.forced_recompute) GECODE_ES_CHECK(force_recomputes(home, changed));
-    if (inferences.impossible_recompute && !changed) GECODE_ES_CHECK(remove_impossible(home, changed));
+    if (!inferences.impossible_recompute || changed) continue;
+    GECODE_ES_CHECK(remove_impossible_starts(home, changed));
+    if (problem().has_options()) GECODE_ES_CHECK(remove_impossible_options(home, changed));
   }
-  for (const auto& stage : x) {
-    if (!stage.assigned()) return Gecode::ES_FIX;
-  }
-  return home.ES_SUBSUMED(*this);
+  return all_assigned() ? home.ES_SUBSUMED(*this) : Gecode::ES_FIX;
 }
 
 bool Memory::overloaded() const {
@@ -34,10 +33,8 @@ bool Memory::overloaded() const {
   for (std::size_t slot = 1; slot < memory.size(); slot += 2) {
     if (memory[slot] > capacity) return true;
   }
-  const auto assigned = profile().assigned();
-  return std::any_of(assigned.begin(), assigned.end(), [&](const MemoryEvent& event) {
-    return profile().memory_at(event, Reading::mandatory) > capacity;
-  });
+  const auto assigned = profile().assigned_memory(Reading::mandatory);
+  return std::any_of(assigned.begin(), assigned.end(), [&](Bytes here) { return here > capacity; });
 }
 
 ExecStatus Memory::force_recomputes(Space& home, bool& changed) {
@@ -51,18 +48,18 @@ ExecStatus Memory::force_recomputes(Space& home, bool& changed) {
 ExecStatus Memory::force_recompute(Space& home, TouchedId tensor, bool& changed) {
   const FreeOp& free = problem().free_ops()[problem().touched()[tensor].producer];
   const auto retentions = profile().retentions(tensor, Reading::mandatory);
-  for (std::size_t i = 1; i < retentions.size(); ++i) {
+  for (std::size_t i = 0; i < retentions.size(); ++i) {
     const Retention& served = retentions[i];
     if (served.certain_compute) continue;
-    const int blocked =
-        last_blocked_slot(served.from.slot - 1, retentions[i - 1].to.slot + 1, problem().touched()[tensor].size);
+    const int after = i == 0 ? 0 : retentions[i - 1].to.slot + 1;
+    const int blocked = last_blocked_slot(served.from.slot - 1, after, problem().touched()[tensor].size);
     if (blocked < 0) continue;
-    const auto range = RetentionProblem::stages_between(free.op, problem().moment(blocked), served.first_use);
+    const auto range = problem().starts_between(free.op, problem().moment(blocked), served.first_use);
     // Only if a single copy can still be there is it known which one must.
     int candidate = -1;
     for (int copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-      const Stage latest = profile().domain(CopyId(copy)).latest_up_to(range.last);
-      if (latest == StageDomain::kNone || latest < range.first) continue;
+      const Start latest = profile().domain(CopyId(copy)).latest_up_to(range.last);
+      if (latest == StartDomain::kNone || latest < range.first) continue;
       candidate = candidate < 0 ? copy : x.size();
     }
     if (candidate < 0) return Gecode::ES_FAILED;
@@ -86,36 +83,62 @@ int Memory::last_blocked_slot(int from, int to, Bytes size) const {
   return -1;
 }
 
-ExecStatus Memory::remove_impossible(Space& home, bool& changed) {
-  for (int copy = 0; copy < x.size(); ++copy) {
-    if (x[copy].assigned()) continue;
-    const FreeId owner = problem().owner(CopyId(copy));
+ExecStatus Memory::remove_impossible_starts(Space& home, bool& changed) {
+  for (int c = 0; c < problem().copy_count(); ++c) {
+    if (x[c].assigned()) continue;
+    const CopyId copy(c);
     // The ends of the domain move inwards; what lies between is found when the search gets there.
-    while (!x[copy].assigned() && !fits(owner, x[copy].min())) {
-      GECODE_ME_CHECK(x[copy].gr(home, x[copy].min()));
+    while (!x[c].assigned() && !fits(copy, x[c].min())) {
+      GECODE_ME_CHECK(x[c].gr(home, x[c].min()));
       changed = true;
     }
-    while (!x[copy].assigned() && x[copy].max() != problem().absent() && !fits(owner, x[copy].max())) {
-      GECODE_ME_CHECK(x[copy].le(home, x[copy].max()));
+    while (!x[c].assigned() && x[c].max() != problem().absent() && !fits(copy, x[c].max())) {
+      GECODE_ME_CHECK(x[c].le(home, x[c].max()));
       changed = true;
     }
   }
   return Gecode::ES_OK;
 }
 
-bool Memory::fits(FreeId op, Stage stage) const {
-  const FreeOp& free = problem().free_ops()[op];
-  if (stage == problem().absent()) return true;
-  const int slot = problem().gap_slot(stage, free.op);
-  Bytes needed = profile().memory(Reading::mandatory)[static_cast<std::size_t>(slot)] + free.workspace;
-  const auto add_missing = [&](TouchedId t) {
-    const auto all = profile().retentions(t, Reading::mandatory);
-    const bool there = std::any_of(all.begin(), all.end(), [&](const Retention& r) { return r.covers_slot(slot); });
-    if (!there) needed += problem().touched()[t].size;
-  };
-  for (const TouchedId t : problem().outputs(op)) add_missing(t);
-  for (const TouchedId t : problem().inputs(op)) add_missing(t);
+bool Memory::fits(CopyId copy, Start start) const {
+  if (start == problem().absent()) return true;
+  const FreeId owner = problem().owner(copy);
+  const int slot = problem().gap_slot(start, problem().free_ops()[owner].op);
+  Bytes needed = profile().memory(Reading::mandatory)[static_cast<std::size_t>(slot)] + profile().least_workspace(copy);
+  for (const TouchedId t : problem().outputs(owner)) {
+    // Whatever served before gives way to what this copy computes.
+    needed += profile().least_size(copy, t) - profile().retained_in_slot(t, slot, Reading::mandatory);
+  }
+  for (const TouchedId t : problem().inputs(owner)) {
+    if (!profile().covers_slot(t, slot, Reading::mandatory)) needed += problem().touched()[t].size;
+  }
   return needed <= problem().limits().capacity;
+}
+
+/// At an assigned copy the profile counts each open option's least amounts; with one option alone it may be too much.
+ExecStatus Memory::remove_impossible_options(Space& home, bool& changed) {
+  const auto assigned = profile().assigned();
+  const auto memory = profile().assigned_memory(Reading::mandatory);
+  for (std::size_t i = 0; i < assigned.size(); ++i) {
+    const CopyId copy = assigned[i].copy;
+    const int variable = problem().option_variable(copy);
+    if (variable < 0 || x[variable].assigned()) continue;
+    const FreeId owner = problem().owner(copy);
+    const OpId op = problem().free_ops()[owner].op;
+    Bytes others = memory[i] - profile().least_workspace(copy);
+    for (const TouchedId t : problem().outputs(owner)) others -= profile().least_size(copy, t);
+    for (Option option = x[variable].min(); option <= x[variable].max(); ++option) {
+      if (!x[variable].in(option)) continue;
+      Bytes needed = others + problem().instance().workspace(op, option);
+      for (const TouchedId t : problem().outputs(owner)) {
+        needed += problem().instance().size(problem().touched()[t].tensor, option);
+      }
+      if (needed <= problem().limits().capacity) continue;
+      GECODE_ME_CHECK(x[variable].nq(home, option));
+      changed = true;
+    }
+  }
+  return Gecode::ES_OK;
 }
 
 }  // namespace remora::cp

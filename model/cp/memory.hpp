@@ -2,25 +2,26 @@
 //
 // The memory constraint (Moccasin, eq. 4): at every event, what is retained fits the capacity.
 //
-// Moccasin posts it as CP-SAT's cumulative over retention intervals. Here the intervals follow from the stages, and
+// Moccasin posts it as CP-SAT's cumulative over retention intervals. Here the intervals follow from the starts, and
 // memory is summed in int64 from the mandatory reading of the retention profile:
 //
 //   overload              mandatory memory above the capacity at a certain event: failure.
-//   forced recompute      a use is served by a possible recompute or by retention across a slot where the tensor no
-//                         longer fits: the recompute is certain, after that slot and before the use.
-//   impossible recompute  a stage in whose gap the op's outputs, workspace and not yet resident inputs don't fit.
+//   forced recompute      a use is served by a possible compute or by retention across a slot where the tensor no longer
+//                         fits: the compute is certain, after that slot and before the use.
+//   impossible recompute  a start in whose gap the op's outputs, workspace and not yet resident inputs don't fit, whichever
+//                         option is taken; and an option that does not fit where the start is known.
 //
 // The overload check alone makes the constraint complete: at a leaf the profile is exact. O(slots + copies + what
 // changed) a call, plus the scanned stretches of forced recomputes.
 #pragma once
 
-#include "model/cp/stage_propagator.hpp"
+#include "model/cp/start_propagator.hpp"
 
 namespace remora::cp {
 
-class Memory : public StagePropagator<Memory> {
+class Memory : public StartPropagator<Memory> {
  public:
-  using StagePropagator::StagePropagator;
+  using StartPropagator::StartPropagator;
 
   Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
@@ -30,8 +31,9 @@ class Memory : public StagePropagator<Memory> {
   Gecode::ExecStatus force_recomputes(Gecode::Space& home, bool& changed);
   Gecode::ExecStatus force_recompute(Gecode::Space& home, TouchedId tensor, bool& changed);
   [[nodiscard]] int last_blocked_slot(int from, int to, Bytes size) const;
-  Gecode::ExecStatus remove_impossible(Gecode::Space& home, bool& changed);
-  [[nodiscard]] bool fits(FreeId op, Stage stage) const;
+  Gecode::ExecStatus remove_impossible_starts(Gecode::Space& home, bool& changed);
+  [[nodiscard]] bool fits(CopyId copy, Start start) const;
+  Gecode::ExecStatus remove_impossible_options(Gecode::Space& home, bool& changed);
 };
 
 }  // namespace remora::cp

@@ -13,9 +13,10 @@ void OverloadFinder::find(std::vector<Overload>& overloads) const {
     const Bytes here = memory[static_cast<std::size_t>(slot)];
     if (here > capacity) overloads.push_back({{problem_.moment(slot), slot, CopyId::none()}, here - capacity});
   }
-  for (const MemoryEvent& event : profile_.assigned()) {
-    const Bytes here = profile_.memory_at(event, Reading::potential);
-    if (here > capacity) overloads.push_back({event, here - capacity});
+  const auto assigned = profile_.assigned();
+  const auto assigned_memory = profile_.assigned_memory(Reading::potential);
+  for (std::size_t i = 0; i < assigned.size(); ++i) {
+    if (assigned_memory[i] > capacity) overloads.push_back({assigned[i], assigned_memory[i] - capacity});
   }
 }
 
@@ -26,8 +27,8 @@ void OverloadFinder::candidates(const MemoryEvent& event, std::vector<CoverOffer
     Bytes gain;
     for (const TouchedId t : problem_.outputs(FreeId(f))) {
       if (!profile_.may_give_way(t)) continue;
-      const bool across = profile_.retained(t, event, Reading::potential);
-      if (across && !profile_.retained(t, event, Reading::mandatory)) gain += problem_.touched()[t].size;
+      const Bytes here = profile_.retained(t, event, Reading::potential);
+      if (here > Bytes(0)) gain += here - profile_.retained(t, event, Reading::mandatory);
     }
     if (gain > Bytes(0)) result.push_back({static_cast<std::int32_t>(f), gain, free_ops[f].duration});
   }

@@ -23,10 +23,10 @@ struct Overload {
 
 class OverloadFinder {
  public:
-  OverloadFinder(const RetentionProblem& problem, const RetentionProfile& profile)
+  OverloadFinder(const RetentionProblem& problem, RetentionProfile& profile)
       : problem_(problem), profile_(profile) {}
 
-  /// Every event whose potential memory exceeds the capacity, by moment for fixed events, then assigned recomputes.
+  /// Every event whose potential memory exceeds the capacity, by moment for fixed events, then assigned copies.
   void find(std::vector<Overload>& overloads) const;
 
   /// The undecided ops that can give way at the event, by op: what each retains across it and need not, and what one
@@ -35,14 +35,14 @@ class OverloadFinder {
 
  private:
   const RetentionProblem& problem_;
-  const RetentionProfile& profile_;
+  RetentionProfile& profile_;
 };
 
 /// A lower bound on what undecided ops must still pay to bring potential memory below the capacity. Looks at the worst
 /// events, at most `events_considered` of them; each op's cost is split between the events so that the sum stays valid.
 class CoverBound {
  public:
-  CoverBound(const RetentionProblem& problem, const RetentionProfile& profile)
+  CoverBound(const RetentionProblem& problem, RetentionProfile& profile)
       : finder_(problem, profile), residual_(problem.free_ops().size()), problem_(problem) {}
 
   /// Duration::max() if some event cannot be relieved.

@@ -2,58 +2,122 @@
 #include "model/cp/retention_problem.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace remora::cp {
-namespace {
 
-/// After every event: the use of a tensor that must be there at the end.
-constexpr Moment kEnd{std::numeric_limits<Stage>::max(), 0};
-
-}  // namespace
-
-RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Recompute> plan,
+RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Compute> incumbent,
                                    std::span<const OpId> free_ops, const Limits& limits, const Inferences& inferences)
-    : instance_(instance), limits_(limits), inferences_(inferences) {
-  collect_free_ops(plan, free_ops);
-  collect_events();
+    : instance_(instance),
+      limits_(limits),
+      inferences_(inferences),
+      free_order_(instance.options().order == OrderMode::free) {
+  collect(incumbent, free_ops);
+  collect_events(incumbent);
   collect_touched();
   anchor_touched();
   collect_rest_memory();
-  bound_useful_stages();
+  order_first_computes();
+  bound_useful_starts();
 }
 
-void RetentionProblem::collect_free_ops(std::span<const Recompute> plan, std::span<const OpId> free_ops) {
-  free_of_op_.assign(static_cast<std::size_t>(instance_.op_count()), FreeId::none());
-  for (const OpId op : free_ops) {
-    const int copies = instance_.max_computes(op) - 1;
-    if (copies < 1) continue;
-    free_of_op_[op] = FreeId(free_ops_.size());
-    free_ops_.push_back({op, instance_.duration(op), instance_.workspace(op), copy_count(), copies});
-    copy_owner_.insert(copy_owner_.end(), static_cast<std::size_t>(copies), free_of_op_[op]);
+RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Recompute> plan,
+                                   std::span<const OpId> free_ops, const Limits& limits, const Inferences& inferences)
+    : RetentionProblem(instance, computes_of(sequence_of(instance, plan)), free_ops, limits, inferences) {}
+
+void RetentionProblem::collect(std::span<const Compute> incumbent, std::span<const OpId> free_ops) {
+  std::vector<bool> marked(static_cast<std::size_t>(instance_.op_count()), false);
+  for (const OpId op : free_ops) mark_free(op, marked);
+  free_of_op_.assign(marked.size(), FreeId::none());
+  for (std::size_t op = 0; op < marked.size(); ++op) {
+    if (marked[op]) add_free_op(OpId(op));
   }
-  incumbent_.assign(copy_owner_.size(), absent());
-  std::vector<std::int32_t> seen(free_ops_.size(), 0);
-  for (const Recompute& recompute : plan) {
-    const FreeId owner = free_of_op_[recompute.op];
-    if (!owner.valid()) {
-      rest_plan_.push_back(recompute);
-      rest_extra_ += instance_.duration(recompute.op);
-    } else if (seen[owner] < free_ops_[owner].copies) {
-      incumbent_[static_cast<std::size_t>(free_ops_[owner].first_copy) + static_cast<std::size_t>(seen[owner]++)] =
-          recompute.stage;
+  for (FreeOp& free : free_ops_) {
+    const OpId leader = instance_.leader(free.op);
+    if (leader.valid()) free.leader = free_of_op_[leader];
+  }
+  std::size_t fixed = 0;
+  for (const Compute& compute : incumbent) fixed += free_of_op_[compute.op].valid() ? 0 : 1;
+  places_ = std::max(1, copy_count());
+  absent_ = free_order_ ? (static_cast<Start>(fixed) + 1) * places_ : instance_.op_count() + 1;
+}
+
+/// With an op go all that are tied to it: their options are one choice.
+void RetentionProblem::mark_free(OpId op, std::vector<bool>& marked) const {
+  if (marked[static_cast<std::size_t>(op)]) return;
+  marked[static_cast<std::size_t>(op)] = true;
+  if (const OpId leader = instance_.leader(op); leader.valid()) mark_free(leader, marked);
+  for (const OpId follower : instance_.followers(op)) mark_free(follower, marked);
+}
+
+void RetentionProblem::add_free_op(OpId op) {
+  const int options = instance_.option_count(op);
+  const bool first_included = free_order_ || options > 1;
+  const int copies = instance_.max_computes(op) - (first_included ? 0 : 1);
+  if (copies < 1) return;
+  const FreeId id(free_ops_.size());
+  free_of_op_[op] = id;
+  free_ops_.push_back({.op = op,
+                       .duration = instance_.duration(op),
+                       .workspace = instance_.workspace(op),
+                       .first_copy = copy_count(),
+                       .copies = copies,
+                       .first_included = first_included,
+                       .options = options});
+  copy_owner_.insert(copy_owner_.end(), static_cast<std::size_t>(copies), id);
+}
+
+RetentionProblem::StartRange RetentionProblem::possible_starts(CopyId copy) const {
+  const FreeId owner = copy_owner_[copy];
+  if (!is_recompute(copy)) return first_starts_[owner];
+  return {first_starts_[owner].first + 1, latest_useful_[owner]};
+}
+
+/// Walks along the incumbent: what is free becomes the incumbent's values, the rest the fixed events.
+void RetentionProblem::collect_events(std::span<const Compute> incumbent) {
+  option_variable_.clear();
+  if (instance_.has_options()) {
+    option_variable_.assign(copy_owner_.size(), -1);
+    for (int copy = 0; copy < copy_count(); ++copy) {
+      if (free_ops_[copy_owner_[static_cast<std::size_t>(copy)]].options < 2) continue;
+      option_variable_[static_cast<std::size_t>(copy)] = variable_count();
+      option_copies_.emplace_back(copy);
     }
   }
+  incumbent_.assign(static_cast<std::size_t>(variable_count()), 0);
+  std::fill_n(incumbent_.begin(), copy_count(), absent_);
+
+  std::vector<std::int32_t> seen(static_cast<std::size_t>(instance_.op_count()), 0);
+  Stage stage = 0;
+  std::int32_t place = 0;
+  if (!free_order_) stage_begin_.push_back(0);
+  for (const Compute& compute : incumbent) {
+    const std::int32_t earlier = seen[static_cast<std::size_t>(compute.op)]++;
+    const FreeId owner = free_of_op_[compute.op];
+    const auto gap = static_cast<std::int32_t>(fixed_events_.size());
+    const FreeOp* free = owner.valid() ? &free_ops_[owner] : nullptr;
+    const bool is_copy = free != nullptr && (earlier > 0 || free->first_included);
+    if (!is_copy) {
+      add_fixed_event(compute, free_order_ ? Moment{gap, places_} : Moment{stage, compute.op}, earlier > 0);
+      place = 0;
+    } else if (const int index = earlier - (free->first_included ? 0 : 1); index < free->copies) {
+      const CopyId copy(free->first_copy + index);
+      incumbent_[copy] = free_order_ ? gap * places_ + place++ : stage;
+      if (const int variable = option_variable(copy); variable >= 0) {
+        incumbent_[static_cast<std::size_t>(variable)] = compute.option;
+      }
+    }
+    if (!free_order_ && earlier == 0) {
+      ++stage;
+      stage_begin_.push_back(static_cast<std::int32_t>(fixed_events_.size()));
+    }
+  }
+  if (!free_order_) stage_begin_.push_back(static_cast<std::int32_t>(fixed_events_.size()));
 }
 
-void RetentionProblem::collect_events() {
-  auto next = rest_plan_.begin();
-  for (Stage stage = 0; stage <= instance_.op_count(); ++stage) {
-    stage_begin_.push_back(static_cast<std::int32_t>(fixed_events_.size()));
-    for (; next != rest_plan_.end() && next->stage == stage; ++next) fixed_events_.push_back({stage, next->op});
-    if (stage < instance_.op_count()) fixed_events_.push_back({stage, stage});
-  }
-  stage_begin_.push_back(static_cast<std::int32_t>(fixed_events_.size()));
+void RetentionProblem::add_fixed_event(Compute compute, Moment moment, bool recompute) {
+  fixed_events_.push_back({moment, compute});
+  rest_extra_ += instance_.duration(compute.op, compute.option);
+  if (!recompute) rest_extra_ -= instance_.duration(compute.op);
 }
 
 TouchedId RetentionProblem::touch(TensorId tensor) {
@@ -75,24 +139,30 @@ void RetentionProblem::collect_touched() {
   }
 }
 
+Moment RetentionProblem::end_moment() const {
+  if (free_order_) return {static_cast<std::int32_t>(fixed_events_.size()), places_};
+  return {instance_.op_count() + 1, 0};
+}
+
 void RetentionProblem::anchor_touched() {
   // One pass over the fixed events sorts every touched tensor's computes and uses by moment.
-  std::vector<std::vector<Anchor>> computes(touched_.size());
+  std::vector<std::vector<FixedCompute>> computes(touched_.size());
   std::vector<std::vector<Anchor>> uses(touched_.size());
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
-    const Anchor anchor{fixed_events_[position], static_cast<std::int32_t>(2 * position + 1)};
-    const OpId op(anchor.moment.op);
-    for (const TensorId t : instance_.outputs(op)) {
-      if (const TouchedId id = touched_of_tensor_[t]; id.valid()) computes[id].push_back(anchor);
+    const FixedEvent& event = fixed_events_[position];
+    const Anchor anchor{event.moment, static_cast<std::int32_t>(2 * position + 1)};
+    for (const TensorId t : instance_.outputs(event.compute.op)) {
+      const TouchedId id = touched_of_tensor_[t];
+      if (id.valid()) computes[id].push_back({anchor, instance_.size(t, event.compute.option)});
     }
-    for (const TensorId t : instance_.inputs(op)) {
+    for (const TensorId t : instance_.inputs(event.compute.op)) {
       if (const TouchedId id = touched_of_tensor_[t]; id.valid()) uses[id].push_back(anchor);
     }
   }
   const auto last_slot = static_cast<std::int32_t>(2 * fixed_events_.size());
   for (std::size_t t = 0; t < touched_.size(); ++t) {
-    if (instance_.keep(touched_[t].tensor)) uses[t].push_back({kEnd, last_slot});
-    for (const Anchor& anchor : computes[t]) fixed_computes_.push(anchor);
+    if (instance_.keep(touched_[t].tensor)) uses[t].push_back({end_moment(), last_slot});
+    for (const FixedCompute& compute : computes[t]) fixed_computes_.push(compute);
     fixed_computes_.end_row();
     for (const Anchor& anchor : uses[t]) fixed_uses_.push(anchor);
     fixed_uses_.end_row();
@@ -105,29 +175,33 @@ void RetentionProblem::anchor_touched() {
 
 void RetentionProblem::collect_rest_memory() {
   // Untouched tensors are neither written nor read by free ops: the fixed events settle their intervals.
+  struct Held {
+    std::int32_t first = -1;
+    std::int32_t last = -1;
+    Bytes size{};
+  };
   const std::size_t slots = 2 * fixed_events_.size() + 1;
   rest_memory_.assign(slots + 1, Bytes(0));
-  std::vector<std::int32_t> first(static_cast<std::size_t>(instance_.tensor_count()), -1);
-  std::vector<std::int32_t> last(first.size(), -1);
-  const auto close = [&](TensorId t) {
-    if (first[static_cast<std::size_t>(t)] < 0) return;
-    rest_memory_[static_cast<std::size_t>(first[static_cast<std::size_t>(t)])] += instance_.size(t);
-    rest_memory_[static_cast<std::size_t>(last[static_cast<std::size_t>(t)]) + 1] -= instance_.size(t);
+  std::vector<Held> held(static_cast<std::size_t>(instance_.tensor_count()));
+  const auto close = [&](const Held& interval) {
+    if (interval.first < 0) return;
+    rest_memory_[static_cast<std::size_t>(interval.first)] += interval.size;
+    rest_memory_[static_cast<std::size_t>(interval.last) + 1] -= interval.size;
   };
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
-    const OpId op(fixed_events_[position].op);
+    const Compute& compute = fixed_events_[position].compute;
     const auto slot = static_cast<std::int32_t>(2 * position + 1);
-    for (const TensorId t : instance_.inputs(op)) last[static_cast<std::size_t>(t)] = slot;
-    for (const TensorId t : instance_.outputs(op)) {
+    for (const TensorId t : instance_.inputs(compute.op)) held[static_cast<std::size_t>(t)].last = slot;
+    for (const TensorId t : instance_.outputs(compute.op)) {
       if (touched_of_tensor_[t].valid()) continue;
-      close(t);
-      first[static_cast<std::size_t>(t)] = last[static_cast<std::size_t>(t)] = slot;
+      close(held[static_cast<std::size_t>(t)]);
+      held[static_cast<std::size_t>(t)] = {slot, slot, instance_.size(t, compute.option)};
     }
   }
-  for (int t = 0; t < instance_.tensor_count(); ++t) {
-    if (touched_of_tensor_[static_cast<std::size_t>(t)].valid()) continue;
-    if (instance_.keep(TensorId(t))) last[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(slots) - 1;
-    close(TensorId(t));
+  for (std::size_t t = 0; t < held.size(); ++t) {
+    if (touched_of_tensor_[t].valid()) continue;
+    if (instance_.keep(TensorId(t))) held[t].last = static_cast<std::int32_t>(slots) - 1;
+    close(held[t]);
   }
   Bytes resident = instance_.base_memory();
   for (std::size_t slot = 0; slot < slots; ++slot) {
@@ -136,42 +210,94 @@ void RetentionProblem::collect_rest_memory() {
   }
   rest_memory_.pop_back();
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
-    rest_memory_[2 * position + 1] += instance_.workspace(OpId(fixed_events_[position].op));
+    const Compute& compute = fixed_events_[position].compute;
+    rest_memory_[2 * position + 1] += instance_.workspace(compute.op, compute.option);
   }
 }
 
-void RetentionProblem::bound_useful_stages() {
-  latest_useful_.assign(free_ops_.size(), static_cast<Stage>(instance_.op_count()));
-  if (!inferences_.useless_recompute) return;
-  for (std::size_t f = free_ops_.size(); f-- > 0;) {
-    Stage latest = 0;
-    for (const TouchedId t : outputs_[FreeId(f)]) {
-      if (!fixed_uses_[t].empty()) latest = std::max(latest, fixed_uses_[t].back().moment.stage);
-      for (const FreeId user : free_users_[t]) latest = std::max(latest, latest_useful_[user]);
+/// Bounds the first computes' starts. In free order they follow those of the producers of their inputs and of their
+/// `after` ops; that is all the supply constraint (eq. 5) asks of a sequence.
+void RetentionProblem::order_first_computes() {
+  first_starts_.reserve(free_ops_.size());
+  for (const FreeOp& free : free_ops_) {
+    first_starts_.push_back(free_order_ ? StartRange{0, absent_ - 1} : StartRange{free.op, free.op});
+  }
+  if (!free_order_) return;
+  std::vector<Moment> fixed_first(static_cast<std::size_t>(instance_.op_count()), kNever);
+  for (const FixedEvent& event : fixed_events_) {
+    Moment& first = fixed_first[static_cast<std::size_t>(event.compute.op)];
+    if (first == kNever) first = event.moment;
+  }
+  const auto precede = [&](OpId before, OpId after) {
+    const FreeId earlier = free_of_op_[before];
+    const FreeId later = free_of_op_[after];
+    if (earlier.valid() && later.valid()) {
+      precedences_.push_back({earlier, later});
+    } else if (later.valid()) {
+      Start& bound = first_starts_[later].first;
+      bound = std::max(bound, first_start_after(after, fixed_first[static_cast<std::size_t>(before)]));
+    } else if (earlier.valid()) {
+      Start& bound = first_starts_[earlier].last;
+      bound = std::min(bound, last_start_before(before, fixed_first[static_cast<std::size_t>(after)]));
     }
-    latest_useful_[f] = std::min(latest, static_cast<Stage>(instance_.op_count()));
+  };
+  for (int v = 0; v < instance_.op_count(); ++v) {
+    for (const OpId earlier : instance_.graph().ops[static_cast<std::size_t>(v)].after) precede(earlier, OpId(v));
+  }
+  for (std::size_t t = 0; t < touched_.size(); ++t) {
+    const OpId producer = instance_.producer(touched_[t].tensor);
+    for (const OpId user : instance_.users(touched_[t].tensor)) precede(producer, user);
   }
 }
 
-int RetentionProblem::gap_slot(Stage stage, OpId op) const {
-  std::int32_t position = stage_begin_[static_cast<std::size_t>(stage)];
-  const std::int32_t end = stage_begin_[static_cast<std::size_t>(stage) + 1];
-  while (position < end && fixed_events_[static_cast<std::size_t>(position)].op < op) ++position;
+void RetentionProblem::bound_useful_starts() {
+  latest_useful_.assign(free_ops_.size(), absent_ - 1);
+  if (!inferences_.useless_recompute) return;
+  // The input order is topological: going down, every user is done before its producers.
+  for (std::size_t f = free_ops_.size(); f-- > 0;) {
+    const OpId op = free_ops_[f].op;
+    Start latest = -1;
+    for (const TouchedId t : outputs_[FreeId(f)]) {
+      if (!fixed_uses_[t].empty()) latest = std::max(latest, last_start_before(op, fixed_uses_[t].back().moment));
+      for (const FreeId user : free_users_[t]) {
+        const OpId reader = free_ops_[user].op;
+        if (free_ops_[user].first_included) {
+          latest = std::max(latest, last_start_before(op, moment_of(first_starts_[user].last, reader)));
+        }
+        if (latest_useful_[user] >= 0) {
+          latest = std::max(latest, last_start_before(op, moment_of(latest_useful_[user], reader)));
+        }
+      }
+    }
+    latest_useful_[f] = std::min(latest, absent_ - 1);
+  }
+}
+
+int RetentionProblem::gap_slot(Start start, OpId op) const {
+  if (free_order_) return 2 * (start / places_);
+  std::int32_t position = stage_begin_[static_cast<std::size_t>(start)];
+  const std::int32_t end = stage_begin_[static_cast<std::size_t>(start) + 1];
+  while (position < end && fixed_events_[static_cast<std::size_t>(position)].moment.minor < op) ++position;
   return 2 * position;
 }
 
-RetentionProblem::StageRange RetentionProblem::stages_between(OpId op, Moment after, Moment before) {
-  const Stage first = op > after.op ? after.stage : after.stage + 1;
-  return {first, last_stage_before(op, before)};
-}
-
-RecomputePlan RetentionProblem::plan_with(std::span<const Stage> copy_stages) const {
-  RecomputePlan plan = rest_plan_;
-  for (std::size_t copy = 0; copy < copy_stages.size(); ++copy) {
-    if (copy_stages[copy] != absent()) plan.push_back({copy_stages[copy], free_ops_[copy_owner_[copy]].op});
+std::vector<Compute> RetentionProblem::sequence_with(std::span<const int> values) const {
+  std::vector<FixedEvent> events = fixed_events_;
+  for (int copy = 0; copy < copy_count(); ++copy) {
+    const Start start = values[static_cast<std::size_t>(copy)];
+    if (start == absent_) continue;
+    const OpId op = free_ops_[copy_owner_[static_cast<std::size_t>(copy)]].op;
+    const int variable = option_variable(CopyId(copy));
+    events.push_back({moment_of(start, op), {op, variable < 0 ? 0 : values[static_cast<std::size_t>(variable)]}});
   }
-  std::sort(plan.begin(), plan.end());
-  return plan;
+  const auto by_moment = [](const FixedEvent& a, const FixedEvent& b) { return a.moment < b.moment; };
+  std::sort(events.begin() + static_cast<std::ptrdiff_t>(fixed_events_.size()), events.end(), by_moment);
+  std::inplace_merge(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(fixed_events_.size()), events.end(),
+                     by_moment);
+  std::vector<Compute> sequence;
+  sequence.reserve(events.size());
+  for (const FixedEvent& event : events) sequence.push_back(event.compute);
+  return sequence;
 }
 
 }  // namespace remora::cp

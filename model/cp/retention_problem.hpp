@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is constant while Gecode searches: the staged retention-interval model (Moccasin, section 2.3) of a set of free
-// ops over a fixed rest.
+// What is constant while Gecode searches: the retention-interval model of a set of free ops over a fixed rest, in either
+// of its forms.
 //
-// The fixed rest is a sequence of events: every op's first compute, and the recomputes of the ops that are not free. A
-// free op's recompute may be added in any stage, and so in a gap between two fixed events. Events and gaps are numbered
+// The fixed rest is a sequence of events: the computes of the ops that are not free and, in the staged form, the first
+// computes of all ops. A free op's compute may be put into any gap between two fixed events. Events and gaps are numbered
 // as slots, along which memory is counted:
 //
 //     slot       0     1     2     3     4     5     6
 //             gap 0 event 0 gap 1 event 1 gap 2 event 2 gap 3
 //
+// A start variable (Moccasin's s_v^i) says when a copy of a free op runs, or that it does not. What its values mean is the
+// only difference between the two forms:
+//
+//   staged (section 2.3)      the value is a stage; the moment is (stage, op). First computes are fixed.
+//   free order (section 2.1)  with K copies, value g * K + i is place i in gap g; the moment is (g, i), and fixed event g
+//                             comes at (g, K). All ops free: one gap, and the values are Moccasin's event numbers.
+//
 // Only the tensors that free ops write or read can change how long they are retained; they are called touched. All
 // others add up to rest_memory once. Posting costs O(what is touched) plus one pass over the events, whatever the
 // graph. The whole problem is the case where every op is free.
+//
+// Where ops have options (model/compute_options.hpp), each copy of such an op has an option variable, too, and its first
+// compute is a copy even in the staged form. Ops tied by following each other are freed together.
 #pragma once
 
 #include <cstdint>
@@ -25,38 +35,57 @@
 
 namespace remora::cp {
 
-/// Index of a free op, of a copy variable and of a touched tensor within one problem.
+/// Index of a free op, of a copy (a start variable) and of a touched tensor within one problem.
 using FreeId = Id<struct FreeTag>;
 using CopyId = Id<struct CopyTag>;
 using TouchedId = Id<struct TouchedTag>;
 
-/// When an event happens: events are ordered by (stage, op), Moccasin's event number of section 2.3.
+/// A value of a start variable.
+using Start = std::int32_t;
+
+/// When an event happens; events are ordered by moment.
 struct Moment {
-  Stage stage = 0;
-  std::int32_t op = 0;
+  std::int32_t major = 0;
+  std::int32_t minor = 0;
 
   friend constexpr auto operator<=>(const Moment&, const Moment&) = default;
 };
 
+/// Before every event.
+inline constexpr Moment kNever{-1, -1};
+
 /// A compute or a use at a moment, and the first or last slot that a retention interval with this end covers whole: its
-/// own slot for a fixed event, the slot after or before its gap for a free recompute.
+/// own slot for a fixed event, the slot after or before its gap for a free compute.
 struct Anchor {
   Moment moment{};
   std::int32_t slot = 0;
   bool fixed = true;
 };
 
+/// A fixed compute of a touched tensor, and the size it leaves.
+struct FixedCompute {
+  Anchor at{};
+  Bytes size{};
+};
+
 struct FreeOp {
   OpId op{};
+  /// The least of all options, as is workspace.
   Duration duration{};
   Bytes workspace{};
-  /// Its recomputes are the copy variables first_copy .. first_copy + copies - 1.
+  /// Its computes are the copies first_copy .. first_copy + copies - 1.
   std::int32_t first_copy = 0;
   std::int32_t copies = 0;
+  /// Whether the first of them is the op's first compute; if not, all are recomputes.
+  bool first_included = false;
+  std::int32_t options = 1;
+  /// The free op whose option each compute takes over, or none.
+  FreeId leader{};
 };
 
 struct TouchedTensor {
   TensorId tensor{};
+  /// The least of all options of its producer.
   Bytes size{};
   /// The free op that computes it, or none if its producer is fixed.
   FreeId producer{};
@@ -81,99 +110,157 @@ struct Limits {
 
 class RetentionProblem {
  public:
-  /// `plan`: the recomputes of all ops; those of `free_ops` are only remembered as the incumbent. `free_ops`:
-  /// ascending; ops that may run only once are left out. The instance must outlive the problem.
+  /// The form is that of instance.options().order. `incumbent`: a valid sequence; the computes of `free_ops` are only
+  /// remembered as the incumbent's. `free_ops`: ascending; ops without a decision to make are left out. The instance must
+  /// outlive the problem.
+  RetentionProblem(const Instance& instance, std::span<const Compute> incumbent, std::span<const OpId> free_ops,
+                   const Limits& limits, const Inferences& inferences = {});
+  /// The staged form from a plan, every compute with option 0.
   RetentionProblem(const Instance& instance, std::span<const Recompute> plan, std::span<const OpId> free_ops,
                    const Limits& limits, const Inferences& inferences = {});
 
   [[nodiscard]] const Instance& instance() const { return instance_; }
   [[nodiscard]] const Limits& limits() const { return limits_; }
   [[nodiscard]] const Inferences& inferences() const { return inferences_; }
+  [[nodiscard]] bool free_order() const { return free_order_; }
 
-  /// Stage variables take stages up to the number of ops, or this value: the copy is not computed.
-  [[nodiscard]] Stage absent() const { return instance_.op_count() + 1; }
+  /// The value of a start variable whose copy is not computed; above all others.
+  [[nodiscard]] Start absent() const { return absent_; }
 
   [[nodiscard]] std::span<const FreeOp> free_ops() const { return free_ops_; }
   [[nodiscard]] int copy_count() const { return static_cast<int>(copy_owner_.size()); }
   [[nodiscard]] FreeId owner(CopyId copy) const { return copy_owner_[copy]; }
-  /// The latest stage in which a recompute of the free op can serve anybody.
-  [[nodiscard]] Stage latest_useful(FreeId op) const { return latest_useful_[op]; }
-  /// The copy's stage in the incumbent, or absent().
-  [[nodiscard]] Stage incumbent(CopyId copy) const { return incumbent_[copy]; }
+  /// False for an op's first compute, which must happen and costs nothing extra.
+  [[nodiscard]] bool is_recompute(CopyId copy) const {
+    const FreeOp& free = free_ops_[copy_owner_[copy]];
+    return !free.first_included || copy != free.first_copy;
+  }
+  /// The bounds of the copy's start if it is computed: [first, last], empty if it cannot serve anybody.
+  struct StartRange {
+    Start first = 0;
+    Start last = -1;
+  };
+  [[nodiscard]] StartRange possible_starts(CopyId copy) const;
+
+  /// Variables are numbered: the start of each copy, then the options of those copies whose op has several.
+  [[nodiscard]] int variable_count() const { return copy_count() + static_cast<int>(option_copies_.size()); }
+  /// The copy's option variable, or -1 if there is nothing to choose.
+  [[nodiscard]] int option_variable(CopyId copy) const {
+    return option_variable_.empty() ? -1 : option_variable_[copy];
+  }
+  /// The copy of the option variable.
+  [[nodiscard]] CopyId option_copy(int variable) const {
+    return option_copies_[static_cast<std::size_t>(variable - copy_count())];
+  }
+  [[nodiscard]] bool has_options() const { return !option_copies_.empty(); }
+  /// The variable's value in the incumbent.
+  [[nodiscard]] Start incumbent(int variable) const { return incumbent_[static_cast<std::size_t>(variable)]; }
 
   [[nodiscard]] std::span<const TouchedTensor> touched() const { return touched_; }
   /// The touched tensors among the free op's outputs and inputs.
   [[nodiscard]] std::span<const TouchedId> outputs(FreeId op) const { return outputs_[op]; }
   [[nodiscard]] std::span<const TouchedId> inputs(FreeId op) const { return inputs_[op]; }
-  /// The computes of the tensor's producer that are fixed, by moment; the first is its first compute.
-  [[nodiscard]] std::span<const Anchor> fixed_computes(TouchedId tensor) const { return fixed_computes_[tensor]; }
+  /// The computes of the tensor's producer that are fixed, by moment.
+  [[nodiscard]] std::span<const FixedCompute> fixed_computes(TouchedId tensor) const { return fixed_computes_[tensor]; }
   /// The uses that are fixed, by moment; the end of the schedule is one for a tensor that must be kept.
   [[nodiscard]] std::span<const Anchor> fixed_uses(TouchedId tensor) const { return fixed_uses_[tensor]; }
-  /// The free ops whose recomputes use the tensor.
+  /// The free ops that use the tensor.
   [[nodiscard]] std::span<const FreeId> free_users(TouchedId tensor) const { return free_users_[tensor]; }
+  /// Pairs of free ops of which the one's first compute must come before the other's; in free order only.
+  struct Precedence {
+    FreeId before{};
+    FreeId after{};
+  };
+  [[nodiscard]] std::span<const Precedence> precedences() const { return precedences_; }
 
   [[nodiscard]] int slot_count() const { return static_cast<int>(rest_memory_.size()); }
   /// Base memory, untouched tensors and workspace at each slot.
   [[nodiscard]] std::span<const Bytes> rest_memory() const { return rest_memory_; }
   /// The moment of the event at an odd slot.
-  [[nodiscard]] Moment moment(int slot) const { return fixed_events_[static_cast<std::size_t>(slot / 2)]; }
-  /// What the fixed rest's recomputes cost.
+  [[nodiscard]] Moment moment(int slot) const { return fixed_events_[static_cast<std::size_t>(slot / 2)].moment; }
+  /// What the fixed rest costs beyond every op once: its recomputes, and first computes by other than the least option.
   [[nodiscard]] Duration rest_extra() const { return rest_extra_; }
 
-  /// The slot of the gap in which a recompute of `op` in `stage` lies.
-  [[nodiscard]] int gap_slot(Stage stage, OpId op) const;
-  /// Such a recompute as a compute and as a use of its inputs.
-  [[nodiscard]] Anchor free_compute(Stage stage, OpId op) const {
-    return {{stage, op}, gap_slot(stage, op) + 1, false};
+  /// When a compute of `op` with this start happens.
+  [[nodiscard]] Moment moment_of(Start start, OpId op) const {
+    return free_order_ ? Moment{start / places_, start % places_} : Moment{start, op};
   }
-  [[nodiscard]] Anchor free_use(Stage stage, OpId op) const { return {{stage, op}, gap_slot(stage, op) - 1, false}; }
-
-  /// The last stage in which a recompute of `op` lies before the moment.
-  [[nodiscard]] static Stage last_stage_before(OpId op, Moment before) {
-    return op < before.op ? before.stage : before.stage - 1;
+  /// The slot of the gap in which it lies.
+  [[nodiscard]] int gap_slot(Start start, OpId op) const;
+  /// It as a compute and as a use of its inputs.
+  [[nodiscard]] Anchor free_compute(Start start, OpId op) const {
+    return {moment_of(start, op), gap_slot(start, op) + 1, false};
+  }
+  [[nodiscard]] Anchor free_use(Start start, OpId op) const {
+    return {moment_of(start, op), gap_slot(start, op) - 1, false};
   }
 
-  /// The stages in which a recompute of `op` lies after the one moment and before the other: [first, last], empty if
-  /// first > last.
-  struct StageRange {
-    Stage first = 0;
-    Stage last = -1;
-  };
-  [[nodiscard]] static StageRange stages_between(OpId op, Moment after, Moment before);
+  /// The last start with which a compute of `op` happens before the moment.
+  [[nodiscard]] Start last_start_before(OpId op, Moment before) const {
+    if (free_order_) return before.major * places_ + before.minor - 1;
+    return op < before.minor ? before.major : before.major - 1;
+  }
+  /// The first start with which it happens after the moment.
+  [[nodiscard]] Start first_start_after(OpId op, Moment after) const {
+    if (free_order_) return after.major * places_ + (after.minor < places_ ? after.minor + 1 : places_);
+    return op > after.minor ? after.major : after.major + 1;
+  }
+  /// The starts with which it happens after the one moment and before the other; empty if first > last.
+  [[nodiscard]] StartRange starts_between(OpId op, Moment after, Moment before) const {
+    return {first_start_after(op, after), last_start_before(op, before)};
+  }
 
-  /// The whole plan: the fixed rest and, for each copy, its stage or absent().
-  [[nodiscard]] RecomputePlan plan_with(std::span<const Stage> copy_stages) const;
+  /// The whole sequence: the fixed rest and what the variables' values say, in the order of variable numbers.
+  [[nodiscard]] std::vector<Compute> sequence_with(std::span<const int> values) const;
 
  private:
-  void collect_free_ops(std::span<const Recompute> plan, std::span<const OpId> free_ops);
-  void collect_events();
+  struct FixedEvent {
+    Moment moment{};
+    Compute compute{};
+  };
+
+  void collect(std::span<const Compute> incumbent, std::span<const OpId> free_ops);
+  void mark_free(OpId op, std::vector<bool>& marked) const;
+  void add_free_op(OpId op);
+  void collect_events(std::span<const Compute> incumbent);
+  void add_fixed_event(Compute compute, Moment moment, bool recompute);
   void collect_touched();
   void anchor_touched();
   void collect_rest_memory();
-  void bound_useful_stages();
+  void order_first_computes();
+  void bound_useful_starts();
+  [[nodiscard]] Moment end_moment() const;
   TouchedId touch(TensorId tensor);
 
   const Instance& instance_;
   Limits limits_;
   Inferences inferences_;
+  bool free_order_;
+  Start absent_ = 0;
+  /// K of the free order: places a gap offers.
+  std::int32_t places_ = 1;
 
   std::vector<FreeOp> free_ops_;
   std::vector<FreeId> free_of_op_;
   std::vector<FreeId> copy_owner_;
-  std::vector<Stage> latest_useful_;
-  std::vector<Stage> incumbent_;
+  std::vector<std::int32_t> option_variable_;
+  std::vector<CopyId> option_copies_;
+  std::vector<Start> incumbent_;
+  /// By free op: the bounds of the first compute's start, and the last start with which a recompute can serve anybody.
+  std::vector<StartRange> first_starts_;
+  std::vector<Start> latest_useful_;
+  std::vector<Precedence> precedences_;
 
-  RecomputePlan rest_plan_;
+  std::vector<FixedEvent> fixed_events_;
   Duration rest_extra_{};
-  std::vector<Moment> fixed_events_;
-  /// The position of the first fixed event of each stage; one more at the end.
+  /// Staged: the position of the first fixed event of each stage; one more at the end.
   std::vector<std::int32_t> stage_begin_;
 
   std::vector<TouchedTensor> touched_;
   std::vector<TouchedId> touched_of_tensor_;
   Adjacency<FreeId, TouchedId> outputs_;
   Adjacency<FreeId, TouchedId> inputs_;
-  Adjacency<TouchedId, Anchor> fixed_computes_;
+  Adjacency<TouchedId, FixedCompute> fixed_computes_;
   Adjacency<TouchedId, Anchor> fixed_uses_;
   Adjacency<TouchedId, FreeId> free_users_;
 

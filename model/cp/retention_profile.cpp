@@ -2,39 +2,39 @@
 #include "model/cp/retention_profile.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace remora::cp {
 namespace {
 
-/// Events sorted by moment are sorted by slot, too.
-constexpr auto by_slot = [](const MemoryEvent& a, const MemoryEvent& b) { return a.slot < b.slot; };
-
-constexpr auto by_moment = [](const Anchor& a, const Anchor& b) { return a.moment < b.moment; };
+constexpr auto event_before = [](const MemoryEvent& a, const MemoryEvent& b) { return a.moment < b.moment; };
 
 }  // namespace
 
 RetentionProfile::RetentionProfile(const RetentionProblem& problem)
     : problem_(problem),
       domains_(static_cast<std::size_t>(problem.copy_count())),
+      options_(problem.has_options() ? static_cast<std::size_t>(problem.copy_count()) : 0, 1U),
       tensors_(problem.touched().size()),
       mandatory_(problem.rest_memory().begin(), problem.rest_memory().end()),
       potential_(mandatory_) {
   for (std::size_t t = 0; t < tensors_.size(); ++t) dirty_.emplace_back(t);
 }
 
-void RetentionProfile::refresh(const StageViews& stages) {
+void RetentionProfile::refresh(const Views& views) {
   bool changed = !dirty_.empty();
-  for (int copy = 0; copy < stages.size(); ++copy) {
-    StageDomain& domain = domains_[static_cast<std::size_t>(copy)];
-    const bool was_assigned = domain.assigned();
-    if (!domain.update(stages[copy], problem_.absent())) continue;
+  for (int c = 0; c < problem_.copy_count(); ++c) {
+    const CopyId copy(c);
+    StartDomain& domain = domains_[static_cast<std::size_t>(c)];
+    const bool was_active = domain.active();
+    const bool starts_differ = domain.update(views[c], problem_.absent());
+    const bool options_differ = !options_.empty() && update_options(views, copy);
+    if (!starts_differ && !options_differ) continue;
     changed = true;
-    for (const TouchedId t : problem_.outputs(problem_.owner(CopyId(copy)))) {
-      if (!tensors_[t].dirty) dirty_.push_back(t);
-      tensors_[t].dirty = true;
-    }
-    // A recompute uses its inputs from when it is certain to happen at one moment.
-    if (was_assigned || domain.assigned()) mark_dirty(CopyId(copy));
+    const FreeId owner = problem_.owner(copy);
+    mark_dirty(problem_.outputs(owner));
+    // A copy uses its inputs from when it is certain to happen.
+    if (starts_differ && (was_active || domain.active())) mark_dirty(problem_.inputs(owner));
   }
   if (!changed) return;
   collect_assigned();
@@ -42,8 +42,18 @@ void RetentionProfile::refresh(const StageViews& stages) {
   dirty_.clear();
 }
 
-void RetentionProfile::mark_dirty(CopyId copy) {
-  for (const TouchedId t : problem_.inputs(problem_.owner(copy))) {
+bool RetentionProfile::update_options(const Views& views, CopyId copy) {
+  const int variable = problem_.option_variable(copy);
+  if (variable < 0) return false;
+  std::uint64_t open = 0;
+  for (Gecode::Int::ViewValues<Gecode::Int::IntView> value(views[variable]); value(); ++value) {
+    open |= std::uint64_t{1} << static_cast<unsigned>(value.val());
+  }
+  return std::exchange(options_[copy], open) != open;
+}
+
+void RetentionProfile::mark_dirty(std::span<const TouchedId> tensors) {
+  for (const TouchedId t : tensors) {
     if (!tensors_[t].dirty) dirty_.push_back(t);
     tensors_[t].dirty = true;
   }
@@ -51,82 +61,98 @@ void RetentionProfile::mark_dirty(CopyId copy) {
 
 void RetentionProfile::collect_assigned() {
   assigned_.clear();
+  open_.clear();
+  for (AssignedMemory& memory : assigned_memory_) memory.known = false;
   for (std::size_t copy = 0; copy < domains_.size(); ++copy) {
-    if (!domains_[copy].assigned()) continue;
+    if (!domains_[copy].active()) continue;
     const OpId op = problem_.free_ops()[problem_.owner(CopyId(copy))].op;
-    const Stage stage = domains_[copy].latest();
-    assigned_.push_back({{stage, op}, problem_.gap_slot(stage, op), CopyId(copy)});
+    const Start start = domains_[copy].earliest();
+    auto& events = domains_[copy].assigned() ? assigned_ : open_;
+    events.push_back({problem_.moment_of(start, op), problem_.gap_slot(start, op), CopyId(copy)});
   }
-  std::sort(assigned_.begin(), assigned_.end(),
-            [](const MemoryEvent& a, const MemoryEvent& b) { return a.moment < b.moment; });
+  std::sort(assigned_.begin(), assigned_.end(), event_before);
 }
 
 void RetentionProfile::collect_computes(TouchedId id) {
   const auto fixed = problem_.fixed_computes(id);
-  computes_.assign(fixed.begin(), fixed.end());
+  computes_.clear();
+  for (const FixedCompute& compute : fixed) computes_.push_back({compute.at, compute.size});
   const FreeId producer = problem_.touched()[id].producer;
   if (!producer.valid()) return;
   const FreeOp& free = problem_.free_ops()[producer];
   for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-    const StageDomain& domain = domains_[static_cast<std::size_t>(copy)];
-    if (domain.assigned()) computes_.push_back(problem_.free_compute(domain.latest(), free.op));
+    const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
+    if (!domain.assigned()) continue;
+    computes_.push_back({problem_.free_compute(domain.latest(), free.op), least_size(CopyId(copy), id)});
   }
-  if (computes_.size() > fixed.size() + 1) std::sort(computes_.begin(), computes_.end(), by_moment);
+  std::sort(computes_.begin(), computes_.end(),
+            [](const Server& a, const Server& b) { return a.at.moment < b.at.moment; });
 }
 
 void RetentionProfile::collect_uses(TouchedId id) {
-  const auto fixed = problem_.fixed_uses(id);
   uses_.clear();
   for (const FreeId user : problem_.free_users(id)) {
     const FreeOp& free = problem_.free_ops()[user];
     for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-      const StageDomain& domain = domains_[static_cast<std::size_t>(copy)];
-      if (domain.assigned()) uses_.push_back(problem_.free_use(domain.latest(), free.op));
+      const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
+      if (!domain.active()) continue;
+      uses_.push_back({problem_.free_use(domain.earliest(), free.op), problem_.moment_of(domain.latest(), free.op)});
     }
   }
   const bool merge = !uses_.empty();
-  uses_.insert(uses_.end(), fixed.begin(), fixed.end());
-  if (merge) std::sort(uses_.begin(), uses_.end(), by_moment);
+  for (const Anchor& use : problem_.fixed_uses(id)) uses_.push_back({use, use.moment});
+  if (!merge) return;
+  std::sort(uses_.begin(), uses_.end(), [](const Use& a, const Use& b) { return a.at.moment < b.at.moment; });
 }
 
+/// The latest compute before the moment that a copy of the op can be, or one that is never.
 Anchor RetentionProfile::latest_possible(FreeId producer, Moment before) const {
   const FreeOp& free = problem_.free_ops()[producer];
-  const Stage limit = RetentionProblem::last_stage_before(free.op, before);
-  Stage latest = StageDomain::kNone;
+  const Start limit = problem_.last_start_before(free.op, before);
+  Start latest = StartDomain::kNone;
   for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
     latest = std::max(latest, domains_[static_cast<std::size_t>(copy)].latest_up_to(limit));
   }
-  if (latest == StageDomain::kNone) return {{-1, -1}, -1, false};
+  if (latest == StartDomain::kNone) return {kNever, -1, false};
   return problem_.free_compute(latest, free.op);
 }
 
 void RetentionProfile::retain(TouchedId id, Reading reading, std::vector<Retention>& result) const {
   result.clear();
-  const FreeId producer = problem_.touched()[id].producer;
-  const bool ask_possible = reading == Reading::mandatory && producer.valid();
+  const TouchedTensor& touched = problem_.touched()[id];
+  const bool ask_possible = reading == Reading::mandatory && touched.producer.valid();
   auto next_compute = computes_.begin();
-  Anchor certain = *next_compute++;
+  Server certain{{kNever, -1, false}, touched.size};
   // A fixed compute allocates its output at its own event even if no use is certain to be served by it.
-  const auto start = [&](const Anchor& compute) {
-    const std::int32_t last_slot = compute.fixed ? compute.slot : compute.slot - 1;
-    result.push_back({compute, {compute.moment, last_slot, compute.fixed}, true, compute.moment});
+  const auto start = [&](const Server& compute) {
+    const std::int32_t last_slot = compute.at.fixed ? compute.at.slot : compute.at.slot - 1;
+    result.push_back(
+        {compute.at, {compute.at.moment, last_slot, compute.at.fixed}, true, compute.at.moment, compute.size});
   };
-  start(certain);
-  for (const Anchor& use : uses_) {
-    for (; next_compute != computes_.end() && next_compute->moment < use.moment; ++next_compute) {
+  for (const Use& use : uses_) {
+    for (; next_compute != computes_.end() && next_compute->at.moment < use.at.moment; ++next_compute) {
       certain = *next_compute;
       start(certain);
     }
-    Anchor server = certain;
+    // A compute inside the window may serve the use.
+    if (next_compute != computes_.end() && next_compute->at.moment < use.latest) continue;
+    Server server = certain;
+    bool is_certain = true;
     if (ask_possible) {
-      const Anchor possible = latest_possible(producer, use.moment);
-      if (possible.moment > certain.moment) server = possible;
+      const Anchor possible = latest_possible(touched.producer, use.latest);
+      if (possible.moment >= use.at.moment) continue;
+      if (possible.moment > certain.at.moment) {
+        server = {possible, touched.size};
+        is_certain = false;
+      }
     }
-    if (Retention& last = result.back(); last.from.moment == server.moment) {
-      if (last.first_use == last.from.moment) last.first_use = use.moment;
-      last.to = use;
+    if (server.at.moment == kNever) continue;
+    if (Retention* last = result.empty() ? nullptr : &result.back();
+        last != nullptr && last->from.moment == server.at.moment) {
+      last->first_use = last->first_use == last->from.moment ? use.latest : std::min(last->first_use, use.latest);
+      last->to = use.at;
     } else {
-      result.push_back({server, use, false, use.moment});
+      result.push_back({server.at, use.at, is_certain, use.latest, server.size});
     }
   }
   for (; next_compute != computes_.end(); ++next_compute) start(*next_compute);
@@ -134,68 +160,125 @@ void RetentionProfile::retain(TouchedId id, Reading reading, std::vector<Retenti
 
 void RetentionProfile::recompute(TouchedId id) {
   Tensor& entry = tensors_[id];
-  const TouchedTensor& touched = problem_.touched()[id];
-  add(entry, Bytes(0) - touched.size);
+  add(entry, false);
   collect_computes(id);
   collect_uses(id);
   retain(id, Reading::mandatory, entry.mandatory);
   entry.differs = false;
-  if (touched.producer.valid()) {
-    const FreeOp& free = problem_.free_ops()[touched.producer];
+  if (const FreeId producer = problem_.touched()[id].producer; producer.valid()) {
+    const FreeOp& free = problem_.free_ops()[producer];
     bool open = false;
     for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-      const StageDomain& domain = domains_[static_cast<std::size_t>(copy)];
+      const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
       entry.differs = entry.differs || domain.undecided();
       open = open || (domain.active() && !domain.assigned());
     }
     entry.differs = entry.differs && !open;
   }
   if (entry.differs) retain(id, Reading::potential, entry.potential);
-  add(entry, touched.size);
+  add(entry, true);
   entry.dirty = false;
 }
 
-void RetentionProfile::add(const Tensor& entry, Bytes size) {
-  add_range(mandatory_, entry.mandatory, size);
-  add_range(potential_, entry.differs ? entry.potential : entry.mandatory, size);
+/// Enters the tensor's retentions into both memories, or takes them out.
+void RetentionProfile::add(const Tensor& entry, bool there) {
+  add_range(mandatory_, entry.mandatory, there);
+  add_range(potential_, entry.differs ? entry.potential : entry.mandatory, there);
 }
 
-void RetentionProfile::add_range(std::vector<Bytes>& memory, std::span<const Retention> retentions, Bytes size) const {
+void RetentionProfile::add_range(std::vector<Bytes>& memory, std::span<const Retention> retentions, bool there) {
   for (const Retention& retention : retentions) {
+    const Bytes size = there ? retention.size : Bytes(0) - retention.size;
     for (int slot = retention.from.slot; slot <= retention.to.slot; ++slot) {
       memory[static_cast<std::size_t>(slot)] += size;
     }
   }
 }
 
-bool RetentionProfile::retained(TouchedId tensor, const MemoryEvent& event, Reading reading) const {
+Bytes RetentionProfile::retained(TouchedId tensor, const MemoryEvent& event, Reading reading) const {
   const auto all = retentions(tensor, reading);
-  return std::any_of(all.begin(), all.end(), [&](const Retention& r) { return r.covers(event.moment); });
+  const auto at = std::find_if(all.begin(), all.end(), [&](const Retention& r) { return r.covers(event.moment); });
+  return at == all.end() ? Bytes(0) : at->size;
 }
 
-Bytes RetentionProfile::memory_at(const MemoryEvent& event, Reading reading) const {
-  if (!event.copy.valid()) return memory(reading)[static_cast<std::size_t>(event.slot)];
-  const FreeId self = problem_.owner(event.copy);
-  Bytes total = memory(reading)[static_cast<std::size_t>(event.slot)] + problem_.free_ops()[self].workspace;
-  // The slot counts what is retained across the whole gap. What begins or ends inside it is written or read by the
-  // recomputes of this gap.
-  std::vector<TouchedId> local;
-  const auto [begin, end] = std::equal_range(assigned_.begin(), assigned_.end(), event, by_slot);
-  for (auto other = begin; other != end; ++other) {
-    for (const TouchedId t : problem_.outputs(problem_.owner(other->copy))) local.push_back(t);
-    for (const TouchedId t : problem_.inputs(problem_.owner(other->copy))) local.push_back(t);
+bool RetentionProfile::covers_slot(TouchedId tensor, int slot, Reading reading) const {
+  const auto all = retentions(tensor, reading);
+  return std::any_of(all.begin(), all.end(), [&](const Retention& r) { return r.covers_slot(slot); });
+}
+
+Bytes RetentionProfile::retained_in_slot(TouchedId tensor, int slot, Reading reading) const {
+  const auto all = retentions(tensor, reading);
+  const auto at = std::find_if(all.begin(), all.end(), [&](const Retention& r) { return r.covers_slot(slot); });
+  return at == all.end() ? Bytes(0) : at->size;
+}
+
+std::span<const Bytes> RetentionProfile::assigned_memory(Reading reading) {
+  AssignedMemory& memory = assigned_memory_[reading == Reading::mandatory ? 0 : 1];
+  if (memory.known) return memory.bytes;
+  memory.bytes.resize(assigned_.size());
+  for (std::size_t begin = 0; begin < assigned_.size();) {
+    std::size_t end = begin + 1;
+    while (end < assigned_.size() && assigned_[end].slot == assigned_[begin].slot) ++end;
+    add_up_gap(reading, begin, end, memory.bytes);
+    begin = end;
   }
-  std::sort(local.begin(), local.end());
-  local.erase(std::unique(local.begin(), local.end()), local.end());
-  const auto own = problem_.outputs(self);
-  for (const TouchedId t : local) {
-    const auto all = retentions(t, reading);
-    const bool whole = std::any_of(all.begin(), all.end(), [&](auto& r) { return r.covers_slot(event.slot); });
-    if (whole) continue;
-    const bool here = retained(t, event, reading) || std::find(own.begin(), own.end(), t) != own.end();
-    if (here) total += problem_.touched()[t].size;
+  memory.known = true;
+  return memory.bytes;
+}
+
+/// The memory at the assigned copies begin .. end - 1, which are all of one gap's. The slot counts what is retained
+/// across the whole gap; what begins or ends inside it is written or read by these copies, or read by copies that may
+/// still come into the gap.
+void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_t end, std::vector<Bytes>& result) {
+  const int slot = assigned_[begin].slot;
+  local_.clear();
+  for (std::size_t i = begin; i < end; ++i) {
+    const CopyId copy = assigned_[i].copy;
+    const FreeId self = problem_.owner(copy);
+    result[i] = memory(reading)[static_cast<std::size_t>(slot)] + least_workspace(copy);
+    for (const TouchedId t : problem_.outputs(self)) local_.push_back(t);
+    for (const TouchedId t : problem_.inputs(self)) local_.push_back(t);
   }
-  return total;
+  for (const MemoryEvent& open : open_) {
+    if (open.slot != slot) continue;
+    for (const TouchedId t : problem_.inputs(problem_.owner(open.copy))) local_.push_back(t);
+  }
+  std::sort(local_.begin(), local_.end());
+  local_.erase(std::unique(local_.begin(), local_.end()), local_.end());
+  for (const TouchedId t : local_) {
+    for (const Retention& retention : retentions(t, reading)) {
+      // Before or after the gap, or counted by the slot.
+      if (retention.to.slot < slot - 1 || retention.from.slot > slot + 1 || retention.covers_slot(slot)) continue;
+      for (std::size_t i = begin; i < end; ++i) {
+        if (retention.covers(assigned_[i].moment)) result[i] += retention.size;
+      }
+    }
+  }
+}
+
+template <class Amount, class Get>
+Amount RetentionProfile::least(CopyId copy, Amount common, Get get) const {
+  if (options_.empty() || problem_.option_variable(copy) < 0) return common;
+  Amount result = Amount::max();
+  for (std::uint64_t open = options_[copy]; open != 0; open &= open - 1) {
+    result = std::min(result, get(static_cast<Option>(std::countr_zero(open))));
+  }
+  return result;
+}
+
+Duration RetentionProfile::least_duration(CopyId copy) const {
+  const FreeOp& free = problem_.free_ops()[problem_.owner(copy)];
+  return least(copy, free.duration, [&](Option option) { return problem_.instance().duration(free.op, option); });
+}
+
+Bytes RetentionProfile::least_workspace(CopyId copy) const {
+  const FreeOp& free = problem_.free_ops()[problem_.owner(copy)];
+  return least(copy, free.workspace, [&](Option option) { return problem_.instance().workspace(free.op, option); });
+}
+
+Bytes RetentionProfile::least_size(CopyId copy, TouchedId output) const {
+  const TouchedTensor& touched = problem_.touched()[output];
+  return least(copy, touched.size, [&](Option option) { return problem_.instance().size(touched.tensor, option); });
 }
 
 }  // namespace remora::cp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long each touched tensor is retained, and the memory that adds up to, given the stage variables' domains.
+// How long each touched tensor is retained, and the memory that adds up to, given the variables' domains.
 //
 // Two readings of the supply constraint (Moccasin, eq. 5), which lets every use be served by some earlier compute:
 //
@@ -15,30 +15,38 @@
 //     mandatory  [=====]     [====]     [=======]
 //     potential  [==============================]
 //
+// A use whose own moment is open, somewhere in a window, is certain up to the window's beginning: the tensor is resident
+// there if no compute can come inside the window (the compulsory part of a task, as scheduling calls it).
+//
 // The profile belongs to one problem and one engine, not to a space: it keeps copies of the domains it was computed for
 // and, when the search asks at another node, recomputes only the tensors whose ops differ. Cost of a refresh: comparing
 // the domains, plus what changed times the stretch of slots it covers.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include <gecode/int.hh>
 
 #include "model/cp/retention_problem.hpp"
-#include "model/cp/stage_domain.hpp"
+#include "model/cp/start_domain.hpp"
 
 namespace remora::cp {
 
-using StageViews = Gecode::ViewArray<Gecode::Int::IntView>;
+/// The variables of a space, in RetentionProblem's numbering.
+using Views = Gecode::ViewArray<Gecode::Int::IntView>;
 
 /// A stretch of retention: after (or, for a certain compute, from) `from`, up to and including `to`.
 struct Retention {
   Anchor from{};
   Anchor to{};
   bool certain_compute = true;
-  /// The first use that it serves; equal to from.moment if no use is certain.
+  /// The first use that it serves happens at this moment at the latest; equal to from.moment if no use is certain.
   Moment first_use{};
+  /// The least that the tensor can have there.
+  Bytes size{};
 
   [[nodiscard]] bool covers_slot(int slot) const { return from.slot <= slot && slot <= to.slot; }
   [[nodiscard]] bool covers(Moment moment) const {
@@ -48,7 +56,7 @@ struct Retention {
 
 enum class Reading { mandatory, potential };
 
-/// An event at which memory is limited: a fixed event (odd slot), or an assigned recompute in the gap at `slot`.
+/// An event at which memory is limited: a fixed event (odd slot), or an assigned copy in the gap at `slot`.
 struct MemoryEvent {
   Moment moment{};
   int slot = 0;
@@ -61,28 +69,38 @@ class RetentionProfile {
   explicit RetentionProfile(const RetentionProblem& problem);
 
   /// Brings the profile to the views' domains.
-  void refresh(const StageViews& stages);
+  void refresh(const Views& views);
 
-  [[nodiscard]] const StageDomain& domain(CopyId copy) const { return domains_[copy]; }
+  [[nodiscard]] const StartDomain& domain(CopyId copy) const { return domains_[copy]; }
+  /// The options open to the copy, a bit each; option 0 alone where there is nothing to choose.
+  [[nodiscard]] std::uint64_t options(CopyId copy) const { return options_.empty() ? 1U : options_[copy]; }
   [[nodiscard]] std::span<const Retention> retentions(TouchedId tensor, Reading reading) const {
     const Tensor& entry = tensors_[tensor];
     return reading == Reading::potential && entry.differs ? entry.potential : entry.mandatory;
   }
   /// Whether the tensor's potential retention is more than its mandatory one: its producer has undecided copies and no
-  /// copy whose stage alone is open.
+  /// copy whose start alone is open.
   [[nodiscard]] bool may_give_way(TouchedId tensor) const { return tensors_[tensor].differs; }
 
-  /// Memory at each slot, without the outputs of recomputes in gaps.
+  /// Memory at each slot, without what belongs to assigned copies in gaps.
   [[nodiscard]] std::span<const Bytes> memory(Reading reading) const {
     return reading == Reading::mandatory ? mandatory_ : potential_;
   }
-  /// The copies whose stage is assigned and not absent, by moment.
+  /// The copies whose start is assigned and not absent, by moment, and the memory at each, exact for what the reading
+  /// retains.
   [[nodiscard]] std::span<const MemoryEvent> assigned() const { return assigned_; }
-  /// Memory at an assigned recompute, exact for what the reading retains.
-  [[nodiscard]] Bytes memory_at(const MemoryEvent& event, Reading reading) const;
+  [[nodiscard]] std::span<const Bytes> assigned_memory(Reading reading);
 
-  /// Whether the tensor is retained at the event.
-  [[nodiscard]] bool retained(TouchedId tensor, const MemoryEvent& event, Reading reading) const;
+  /// What the tensor holds at the event: its size if it is retained there, or nothing.
+  [[nodiscard]] Bytes retained(TouchedId tensor, const MemoryEvent& event, Reading reading) const;
+  /// Whether the tensor is retained throughout a gap or at a fixed event, and what it holds there.
+  [[nodiscard]] bool covers_slot(TouchedId tensor, int slot, Reading reading) const;
+  [[nodiscard]] Bytes retained_in_slot(TouchedId tensor, int slot, Reading reading) const;
+
+  /// The least duration and memory that the options open to the copy allow.
+  [[nodiscard]] Duration least_duration(CopyId copy) const;
+  [[nodiscard]] Bytes least_workspace(CopyId copy) const;
+  [[nodiscard]] Bytes least_size(CopyId copy, TouchedId output) const;
 
  private:
   struct Tensor {
@@ -92,26 +110,49 @@ class RetentionProfile {
     bool differs = false;
     bool dirty = true;
   };
+  struct Server {
+    Anchor at{};
+    Bytes size{};
+  };
+  struct Use {
+    /// Where it happens at the earliest, and at the latest.
+    Anchor at{};
+    Moment latest{};
+  };
+  struct AssignedMemory {
+    std::vector<Bytes> bytes{};
+    bool known = false;
+  };
 
-  void mark_dirty(CopyId copy);
+  bool update_options(const Views& views, CopyId copy);
+  void mark_dirty(std::span<const TouchedId> tensors);
   void collect_assigned();
   void recompute(TouchedId id);
   void collect_computes(TouchedId id);
   void collect_uses(TouchedId id);
   [[nodiscard]] Anchor latest_possible(FreeId producer, Moment before) const;
   void retain(TouchedId id, Reading reading, std::vector<Retention>& result) const;
-  void add(const Tensor& entry, Bytes size);
-  void add_range(std::vector<Bytes>& memory, std::span<const Retention> retentions, Bytes size) const;
+  void add(const Tensor& entry, bool there);
+  static void add_range(std::vector<Bytes>& memory, std::span<const Retention> retentions, bool there);
+  void add_up_gap(Reading reading, std::size_t begin, std::size_t end, std::vector<Bytes>& result);
+  template <class Amount, class Get>
+  [[nodiscard]] Amount least(CopyId copy, Amount common, Get get) const;
 
   const RetentionProblem& problem_;
-  std::vector<StageDomain> domains_;
+  std::vector<StartDomain> domains_;
+  /// Only where ops have options.
+  std::vector<std::uint64_t> options_;
   std::vector<Tensor> tensors_;
   std::vector<TouchedId> dirty_;
   std::vector<Bytes> mandatory_;
   std::vector<Bytes> potential_;
   std::vector<MemoryEvent> assigned_;
-  std::vector<Anchor> computes_;
-  std::vector<Anchor> uses_;
+  /// The copies that are certain but whose start is open, at the earliest moment they can have.
+  std::vector<MemoryEvent> open_;
+  std::array<AssignedMemory, 2> assigned_memory_;
+  std::vector<Server> computes_;
+  std::vector<Use> uses_;
+  std::vector<TouchedId> local_;
 };
 
 }  // namespace remora::cp

@@ -3,52 +3,90 @@
 
 #include <algorithm>
 
+#include "model/cp/brancher.hpp"
 #include "model/cp/duration.hpp"
+#include "model/cp/event_order.hpp"
 #include "model/cp/later_recompute.hpp"
 #include "model/cp/memory.hpp"
 #include "model/cp/supply.hpp"
+#include "model/cp/tied_options.hpp"
 
 namespace remora::cp {
 namespace {
 
 constexpr int kMostImprovements = 1 << 30;
 
+Gecode::IntVar start_variable(Gecode::Space& home, const RetentionProblem& problem, CopyId copy) {
+  const auto [first, last] = problem.possible_starts(copy);
+  const Start absent = problem.absent();
+  if (!problem.is_recompute(copy)) return {home, first, std::max(first, last)};
+  if (first > last) return {home, absent, absent};
+  const int ranges[][2] = {{first, last}, {absent, absent}};
+  return {home, Gecode::IntSet(ranges, 2)};
+}
+
+Gecode::IntVar option_variable(Gecode::Space& home, const RetentionProblem& problem, CopyId copy) {
+  const OpId op = problem.free_ops()[problem.owner(copy)].op;
+  std::vector<int> offered;
+  for (Option option = 0; option < problem.instance().option_count(op); ++option) {
+    if (problem.instance().offers(op, option)) offered.push_back(option);
+  }
+  return {home, Gecode::IntSet(offered.data(), static_cast<int>(offered.size()))};
+}
+
 }  // namespace
 
 RetentionSpace::RetentionSpace(Context& context, const Branching& branching)
     : context_(&context), improvements_(*this, 0, kMostImprovements) {
   const RetentionProblem& problem = context.problem;
-  const Stage absent = problem.absent();
+  const Inferences& inferences = problem.inferences();
   Gecode::Home home(*this);
-  stages_ = Gecode::IntVarArray(*this, problem.copy_count());
-  for (int copy = 0; copy < problem.copy_count(); ++copy) {
-    const FreeId owner = problem.owner(CopyId(copy));
-    const Stage first = problem.free_ops()[owner].op + 1;
-    const Stage last = problem.latest_useful(owner);
-    const int ranges[][2] = {{first, last}, {absent, absent}};
-    stages_[copy] =
-        first <= last ? Gecode::IntVar(*this, Gecode::IntSet(ranges, 2)) : Gecode::IntVar(*this, absent, absent);
-  }
-  for (const FreeOp& free : problem.free_ops()) {
-    for (int copy = free.first_copy; copy + 1 < free.first_copy + free.copies; ++copy) {
-      GECODE_ES_FAIL(CopyOrder::post(*this, stages_[copy], stages_[copy + 1], absent));
-    }
-  }
-  StageViews views(*this, Gecode::IntVarArgs(stages_));
-  if (problem.inferences().useless_recompute) GECODE_ES_FAIL(Supply::post(*this, views, context));
+  make_variables();
+  Views views(*this, Gecode::IntVarArgs(variables_));
+  order_events(views);
+  if (problem.has_options()) GECODE_ES_FAIL(TiedOptions::post(*this, views, context));
+  if (inferences.useless_recompute) GECODE_ES_FAIL(Supply::post(*this, views, context));
   GECODE_ES_FAIL(Memory::post(*this, views, context));
-  if (problem.inferences().later_recompute) GECODE_ES_FAIL(LaterRecompute::post(*this, views, context));
+  if (inferences.later_recompute && !problem.free_order()) {
+    GECODE_ES_FAIL(LaterRecompute::post(*this, views, context));
+  }
   GECODE_ES_FAIL(ExtraDuration::post(*this, views, improvements_, context));
-  OverloadBrancher::post(*this, views, context, branching);
+  RetentionBrancher::post(*this, views, context, branching);
 }
 
 RetentionSpace::RetentionSpace(RetentionSpace& other) : Space(other), context_(other.context_) {
-  stages_.update(*this, other.stages_);
+  variables_.update(*this, other.variables_);
   improvements_.update(*this, other.improvements_);
 }
 
 Gecode::Space* RetentionSpace::copy() {
   return new RetentionSpace(*this);
+}
+
+void RetentionSpace::make_variables() {
+  const RetentionProblem& problem = context_->problem;
+  variables_ = Gecode::IntVarArray(*this, problem.variable_count());
+  for (int variable = 0; variable < problem.variable_count(); ++variable) {
+    variables_[variable] = variable < problem.copy_count()
+                               ? start_variable(*this, problem, CopyId(variable))
+                               : option_variable(*this, problem, problem.option_copy(variable));
+  }
+}
+
+void RetentionSpace::order_events(Views& views) {
+  const RetentionProblem& problem = context_->problem;
+  Gecode::Home home(*this);
+  for (const FreeOp& free : problem.free_ops()) {
+    for (int copy = free.first_copy; copy + 1 < free.first_copy + free.copies; ++copy) {
+      GECODE_ES_FAIL(CopyOrder::post(*this, variables_[copy], variables_[copy + 1], problem.absent()));
+    }
+  }
+  if (!problem.free_order()) return;
+  for (const auto& [before, after] : problem.precedences()) {
+    const auto free_ops = problem.free_ops();
+    Gecode::rel(*this, variables_[free_ops[before].first_copy], Gecode::IRT_LE, variables_[free_ops[after].first_copy]);
+  }
+  GECODE_ES_FAIL(OneEventAPlace::post(*this, views, *context_));
 }
 
 void RetentionSpace::constrain(const Gecode::Space& best) {
@@ -59,18 +97,24 @@ void RetentionSpace::constrain(const Gecode::Space& best) {
   if (Gecode::me_failed(improvements.gq(*this, improvements.min() + 1))) fail();
 }
 
-std::vector<Stage> RetentionSpace::copy_stages() const {
-  std::vector<Stage> result;
-  result.reserve(static_cast<std::size_t>(stages_.size()));
-  for (int copy = 0; copy < stages_.size(); ++copy) result.push_back(stages_[copy].val());
+std::vector<int> RetentionSpace::values() const {
+  std::vector<int> result;
+  result.reserve(static_cast<std::size_t>(variables_.size()));
+  for (int variable = 0; variable < variables_.size(); ++variable) result.push_back(variables_[variable].val());
   return result;
 }
 
 Duration RetentionSpace::extra() const {
-  Duration total = context_->problem.rest_extra();
-  for (int copy = 0; copy < stages_.size(); ++copy) {
-    if (stages_[copy].val() == context_->problem.absent()) continue;
-    total += context_->problem.free_ops()[context_->problem.owner(CopyId(copy))].duration;
+  const RetentionProblem& problem = context_->problem;
+  Duration total = problem.rest_extra();
+  for (int copy = 0; copy < problem.copy_count(); ++copy) {
+    if (variables_[copy].val() == problem.absent()) continue;
+    const FreeOp& free = problem.free_ops()[problem.owner(CopyId(copy))];
+    const int variable = problem.option_variable(CopyId(copy));
+    const Option option = variable < 0 ? 0 : variables_[variable].val();
+    total += problem.instance().duration(free.op, option);
+    // A first compute counts in the baseline, by the op's least option.
+    if (!problem.is_recompute(CopyId(copy))) total -= free.duration;
   }
   return total;
 }

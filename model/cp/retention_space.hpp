@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Gecode space of the staged retention-interval model (Moccasin, section 2.3).
+// The Gecode space of the retention-interval model (Moccasin, section 2), in both its forms.
 //
 //   paper                         here
-//   start s_v^i, active a_v^i     stages[copy]: the stage of op v's (i+1)-th recompute, or absent (eq. 9, 11)
+//   start s_v^i, active a_v^i     starts[copy]: when op v's copy i runs, or absent (eq. 9: stages and events; eq. 11)
 //   end e_v^i                     follows: the last use that the copy serves (RetentionProfile)
 //   eq. 1   objective             ExtraDuration (duration.hpp)
-//   eq. 2,3 intervals in order    CopyOrder (supply.hpp)
+//   eq. 2,3 intervals in order    CopyOrder (event_order.hpp)
 //   eq. 4   memory                Memory (memory.hpp)
-//   eq. 5   precedence            Supply (supply.hpp) and the profile's mandatory reading
-//   eq. 6   events all different  by numbering: (stage, op) belongs to one op
-//   eq. 7   first copy active     by construction: first computes are fixed
+//   eq. 5   precedence            Supply (supply.hpp), the profile's mandatory reading, and rel over first computes
+//   eq. 6   events all different  staged: by numbering, (stage, op) belongs to one op; free order: OneEventAPlace
+//                                 (event_order.hpp)
+//   eq. 7   first copy active     staged: first computes are fixed; free order: their domains hold no absent
+//   options per op                TiedOptions (tied_options.hpp); not in the paper
 //
 // A space holds its variables and nothing else; what is constant and what can be recomputed is in the Context. The root
 // and all its clones belong to one thread.
@@ -20,7 +22,7 @@
 
 #include <gecode/int.hh>
 
-#include "model/cp/brancher.hpp"
+#include "model/cp/branching.hpp"
 #include "model/cp/context.hpp"
 
 namespace remora::cp {
@@ -37,14 +39,17 @@ class RetentionSpace : public Gecode::Space {
   /// context; the variable's domain shrinks so that this space's propagators look at it.
   void constrain(const Gecode::Space& best) override;
 
-  /// For a solution: the stage of each copy, or absent().
-  [[nodiscard]] std::vector<Stage> copy_stages() const;
-  /// For a solution: what all recomputes cost, the fixed rest's included.
+  /// For a solution: the variables' values, in RetentionProblem's numbering.
+  [[nodiscard]] std::vector<int> values() const;
+  /// For a solution: its duration beyond every op once, the fixed rest's share included.
   [[nodiscard]] Duration extra() const;
 
  private:
+  void make_variables();
+  void order_events(Views& views);
+
   Context* context_;
-  Gecode::IntVarArray stages_;
+  Gecode::IntVarArray variables_;
   Gecode::IntVar improvements_;
 };
 

@@ -38,7 +38,7 @@ SearchOutcome judge_rest(const RetentionProblem& problem) {
     if (memory[slot] > problem.limits().capacity) return outcome;
   }
   if (problem.rest_extra() >= problem.limits().extra_below) return outcome;
-  outcome.plan = problem.plan_with({});
+  outcome.sequence = problem.sequence_with({});
   outcome.extra = problem.rest_extra();
   return outcome;
 }
@@ -57,7 +57,7 @@ class RetentionSearch::Engine {
     options.threads = 1;
     options.clone = false;
     options.stop = &limit_;
-    const Branching branching{settings.follow_incumbent, settings.noise, settings.seed};
+    const Branching branching{settings.rule, settings.follow_incumbent, settings.noise, settings.seed};
     engine_ = std::make_unique<Gecode::BAB<RetentionSpace>>(new RetentionSpace(context_, branching), options);
   }
 
@@ -68,7 +68,7 @@ class RetentionSearch::Engine {
     while (!enough) {
       const std::unique_ptr<RetentionSpace> solution{engine_->next()};
       if (!solution) break;
-      outcome_.plan = problem_.plan_with(solution->copy_stages());
+      outcome_.sequence = problem_.sequence_with(solution->values());
       outcome_.extra = solution->extra();
       enough = settings_.first_only;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs Gecode on a retention problem: build the root, branch and bound, take the best plan. The whole of Gecode stays
+// Runs Gecode on a retention problem: build the root, branch and bound, take the best sequence. The whole of Gecode stays
 // behind this header.
 //
 // Each search builds a root of its own, so any number of them may run at once in different threads (clones of one root
@@ -11,7 +11,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "model/cp/branching_rule.hpp"
 #include "model/cp/retention_problem.hpp"
 
 namespace remora::cp {
@@ -19,8 +21,9 @@ namespace remora::cp {
 struct SearchSettings {
   /// Nodes after which the search gives up; 0: none allowed.
   std::int64_t node_limit = INT64_MAX;
-  /// Stop at the first plan within the limits instead of the best one.
+  /// Stop at the first sequence within the limits instead of the best one.
   bool first_only = false;
+  BranchingRule rule = BranchingRule::overload;
   bool follow_incumbent = false;
   double noise = 0;
   std::uint64_t seed = 1;
@@ -29,11 +32,11 @@ struct SearchSettings {
 };
 
 struct SearchOutcome {
-  /// The best plan found, the fixed rest included; nothing if none was found.
-  std::optional<RecomputePlan> plan{};
-  /// What its recomputes cost.
+  /// The best sequence found, the fixed rest included; nothing if none was found.
+  std::optional<std::vector<Compute>> sequence{};
+  /// Its duration beyond every op once.
   Duration extra{};
-  /// The search space was exhausted: `plan` is optimal for the problem, or without a plan there is none.
+  /// The search space was exhausted: `sequence` is optimal for the problem, or without one there is none.
   bool complete = false;
   std::int64_t nodes = 0;
   std::int64_t failures = 0;
@@ -51,7 +54,7 @@ class RetentionSearch {
   /// Searches on for at most `nodes` nodes. The outcome counts from the beginning of the search.
   const SearchOutcome& advance(std::int64_t nodes);
 
-  /// From now on only plans with less extra duration than this are wanted; a bound above the present one is ignored.
+  /// From now on only sequences with less extra duration than this are wanted; a bound above the present one is ignored.
   void require_below(Duration extra);
 
  private:

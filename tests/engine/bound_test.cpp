@@ -22,7 +22,7 @@ TEST(CoveringBound, IsNeverAboveTheOptimumAndItsInfeasibilityIsReal) {
     for (Bytes budget = unlimited.base_memory(); budget <= baseline_peak(unlimited); budget += Bytes(1)) {
       const Instance instance = unlimited.with_budget(budget);
       const auto bound = covering_bound(covering_relaxation(instance));
-      const auto truth = test::staged_optimum(*graph, budget, max_computes);
+      const auto truth = test::optimum(instance);
       SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(budget.count()));
       ++cases;
       if (bound.infeasible) {
@@ -52,7 +52,7 @@ TEST(CoveringBound, IsPositiveOnATrainingChainThatMustRecompute) {
   const auto graph = test::training_chain(4);
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(baseline_peak(unlimited) - Bytes(1));
-  const auto truth = test::staged_optimum(*graph, instance.budget(), 2);
+  const auto truth = test::optimum(instance);
   ASSERT_TRUE(truth.has_value());
   const auto bound = covering_bound(covering_relaxation(instance));
   // The fractional knapsack takes a quarter of one recompute, rounded up.

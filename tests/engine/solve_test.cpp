@@ -41,8 +41,9 @@ TEST(Solve, ProvesTheBruteForceOptimumOrInfeasibilityOfRandomGraphs) {
     const Instance unlimited(graph, {.max_computes = max_computes});
     for (const int below : {0, 1, 2, 4, 8}) {
       const Bytes budget = std::max(Bytes(0), baseline_peak(unlimited) - Bytes(below));
-      const Schedule schedule = solve_verified(unlimited.with_budget(budget), quick_options());
-      const auto truth = test::staged_optimum(*graph, budget, max_computes);
+      const Instance instance = unlimited.with_budget(budget);
+      const Schedule schedule = solve_verified(instance, quick_options());
+      const auto truth = test::optimum(instance);
       SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(budget.count()));
       ASSERT_EQ(schedule.status, truth ? Status::optimal : Status::infeasible);
       if (truth) {
@@ -64,8 +65,9 @@ TEST(Solve, BoundsOfSearchesThatEndEarlyAreNeverAboveTheOptimum) {
     options.work_limit = 1 + static_cast<std::int64_t>(random() % 60);
     options.neighbourhood_nodes = 1 + static_cast<std::int64_t>(random() % 20);
     options.seed = round;
-    const Schedule schedule = solve_verified(unlimited.with_budget(budget), options);
-    const auto truth = test::staged_optimum(*graph, budget, 2);
+    const Instance instance = unlimited.with_budget(budget);
+    const Schedule schedule = solve_verified(instance, options);
+    const auto truth = test::optimum(instance);
     SCOPED_TRACE("round " + std::to_string(round));
     if (schedule.status == Status::infeasible) {
       ASSERT_FALSE(truth.has_value());

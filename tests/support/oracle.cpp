@@ -16,29 +16,42 @@ namespace {
 constexpr std::size_t kMostOps = 8;
 constexpr std::size_t kMostTensors = 16;
 constexpr int kMostComputes = 3;
+constexpr int kMostOracleOptions = 3;
 
 struct State {
-  /// First computes done so far: the next one is op `stage`.
+  /// Staged form: first computes done so far (the next one is op `stage`).
   unsigned stage = 0;
-  /// One more than the op recomputed last in this stage; 0 if none was.
+  /// Staged form: one more than the op recomputed last in this stage; 0 if none was.
   unsigned last = 0;
+  /// Two bits a tensor: 0 for absent, else one more than the option that it was computed with.
   unsigned resident = 0;
   /// Two bits an op.
   unsigned counts = 0;
 
   [[nodiscard]] std::uint64_t key() const {
-    return (std::uint64_t{stage} << 48U) | (std::uint64_t{last} << 40U) | (std::uint64_t{resident} << 16U) | counts;
+    return (std::uint64_t{stage} << 56U) | (std::uint64_t{last} << 48U) | (std::uint64_t{counts} << 32U) | resident;
   }
   [[nodiscard]] unsigned count(unsigned op) const { return (counts >> (2 * op)) & 3U; }
+  [[nodiscard]] unsigned held(unsigned tensor) const { return (resident >> (2 * tensor)) & 3U; }
+  void release(unsigned tensor) { resident &= ~(3U << (2 * tensor)); }
+  void hold(unsigned tensor, Option option) {
+    release(tensor);
+    resident |= static_cast<unsigned>(option + 1) << (2 * tensor);
+  }
 };
 
 class Oracle {
  public:
-  Oracle(const Graph& graph, Bytes budget, int max_computes) : graph_(graph), budget_(budget) {
-    ensure(graph.ops.size() <= kMostOps && graph.tensors.size() <= kMostTensors && max_computes <= kMostComputes,
+  explicit Oracle(const Instance& instance)
+      : instance_(instance), graph_(instance.graph()), staged_(instance.options().order == OrderMode::input) {
+    const int max_computes = instance.options().max_computes;
+    ensure(graph_.ops.size() <= kMostOps && graph_.tensors.size() <= kMostTensors && max_computes <= kMostComputes,
            "oracle: the graph is too large");
-    for (const Op& op : graph.ops) {
-      for (const TensorId t : op.outputs) produced_ |= bit(t);
+    produced_.assign(graph_.tensors.size(), false);
+    for (std::size_t v = 0; v < graph_.ops.size(); ++v) {
+      const Op& op = graph_.ops[v];
+      ensure(instance.option_count(OpId(v)) <= kMostOracleOptions, "oracle: too many options");
+      for (const TensorId t : op.outputs) produced_[t] = true;
       const int own = std::min(op.recompute ? op.max_computes.value_or(max_computes) : 1, max_computes);
       limits_.push_back(static_cast<unsigned>(own));
     }
@@ -46,8 +59,8 @@ class Oracle {
 
   std::optional<Duration> run() {
     State start;
-    for (std::size_t t = 0; t < graph_.tensors.size(); ++t) {
-      if ((produced_ & (1U << t)) == 0) start.resident |= 1U << t;
+    for (unsigned t = 0; t < graph_.tensors.size(); ++t) {
+      if (!produced_[t]) start.hold(t, 0);
     }
     push(0, start);
     while (!queue_.empty()) {
@@ -67,8 +80,6 @@ class Oracle {
     bool operator<(const Entry& other) const { return cost > other.cost; }
   };
 
-  static unsigned bit(TensorId t) { return 1U << static_cast<unsigned>(std::int32_t{t}); }
-
   void push(std::int64_t cost, const State& state) {
     const auto [at, fresh] = best_.try_emplace(state.key(), cost);
     if (!fresh && at->second <= cost) return;
@@ -77,56 +88,74 @@ class Oracle {
   }
 
   [[nodiscard]] bool finished(const State& state) const {
-    if (state.stage < graph_.ops.size()) return false;
-    for (std::size_t t = 0; t < graph_.tensors.size(); ++t) {
-      if (graph_.tensors[t].keep && (state.resident & (1U << t)) == 0) return false;
+    for (unsigned op = 0; op < graph_.ops.size(); ++op) {
+      if (state.count(op) == 0) return false;
+    }
+    for (unsigned t = 0; t < graph_.tensors.size(); ++t) {
+      if (graph_.tensors[t].keep && state.held(t) == 0) return false;
     }
     return true;
   }
 
-  [[nodiscard]] Bytes memory(unsigned resident) const {
+  [[nodiscard]] Bytes memory(const State& state) const {
     Bytes total = graph_.fixed_memory;
-    for (std::size_t t = 0; t < graph_.tensors.size(); ++t) {
-      if ((resident & (1U << t)) != 0) total += graph_.tensors[t].size;
+    for (unsigned t = 0; t < graph_.tensors.size(); ++t) {
+      if (state.held(t) == 0) continue;
+      total += produced_[t] ? instance_.size(TensorId(std::size_t{t}), static_cast<Option>(state.held(t)) - 1)
+                            : graph_.tensors[t].size;
     }
     return total;
   }
 
   void expand(std::int64_t cost, const State& state) {
-    for (std::size_t t = 0; t < graph_.tensors.size(); ++t) {
-      const unsigned mask = 1U << t;
-      if ((state.resident & produced_ & mask) == 0) continue;
+    for (unsigned t = 0; t < graph_.tensors.size(); ++t) {
+      if (!produced_[t] || state.held(t) == 0) continue;
       State next = state;
-      next.resident &= ~mask;
+      next.release(t);
       push(cost, next);
     }
-    // The stage's recomputes follow the input order; its first compute ends it.
-    for (unsigned op = state.last; op < state.stage; ++op) compute(cost, state, op);
-    if (state.stage < graph_.ops.size()) compute(cost, state, state.stage);
+    for (unsigned op = 0; op < graph_.ops.size(); ++op) {
+      if (!may_come(state, op)) continue;
+      for (Option option = 0; option < instance_.option_count(OpId(std::size_t{op})); ++option) {
+        if (instance_.offers(OpId(std::size_t{op}), option)) compute(cost, state, op, option);
+      }
+    }
   }
 
-  void compute(std::int64_t cost, const State& state, unsigned id) {
+  /// Staged: a stage's recomputes follow the input order, and its first compute ends it. Free: `after` holds.
+  [[nodiscard]] bool may_come(const State& state, unsigned op) const {
+    if (state.count(op) >= limits_[op]) return false;
+    if (staged_) return op == state.stage || (op < state.stage && op >= state.last);
+    if (state.count(op) > 0) return true;
+    const auto& after = graph_.ops[op].after;
+    return std::all_of(after.begin(), after.end(),
+                       [&](OpId earlier) { return state.count(static_cast<unsigned>(std::int32_t{earlier})) > 0; });
+  }
+
+  void compute(std::int64_t cost, const State& state, unsigned id, Option option) {
     const Op& op = graph_.ops[id];
-    if (state.count(id) >= limits_[id]) return;
+    const OpId leader = instance_.leader(OpId(std::size_t{id}));
     for (const TensorId t : op.inputs) {
-      if ((state.resident & bit(t)) == 0) return;
+      const unsigned held = state.held(static_cast<unsigned>(std::int32_t{t}));
+      if (held == 0) return;
+      const bool led = leader.valid() && instance_.producer(t) == leader;
+      if (led && static_cast<Option>(held) - 1 != option) return;
     }
     State next = state;
-    for (const TensorId t : op.outputs) next.resident |= bit(t);
-    if (memory(next.resident) + op.workspace > budget_) return;
+    for (const TensorId t : op.outputs) next.hold(static_cast<unsigned>(std::int32_t{t}), option);
+    if (memory(next) + instance_.workspace(OpId(std::size_t{id}), option) > instance_.budget()) return;
     next.counts += 1U << (2 * id);
-    if (id == state.stage) {
-      ++next.stage;
-      next.last = 0;
-    } else {
-      next.last = id + 1;
+    if (staged_) {
+      next.last = id == state.stage ? 0 : id + 1;
+      if (id == state.stage) ++next.stage;
     }
-    push(cost + op.duration.count(), next);
+    push(cost + instance_.duration(OpId(std::size_t{id}), option).count(), next);
   }
 
+  const Instance& instance_;
   const Graph& graph_;
-  Bytes budget_;
-  unsigned produced_ = 0;
+  bool staged_;
+  std::vector<bool> produced_;
   std::vector<unsigned> limits_;
   std::priority_queue<Entry> queue_;
   std::unordered_map<std::uint64_t, std::int64_t> best_;
@@ -134,8 +163,8 @@ class Oracle {
 
 }  // namespace
 
-std::optional<Duration> staged_optimum(const Graph& graph, Bytes budget, int max_computes) {
-  return Oracle(graph, budget, max_computes).run();
+std::optional<Duration> optimum(const Instance& instance) {
+  return Oracle(instance).run();
 }
 
 }  // namespace remora::test

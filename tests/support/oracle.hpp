@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The truth about small graphs, by brute force.
+// The truth about small problems, by brute force.
 //
-// A shortest path over states (which stage, which op ran last in it, which tensors are resident, how often each op
-// ran): a move computes an op by the rules of remora-schedule 1, or releases one resident tensor. It knows nothing of
-// retention intervals, of the evaluator, or of the search: it decides releases by trying them all.
+// A shortest path over states (how often each op ran, which tensors are resident and by which option; in the staged form
+// also which stage it is and which op ran last in it): a move computes an op by the rules of remora-schedule 1, or
+// releases one resident tensor. It knows nothing of retention intervals, of the evaluator, or of the search: it decides
+// releases by trying them all.
 #pragma once
 
 #include <optional>
 
-#include "model/graph.hpp"
+#include "model/instance.hpp"
 #include "model/types.hpp"
 
 namespace remora::test {
 
-/// The least duration of a schedule of the staged form within the budget, every op running at most `max_computes`
-/// times; nothing if there is none. For graphs of up to 8 ops and 16 tensors.
-std::optional<Duration> staged_optimum(const Graph& graph, Bytes budget, int max_computes);
+/// The least duration of a schedule of the stated problem (order mode, budget, max_computes) and its options; nothing if
+/// there is none. For graphs of up to 8 ops and 16 tensors, 3 computes an op and 3 options.
+std::optional<Duration> optimum(const Instance& instance);
 
 }  // namespace remora::test

@@ -6,23 +6,23 @@
 
 #include <gecode/int.hh>
 
-#include "model/types.hpp"
+#include "model/cp/retention_problem.hpp"
 
 namespace remora::cp {
 
-/// A copy of one stage variable's domain: the stages as ascending ranges, and whether the copy may be absent. Kept by
+/// A copy of one start variable's domain: the starts as ascending ranges, and whether the copy may be absent. Kept by
 /// the profile so that a change is seen, and only its consequences are computed again, whatever space asks next.
-class StageDomain {
+class StartDomain {
  public:
   struct Range {
-    Stage first = 0;
-    Stage last = 0;
+    Start first = 0;
+    Start last = 0;
 
     friend bool operator==(const Range&, const Range&) = default;
   };
 
   /// Takes over the view's domain; true if it differs from the one held.
-  bool update(const Gecode::Int::IntView& view, Stage absent) {
+  bool update(const Gecode::Int::IntView& view, Start absent) {
     scratch_.clear();
     for (Gecode::Int::ViewRanges<Gecode::Int::IntView> range(view); range(); ++range) {
       scratch_.push_back({range.min(), range.max()});
@@ -41,18 +41,19 @@ class StageDomain {
   [[nodiscard]] bool active() const { return known_ && !may_be_absent_; }
   [[nodiscard]] bool undecided() const { return may_be_absent_ && !ranges_.empty(); }
   [[nodiscard]] bool assigned() const { return active() && ranges_.front().first == ranges_.back().last; }
-  /// The stage of an assigned copy; the latest possible stage of any other.
-  [[nodiscard]] Stage latest() const { return ranges_.back().last; }
+  [[nodiscard]] Start earliest() const { return ranges_.front().first; }
+  /// The start of an assigned copy; the latest possible start of any other that may be computed.
+  [[nodiscard]] Start latest() const { return ranges_.back().last; }
 
-  /// The latest possible stage that is at most `limit`, or kNone.
-  [[nodiscard]] Stage latest_up_to(Stage limit) const {
+  /// The latest possible start that is at most `limit`, or kNone.
+  [[nodiscard]] Start latest_up_to(Start limit) const {
     for (auto range = ranges_.rbegin(); range != ranges_.rend(); ++range) {
       if (range->first <= limit) return std::min(range->last, limit);
     }
     return kNone;
   }
 
-  static constexpr Stage kNone = -1;
+  static constexpr Start kNone = -1;
 
  private:
   std::vector<Range> ranges_;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ways to compute an op: options of duration, workspace and output sizes, of which every compute chooses one.
+//
+// A graph gives each op one way, its option 0. Whoever composes schedules of subgraphs (Rockmate, HiRemate: an option is
+// one ready schedule of a block) gives some ops further ones. An op may follow another: each of its computes takes the
+// option of that compute of the leader which serves its inputs, as the backward half of a block takes the forward half's.
+// The leader may have options that the follower lacks (a forward half that saves nothing for the backward half): then
+// the leader runs again, with another option, before the follower can.
+//
+//     leader    F(1)          F(0)            1: fast, saves nothing; 0: saves what the backward half needs
+//     follower                     B(0)       served by the second F
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/types.hpp"
+
+namespace remora {
+
+/// An option's number, from 0: the graph's own amounts.
+using Option = std::int32_t;
+
+/// Options an op may have, the graph's own included.
+inline constexpr int kMostOptions = 64;
+
+struct ComputeOption {
+  Duration duration{};
+  Bytes workspace{};
+  /// One size an output, in the order of the op's outputs.
+  std::vector<Bytes> output_sizes{};
+};
+
+/// What one op can do beside option 0.
+struct OpOptions {
+  OpId op{};
+  /// Options 1, 2, ...; nothing where this op lacks the option.
+  std::vector<std::optional<ComputeOption>> further{};
+  /// The leader, a producer of one of the op's inputs, or none.
+  OpId follows{};
+};
+
+/// By op, ascending; ops that are not mentioned have option 0 only and follow nobody.
+using ComputeOptions = std::vector<OpOptions>;
+
+/// One step of a sequence: an op and how it is computed.
+struct Compute {
+  OpId op{};
+  Option option = 0;
+
+  friend constexpr bool operator==(const Compute& a, const Compute& b) {
+    return std::int32_t{a.op} == std::int32_t{b.op} && a.option == b.option;
+  }
+};
+
+/// The sequence with option 0 everywhere, and the ops of a sequence.
+std::vector<Compute> computes_of(std::span<const OpId> sequence);
+std::vector<OpId> ops_of(std::span<const Compute> sequence);
+
+}  // namespace remora

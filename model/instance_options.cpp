@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of Instance that knows of options per op.
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "model/ensure.hpp"
+#include "model/error.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+namespace {
+
+std::string place_of(std::size_t entry, std::size_t option) {
+  return "compute_options[" + std::to_string(entry) + "].further[" + std::to_string(option) + "]";
+}
+
+void check_option(const ComputeOption& option, const Op& op, const std::string& place) {
+  if (option.output_sizes.size() != op.outputs.size()) throw InputError(place, "needs one size for each output");
+  const bool negative = option.duration < Duration(0) || option.workspace < Bytes(0) ||
+                        std::any_of(option.output_sizes.begin(), option.output_sizes.end(),
+                                    [](Bytes size) { return size < Bytes(0); });
+  if (negative) throw InputError(place, "amounts must not be negative");
+}
+
+/// Adds an amount that is not negative to a sum that must stay within 64 bits.
+void accumulate(Wide& sum, std::int64_t amount) {
+  sum += amount;
+  if (sum > std::numeric_limits<std::int64_t>::max()) throw InputError("compute_options", "sums exceed 64 bits");
+}
+
+}  // namespace
+
+const OpOptions* Instance::further(OpId op) const {
+  if (!has_options() || option_index_[op] < 0) return nullptr;
+  return &(*compute_options_)[static_cast<std::size_t>(option_index_[op])];
+}
+
+const ComputeOption& Instance::further(OpId op, Option option) const {
+  ensure(option > 0 && offers(op, option), "instance: the op does not offer this option");
+  return *further(op)->further[static_cast<std::size_t>(option) - 1];
+}
+
+int Instance::option_count(OpId op) const {
+  const OpOptions* options = further(op);
+  return options == nullptr ? 1 : static_cast<int>(options->further.size()) + 1;
+}
+
+bool Instance::offers(OpId op, Option option) const {
+  if (option <= 0 || option >= option_count(op)) return option == 0;
+  return further(op)->further[static_cast<std::size_t>(option) - 1].has_value();
+}
+
+Duration Instance::duration(OpId op, Option option) const {
+  return option == 0 ? graph_->ops[op].duration : further(op, option).duration;
+}
+
+Bytes Instance::workspace(OpId op, Option option) const {
+  return option == 0 ? graph_->ops[op].workspace : further(op, option).workspace;
+}
+
+Bytes Instance::size(TensorId tensor, Option option) const {
+  if (option == 0) return graph_->tensors[tensor].size;
+  const OpId op = producers_[tensor];
+  const auto all = outputs(op);
+  const auto at = std::find(all.begin(), all.end(), tensor) - all.begin();
+  return further(op, option).output_sizes[static_cast<std::size_t>(at)];
+}
+
+std::span<const OpId> Instance::followers(OpId op) const {
+  return has_options() ? followers_[op] : std::span<const OpId>();
+}
+
+Duration Instance::longest(OpId op) const {
+  Duration result = graph_->ops[op].duration;
+  for (Option option = 1; option < option_count(op); ++option) {
+    if (offers(op, option)) result = std::max(result, duration(op, option));
+  }
+  return result;
+}
+
+/// After index_ops: lowers the amounts that are asked without an option to the least of all options.
+void Instance::index_options() {
+  option_index_.assign(static_cast<std::size_t>(op_count()), -1);
+  leaders_.assign(static_cast<std::size_t>(op_count()), OpId::none());
+  for (std::size_t entry = 0; entry < compute_options_->size(); ++entry) {
+    const OpId op = (*compute_options_)[entry].op;
+    const bool ascending = entry == 0 || (*compute_options_)[entry - 1].op < op;
+    if (op < 0 || op >= op_count() || !ascending) {
+      throw InputError("compute_options[" + std::to_string(entry) + "].op", "ops must exist and ascend");
+    }
+    option_index_[op] = static_cast<std::int32_t>(entry);
+    leaders_[op] = (*compute_options_)[entry].follows;
+  }
+  check_options();
+  for (const OpOptions& entry : *compute_options_) {
+    for (const auto& option : entry.further) {
+      if (!option) continue;
+      durations_[entry.op] = std::min(durations_[entry.op], option->duration);
+      workspaces_[entry.op] = std::min(workspaces_[entry.op], option->workspace);
+      const auto tensors = outputs(entry.op);
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        sizes_[tensors[i]] = std::min(sizes_[tensors[i]], option->output_sizes[i]);
+      }
+    }
+  }
+  std::vector<std::vector<OpId>> followers(static_cast<std::size_t>(op_count()));
+  for (int v = 0; v < op_count(); ++v) {
+    if (leader(OpId(v)).valid()) followers[leaders_[static_cast<std::size_t>(v)]].push_back(OpId(v));
+  }
+  for (const auto& row : followers) {
+    for (const OpId op : row) followers_.push(op);
+    followers_.end_row();
+  }
+}
+
+void Instance::check_options() const {
+  Wide bytes = base_memory_.count();
+  Wide durations = 0;
+  Bytes most_workspace;
+  std::vector<Bytes> largest(sizes_);
+  for (int v = 0; v < op_count(); ++v) most_workspace = std::max(most_workspace, workspaces_[static_cast<std::size_t>(v)]);
+  for (std::size_t entry = 0; entry < compute_options_->size(); ++entry) {
+    const OpOptions& options = (*compute_options_)[entry];
+    const Op& op = graph_->ops[options.op];
+    if (options.further.size() >= kMostOptions) {
+      throw InputError(place_of(entry, options.further.size() - 1), "an op has at most 64 options");
+    }
+    for (std::size_t o = 0; o < options.further.size(); ++o) {
+      if (!options.further[o]) continue;
+      check_option(*options.further[o], op, place_of(entry, o));
+      most_workspace = std::max(most_workspace, options.further[o]->workspace);
+      for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        largest[op.outputs[i]] = std::max(largest[op.outputs[i]], options.further[o]->output_sizes[i]);
+      }
+    }
+    const OpId leader = options.follows;
+    if (!leader.valid()) continue;
+    const auto read = inputs(options.op);
+    const bool served = std::any_of(read.begin(), read.end(), [&](TensorId t) { return producers_[t] == leader; });
+    const std::string place = "compute_options[" + std::to_string(entry) + "].follows";
+    if (!served) throw InputError(place, "the leader produces none of the op's inputs");
+    if (option_count(leader) != option_count(options.op)) throw InputError(place, "the leader has other options");
+  }
+  for (int v = 0; v < op_count(); ++v) accumulate(durations, longest(OpId(v)).count());
+  if (durations * kComputesWithin64Bits > std::numeric_limits<std::int64_t>::max()) {
+    throw InputError("compute_options", "sums exceed 64 bits");
+  }
+  for (std::size_t t = 0; t < largest.size(); ++t) {
+    if (producers_[t].valid()) accumulate(bytes, largest[t].count());
+  }
+  accumulate(bytes, most_workspace.count());
+}
+
+}  // namespace remora

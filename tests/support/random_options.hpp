@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <random>
+
+#include "model/compute_options.hpp"
+#include "model/graph.hpp"
+
+namespace remora::test {
+
+/// Up to two further options for about half of the ops: other durations, workspaces and sizes, some leaders with
+/// followers, and leaders with an option that the follower lacks.
+std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const Graph& graph);
+
+}  // namespace remora::test
