@@ -222,6 +222,7 @@ void RetentionProblem::order_first_computes() {
   for (const FreeOp& free : free_ops_) {
     first_starts_.push_back(free_order_ ? StartRange{0, absent_ - 1} : StartRange{free.op, free.op});
   }
+  awaited_.assign(free_ops_.size(), false);
   if (!free_order_) return;
   std::vector<Moment> fixed_first(static_cast<std::size_t>(instance_.op_count()), kNever);
   for (const FixedEvent& event : fixed_events_) {
@@ -242,7 +243,10 @@ void RetentionProblem::order_first_computes() {
     }
   };
   for (int v = 0; v < instance_.op_count(); ++v) {
-    for (const OpId earlier : instance_.graph().ops[static_cast<std::size_t>(v)].after) precede(earlier, OpId(v));
+    for (const OpId earlier : instance_.graph().ops[static_cast<std::size_t>(v)].after) {
+      precede(earlier, OpId(v));
+      if (free_of_op_[earlier].valid()) awaited_[free_of_op_[earlier]] = true;
+    }
   }
   for (std::size_t t = 0; t < touched_.size(); ++t) {
     const OpId producer = instance_.producer(touched_[t].tensor);

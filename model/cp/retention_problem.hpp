@@ -166,6 +166,9 @@ class RetentionProblem {
   [[nodiscard]] std::span<const Anchor> fixed_uses(TouchedId tensor) const { return fixed_uses_[tensor]; }
   /// The free ops that use the tensor.
   [[nodiscard]] std::span<const FreeId> free_users(TouchedId tensor) const { return free_users_[tensor]; }
+  /// Whether the op's first compute may as well come later if that serves every use: free order, and no op waits for it by
+  /// `after`.
+  [[nodiscard]] bool may_move_first(FreeId op) const { return free_order_ && !awaited_[op]; }
   /// Pairs of free ops of which the one's first compute must come before the other's; in free order only.
   struct Precedence {
     FreeId before{};
@@ -250,6 +253,8 @@ class RetentionProblem {
   std::vector<StartRange> first_starts_;
   std::vector<Start> latest_useful_;
   std::vector<Precedence> precedences_;
+  /// By free op: whether some op is `after` it.
+  std::vector<bool> awaited_;
 
   std::vector<FixedEvent> fixed_events_;
   Duration rest_extra_{};

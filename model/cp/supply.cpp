@@ -14,23 +14,39 @@ Gecode::PropCost Supply::cost(const Space&, const Gecode::ModEventDelta&) const 
 }
 
 ExecStatus Supply::propagate(Space& home, const Gecode::ModEventDelta&) {
-  bool assigned = true;
   // Users come after their producers: going down, each op sees its users' domains already pruned.
   for (int copy = problem().copy_count(); copy-- > 0;) {
     if (x[copy].assigned() || !problem().is_recompute(CopyId(copy))) continue;
-    const FreeId owner = problem().owner(CopyId(copy));
-    const OpId op = problem().free_ops()[owner].op;
-    const Moment use = latest_use(owner);
-    const Start last = problem().last_start_before(op, use);
-    if (x[copy].min() > last) {
-      GECODE_ME_CHECK(x[copy].eq(home, problem().absent()));
-    } else if (last + 1 < problem().absent()) {
-      Gecode::Iter::Ranges::Singleton useless(last + 1, problem().absent() - 1);
-      GECODE_ME_CHECK(x[copy].minus_r(home, useless, false));
-    }
-    assigned = assigned && x[copy].assigned();
+    GECODE_ES_CHECK(before_latest_use(home, CopyId(copy)));
+    GECODE_ES_CHECK(after_served_use(home, CopyId(copy)));
   }
-  return assigned ? home.ES_SUBSUMED(*this) : Gecode::ES_FIX;
+  return all_assigned() ? home.ES_SUBSUMED(*this) : Gecode::ES_FIX;
+}
+
+ExecStatus Supply::before_latest_use(Space& home, CopyId copy) {
+  const FreeId owner = problem().owner(copy);
+  const Start last = problem().last_start_before(problem().free_ops()[owner].op, latest_use(owner));
+  if (x[copy].min() > last) {
+    GECODE_ME_CHECK(x[copy].eq(home, problem().absent()));
+  } else if (last + 1 < problem().absent()) {
+    Gecode::Iter::Ranges::Singleton useless(last + 1, problem().absent() - 1);
+    GECODE_ME_CHECK(x[copy].minus_r(home, useless, false));
+  }
+  return Gecode::ES_OK;
+}
+
+/// The copy comes after the first use that the copy before it may serve.
+ExecStatus Supply::after_served_use(Space& home, CopyId copy) {
+  const FreeId owner = problem().owner(copy);
+  const FreeOp& free = problem().free_ops()[owner];
+  if (copy == free.first_copy) return Gecode::ES_OK;
+  const Start previous = x[copy - 1].min();
+  if (previous == problem().absent()) return Gecode::ES_OK;
+  if (!problem().is_recompute(CopyId(copy - 1)) && !problem().may_move_first(owner)) return Gecode::ES_OK;
+  const Moment use = first_use_after(owner, problem().moment_of(previous, free.op));
+  const Start first = use == kNever ? problem().absent() : problem().first_start_after(free.op, use);
+  GECODE_ME_CHECK(x[copy].gq(home, std::min(first, problem().absent())));
+  return Gecode::ES_OK;
 }
 
 /// The latest moment at which some use of the op's outputs is certain or possible.
@@ -48,6 +64,30 @@ Moment Supply::latest_use(FreeId op) const {
     }
   }
   return latest;
+}
+
+/// The earliest moment after the given one at which some use of the op's outputs is certain or possible, or kNever.
+Moment Supply::first_use_after(FreeId op, Moment moment) const {
+  Moment first = kNever;
+  const auto consider = [&](Moment use) {
+    if (use > moment && (first == kNever || use < first)) first = use;
+  };
+  for (const TouchedId t : problem().outputs(op)) {
+    for (const Anchor& use : problem().fixed_uses(t)) consider(use.moment);
+    for (const FreeId user : problem().free_users(t)) {
+      const FreeOp& free = problem().free_ops()[user];
+      const Start from = problem().first_start_after(free.op, moment);
+      for (int copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
+        for (Gecode::Int::ViewRanges<IntView> range(x[copy]); range() && range.min() < problem().absent(); ++range) {
+          if (range.max() < from) continue;
+          const Start start = std::max(from, static_cast<Start>(range.min()));
+          if (start < problem().absent()) consider(problem().moment_of(start, free.op));
+          break;
+        }
+      }
+    }
+  }
+  return first;
 }
 
 }  // namespace remora::cp

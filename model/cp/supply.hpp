@@ -5,7 +5,10 @@
 // form, by precedences (event_order.hpp) in free order. What it costs in memory is the profile's mandatory reading. What
 // is left to infer runs the other way:
 //
-//   useless recompute  a copy that no certain or possible use follows supplies nobody: it is absent.
+//   useless recompute  a copy that no certain or possible use follows supplies nobody: it is absent. Nor does a copy supply
+//                      anybody if the next one comes before any use: the next one comes after the first possible use.
+//                      (That holds for first computes in free order, too, unless some op waits for them by `after`; in
+//                      the staged form they must come where they come.)
 //
 // O(copies * users) a call.
 #pragma once
@@ -24,7 +27,10 @@ class Supply : public StartPropagator<Supply> {
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
 
  private:
+  Gecode::ExecStatus before_latest_use(Gecode::Space& home, CopyId copy);
+  Gecode::ExecStatus after_served_use(Gecode::Space& home, CopyId copy);
   [[nodiscard]] Moment latest_use(FreeId op) const;
+  [[nodiscard]] Moment first_use_after(FreeId op, Moment moment) const;
 };
 
 }  // namespace remora::cp

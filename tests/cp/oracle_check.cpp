@@ -82,7 +82,8 @@ void check_random_graph(std::uint32_t seed, const ProblemKind& kind, OracleTally
   std::mt19937 random(seed);
   const auto graph = random_graph(random, {.least_ops = kind.least_ops, .most_ops = kind.most_ops});
   const auto options = kind.with_options ? random_options(random, *graph) : nullptr;
-  const InstanceOptions limits{.max_computes = 1 + static_cast<int>(random() % 3), .order = kind.order};
+  const int max_computes = 1 + static_cast<int>(random() % static_cast<unsigned>(kind.most_computes));
+  const InstanceOptions limits{.max_computes = max_computes, .order = kind.order};
   const Instance unlimited(graph, limits, options);
   for (const Bytes budget : budgets(unlimited)) {
     const Instance instance = unlimited.with_budget(budget);

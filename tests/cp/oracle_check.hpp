@@ -32,6 +32,7 @@ struct ProblemKind {
   bool with_options = false;
   int least_ops = 2;
   int most_ops = 6;
+  int most_computes = 3;
 };
 
 struct OracleTally {

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/cp/solve_retention.hpp"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "model/evaluate.hpp"
+#include "tests/cp/oracle_check.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+using cp::RetentionProblem;
+using cp::SearchOutcome;
+using cp::SearchSettings;
+
+TEST(SolveRetention, EverySwitchSettingGivesTheSameOptimum) {
+  std::mt19937 random(22);
+  for (int round = 0; round < 12; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 5, .most_ops = 6});
+    const Instance unlimited(graph, {.max_computes = 2});
+    for (const Bytes budget : test::budgets(unlimited)) {
+      const Instance instance = unlimited.with_budget(budget);
+      const auto reference = test::solve_whole(instance);
+      for (unsigned bits = 0; bits < 64; ++bits) {
+        const auto outcome = test::solve_whole(instance, test::inferences_from_bits(bits));
+        ASSERT_EQ(outcome.sequence.has_value(), reference.sequence.has_value()) << "round " << round << " switches " << bits;
+        ASSERT_EQ(outcome.extra, reference.extra) << "round " << round << " switches " << bits;
+      }
+    }
+  }
+}
+
+TEST(SolveRetention, EachInferenceSavesFailuresSomewhere) {
+  std::mt19937 random(23);
+  std::vector<std::int64_t> without(6, 0);
+  std::int64_t with_all = 0;
+  for (int round = 0; round < 60; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 9, .most_ops = 11});
+    const Instance unlimited(graph, {.max_computes = 2 + round % 2});
+    for (const Bytes budget : test::budgets(unlimited)) {
+      const Instance instance = unlimited.with_budget(budget);
+      SearchSettings settings;
+      settings.node_limit = 20000;
+      with_all += test::solve_whole(instance, {}, settings).failures;
+      for (unsigned i = 0; i < without.size(); ++i) {
+        without[i] += test::solve_whole(instance, test::inferences_from_bits(63U & ~(1U << i)), settings).failures;
+      }
+    }
+  }
+  for (unsigned i = 0; i < without.size(); ++i) EXPECT_GT(without[i], with_all) << "inference " << i;
+}
+
+/// All ways to place the free ops' recomputes beside the rest of the plan, by enumeration.
+std::optional<Duration> best_by_enumeration(const Instance& instance, const RecomputePlan& plan,
+                                            const std::set<int>& free_ops) {
+  RecomputePlan rest;
+  for (const Recompute& recompute : plan) {
+    if (!free_ops.contains(recompute.op)) rest.push_back(recompute);
+  }
+  std::optional<Duration> best;
+  const auto place = [&](const auto& self, std::set<int>::const_iterator op, const RecomputePlan& so_far) -> void {
+    if (op == free_ops.end()) {
+      RecomputePlan sorted = so_far;
+      std::sort(sorted.begin(), sorted.end());
+      const Evaluation evaluation = evaluate(instance, sequence_of(instance, sorted));
+      if (evaluation.peak > instance.budget()) return;
+      const Duration extra = evaluation.duration - instance.baseline_duration();
+      if (!best || extra < *best) best = extra;
+      return;
+    }
+    self(self, std::next(op), so_far);
+    if (instance.max_computes(OpId(*op)) < 2) return;
+    for (Stage stage = *op + 1; stage <= instance.op_count(); ++stage) {
+      RecomputePlan more = so_far;
+      more.push_back({stage, OpId(*op)});
+      self(self, std::next(op), more);
+    }
+  };
+  place(place, free_ops.begin(), rest);
+  return best;
+}
+
+TEST(SolveRetention, NeighbourhoodsOverAFixedRestAreSolvedExactly) {
+  std::mt19937 random(24);
+  int found = 0;
+  for (int round = 0; round < 600; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 5, .most_ops = 8});
+    const Instance unlimited(graph, {.max_computes = 2});
+    RecomputePlan plan;
+    for (int v = 0; v < unlimited.op_count(); ++v) {
+      if (unlimited.max_computes(OpId(v)) < 2 || random() % 2 == 0) continue;
+      const auto later = static_cast<unsigned>(unlimited.op_count() - v);
+      plan.push_back({v + 1 + static_cast<int>(random() % later), OpId(v)});
+    }
+    std::sort(plan.begin(), plan.end());
+    std::set<int> free_ops;
+    for (int i = 0; i < 3; ++i)
+      free_ops.insert(static_cast<int>(random() % static_cast<unsigned>(unlimited.op_count())));
+    const Bytes peak = evaluate(unlimited, sequence_of(unlimited, plan)).peak;
+    const Instance instance = unlimited.with_budget(peak - Bytes(static_cast<std::int64_t>(random() % 4)));
+    std::vector<OpId> free;
+    for (const int op : free_ops) free.emplace_back(op);
+    const RetentionProblem problem(instance, plan, free, {instance.budget()});
+    SearchSettings settings;
+    settings.follow_incumbent = random() % 2 == 0;
+    const auto outcome = cp::solve_retention(problem, settings);
+    const auto truth = best_by_enumeration(instance, plan, free_ops);
+    ASSERT_TRUE(outcome.complete);
+    ASSERT_EQ(outcome.sequence.has_value(), truth.has_value()) << "round " << round;
+    if (!truth) continue;
+    ASSERT_EQ(outcome.extra, *truth) << "round " << round;
+    EXPECT_EQ(test::faults(instance, outcome), "");
+    ++found;
+  }
+  EXPECT_GT(found, 200);
+}
+
+TEST(SolveRetention, AnInterruptedSearchTakenUpAgainEndsTheSame) {
+  const auto graph = test::training_chain(9);
+  const Instance unlimited(graph, {});
+  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 3 / 5));
+  const auto all = input_order(instance);
+  const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget()});
+  const auto whole = cp::solve_retention(problem, {});
+  ASSERT_TRUE(whole.complete);
+  ASSERT_TRUE(whole.sequence.has_value());
+  cp::RetentionSearch search(problem, {});
+  int pieces = 0;
+  while (!search.advance(7).complete) ++pieces;
+  EXPECT_GT(pieces, 2);
+  EXPECT_EQ(search.advance(0).extra, whole.extra);
+  EXPECT_EQ(search.advance(0).nodes, whole.nodes);
+}
+
+TEST(SolveRetention, ATighterRequirementInMidSearchKeepsTheProof) {
+  const auto graph = test::training_chain(9);
+  const Instance unlimited(graph, {});
+  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 3 / 5));
+  const auto all = input_order(instance);
+  const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget()});
+  const Duration optimum = cp::solve_retention(problem, {}).extra;
+  for (const std::int64_t nodes : {1, 5, 20, 60}) {
+    cp::RetentionSearch search(problem, {});
+    search.advance(nodes);
+    search.require_below(optimum + Duration(1));
+    const auto found = search.advance(INT64_MAX);
+    ASSERT_TRUE(found.complete);
+    EXPECT_EQ(found.extra, optimum);
+
+    cp::RetentionSearch impossible(problem, {});
+    impossible.advance(nodes);
+    impossible.require_below(optimum);
+    const auto none = impossible.advance(INT64_MAX);
+    ASSERT_TRUE(none.complete);
+    EXPECT_TRUE(!none.sequence || none.extra >= optimum);
+  }
+}
+
+TEST(SolveRetention, ACeilingIsStrict) {
+  const Instance instance(test::figure_1(), {.budget = Bytes(3)});
+  const auto all = input_order(instance);
+  const auto solve_below = [&](std::int64_t ceiling) {
+    const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget(), Duration(ceiling)});
+    return cp::solve_retention(problem, {});
+  };
+  EXPECT_TRUE(solve_below(2).sequence.has_value());
+  EXPECT_FALSE(solve_below(1).sequence.has_value());
+  EXPECT_TRUE(solve_below(1).complete);
+}
+
+TEST(SolveRetention, LargeSizesAndDurationsDoNotOverflow) {
+  std::mt19937 random(25);
+  for (int round = 0; round < 40; ++round) {
+    const auto graph =
+        test::random_graph(random, {.largest_size = 10'000'000'000'000, .longest_duration = 1'000'000'000'000'000});
+    const Instance unlimited(graph, {});
+    const Bytes peak = baseline_peak(unlimited);
+    for (const int percent : {60, 75, 90, 99}) {
+      const Bytes budget(peak.count() / 100 * percent);
+      const Instance instance = unlimited.with_budget(budget);
+      const auto outcome = test::solve_whole(instance);
+      const auto truth = test::optimum(instance);
+      ASSERT_EQ(outcome.sequence.has_value(), truth.has_value());
+      if (!truth) continue;
+      ASSERT_EQ(instance.baseline_duration() + outcome.extra, *truth);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace remora
