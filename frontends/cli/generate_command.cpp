@@ -2,6 +2,7 @@
 #include <array>
 #include <iomanip>
 #include <iostream>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -11,8 +12,11 @@
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_output.hpp"
+#include "frontends/generate/chain.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/option_table.hpp"
+#include "frontends/generate/transformer.hpp"
+#include "frontends/generate/unet.hpp"
 #include "frontends/json/file.hpp"
 #include "model/error.hpp"
 
@@ -21,6 +25,7 @@ namespace po = boost::program_options;
 using namespace generate;
 namespace {
 
+/// What an option's field holds.
 template <class T>
 struct Value {
   using Type = T;
@@ -50,20 +55,23 @@ OptionGroup family_options(std::span<const OptionRow<Options>> table, Options& o
   return group;
 }
 
-template <class Options>
-int generate_family(const std::string& family, const std::string& summary,
-                    std::span<const OptionRow<std::type_identity_t<Options>>> table, Graph (*make)(const Options&),
-                    const Words& words) {
+struct Family {
+  const char* name;
+  const char* summary;
+  int (*run)(const Family&, const Words&);
+};
+
+template <class Options, const auto& table, Graph (*make)(const Options&)>
+int generate_family(const Family& family, const Words& words) {
   Options options;
-  Arguments arguments("generate " + family, summary, {});
-  arguments.add(family_options(table, options));
+  Arguments arguments(std::string("generate ") + family.name, family.summary, {});
+  arguments.add(family_options<Options>(table, options));
   arguments.add(graph_output_options());
   if (!arguments.parse(words)) return kSuccess;
   json::check_writable(arguments.get<std::string>("output"));
   Graph graph;
   try {
     graph = make(options);
-    validate(graph);
   } catch (const InputError& error) {
     // There is no other input than the options.
     throw UsageError(error.what());
@@ -72,17 +80,14 @@ int generate_family(const std::string& family, const std::string& summary,
   return kSuccess;
 }
 
-struct Family {
-  const char* name;
-  const char* summary;
-  int (*run)(const Family&, const Words&);
-};
-
 constexpr std::array kFamilies{
-    Family{"layered", "random layered graph of Gagrani et al. 2022: as published, RL100 to RL1000, and larger",
-           [](const Family& family, const Words& words) {
-             return generate_family(family.name, family.summary, kLayeredTable, generate_layered, words);
-           }}};
+    Family{"layered", "Random layered graph of Gagrani et al. 2022, of which RL100 to RL1000 are members.",
+           generate_family<LayeredOptions, kLayeredTable, generate_layered>},
+    Family{"chain", "Training step of a chain of linear layers.",
+           generate_family<ChainOptions, kChainTable, generate_chain>},
+    Family{"unet", "Training step of a small U-Net.", generate_family<UnetOptions, kUnetTable, generate_unet>},
+    Family{"transformer", "Training step of a small transformer.",
+           generate_family<TransformerOptions, kTransformerTable, generate_transformer>}};
 
 void print_help() {
   std::cout << "usage: remora generate FAMILY [options]\n\nWrites a generated graph as remora-graph JSON.\n\n";

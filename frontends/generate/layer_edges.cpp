@@ -2,7 +2,6 @@
 #include "frontends/generate/layer_edges.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -73,6 +72,11 @@ std::int64_t edges_with(std::int64_t adjacent, std::int64_t pairs) {
   return least;
 }
 
+/// The position in a layer of `to` ops that lies where `position` does in a layer of `from` ops.
+int position_to_scale(int position, int from, int to) {
+  return from > 1 ? static_cast<int>(share(position, to - 1, from - 1)) : 0;
+}
+
 /// Draws edges into lists of predecessors.
 class EdgeDrawing {
  public:
@@ -80,8 +84,10 @@ class EdgeDrawing {
       : layers_(layers), random_(random), predecessors_(static_cast<std::size_t>(layers.op_count())) {}
 
   void add_skips(std::int64_t count) {
+    // Where local edges run out, in small or dense graphs, any between the same layers will do.
+    constexpr int kLocalAttempts = 8;
     for (std::int64_t i = 0; i < count; ++i) {
-      while (!add_skip()) {
+      for (int attempt = 0; !add_skip(attempt < kLocalAttempts); ++attempt) {
       }
     }
   }
@@ -106,32 +112,29 @@ class EdgeDrawing {
  private:
   int below(std::int64_t bound) { return static_cast<int>(random_.below(static_cast<std::size_t>(bound))); }
 
-  int draw_op(int layer) { return layers_.first(layer) + below(layers_.width(layer)); }
-
   /// False if the edge that was drawn exists.
-  bool add_skip() {
+  bool add_skip(bool local) {
     const int last = layers_.count() - 2;
     const int from_layer = 1 + below(last - 2);
     const int to_layer = from_layer + 2 + below(last - from_layer - 1);
-    const int from = draw_op(from_layer);
-    std::vector<int>& known = predecessors_[static_cast<std::size_t>(draw_op(to_layer))];
-    if (std::find(known.begin(), known.end(), from) != known.end()) return false;
-    known.push_back(from);
+    const int from = below(layers_.width(from_layer));
+    const int width = layers_.width(to_layer);
+    const int to = local ? draw_end(position_to_scale(from, layers_.width(from_layer), width), width) : below(width);
+    std::vector<int>& known = predecessors_[static_cast<std::size_t>(layers_.first(to_layer) + to)];
+    if (std::find(known.begin(), known.end(), layers_.first(from_layer) + from) != known.end()) return false;
+    known.push_back(layers_.first(from_layer) + from);
     return true;
   }
 
-  /// For each op of the wider layer the neighbour that connects it, such that every op of the narrower one is named.
-  std::vector<int> draw_connecting(int wide, int narrow) {
-    std::vector<int> neighbours(static_cast<std::size_t>(wide));
-    std::iota(neighbours.begin(), neighbours.begin() + narrow, 0);
-    std::generate(neighbours.begin() + narrow, neighbours.end(), [&] { return below(narrow); });
-    random_.shuffle(neighbours);
-    return neighbours;
+  /// The second end of a skip edge: from `position`, in a layer of `width` ops, up to a fifth of the layer further.
+  int draw_end(int position, int width) {
+    const std::int64_t reach = share(width, kDensityPercent, 100);
+    return std::min(position + below(reach + 1), width - 1);
   }
 
   /// For each op of the wider layer the number of its neighbours.
-  std::vector<std::size_t> draw_degrees(int wide, std::int64_t edges) {
-    std::vector<std::size_t> degrees(static_cast<std::size_t>(wide), static_cast<std::size_t>(edges / wide));
+  std::vector<int> draw_degrees(int wide, std::int64_t edges) {
+    std::vector<int> degrees(static_cast<std::size_t>(wide), static_cast<int>(edges / wide));
     for (std::int64_t i = 0; i < edges % wide; ++i) ++degrees[static_cast<std::size_t>(i)];
     random_.shuffle(degrees);
     return degrees;
@@ -141,25 +144,22 @@ class EdgeDrawing {
     const bool widens = layers_.width(layer + 1) >= layers_.width(layer);
     const int wide = widens ? layer + 1 : layer;
     const int narrow = widens ? layer : layer + 1;
-    const std::vector<int> connecting = draw_connecting(layers_.width(wide), layers_.width(narrow));
-    const std::vector<std::size_t> degrees = draw_degrees(layers_.width(wide), edges);
-    std::vector<int> deck(static_cast<std::size_t>(layers_.width(narrow)));
-    std::iota(deck.begin(), deck.end(), 0);
-    for (std::size_t i = 0; i < connecting.size(); ++i) {
-      const int op = layers_.first(wide) + static_cast<int>(i);
-      for (const int neighbour : draw_neighbours(deck, degrees[i], connecting[i])) {
-        const int other = layers_.first(narrow) + neighbour;
-        predecessors_[static_cast<std::size_t>(widens ? op : other)].push_back(widens ? other : op);
+    const std::vector<int> degrees = draw_degrees(layers_.width(wide), edges);
+    for (int i = 0; i < layers_.width(wide); ++i) {
+      const int degree = degrees[static_cast<std::size_t>(i)];
+      const int begin = window_begin(i, layers_.width(wide), layers_.width(narrow), degree);
+      for (int j = begin; j < begin + degree; ++j) {
+        const int op = layers_.first(wide) + i;
+        const int neighbour = layers_.first(narrow) + j;
+        predecessors_[static_cast<std::size_t>(widens ? op : neighbour)].push_back(widens ? neighbour : op);
       }
     }
   }
 
-  /// `count` different cards of the deck, `needed` among them. The deck gets another order.
-  std::vector<int> draw_neighbours(std::vector<int>& deck, std::size_t count, int needed) {
-    for (std::size_t i = 0; i < count; ++i) std::swap(deck[i], deck[i + random_.below(deck.size() - i)]);
-    std::vector<int> drawn(deck.begin(), deck.begin() + static_cast<std::ptrdiff_t>(count));
-    if (std::find(drawn.begin(), drawn.end(), needed) == drawn.end()) drawn.back() = needed;
-    return drawn;
+  /// The first of the `degree` neighbours, among `narrow` ops, of the op at position `i` of `wide` ops. The windows of
+  /// neighbouring ops overlap or touch, so every op is in one.
+  static int window_begin(int i, int wide, int narrow, int degree) {
+    return std::clamp(position_to_scale(i, wide, narrow) - (degree - 1) / 2, 0, narrow - degree);
   }
 
   const Layers& layers_;

@@ -6,8 +6,15 @@
 //                 `------------->'                     skip edges: between inner layers, two or more apart
 //
 // Two adjacent layers of a and b ops have max(a, b) edges that connect each of their ops, and of the a b - max(a, b)
-// other pairs a part, the density, are edges too. In the published members this is exact to the edge, at density 0.2, in
-// each of the 52 pairs of layers.
+// other pairs a part, the density, are edges too: max(a, b) + round((a b - max(a, b)) / 5) at density 0.2. The edges are
+// local: the k neighbours of the i-th op of the wider layer are consecutive ops of the narrower one, around the position
+// i (narrow - 1) / (wide - 1); k is the same for all of them, give or take one:
+//
+//     wide    o   o   o   o   o   o          narrow    o        o        o
+//     k       1   2   1   1   2   1                    `-o o    `-o o ..-' ...
+//
+// Both rules hold exactly in the published members: in each of their 52 pairs of layers, and for each of the 731 ops that
+// are in the wider of two inner layers.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +42,9 @@ EdgeCounts split_counts(const Layers& layers, std::int64_t edges);
 /// For each op its predecessors, none twice, in no particular order; every op but the source has one in the layer
 /// before, every op but the sink a successor in the layer after. `counts` as the functions above give them.
 ///
-/// Adjacent edges: each op of the wider layer has the same number of neighbours, give or take one, drawn from the narrower
-/// layer. Skip edges: the layer of the first end is uniform, then that of the second among those two or more below, then
-/// both ops, which spreads the spans up to the depth. O(ops + edges) expected time.
+/// Of a skip edge, the layer of the first end is uniform, then that of the second among those two or more below: so the
+/// spans spread up to the depth. The first op is uniform; the second lies where the first does, to scale, or up to a fifth
+/// of its layer further, which is how those of the published members spread. O(ops + edges) expected time.
 std::vector<std::vector<int>> draw_edges(const Layers& layers, const EdgeCounts& counts, Random& random);
 
 }  // namespace remora::generate

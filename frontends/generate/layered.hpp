@@ -8,11 +8,10 @@
 //     source --|-> o -'`> o --|-> ... -> sink
 //              `-> o -------------^
 //
-// The rules are those of the published members, taken from the members themselves (docs/generate.md has the figures):
-// layers.hpp, layer_edges.hpp and depth_first_order.hpp say which. Each op has one output. Sizes are multiples of 10 bytes
-// from 10 to 8000, drawn from two bell curves, 6 in 10 around 600 (deviation 1000) and the others around 3500 (1400); the
-// part of a curve outside that range is cut off. Durations are uniform in 0 to 1000, the source's and the sink's 0.
-// No tensor is `keep`.
+// The rules are those of the published members, taken from the members themselves: layers.hpp, layer_edges.hpp and
+// depth_first_order.hpp say which, docs/generate.md compares. Each op has one output. Sizes are multiples of 10 bytes
+// from 10 to 8000, drawn from two bell curves, 6 in 10 around 600 (deviation 1000), the others around 3500 (1400), cut off
+// where the range ends. Durations are uniform in 0 to 1000, the source's and the sink's 0. No tensor is `keep`.
 #pragma once
 
 #include <array>
