@@ -57,7 +57,7 @@ std::int64_t skips_of(std::int64_t edges, std::int64_t pairs) {
   return std::min(share(edges, kSkipPercent, 100), pairs);
 }
 
-/// The least number of edges of which `adjacent` or more do not skip layers: skips_of never grows faster than the edges.
+/// The least number of edges of which `adjacent` or more don't skip layers: skips_of never grows faster than the edges.
 std::int64_t edges_with(std::int64_t adjacent, std::int64_t pairs) {
   std::int64_t least = adjacent;
   std::int64_t most = adjacent + pairs;

@@ -2,19 +2,20 @@
 //
 // The edges of a random layered graph.
 //
-//     source -> o o o -> o o -> o o o o -> sink        adjacent edges: one layer to the next
-//                 `------------->'                     skip edges: between inner layers, two or more apart
+//     source -> o o o -> o o -> o o o o -> sink      adjacent edges: from one layer to the next
+//                   `------------->'                 skip edges: between inner layers two or more apart
 //
-// Two adjacent layers of a and b ops have max(a, b) edges that connect each of their ops, and of the a b - max(a, b)
-// other pairs a part, the density, are edges too: max(a, b) + round((a b - max(a, b)) / 5) at density 0.2. The edges are
-// local: the k neighbours of the i-th op of the wider layer are consecutive ops of the narrower one, around the position
-// i (narrow - 1) / (wide - 1); k is the same for all of them, give or take one:
+// Two adjacent layers of a and b ops have max(a, b) edges that connect each of their ops, and a part of the
+// a b - max(a, b) other pairs, the density, are edges too. Edges are local: the k neighbours of op i in the wider layer
+// are consecutive ops of the narrower one, around the position where i lies to scale; k is the same for all i, give or
+// take one. Of two layers of 6 and 3 ops with 8 edges:
 //
-//     wide    o   o   o   o   o   o          narrow    o        o        o
-//     k       1   2   1   1   2   1                    `-o o    `-o o ..-' ...
+//     i    0    1     2    3     4    5
+//          |   / `   |     |   / `    |
+//          0  0   1  1     1  1   2   2
 //
-// Both rules hold exactly in the published members: in each of their 52 pairs of layers, and for each of the 731 ops that
-// are in the wider of two inner layers.
+// Both rules hold in the published members without exception, with max(a, b) + round((a b - max(a, b)) / 5) edges: in
+// each of the 52 pairs of layers of rl100 and rl500, and for each of the 731 ops i that are in an inner layer.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +44,8 @@ EdgeCounts split_counts(const Layers& layers, std::int64_t edges);
 /// before, every op but the sink a successor in the layer after. `counts` as the functions above give them.
 ///
 /// Of a skip edge, the layer of the first end is uniform, then that of the second among those two or more below: so the
-/// spans spread up to the depth. The first op is uniform; the second lies where the first does, to scale, or up to a fifth
-/// of its layer further, which is how those of the published members spread. O(ops + edges) expected time.
+/// spans spread up to the depth. The first op is uniform; the second lies where the first does, to scale, or up to a
+/// fifth of its layer further, which is how those of the published members spread. O(ops + edges) expected time.
 std::vector<std::vector<int>> draw_edges(const Layers& layers, const EdgeCounts& counts, Random& random);
 
 }  // namespace remora::generate

@@ -10,8 +10,8 @@
 //
 // The rules are those of the published members, taken from the members themselves: layers.hpp, layer_edges.hpp and
 // depth_first_order.hpp say which, docs/generate.md compares. Each op has one output. Sizes are multiples of 10 bytes
-// from 10 to 8000, drawn from two bell curves, 6 in 10 around 600 (deviation 1000), the others around 3500 (1400), cut off
-// where the range ends. Durations are uniform in 0 to 1000, the source's and the sink's 0. No tensor is `keep`.
+// from 10 to 8000, drawn from two bell curves, 6 in 10 around 600 (deviation 1000), the others around 3500 (1400), cut
+// off where the range ends. Durations are uniform in 0 to 1000, the source's and the sink's 0. No tensor is `keep`.
 #pragma once
 
 #include <array>
@@ -48,8 +48,8 @@ inline constexpr std::array kLayeredTable{
                               "seed of every random choice"}};
 
 /// The member of the family that the options name; the same graph on every platform. Throws InputError, placed at an
-/// option, for one out of its range, for a number of edges that is impossible with the layers drawn, and where the density
-/// gives more than kMostEdges. O(ops + edges) expected time: 0.1 s for 10,000 ops and 0.16 million edges.
+/// option, for one out of its range, for a number of edges that is impossible with the layers drawn, and where the
+/// density gives more than kMostEdges. O(ops + edges) expected time.
 Graph generate_layered(const LayeredOptions& options);
 
 }  // namespace remora::generate

@@ -26,8 +26,8 @@ class Layers {
 };
 
 /// Layers for `ops` ops, at least 2, whose mean inner width is about `mean`: each inner width is uniform in
-/// [mean/4, 7/4 mean], the "node layer variability" 0.75 of the published members, and the last inner layer takes what is
-/// left. O(ops).
+/// [mean/4, 7/4 mean], the "node layer variability" 0.75 of the published members, and the last inner layer takes what
+/// is left. O(ops).
 Layers draw_layers(int ops, double mean, Random& random);
 
 }  // namespace remora::generate

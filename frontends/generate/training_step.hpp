@@ -8,9 +8,9 @@
 //         F1/backward <- F2/backward <- loss/backward   left: gradients
 //
 // A backward op reads the gradients of its forward op's output, one from each consumer (their sum is part of it), and
-// writes one gradient for each input that a forward op produced; if there is none it writes an empty tensor. It takes twice
-// as long as its forward op (Jain et al. 2020). Parameters and their gradients are fixed memory. So F forward ops make
-// 2 F + 2 ops.
+// writes one gradient for each input that a forward op produced; if there is none it writes an empty tensor. It takes
+// twice as long as its forward op (Jain et al. 2020). Parameters and their gradients are fixed memory. So F forward ops
+// make 2 F + 2 ops.
 #pragma once
 
 #include <cstddef>

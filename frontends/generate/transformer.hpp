@@ -4,17 +4,17 @@
 //
 //     tokens -> embed -> layer1 -> ... -> layerL -> head -> loss
 //
-//     attention:  x -> norm1 -> qkv -> scores -> softmax -> context -> project -> add1      and qkv -> context, x -> add1
-//     MLP:        y -> norm2 -> expand -> gelu -> shrink -> add2                            and y -> add2
+//     attention:  x -> norm1 -> qkv -> scores -> softmax -> context -> project -> add1    and qkv -> context, x -> add1
+//     MLP:        y -> norm2 -> expand -> gelu -> shrink -> add2                          and y -> add2
 //
-// With k = 4 batch sequence bytes for the tokens, t = k width for a layer's input, a = k heads sequence for the attention
-// weights and v = k vocabulary for the prediction:
+// With k = 4 batch sequence bytes for the tokens, t = k width for a layer's input, a = k heads sequence for the
+// attention weights and v = k vocabulary for the prediction:
 //
 //     ops            24 L + 6
 //     tensors        27 L + 7, one of them empty
 //     bytes          L (41 t + 4 a) + 2 t + 2 v + k + 4
 //
-// A backward op reads its forward op's inputs, that of softmax its output, those of the sums neither (training_step.hpp).
+// A backward op reads its forward op's inputs, that of softmax its output, those of sums neither (training_step.hpp).
 #pragma once
 
 #include <array>
@@ -39,12 +39,11 @@ inline constexpr std::array kTransformerTable{
     OptionRow<TransformerOptions>{"batch", &TransformerOptions::batch, 1, 4096, "samples"},
     OptionRow<TransformerOptions>{"sequence", &TransformerOptions::sequence, 1, 16'384, "tokens a sample"},
     OptionRow<TransformerOptions>{"width", &TransformerOptions::width, 1, 16'384, "values a token"},
-    OptionRow<TransformerOptions>{"heads", &TransformerOptions::heads, 1, 128,
-                                  "attention heads, a divisor of the width"},
+    OptionRow<TransformerOptions>{"heads", &TransformerOptions::heads, 1, 128, "attention heads, a divisor of width"},
     OptionRow<TransformerOptions>{"vocabulary", &TransformerOptions::vocabulary, 1, 262'144, "words to predict"}};
 
-/// Throws InputError for an option out of its range, where the heads don't divide the width, and where amounts add up to
-/// more than 64 bits hold. O(layers).
+/// Throws InputError for an option out of its range, where the heads don't divide the width, and where amounts add up
+/// to more than 64 bits hold. O(layers).
 Graph generate_transformer(const TransformerOptions& options);
 
 }  // namespace remora::generate

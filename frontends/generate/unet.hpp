@@ -7,8 +7,8 @@
 //                      `-> pool2 -> bottom -> up2 -'
 //
 // Level l of L has channels 2^(l-1) channels and images of size / 2^(l-1) pixels a side; image and prediction have one
-// channel. With b = 4 batch size^2 bytes for these, s = b channels for an image of level 1 and t = s / 2^(L-1) for one of
-// level L:
+// channel. With b = 4 batch size^2 bytes for these, s = b channels for what level 1 computes and t = s / 2^(L-1) for
+// what level L does:
 //
 //     ops       10 (L - 1) + 6
 //     tensors   11 (L - 1) + 7, one of them empty
@@ -41,8 +41,8 @@ inline constexpr std::array kUnetTable{
     OptionRow<UnetOptions>{"size", &UnetOptions::size, 1, 4096,
                            "height and width of the image, pixels, a multiple of 2^(levels - 1)"}};
 
-/// Throws InputError for an option out of its range, for a size that cannot be halved for every level, and where amounts
-/// add up to more than 64 bits hold. O(levels).
+/// Throws InputError for an option out of its range, for a size that cannot be halved for every level, and where
+/// amounts add up to more than 64 bits hold. O(levels).
 Graph generate_unet(const UnetOptions& options);
 
 }  // namespace remora::generate
