@@ -10,9 +10,8 @@
 // are consecutive ops of the narrower one, around the position where i lies to scale; k is the same for all i, give or
 // take one. Of two layers of 6 and 3 ops with 8 edges:
 //
-//     i    0    1     2    3     4    5
-//          |   / `   |     |   / `    |
-//          0  0   1  1     1  1   2   2
+//     i             0    1      2    3    4      5
+//     neighbours    0    0, 1   1    1    1, 2   2
 //
 // Both rules hold in the published members without exception, with max(a, b) + round((a b - max(a, b)) / 5) edges: in
 // each of the 52 pairs of layers of rl100 and rl500, and for each of the 731 ops i that are in an inner layer.
