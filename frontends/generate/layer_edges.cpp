@@ -72,9 +72,15 @@ std::int64_t edges_with(std::int64_t adjacent, std::int64_t pairs) {
   return least;
 }
 
-/// The position in a layer of `to` ops that lies where `position` does in a layer of `from` ops.
+/// The position in a layer of `to` ops that lies where `position` does in a layer of `from` ops, to the nearest; halfway
+/// between two the even one, as in the published members.
 int position_to_scale(int position, int from, int to) {
-  return from > 1 ? static_cast<int>(share(position, to - 1, from - 1)) : 0;
+  if (from == 1) return 0;
+  const std::int64_t scaled = std::int64_t{position} * (to - 1);
+  const auto below = static_cast<int>(scaled / (from - 1));
+  const std::int64_t twice_left = 2 * (scaled % (from - 1));
+  const bool up = twice_left > from - 1 || (twice_left == from - 1 && below % 2 == 1);
+  return below + (up ? 1 : 0);
 }
 
 /// Draws edges into lists of predecessors.

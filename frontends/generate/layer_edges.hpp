@@ -14,7 +14,7 @@
 //     neighbours    0    0, 1   1    1    1, 2   2
 //
 // Both rules hold in the published members without exception, with max(a, b) + round((a b - max(a, b)) / 5) edges: in
-// each of the 52 pairs of layers of rl100 and rl500, and for each of the 731 ops i that are in an inner layer.
+// each of the 52 pairs of layers of rl100 and rl500, and for each of the 731 ops i of the wider of two inner layers.
 #pragma once
 
 #include <cstdint>

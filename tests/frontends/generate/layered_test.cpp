@@ -180,7 +180,7 @@ TEST(Layered, IsTheSameForASeedAndAnotherForAnother) {
 /// the platform.
 TEST(Layered, IsTheSameOnEveryPlatform) {
   EXPECT_EQ(json::sha256_hex(written(published_size(3, 1))),
-            "219129cb90026eb8278b90085653c6987e7d4a550bfea4426c0b50561130fc78");
+            "0b434f13dca65ec3ec21f4611b05e6c230ffa061fb37efb7e3bb3fc1a2908325");
 }
 
 TEST(Layered, ReadsBack) {
