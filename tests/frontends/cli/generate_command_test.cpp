@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "frontends/cli/command.hpp"
+#include "frontends/generate/chain.hpp"
+#include "frontends/generate/layered.hpp"
+#include "frontends/generate/transformer.hpp"
+#include "frontends/generate/unet.hpp"
+#include "frontends/json/file.hpp"
+#include "frontends/json/graph_json.hpp"
+
+namespace remora::cli {
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string out{};
+  std::string err{};
+};
+
+/// Runs `remora generate` with these words, which stand between single spaces.
+Outcome generate(const std::string& text) {
+  Words words{"generate"};
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) words.push_back(word);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.code = run_remora(words);
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+TEST(GenerateCommand, WritesTheGraphOfItsFamily) {
+  const auto graph = [](const std::string& words) { return json::read_graph(generate(words).out); };
+  EXPECT_EQ(graph("layered --ops 1000 --edges 5875 --seed 3"),
+            generate::generate_layered({.ops = 1000, .edges = 5875, .seed = 3}));
+  EXPECT_EQ(graph("layered --width 0.4"), generate::generate_layered({.width = 0.4}));
+  EXPECT_EQ(graph("chain --layers 5 --batch 2 --channels 3"),
+            generate::generate_chain({.layers = 5, .batch = 2, .channels = 3}));
+  EXPECT_EQ(graph("unet --levels 3 --size 32"), generate::generate_unet({.levels = 3, .size = 32}));
+  EXPECT_EQ(graph("transformer --layers 2 --heads 4"), generate::generate_transformer({.layers = 2, .heads = 4}));
+}
+
+TEST(GenerateCommand, WritesAFile) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("remora-generate-" + std::to_string(getpid()) + ".json")).string();
+  const Outcome outcome = generate("chain -o " + path);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.out.empty());
+  EXPECT_TRUE(outcome.err.empty());
+  EXPECT_EQ(json::read_graph(json::read_file(path)), generate::generate_chain({}));
+  std::filesystem::remove(path);
+}
+
+TEST(GenerateCommand, HelpListsFamiliesAndOptions) {
+  const Outcome all = generate("--help");
+  EXPECT_EQ(all.code, 0);
+  for (const std::string family : {"layered", "chain", "unet", "transformer"}) {
+    EXPECT_NE(all.out.find("  " + family), std::string::npos);
+    const Outcome one = generate(family + " --help");
+    EXPECT_EQ(one.code, 0);
+    EXPECT_NE(one.out.find("usage: remora generate " + family), std::string::npos) << one.out;
+    EXPECT_NE(one.out.find("--output"), std::string::npos);
+  }
+  const std::string layered = generate("layered --help").out;
+  for (const char* option : {"--ops", "--edges", "--width", "--seed", "default 100", "2 to 200000"}) {
+    EXPECT_NE(layered.find(option), std::string::npos) << option;
+  }
+}
+
+TEST(GenerateCommand, BadUsageIsSixtyFourAndOneLine) {
+  for (const char* words : {"",
+                            "dance",
+                            "--ops 5",
+                            "layered 5",
+                            "layered --ops",
+                            "layered --ops 1",
+                            "layered --ops x",
+                            "layered --ops 1e3",
+                            "layered --ops 99999999999999999999",
+                            "layered --edges 90",
+                            "layered --edges 5000",
+                            "layered --edges -1",
+                            "layered --width nan",
+                            "layered --width -1",
+                            "layered --seed -1",
+                            "layered --layers 3",
+                            "chain --layers 0",
+                            "chain --layers 100000 --batch 65536 --channels 65536",
+                            "unet --levels 20",
+                            "unet --size 100",
+                            "transformer --heads 3",
+                            "transformer --ops 3"}) {
+    const Outcome outcome = generate(words);
+    EXPECT_EQ(outcome.code, 64) << words;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_TRUE(outcome.out.empty());
+  }
+}
+
+TEST(GenerateCommand, AnUnwritableOutputIsSixtyFive) {
+  const Outcome outcome = generate("chain -o /nowhere/chain.json");
+  EXPECT_EQ(outcome.code, 65);
+  EXPECT_NE(outcome.err.find("/nowhere/chain.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace remora::cli
