@@ -63,10 +63,10 @@ void write_steps(const Instance& instance, const Solution& solution, Schedule& s
 }
 
 /// What can be said without a search: infeasibility with its certificate, and a first lower bound.
-void bound(const Instance& instance, SearchState& state, Schedule& schedule) {
+void bound(const Instance& instance, const SolveOptions& options, SearchState& state, Schedule& schedule) {
   state.infeasible = least_budget(instance) > instance.budget();
   schedule.certificate = footprint_certificate(instance);
-  if (state.infeasible) return;
+  if (state.infeasible || !options.covering_bound) return;
   const auto result = covering_bound(covering_relaxation(instance));
   state.infeasible = result.infeasible;
   state.lower_bound = result.extra;
@@ -112,11 +112,13 @@ void search(const Instance& instance, const SolveOptions& options, const SolveCa
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                std::span<const OpId> warm_start) {
   check_options(options);
+  if (instance.options().order != OrderMode::input) throw InputError("order", "solve keeps to the input order so far");
+  if (instance.has_options()) throw InputError("compute_options", "solve takes graphs without options per op");
   const Deadline deadline(options.time_limit, callbacks.cancel);
   Schedule schedule = describe(instance, options);
   SearchState state;
   state.incumbent = first_solution(instance, warm_start);
-  bound(instance, state, schedule);
+  bound(instance, options, state, schedule);
   if (!state.infeasible) search(instance, options, callbacks, deadline, state, schedule.solver);
   schedule.lower_bound = instance.baseline_duration() + state.lower_bound;
   if (state.incumbent.peak <= instance.budget()) {

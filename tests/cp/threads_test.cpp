@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Searches in several threads at once, each with a root of its own, over one instance. ThreadSanitizer (preset tsan) must
+// have nothing to say; without it the test shows that they don't disturb each other.
+#include <array>
+
+#include <gtest/gtest.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/partitioner.h>
+#include <tbb/task_arena.h>
+
+#include "model/evaluate.hpp"
+#include "tests/cp/oracle_check.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+constexpr std::size_t kTasks = 4;
+
+std::array<cp::SearchOutcome, kTasks> solve_in_parallel(const Instance& instance) {
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, kTasks);
+  std::array<cp::SearchOutcome, kTasks> outcomes;
+  tbb::task_arena arena(static_cast<int>(kTasks));
+  arena.execute([&] {
+    tbb::parallel_for(
+        std::size_t{0}, kTasks,
+        [&](std::size_t task) {
+          cp::SearchSettings settings;
+          settings.noise = 0.3;
+          settings.seed = task;
+          outcomes[task] = test::solve_whole(instance, {}, settings);
+        },
+        tbb::simple_partitioner());
+  });
+  return outcomes;
+}
+
+TEST(Threads, FourTasksSolveOneInstanceAlikeWithoutDisturbingEachOther) {
+  for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
+    const auto graph = test::training_chain(order == OrderMode::input ? 8 : 4);
+    const Instance unlimited(graph, {.order = order});
+    const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 7 / 10));
+    const Duration alone = test::solve_whole(instance).extra;
+    for (const cp::SearchOutcome& outcome : solve_in_parallel(instance)) {
+      ASSERT_TRUE(outcome.complete);
+      ASSERT_TRUE(outcome.sequence.has_value());
+      EXPECT_EQ(outcome.extra, alone);
+      EXPECT_EQ(test::faults(instance, outcome), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace remora
