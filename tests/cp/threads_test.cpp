@@ -41,7 +41,7 @@ TEST(Threads, FourTasksSolveOneInstanceAlikeWithoutDisturbingEachOther) {
   for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
     const auto graph = test::training_chain(order == OrderMode::input ? 8 : 4);
     const Instance unlimited(graph, {.order = order});
-    const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 7 / 10));
+    const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 4 / 5));
     const Duration alone = test::solve_whole(instance).extra;
     for (const cp::SearchOutcome& outcome : solve_in_parallel(instance)) {
       ASSERT_TRUE(outcome.complete);
