@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace remora::cp {
 namespace {
@@ -160,38 +161,58 @@ void RetentionProfile::retain(TouchedId id, Reading reading, std::vector<Retenti
 
 void RetentionProfile::recompute(TouchedId id) {
   Tensor& entry = tensors_[id];
-  add(entry, false);
   collect_computes(id);
   collect_uses(id);
+  mandatory_before_.swap(entry.mandatory);
+  potential_before_.swap(entry.potential);
+  const bool differed = entry.differs;
   retain(id, Reading::mandatory, entry.mandatory);
-  entry.differs = false;
-  if (const FreeId producer = problem_.touched()[id].producer; producer.valid()) {
-    const FreeOp& free = problem_.free_ops()[producer];
-    bool open = false;
-    for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-      const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
-      entry.differs = entry.differs || domain.undecided();
-      open = open || (domain.active() && !domain.assigned());
-    }
-    entry.differs = entry.differs && !open;
-  }
+  entry.differs = has_undecided_alone(problem_.touched()[id].producer);
   if (entry.differs) retain(id, Reading::potential, entry.potential);
-  add(entry, true);
+  replace(mandatory_, mandatory_before_, entry.mandatory);
+  replace(potential_, differed ? potential_before_ : mandatory_before_,
+          entry.differs ? entry.potential : entry.mandatory);
   entry.dirty = false;
 }
 
-/// Enters the tensor's retentions into both memories, or takes them out.
-void RetentionProfile::add(const Tensor& entry, bool there) {
-  add_range(mandatory_, entry.mandatory, there);
-  add_range(potential_, entry.differs ? entry.potential : entry.mandatory, there);
+/// Whether the op has undecided copies and no copy whose start alone is open.
+bool RetentionProfile::has_undecided_alone(FreeId op) const {
+  if (!op.valid()) return false;
+  const FreeOp& free = problem_.free_ops()[op];
+  bool undecided = false;
+  for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
+    const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
+    if (domain.active() && !domain.assigned()) return false;
+    undecided = undecided || domain.undecided();
+  }
+  return undecided;
 }
 
-void RetentionProfile::add_range(std::vector<Bytes>& memory, std::span<const Retention> retentions, bool there) {
-  for (const Retention& retention : retentions) {
-    const Bytes size = there ? retention.size : Bytes(0) - retention.size;
-    for (int slot = retention.from.slot; slot <= retention.to.slot; ++slot) {
-      memory[static_cast<std::size_t>(slot)] += size;
+/// Brings a memory from the one list of retentions to the other, both by slot and without overlaps. Most often they share
+/// most of their slots, and only the others are touched.
+void RetentionProfile::replace(std::vector<Bytes>& memory, std::span<const Retention> before,
+                               std::span<const Retention> after) {
+  // What a list has at a slot and beyond: nothing from `slot` to `last`, or `size`.
+  struct Piece {
+    int last;
+    Bytes size;
+  };
+  const auto piece_at = [](std::span<const Retention>& list, int slot) -> Piece {
+    while (!list.empty() && list.front().to.slot < slot) list = list.subspan(1);
+    if (list.empty()) return {std::numeric_limits<int>::max(), Bytes(0)};
+    if (list.front().from.slot > slot) return {list.front().from.slot - 1, Bytes(0)};
+    return {list.front().to.slot, list.front().size};
+  };
+  for (int slot = 0;;) {
+    const Piece old_piece = piece_at(before, slot);
+    const Piece new_piece = piece_at(after, slot);
+    if (before.empty() && after.empty()) return;
+    const int last = std::min(old_piece.last, new_piece.last);
+    const Bytes change = new_piece.size - old_piece.size;
+    if (change != Bytes(0)) {
+      for (; slot <= last; ++slot) memory[static_cast<std::size_t>(slot)] += change;
     }
+    slot = last + 1;
   }
 }
 

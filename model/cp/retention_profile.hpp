@@ -132,8 +132,8 @@ class RetentionProfile {
   void collect_uses(TouchedId id);
   [[nodiscard]] Anchor latest_possible(FreeId producer, Moment before) const;
   void retain(TouchedId id, Reading reading, std::vector<Retention>& result) const;
-  void add(const Tensor& entry, bool there);
-  static void add_range(std::vector<Bytes>& memory, std::span<const Retention> retentions, bool there);
+  [[nodiscard]] bool has_undecided_alone(FreeId op) const;
+  static void replace(std::vector<Bytes>& memory, std::span<const Retention> before, std::span<const Retention> after);
   void add_up_gap(Reading reading, std::size_t begin, std::size_t end, std::vector<Bytes>& result);
   template <class Amount, class Get>
   [[nodiscard]] Amount least(CopyId copy, Amount common, Get get) const;
@@ -153,6 +153,8 @@ class RetentionProfile {
   std::vector<Server> computes_;
   std::vector<Use> uses_;
   std::vector<TouchedId> local_;
+  std::vector<Retention> mandatory_before_;
+  std::vector<Retention> potential_before_;
 };
 
 }  // namespace remora::cp
