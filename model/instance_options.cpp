@@ -18,9 +18,9 @@ std::string place_of(std::size_t entry, std::size_t option) {
 
 void check_option(const ComputeOption& option, const Op& op, const std::string& place) {
   if (option.output_sizes.size() != op.outputs.size()) throw InputError(place, "needs one size for each output");
-  const bool negative = option.duration < Duration(0) || option.workspace < Bytes(0) ||
-                        std::any_of(option.output_sizes.begin(), option.output_sizes.end(),
-                                    [](Bytes size) { return size < Bytes(0); });
+  const bool negative =
+      option.duration < Duration(0) || option.workspace < Bytes(0) ||
+      std::any_of(option.output_sizes.begin(), option.output_sizes.end(), [](Bytes size) { return size < Bytes(0); });
   if (negative) throw InputError(place, "amounts must not be negative");
 }
 
@@ -120,7 +120,8 @@ void Instance::check_options() const {
   Wide durations = 0;
   Bytes most_workspace;
   std::vector<Bytes> largest(sizes_);
-  for (int v = 0; v < op_count(); ++v) most_workspace = std::max(most_workspace, workspaces_[static_cast<std::size_t>(v)]);
+  for (int v = 0; v < op_count(); ++v)
+    most_workspace = std::max(most_workspace, workspaces_[static_cast<std::size_t>(v)]);
   for (std::size_t entry = 0; entry < compute_options_->size(); ++entry) {
     const OpOptions& options = (*compute_options_)[entry];
     const Op& op = graph_->ops[options.op];

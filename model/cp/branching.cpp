@@ -44,14 +44,20 @@ Bytes growth(const RetentionProblem& problem, const RetentionProfile& profile, C
 std::ostream& operator<<(std::ostream& out, const Decision& decision) {
   out << "variable " << decision.variable << " in " << decision.first << ".." << decision.last << ": ";
   switch (decision.reason) {
-    case Reason::open_start: return out << "computed, but when?";
-    case Reason::next_event: return out << "what comes next?";
-    case Reason::open_option: return out << "computed, but how?";
+    case Reason::open_start:
+      return out << "computed, but when?";
+    case Reason::next_event:
+      return out << "what comes next?";
+    case Reason::open_option:
+      return out << "computed, but how?";
     case Reason::overload:
       return out << "event (" << decision.event.major << ", " << decision.event.minor << ") is overloaded";
-    case Reason::nothing_overloaded: return out << "nothing is overloaded";
-    case Reason::incumbent: return out << "the incumbent has it so";
-    case Reason::fewest_values: return out << "fewest values left";
+    case Reason::nothing_overloaded:
+      return out << "nothing is overloaded";
+    case Reason::incumbent:
+      return out << "the incumbent has it so";
+    case Reason::fewest_values:
+      return out << "fewest values left";
   }
   return out;
 }

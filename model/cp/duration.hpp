@@ -17,8 +17,7 @@ namespace remora::cp {
 class ExtraDuration : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
  public:
   /// `improvements`: any change of its domain means that the context's bound has fallen.
-  static Gecode::ExecStatus post(Gecode::Home home, Views& views, Gecode::Int::IntView improvements,
-                                 Context& context);
+  static Gecode::ExecStatus post(Gecode::Home home, Views& views, Gecode::Int::IntView improvements, Context& context);
 
   Gecode::Actor* copy(Gecode::Space& home) override;
   Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;

@@ -23,8 +23,7 @@ struct Overload {
 
 class OverloadFinder {
  public:
-  OverloadFinder(const RetentionProblem& problem, RetentionProfile& profile)
-      : problem_(problem), profile_(profile) {}
+  OverloadFinder(const RetentionProblem& problem, RetentionProfile& profile) : problem_(problem), profile_(profile) {}
 
   /// Every event whose potential memory exceeds the capacity, by moment for fixed events, then assigned copies.
   void find(std::vector<Overload>& overloads) const;

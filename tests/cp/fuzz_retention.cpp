@@ -37,8 +37,8 @@ int main(int argc, char** argv) {
   for (; std::chrono::steady_clock::now() - begin < limit && tally.failure.empty(); ++seed) {
     for (const auto& kind : kKinds) remora::test::check_random_graph(seed, kind, tally);
   }
-  std::cout << tally.cases << " cases up to seed " << seed << ", " << tally.feasible << " feasible, " << tally.recomputing
-            << " with recomputes\n";
+  std::cout << tally.cases << " cases up to seed " << seed << ", " << tally.feasible << " feasible, "
+            << tally.recomputing << " with recomputes\n";
   if (tally.failure.empty()) return EXIT_SUCCESS;
   std::cerr << tally.failure << "\n";
   return EXIT_FAILURE;

@@ -92,10 +92,14 @@ void check_random_graph(std::uint32_t seed, const ProblemKind& kind, OracleTally
     const auto outcome = solve_whole(instance, inferences_from_bits(bits), random_settings(random));
     ++tally.cases;
     std::string wrong;
-    if (!outcome.complete) wrong = "the search did not end";
-    else if (outcome.sequence.has_value() != truth.has_value()) wrong = "feasibility differs from the oracle's";
-    else if (truth && instance.baseline_duration() + outcome.extra != *truth) wrong = "not the oracle's optimum";
-    else if (truth) wrong = faults(instance, outcome);
+    if (!outcome.complete)
+      wrong = "the search did not end";
+    else if (outcome.sequence.has_value() != truth.has_value())
+      wrong = "feasibility differs from the oracle's";
+    else if (truth && instance.baseline_duration() + outcome.extra != *truth)
+      wrong = "not the oracle's optimum";
+    else if (truth)
+      wrong = faults(instance, outcome);
     if (!wrong.empty() && tally.failure.empty()) {
       tally.failure = wrong + ": seed " + std::to_string(seed) + ", budget " + std::to_string(budget.count()) +
                       ", max_computes " + std::to_string(limits.max_computes) + ", switches " + std::to_string(bits);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/cp/solve_retention.hpp"
-
-#include <set>
-
 #include <gtest/gtest.h>
 
+#include "model/cp/solve_retention.hpp"
 #include "model/evaluate.hpp"
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/oracle.hpp"
@@ -27,7 +24,8 @@ TEST(SolveRetention, EverySwitchSettingGivesTheSameOptimum) {
       const auto reference = test::solve_whole(instance);
       for (unsigned bits = 0; bits < 64; ++bits) {
         const auto outcome = test::solve_whole(instance, test::inferences_from_bits(bits));
-        ASSERT_EQ(outcome.sequence.has_value(), reference.sequence.has_value()) << "round " << round << " switches " << bits;
+        ASSERT_EQ(outcome.sequence.has_value(), reference.sequence.has_value())
+            << "round " << round << " switches " << bits;
         ASSERT_EQ(outcome.extra, reference.extra) << "round " << round << " switches " << bits;
       }
     }
@@ -52,71 +50,6 @@ TEST(SolveRetention, EachInferenceSavesFailuresSomewhere) {
     }
   }
   for (unsigned i = 0; i < without.size(); ++i) EXPECT_GT(without[i], with_all) << "inference " << i;
-}
-
-/// All ways to place the free ops' recomputes beside the rest of the plan, by enumeration.
-std::optional<Duration> best_by_enumeration(const Instance& instance, const RecomputePlan& plan,
-                                            const std::set<int>& free_ops) {
-  RecomputePlan rest;
-  for (const Recompute& recompute : plan) {
-    if (!free_ops.contains(recompute.op)) rest.push_back(recompute);
-  }
-  std::optional<Duration> best;
-  const auto place = [&](const auto& self, std::set<int>::const_iterator op, const RecomputePlan& so_far) -> void {
-    if (op == free_ops.end()) {
-      RecomputePlan sorted = so_far;
-      std::sort(sorted.begin(), sorted.end());
-      const Evaluation evaluation = evaluate(instance, sequence_of(instance, sorted));
-      if (evaluation.peak > instance.budget()) return;
-      const Duration extra = evaluation.duration - instance.baseline_duration();
-      if (!best || extra < *best) best = extra;
-      return;
-    }
-    self(self, std::next(op), so_far);
-    if (instance.max_computes(OpId(*op)) < 2) return;
-    for (Stage stage = *op + 1; stage <= instance.op_count(); ++stage) {
-      RecomputePlan more = so_far;
-      more.push_back({stage, OpId(*op)});
-      self(self, std::next(op), more);
-    }
-  };
-  place(place, free_ops.begin(), rest);
-  return best;
-}
-
-TEST(SolveRetention, NeighbourhoodsOverAFixedRestAreSolvedExactly) {
-  std::mt19937 random(24);
-  int found = 0;
-  for (int round = 0; round < 600; ++round) {
-    const auto graph = test::random_graph(random, {.least_ops = 5, .most_ops = 8});
-    const Instance unlimited(graph, {.max_computes = 2});
-    RecomputePlan plan;
-    for (int v = 0; v < unlimited.op_count(); ++v) {
-      if (unlimited.max_computes(OpId(v)) < 2 || random() % 2 == 0) continue;
-      const auto later = static_cast<unsigned>(unlimited.op_count() - v);
-      plan.push_back({v + 1 + static_cast<int>(random() % later), OpId(v)});
-    }
-    std::sort(plan.begin(), plan.end());
-    std::set<int> free_ops;
-    for (int i = 0; i < 3; ++i)
-      free_ops.insert(static_cast<int>(random() % static_cast<unsigned>(unlimited.op_count())));
-    const Bytes peak = evaluate(unlimited, sequence_of(unlimited, plan)).peak;
-    const Instance instance = unlimited.with_budget(peak - Bytes(static_cast<std::int64_t>(random() % 4)));
-    std::vector<OpId> free;
-    for (const int op : free_ops) free.emplace_back(op);
-    const RetentionProblem problem(instance, plan, free, {instance.budget()});
-    SearchSettings settings;
-    settings.follow_incumbent = random() % 2 == 0;
-    const auto outcome = cp::solve_retention(problem, settings);
-    const auto truth = best_by_enumeration(instance, plan, free_ops);
-    ASSERT_TRUE(outcome.complete);
-    ASSERT_EQ(outcome.sequence.has_value(), truth.has_value()) << "round " << round;
-    if (!truth) continue;
-    ASSERT_EQ(outcome.extra, *truth) << "round " << round;
-    EXPECT_EQ(test::faults(instance, outcome), "");
-    ++found;
-  }
-  EXPECT_GT(found, 200);
 }
 
 TEST(SolveRetention, AnInterruptedSearchTakenUpAgainEndsTheSame) {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each inference of the retention model saves: failures and nodes of the complete search that proves the optimum,
+// with all inferences and with one of them off. The search begins with the optimum's cost as its bound (found
+// beforehand), so that luck in finding schedules plays no part; it is stopped at kMostNodes.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "frontends/generate/layered.hpp"
+#include "frontends/generate/unet.hpp"
+#include "model/cp/solve_retention.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+constexpr std::int64_t kMostNodes = 2'000'000;
+
+struct Fixture {
+  std::string name{};
+  std::function<Graph()> generate{};
+  int percent = 100;
+  int max_computes = 2;
+};
+
+struct Switch {
+  std::string off{};
+  cp::Inferences inferences{};
+};
+
+std::vector<Fixture> fixtures() {
+  return {{"layered_100_at_90", [] { return generate::generate_layered({.ops = 100, .edges = 210, .seed = 1}); }, 90},
+          {"layered_60_at_70", [] { return generate::generate_layered({.ops = 60, .seed = 3}); }, 70},
+          {"layered_60_at_80_thrice", [] { return generate::generate_layered({.ops = 60, .seed = 3}); }, 80, 3},
+          {"unet_4_at_60", [] { return generate::generate_unet({.levels = 4}); }, 60}};
+}
+
+std::vector<Switch> switches() {
+  return {{"none", {}},
+          {"forced_recompute", {.forced_recompute = false}},
+          {"impossible_recompute", {.impossible_recompute = false}},
+          {"useless_recompute", {.useless_recompute = false}},
+          {"later_recompute", {.later_recompute = false}},
+          {"cover_bound", {.cover_bound = false}},
+          {"dear_recompute", {.dear_recompute = false}}};
+}
+
+cp::SearchOutcome prove(const Instance& instance, Duration below, const cp::Inferences& inferences) {
+  const auto all = input_order(instance);
+  const cp::RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget(), below}, inferences);
+  cp::SearchSettings settings;
+  settings.node_limit = kMostNodes;
+  return cp::solve_retention(problem, settings);
+}
+
+/// The optimum, by raising the ceiling: a search without any would lose itself in dear schedules.
+Duration optimum(const Instance& instance) {
+  for (Duration below(instance.baseline_duration().count() / 500 + 1);; below += below) {
+    const auto outcome = prove(instance, below, {});
+    if (outcome.sequence && outcome.complete) return outcome.extra;
+  }
+}
+
+void prove_optimum(benchmark::State& state, const Fixture& fixture, const cp::Inferences& inferences) {
+  const auto graph = std::make_shared<const Graph>(fixture.generate());
+  const Instance unlimited(graph, {.max_computes = fixture.max_computes});
+  const Bytes base = unlimited.base_memory();
+  const Bytes budget(base.count() + (baseline_peak(unlimited) - base).count() * fixture.percent / 100);
+  const Instance instance = unlimited.with_budget(budget);
+  const Duration best = optimum(instance);
+  cp::SearchOutcome outcome;
+  for (auto _ : state) outcome = prove(instance, best + Duration(1), inferences);
+  state.counters["failures"] = static_cast<double>(outcome.failures);
+  state.counters["nodes"] = static_cast<double>(outcome.nodes);
+  state.counters["proved"] = outcome.complete ? 1 : 0;
+}
+
+const bool kRegistered = [] {
+  for (const Fixture& fixture : fixtures()) {
+    for (const Switch& one : switches()) {
+      benchmark::RegisterBenchmark(("prove/" + fixture.name + "/without_" + one.off).c_str(),
+                                   [fixture, one](benchmark::State& state) {
+                                     prove_optimum(state, fixture, one.inferences);
+                                   })
+          ->Iterations(1)
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace remora
