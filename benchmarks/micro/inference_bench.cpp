@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each inference of the retention model saves: failures and nodes of the complete search that proves the optimum,
-// with all inferences and with one of them off. The search begins with the optimum's cost as its bound (found
+// What each inference of the retention model saves, and what the branching rule: failures and nodes of the complete search
+// that proves the optimum, with all inferences, with one of them off, and by domain size. The search begins with the optimum's cost as its bound (found
 // beforehand), so that luck in finding schedules plays no part; it is stopped at kMostNodes.
 #include <functional>
 #include <memory>
@@ -27,9 +27,10 @@ struct Fixture {
   int max_computes = 2;
 };
 
-struct Switch {
-  std::string off{};
+struct Variant {
+  std::string name{};
   cp::Inferences inferences{};
+  cp::BranchingRule rule = cp::BranchingRule::overload;
 };
 
 std::vector<Fixture> fixtures() {
@@ -39,21 +40,23 @@ std::vector<Fixture> fixtures() {
           {"unet_4_at_60", [] { return generate::generate_unet({.levels = 4}); }, 60}};
 }
 
-std::vector<Switch> switches() {
-  return {{"none", {}},
-          {"forced_recompute", {.forced_recompute = false}},
-          {"impossible_recompute", {.impossible_recompute = false}},
-          {"useless_recompute", {.useless_recompute = false}},
-          {"later_recompute", {.later_recompute = false}},
-          {"cover_bound", {.cover_bound = false}},
-          {"dear_recompute", {.dear_recompute = false}}};
+std::vector<Variant> variants() {
+  return {{"all", {}},
+          {"without_forced_recompute", {.forced_recompute = false}},
+          {"without_impossible_recompute", {.impossible_recompute = false}},
+          {"without_useless_recompute", {.useless_recompute = false}},
+          {"without_later_recompute", {.later_recompute = false}},
+          {"without_cover_bound", {.cover_bound = false}},
+          {"without_dear_recompute", {.dear_recompute = false}},
+          {"branching_by_domain_size", {}, cp::BranchingRule::domain_size}};
 }
 
-cp::SearchOutcome prove(const Instance& instance, Duration below, const cp::Inferences& inferences) {
+cp::SearchOutcome prove(const Instance& instance, Duration below, const Variant& variant) {
   const auto all = input_order(instance);
-  const cp::RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget(), below}, inferences);
+  const cp::RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget(), below}, variant.inferences);
   cp::SearchSettings settings;
   settings.node_limit = kMostNodes;
+  settings.rule = variant.rule;
   return cp::solve_retention(problem, settings);
 }
 
@@ -65,7 +68,7 @@ Duration optimum(const Instance& instance) {
   }
 }
 
-void prove_optimum(benchmark::State& state, const Fixture& fixture, const cp::Inferences& inferences) {
+void prove_optimum(benchmark::State& state, const Fixture& fixture, const Variant& variant) {
   const auto graph = std::make_shared<const Graph>(fixture.generate());
   const Instance unlimited(graph, {.max_computes = fixture.max_computes});
   const Bytes base = unlimited.base_memory();
@@ -73,7 +76,7 @@ void prove_optimum(benchmark::State& state, const Fixture& fixture, const cp::In
   const Instance instance = unlimited.with_budget(budget);
   const Duration best = optimum(instance);
   cp::SearchOutcome outcome;
-  for (auto _ : state) outcome = prove(instance, best + Duration(1), inferences);
+  for (auto _ : state) outcome = prove(instance, best + Duration(1), variant);
   state.counters["failures"] = static_cast<double>(outcome.failures);
   state.counters["nodes"] = static_cast<double>(outcome.nodes);
   state.counters["proved"] = outcome.complete ? 1 : 0;
@@ -81,11 +84,10 @@ void prove_optimum(benchmark::State& state, const Fixture& fixture, const cp::In
 
 const bool kRegistered = [] {
   for (const Fixture& fixture : fixtures()) {
-    for (const Switch& one : switches()) {
-      benchmark::RegisterBenchmark(("prove/" + fixture.name + "/without_" + one.off).c_str(),
-                                   [fixture, one](benchmark::State& state) {
-                                     prove_optimum(state, fixture, one.inferences);
-                                   })
+    for (const Variant& variant : variants()) {
+      const std::string name = "prove/" + fixture.name + "/" + variant.name;
+      benchmark::RegisterBenchmark(
+          name.c_str(), [fixture, variant](benchmark::State& state) { prove_optimum(state, fixture, variant); })
           ->Iterations(1)
           ->Unit(benchmark::kMillisecond);
     }

@@ -22,7 +22,8 @@ namespace {
 constexpr int kFreeOps = 25;
 constexpr std::int64_t kNodes = 600;
 constexpr std::size_t kNeighbourhoods = 64;
-constexpr std::int64_t kWarmUpWork = 400'000;
+/// Search nodes an op, enough for a first schedule and then some.
+constexpr std::int64_t kWarmUpWork = 400;
 
 struct Scene {
   std::unique_ptr<Instance> instance{};
@@ -40,7 +41,7 @@ Scene make_scene(int ops) {
   scene.instance = std::make_unique<Instance>(unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 9 / 10)));
   SolveOptions options;
   options.time_limit = kNoTimeLimit;
-  options.work_limit = kWarmUpWork;
+  options.work_limit = kWarmUpWork * ops;
   const Schedule schedule = solve(*scene.instance, options);
   std::vector<OpId> sequence;
   for (const Step& step : schedule.steps) sequence.push_back(step.op);
@@ -63,7 +64,9 @@ const Scene& scene_of(int ops) {
 }
 
 cp::RetentionProblem problem_of(const Scene& scene, std::size_t number) {
-  return {*scene.instance, scene.plan, scene.neighbourhoods[number % kNeighbourhoods],
+  return {*scene.instance,
+          scene.plan,
+          scene.neighbourhoods[number % kNeighbourhoods],
           {scene.instance->budget(), scene.extra}};
 }
 

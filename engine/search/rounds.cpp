@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/rounds.hpp"
 
-#include <optional>
-
-#include <tbb/global_control.h>
 #include <tbb/info.h>
-#include <tbb/parallel_for.h>
-#include <tbb/partitioner.h>
-#include <tbb/task_arena.h>
 
+#include "engine/tasks.hpp"
 #include "model/ensure.hpp"
 
 namespace remora {
@@ -26,16 +21,8 @@ bool Rounds::limit_reached() const {
 }
 
 void Rounds::run(int phase, std::vector<std::unique_ptr<Worker>> workers, const std::function<bool()>& finished) {
-  const int threads = thread_count(options_);
-  // TBB starts no more workers than there are cores, and complains, unless it is told that more are meant.
-  std::optional<tbb::global_control> more_than_cores;
-  if (threads > tbb::info::default_concurrency()) {
-    more_than_cores.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
-  }
-  tbb::task_arena arena(threads);
   while (!finished() && !state_.infeasible && !limit_reached()) {
-    std::vector<RoundResult> results;
-    arena.execute([&] { results = run_round(workers); });
+    std::vector<RoundResult> results = run_round(workers);
     for (std::size_t i = 0; i < workers.size(); ++i) merge(phase, *workers[i], results[i]);
   }
 }
@@ -44,9 +31,7 @@ std::vector<RoundResult> Rounds::run_round(std::vector<std::unique_ptr<Worker>>&
   const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
   const RoundInput input{instance_, state_.incumbent, state_.lower_bound, interrupted};
   std::vector<RoundResult> results(workers.size());
-  tbb::parallel_for(
-      std::size_t{0}, workers.size(), [&](std::size_t i) { results[i] = workers[i]->run(input); },
-      tbb::simple_partitioner());
+  run_tasks(thread_count(options_), workers.size(), [&](std::size_t i) { results[i] = workers[i]->run(input); });
   return results;
 }
 

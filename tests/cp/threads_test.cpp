@@ -5,11 +5,8 @@
 #include <array>
 
 #include <gtest/gtest.h>
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
-#include <tbb/partitioner.h>
-#include <tbb/task_arena.h>
 
+#include "engine/tasks.hpp"
 #include "model/evaluate.hpp"
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/random_graph.hpp"
@@ -17,22 +14,15 @@
 namespace remora {
 namespace {
 
-constexpr std::size_t kTasks = 4;
+constexpr int kTasks = 4;
 
 std::array<cp::SearchOutcome, kTasks> solve_in_parallel(const Instance& instance) {
-  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, kTasks);
   std::array<cp::SearchOutcome, kTasks> outcomes;
-  tbb::task_arena arena(static_cast<int>(kTasks));
-  arena.execute([&] {
-    tbb::parallel_for(
-        std::size_t{0}, kTasks,
-        [&](std::size_t task) {
-          cp::SearchSettings settings;
-          settings.noise = 0.3;
-          settings.seed = task;
-          outcomes[task] = test::solve_whole(instance, {}, settings);
-        },
-        tbb::simple_partitioner());
+  run_tasks(kTasks, outcomes.size(), [&](std::size_t task) {
+    cp::SearchSettings settings;
+    settings.noise = 0.3;
+    settings.seed = task;
+    outcomes[task] = test::solve_whole(instance, {}, settings);
   });
   return outcomes;
 }

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace remora {
+
+/// Runs task(0) ... task(count - 1) as TBB tasks on at most `threads` threads, more than there are cores if so wanted, and
+/// waits for all of them. An exception of a task is thrown here.
+void run_tasks(int threads, std::size_t count, const std::function<void(std::size_t)>& task);
+
+}  // namespace remora
