@@ -2,7 +2,6 @@
 #include "tests/cp/oracle_check.hpp"
 
 #include <algorithm>
-#include <random>
 
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
@@ -50,6 +49,11 @@ cp::Inferences inferences_from_bits(unsigned bits) {
           .dear_recompute = (bits & 32U) != 0};
 }
 
+unsigned random_switches(std::mt19937& random) {
+  constexpr unsigned kAll = (1U << kInferences) - 1;
+  return random() % 3 == 0 ? random() % (kAll + 1) : kAll;
+}
+
 cp::SearchOutcome solve_whole(const Instance& instance, const cp::Inferences& inferences,
                               const cp::SearchSettings& settings) {
   const auto all = input_order(instance);
@@ -87,15 +91,19 @@ void check_random_graph(std::uint32_t seed, const ProblemKind& kind, OracleTally
   const Instance unlimited(graph, limits, options);
   for (const Bytes budget : budgets(unlimited)) {
     const Instance instance = unlimited.with_budget(budget);
-    const unsigned bits = random() % 3 == 0 ? random() % (1U << kInferences) : (1U << kInferences) - 1;
+    const unsigned bits = random_switches(random);
     const auto truth = optimum(instance);
     const auto outcome = solve_whole(instance, inferences_from_bits(bits), random_settings(random));
     ++tally.cases;
     std::string wrong;
-    if (!outcome.complete) wrong = "the search did not end";
-    else if (outcome.sequence.has_value() != truth.has_value()) wrong = "feasibility differs from the oracle's";
-    else if (truth && instance.baseline_duration() + outcome.extra != *truth) wrong = "not the oracle's optimum";
-    else if (truth) wrong = faults(instance, outcome);
+    if (!outcome.complete)
+      wrong = "the search did not end";
+    else if (outcome.sequence.has_value() != truth.has_value())
+      wrong = "feasibility differs from the oracle's";
+    else if (truth && instance.baseline_duration() + outcome.extra != *truth)
+      wrong = "not the oracle's optimum";
+    else if (truth)
+      wrong = faults(instance, outcome);
     if (!wrong.empty() && tally.failure.empty()) {
       tally.failure = wrong + ": seed " + std::to_string(seed) + ", budget " + std::to_string(budget.count()) +
                       ", max_computes " + std::to_string(limits.max_computes) + ", switches " + std::to_string(bits);
