@@ -39,7 +39,9 @@ class RetentionSpace : public Gecode::Space {
   /// context; the variable's domain shrinks so that this space's propagators look at it.
   void constrain(const Gecode::Space& best) override;
 
-  /// For a solution: the variables' values, in RetentionProblem's numbering.
+  /// In RetentionProblem's numbering.
+  [[nodiscard]] const Gecode::IntVarArray& variables() const { return variables_; }
+  /// For a solution: the variables' values.
   [[nodiscard]] std::vector<int> values() const;
   /// For a solution: its duration beyond every op once, the fixed rest's share included.
   [[nodiscard]] Duration extra() const;

@@ -2,7 +2,6 @@
 #include "tests/cp/oracle_check.hpp"
 
 #include <algorithm>
-#include <random>
 
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
@@ -50,6 +49,11 @@ cp::Inferences inferences_from_bits(unsigned bits) {
           .dear_recompute = (bits & 32U) != 0};
 }
 
+unsigned random_switches(std::mt19937& random) {
+  constexpr unsigned kAll = (1U << kInferences) - 1;
+  return random() % 3 == 0 ? random() % (kAll + 1) : kAll;
+}
+
 cp::SearchOutcome solve_whole(const Instance& instance, const cp::Inferences& inferences,
                               const cp::SearchSettings& settings) {
   const auto all = input_order(instance);
@@ -87,7 +91,7 @@ void check_random_graph(std::uint32_t seed, const ProblemKind& kind, OracleTally
   const Instance unlimited(graph, limits, options);
   for (const Bytes budget : budgets(unlimited)) {
     const Instance instance = unlimited.with_budget(budget);
-    const unsigned bits = random() % 3 == 0 ? random() % (1U << kInferences) : (1U << kInferences) - 1;
+    const unsigned bits = random_switches(random);
     const auto truth = optimum(instance);
     const auto outcome = solve_whole(instance, inferences_from_bits(bits), random_settings(random));
     ++tally.cases;

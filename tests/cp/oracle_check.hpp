@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ inline constexpr unsigned kInferences = 6;
 
 /// The inferences as bits, from the least significant one in the order of the struct.
 cp::Inferences inferences_from_bits(unsigned bits);
+
+/// Such bits: all inferences mostly, else any of them.
+unsigned random_switches(std::mt19937& random);
 
 /// The whole problem, solved by the complete search from the input order.
 cp::SearchOutcome solve_whole(const Instance& instance, const cp::Inferences& inferences = {},
