@@ -105,10 +105,8 @@ bool Memory::fits(CopyId copy, Start start) const {
   const FreeId owner = problem().owner(copy);
   const int slot = problem().gap_slot(start, problem().free_ops()[owner].op);
   Bytes needed = profile().memory(Reading::mandatory)[static_cast<std::size_t>(slot)] + profile().least_workspace(copy);
-  for (const TouchedId t : problem().outputs(owner)) {
-    // Whatever served before gives way to what this copy computes.
-    needed += profile().least_size(copy, t) - profile().retained_in_slot(t, slot, Reading::mandatory);
-  }
+  // None of its outputs is mandatory there: the copy itself may be what serves the next use.
+  for (const TouchedId t : problem().outputs(owner)) needed += profile().least_size(copy, t);
   for (const TouchedId t : problem().inputs(owner)) {
     if (!profile().covers_slot(t, slot, Reading::mandatory)) needed += problem().touched()[t].size;
   }

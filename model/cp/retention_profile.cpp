@@ -227,12 +227,6 @@ bool RetentionProfile::covers_slot(TouchedId tensor, int slot, Reading reading) 
   return std::any_of(all.begin(), all.end(), [&](const Retention& r) { return r.covers_slot(slot); });
 }
 
-Bytes RetentionProfile::retained_in_slot(TouchedId tensor, int slot, Reading reading) const {
-  const auto all = retentions(tensor, reading);
-  const auto at = std::find_if(all.begin(), all.end(), [&](const Retention& r) { return r.covers_slot(slot); });
-  return at == all.end() ? Bytes(0) : at->size;
-}
-
 std::span<const Bytes> RetentionProfile::assigned_memory(Reading reading) {
   AssignedMemory& memory = assigned_memory_[reading == Reading::mandatory ? 0 : 1];
   if (memory.known) return memory.bytes;

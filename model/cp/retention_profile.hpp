@@ -93,9 +93,8 @@ class RetentionProfile {
 
   /// What the tensor holds at the event: its size if it is retained there, or nothing.
   [[nodiscard]] Bytes retained(TouchedId tensor, const MemoryEvent& event, Reading reading) const;
-  /// Whether the tensor is retained throughout a gap or at a fixed event, and what it holds there.
+  /// Whether the tensor is retained throughout a gap or at a fixed event.
   [[nodiscard]] bool covers_slot(TouchedId tensor, int slot, Reading reading) const;
-  [[nodiscard]] Bytes retained_in_slot(TouchedId tensor, int slot, Reading reading) const;
 
   /// The least duration and memory that the options open to the copy allow.
   [[nodiscard]] Duration least_duration(CopyId copy) const;

@@ -20,7 +20,7 @@ ExecStatus TiedOptions::propagate(Space& home, const Gecode::ModEventDelta&) {
       const int variable = problem().option_variable(CopyId(c));
       if (variable < 0) continue;
       if (profile().domain(CopyId(c)).absent()) {
-        GECODE_ME_CHECK(x[variable].eq(home, x[variable].min()));
+        GECODE_ME_CHECK(x[variable].eq(home, 0));
       } else if (problem().free_ops()[problem().owner(CopyId(c))].leader.valid()) {
         GECODE_ES_CHECK(agree(home, CopyId(c), changed));
       }

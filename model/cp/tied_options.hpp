@@ -5,7 +5,7 @@
 // needs the phantoms of its own option.)
 //
 //   follower   only options that some possible server may have; with one possible server both agree.
-//   absent     a copy that is not computed has no choice to make: its option is the least, for definiteness.
+//   absent     a copy that is not computed has no choice to make: its option is 0, so that no sequence is met twice.
 //
 // Complete at a leaf, where the server is known. O(copies of followers * copies of leaders) a call.
 #pragma once

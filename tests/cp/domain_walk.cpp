@@ -14,22 +14,11 @@ const Gecode::IntVarArray& variables_of(const Gecode::Space& space) {
   return dynamic_cast<const cp::RetentionSpace&>(space).variables();
 }
 
-bool holds_exactly(const Gecode::Space& space, const std::vector<int>& values) {
+bool holds(const Gecode::Space& space, const std::vector<int>& values) {
   if (space.failed()) return false;
   const auto& x = variables_of(space);
   for (int variable = 0; variable < x.size(); ++variable) {
     if (!x[variable].in(values[static_cast<std::size_t>(variable)])) return false;
-  }
-  return true;
-}
-
-bool holds(const Gecode::Space& space, const cp::RetentionProblem& problem, const Assignment& assignment) {
-  if (space.failed()) return false;
-  const auto& x = variables_of(space);
-  for (int variable = 0; variable < x.size(); ++variable) {
-    if (x[variable].in(assignment.values[static_cast<std::size_t>(variable)])) continue;
-    const bool option = variable >= problem.copy_count();
-    if (!option || assignment.values[problem.option_copy(variable)] != problem.absent()) return false;
   }
   return true;
 }

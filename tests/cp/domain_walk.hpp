@@ -20,10 +20,7 @@ namespace remora::test {
 const Gecode::IntVarArray& variables_of(const Gecode::Space& space);
 
 /// Whether the space is not failed and its domains hold the values.
-bool holds_exactly(const Gecode::Space& space, const std::vector<int>& values);
-
-/// The same, whatever the domains hold for the options of absent copies.
-bool holds(const Gecode::Space& space, const cp::RetentionProblem& problem, const Assignment& assignment);
+bool holds(const Gecode::Space& space, const std::vector<int>& values);
 
 bool all_assigned(const Gecode::Space& space);
 

@@ -53,10 +53,10 @@ bool makes_later(const cp::RetentionProblem& problem) {
 
 Fate fate_in_whole(const cp::RetentionProblem& problem, const Assignment& a) {
   const cp::Limits& limits = problem.limits();
-  if (!a.meaningful() || !a.packed || !a.options_hold) return Fate::refused;
+  if (!a.meaningful() || !a.packed || !a.options_hold || !a.plain_absences) return Fate::refused;
   if (a.peak > limits.capacity || a.extra >= limits.extra_below) return Fate::refused;
   const bool may_go = problem.inferences().useless_recompute || makes_later(problem);
-  return (may_go && a.useless) || !a.plain_absences ? Fate::open : Fate::kept;
+  return may_go && a.useless ? Fate::open : Fate::kept;
 }
 
 Fate fate(const cp::RetentionProblem& problem, ModelPart part, const Assignment& a) {
@@ -66,10 +66,7 @@ Fate fate(const cp::RetentionProblem& problem, ModelPart part, const Assignment&
   if (part == ModelPart::one_event_a_place) return a.distinct && a.packed ? Fate::kept : Fate::refused;
   // The others read the values as a sequence.
   if (!a.meaningful()) return Fate::open;
-  if (part == ModelPart::tied_options) {
-    if (!a.options_hold) return Fate::refused;
-    return a.plain_absences ? Fate::kept : Fate::open;
-  }
+  if (part == ModelPart::tied_options) return a.options_hold && a.plain_absences ? Fate::kept : Fate::refused;
   if (part == ModelPart::memory) return a.peak <= limits.capacity ? Fate::kept : Fate::refused;
   if (part == ModelPart::extra_duration) {
     if (a.extra >= limits.extra_below) return Fate::refused;

@@ -5,7 +5,8 @@
 //   part              must fail if assigned              may remove, beside that, nothing but
 //   copy order        copies out of order                -
 //   one event a place two at a place, or a place empty   -
-//   tied options      a follower by another option       options other than 0 of absent copies
+//   tied options      a follower by another option, an   -
+//                     absent copy by one other than 0
 //   supply            -                                  what computes something useless
 //   memory            more than the capacity anywhere    -
 //   extra duration    the bound reached                  more than the capacity anywhere

@@ -147,7 +147,7 @@ void check_profile(const SmallProblem& small, const RetentionProblem& problem, c
   const bool all = test::all_assigned(space);
   bool any = false;
   for (const Assignment& assignment : small.assignments()) {
-    if (!assignment.meaningful() || !test::holds(space, problem, assignment)) continue;
+    if (!assignment.meaningful() || !test::holds(space, assignment.values)) continue;
     compare(problem, profile, Reading::mandatory, assignment, all);
     any = true;
     ++(all ? tally.exact : tally.bounded);

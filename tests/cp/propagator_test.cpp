@@ -74,29 +74,28 @@ void check_assigned(std::mt19937& random, const SmallProblem& small, const Reten
 }
 
 /// Propagates; of those that must stay, all that were there before must be there afterwards.
-void propagate(Gecode::Space& space, const RetentionProblem& problem, std::vector<const Assignment*>& alive) {
-  const auto gone = [&](const Assignment* a) { return !test::holds(space, problem, *a); };
+void propagate(Gecode::Space& space, std::vector<const Assignment*>& alive) {
+  const auto gone = [&](const Assignment* a) { return !test::holds(space, a->values); };
   alive.erase(std::remove_if(alive.begin(), alive.end(), gone), alive.end());
   space.status();
   for (const Assignment* assignment : alive) {
-    ASSERT_TRUE(test::holds(space, problem, *assignment)) << text_of(*assignment);
+    ASSERT_TRUE(test::holds(space, assignment->values)) << text_of(*assignment);
   }
 }
 
-void prune_randomly(std::mt19937& random, Gecode::Space& space, const RetentionProblem& problem,
-                    std::vector<const Assignment*> alive, Tally& tally) {
+void prune_randomly(std::mt19937& random, Gecode::Space& space, std::vector<const Assignment*> alive, Tally& tally) {
   // What the root leaves out already must not be missed either.
   for (const Assignment* assignment : alive) {
-    ASSERT_TRUE(test::holds(space, problem, *assignment)) << text_of(*assignment);
+    ASSERT_TRUE(test::holds(space, assignment->values)) << text_of(*assignment);
   }
   // Pruning at random soon ends in failure: mostly some assignment is spared, to get deeper.
   const Assignment* target = alive.empty() || random() % 3 == 0 ? nullptr : alive[random() % alive.size()];
   while (!space.failed() && !test::all_assigned(space)) {
     test::reduce(space, test::random_reduction(random, space, target));
-    if (random() % 3 == 0) propagate(space, problem, alive);
+    if (random() % 3 == 0) propagate(space, alive);
     if (testing::Test::HasFatalFailure()) return;
   }
-  propagate(space, problem, alive);
+  propagate(space, alive);
   tally.kept += static_cast<int>(alive.size());
 }
 
@@ -106,7 +105,7 @@ void check_pruned(std::mt19937& random, const SmallProblem& small, const Retenti
   const auto kept = test::kept_by(small, problem, part);
   for (int walk = 0; walk < 6; ++walk) {
     const auto space = test::root_space(small, context, part);
-    prune_randomly(random, *space, problem, kept, tally);
+    prune_randomly(random, *space, kept, tally);
     if (testing::Test::HasFatalFailure()) return;
   }
 }
@@ -225,7 +224,7 @@ TEST(RetentionModel, HasOneAssignmentForEachSequence) {
                [](auto&, auto& small, auto& problem, Tally&) { check_sequences(small, problem); });
 }
 
-TEST(TiedOptions, GiveAnAbsentCopyTheLeastOption) {
+TEST(TiedOptions, GiveAnAbsentCopyOptionZero) {
   for_problems(4000, 400, ModelPart::tied_options,
                [](auto&, auto& small, auto& problem, Tally&) { check_absent_options(small, problem); });
 }

@@ -6,6 +6,7 @@
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/random_options.hpp"
 
 namespace remora {
 namespace {
@@ -14,22 +15,34 @@ using cp::RetentionProblem;
 using cp::SearchOutcome;
 using cp::SearchSettings;
 
-TEST(SolveRetention, EverySwitchSettingGivesTheSameOptimum) {
-  std::mt19937 random(22);
-  for (int round = 0; round < 12; ++round) {
-    const auto graph = test::random_graph(random, {.least_ops = 5, .most_ops = 6});
-    const Instance unlimited(graph, {.max_computes = 2});
+/// All settings of the switches on some problems of a kind; returns how many problems needed a recompute.
+int check_every_switch_setting(unsigned seed, int rounds, OrderMode order, bool with_options) {
+  std::mt19937 random(seed);
+  int recomputing = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const int ops = order == OrderMode::free ? 4 : 6;
+    const auto graph = test::random_graph(random, {.least_ops = ops - 1, .most_ops = ops});
+    const auto options = with_options ? test::random_options(random, *graph) : nullptr;
+    const Instance unlimited(graph, {.max_computes = 2, .order = order}, options);
     for (const Bytes budget : test::budgets(unlimited)) {
       const Instance instance = unlimited.with_budget(budget);
       const auto reference = test::solve_whole(instance);
-      for (unsigned bits = 0; bits < 64; ++bits) {
+      if (reference.extra > Duration(0)) ++recomputing;
+      for (unsigned bits = 0; bits < 1U << test::kInferences; ++bits) {
         const auto outcome = test::solve_whole(instance, test::inferences_from_bits(bits));
-        ASSERT_EQ(outcome.sequence.has_value(), reference.sequence.has_value())
-            << "round " << round << " switches " << bits;
-        ASSERT_EQ(outcome.extra, reference.extra) << "round " << round << " switches " << bits;
+        EXPECT_EQ(outcome.sequence.has_value(), reference.sequence.has_value()) << "round " << round << ", " << bits;
+        EXPECT_EQ(outcome.extra, reference.extra) << "round " << round << ", switches " << bits;
       }
     }
   }
+  return recomputing;
+}
+
+TEST(SolveRetention, EverySwitchSettingGivesTheSameOptimum) {
+  EXPECT_GT(check_every_switch_setting(22, 20, OrderMode::input, false), 8);
+  EXPECT_GT(check_every_switch_setting(26, 20, OrderMode::free, false), 2);
+  EXPECT_GT(check_every_switch_setting(27, 10, OrderMode::input, true), 5);
+  EXPECT_GT(check_every_switch_setting(28, 10, OrderMode::free, true), 5);
 }
 
 TEST(SolveRetention, EachInferenceSavesFailuresSomewhere) {
