@@ -87,8 +87,10 @@ TEST(Evaluate, NoOtherReleasesNeedLessMemory) {
     const auto graph = test::random_graph(random);
     const Instance instance(graph, {});
     const Bytes peak = baseline_peak(instance);
-    ASSERT_EQ(test::optimum(Instance(graph, {.budget = peak, .max_computes = 1})), instance.baseline_duration()) << "round " << round;
-    ASSERT_EQ(test::optimum(Instance(graph, {.budget = peak - Bytes(1), .max_computes = 1})), std::nullopt) << "round " << round;
+    ASSERT_EQ(test::optimum(Instance(graph, {.budget = peak, .max_computes = 1})), instance.baseline_duration())
+        << "round " << round;
+    ASSERT_EQ(test::optimum(Instance(graph, {.budget = peak - Bytes(1), .max_computes = 1})), std::nullopt)
+        << "round " << round;
   }
 }
 
