@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/bound/cover_facts.hpp"
+#include "engine/bound/cover_mip.hpp"
 #include "engine/bound/covering.hpp"
 #include "engine/bound/footprint.hpp"
 #include "engine/deadline.hpp"
@@ -21,6 +23,11 @@ namespace {
 /// Workers of a round beside the complete search; a fixed number, so that results don't depend on the thread count.
 constexpr std::uint64_t kNeighbourhoodWorkers = 3;
 constexpr int kMostOpsForCompleteSearch = 10'000;
+/// CBC's share of the time limit, and its limits.
+constexpr double kCoverShare = 0.2;
+constexpr double kMostCoverSeconds = 5;
+constexpr double kUnlimitedSeconds = 1e9;
+constexpr std::int64_t kCoverNodes = 5000;
 
 /// One complete search and, unless the strategy is that alone, neighbourhood searches of the phase's kind.
 template <class NeighbourhoodKind>
@@ -62,15 +69,36 @@ void write_steps(const Instance& instance, const Solution& solution, Schedule& s
   schedule.peak_memory = solution.peak;
 }
 
-/// What can be said without a search: infeasibility with its certificate, and a first lower bound.
-void bound(const Instance& instance, const SolveOptions& options, SearchState& state, Schedule& schedule) {
+/// How much of a solve CBC may take.
+CoverMipLimits cover_mip_limits(const SolveOptions& options, const Deadline& deadline) {
+  CoverMipLimits limits;
+  // Under a work limit nothing may depend on time.
+  limits.seconds = options.work_limit > 0 ? kUnlimitedSeconds : std::min(kMostCoverSeconds, options.time_limit * kCoverShare);
+  limits.nodes = kCoverNodes;
+  limits.interrupted = [&deadline] { return deadline.reached(); };
+  return limits;
+}
+
+/// What can be said without a search: infeasibility with its certificate, a lower bound, and what guides the search.
+void bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline, SearchState& state,
+           Schedule& schedule) {
   state.infeasible = least_budget(instance) > instance.budget();
   schedule.certificate = footprint_certificate(instance);
   if (state.infeasible || !options.covering_bound) return;
-  const auto result = covering_bound(covering_relaxation(instance));
-  state.infeasible = result.infeasible;
-  state.lower_bound = result.extra;
-  if (result.event.valid()) schedule.certificate = cover_certificate(instance, result.event);
+  CoverProblem& problem = state.cover.problem;
+  problem = covering_relaxation(instance, options.covering_limits);
+  const auto ascent = covering_bound(problem);
+  state.infeasible = ascent.infeasible;
+  state.lower_bound = ascent.extra;
+  if (ascent.event.valid()) schedule.certificate = cover_certificate(instance, problem, ascent.event);
+  const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
+  if (state.infeasible || !exceeded || !options.covering_mip) return;
+  auto mip = solve_cover_mip(problem, cover_mip_limits(options, deadline));
+  state.infeasible = mip.infeasible;
+  state.lower_bound = std::max(state.lower_bound, mip.bound);
+  if (mip.infeasible) schedule.certificate = cover_certificate(instance, problem, mip.event, mip.given_up);
+  state.cover.given_up = std::move(mip.given_up);
+  if (options.reduced_costs) state.cover.priced = std::move(mip.priced);
 }
 
 /// The input order or, if that is better, the warm start.
@@ -118,7 +146,11 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   Schedule schedule = describe(instance, options);
   SearchState state;
   state.incumbent = first_solution(instance, warm_start);
-  bound(instance, options, state, schedule);
+  bound(instance, options, deadline, state, schedule);
+  if (options.covering_start && !state.cover.given_up.empty()) {
+    Solution suggested = make_solution(instance, suggested_plan(instance, state.cover));
+    if (better(instance, suggested, state.incumbent)) state.incumbent = std::move(suggested);
+  }
   if (!state.infeasible) search(instance, options, callbacks, deadline, state, schedule.solver);
   schedule.lower_bound = instance.baseline_duration() + state.lower_bound;
   if (state.incumbent.peak <= instance.budget()) {

@@ -2,7 +2,9 @@
 #include "engine/bound/covering.hpp"
 
 #include <algorithm>
+#include <limits>
 
+#include "engine/bound/free_order.hpp"
 #include "model/cover.hpp"
 #include "model/evaluate.hpp"
 
@@ -28,13 +30,13 @@ std::vector<Gap> gaps_of(const Instance& instance, OpId op) {
 }
 
 /// Appends the op's items: gaps that overlap, directly or through others, together.
-void add_items(const Instance& instance, OpId op, std::vector<CoverItem>& items) {
+void add_items(const Instance& instance, OpId op, int most_given_up, std::vector<CoverItem>& items) {
   const auto gaps = gaps_of(instance, op);
   for (std::size_t begin = 0; begin < gaps.size();) {
     Stage last = gaps[begin].last;
     std::size_t end = begin + 1;
     for (; end < gaps.size() && gaps[end].first <= last; ++end) last = std::max(last, gaps[end].last);
-    CoverItem item{op, instance.duration(op), {}};
+    CoverItem item{op, instance.duration(op), {}, most_given_up};
     for (; begin < end; ++begin) item.gaps.push_back(gaps[begin]);
     items.push_back(std::move(item));
   }
@@ -97,26 +99,35 @@ Bytes CoverItem::gain(Stage k) const {
   return total;
 }
 
-CoverProblem covering_relaxation(const Instance& instance) {
+CoverProblem covering_relaxation(const Instance& instance, bool limit_computes) {
+  if (instance.options().order == OrderMode::free) return free_order_relaxation(instance);
   CoverProblem problem;
   problem.all_recomputes = instance.all_recomputes();
   for (const Bytes live : evaluate(instance, input_order(instance)).memory) {
     problem.excess.push_back(live - instance.budget());
   }
   for (int v = 0; v < instance.op_count(); ++v) {
-    if (instance.max_computes(OpId(v)) > 1) add_items(instance, OpId(v), problem.items);
+    const int most = instance.max_computes(OpId(v)) - 1;
+    if (most < 1) continue;
+    add_items(instance, OpId(v), limit_computes ? most : std::numeric_limits<int>::max(), problem.items);
   }
   return problem;
 }
 
-Certificate cover_certificate(const Instance& instance, OpId event) {
+Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event,
+                              const std::vector<bool>& given_up) {
+  std::vector<bool> may_be_away(static_cast<std::size_t>(instance.op_count()), false);
+  for (std::size_t i = 0; i < problem.items.size(); ++i) {
+    const bool away = given_up.empty() || given_up[i];
+    if (away && problem.items[i].gain(event) > Bytes(0)) may_be_away[problem.items[i].op] = true;
+  }
   Certificate certificate{event, instance.base_memory() + instance.workspace(event), {}};
   const auto used = instance.inputs(event);
   for (const RetentionInterval& interval : evaluate(instance, input_order(instance)).intervals) {
     if (interval.first_step > event || interval.last_step < event) continue;
     const bool in_gap = interval.first_step < event && interval.last_step > event &&
                         std::find(used.begin(), used.end(), interval.tensor) == used.end();
-    if (in_gap && instance.max_computes(instance.producer(interval.tensor)) > 1) continue;
+    if (in_gap && may_be_away[instance.producer(interval.tensor)]) continue;
     certificate.required += instance.size(interval.tensor);
     certificate.tensors.push_back(interval.tensor);
   }

@@ -8,10 +8,17 @@
 // op's outputs that overlap may share that recompute, so they are merged to one item that is paid once.
 //
 //     minimise  sum of cost(i) * y(i)   subject to, at every k,   sum of gain(i, k) * y(i) >= live(k) - budget
+//               and, for every op v,    sum of y(i) over its items <= C_v - 1
 //
-// The bound is the value of a feasible dual solution: events are visited by excess, each takes a fractional knapsack
-// over what earlier events left of the items' costs. Every event is visited on graphs of a few thousand ops; on larger
-// ones the fullest, so that the work stays within O(10^7) gaps looked at.
+// Three ways to a bound: the dual ascent here (microseconds), COIN-OR CBC (cover_mip.hpp), and whatever prices are at hand
+// (lagrange.hpp).
+//
+// The dual ascent gives the value of a feasible dual solution: events are visited by excess, each takes a fractional
+// knapsack over what earlier events left of the items' costs. Every event is visited on graphs of a few thousand ops; on
+// larger ones the fullest, so that the work stays within O(10^7) gaps looked at.
+//
+// The relaxation of the free order is weaker: where the order may change, all that is certain at op k's first compute is
+// that what its ancestors computed for its descendants is resident or was recomputed. One item an op, paid once.
 #pragma once
 
 #include <vector>
@@ -33,6 +40,8 @@ struct CoverItem {
   OpId op{};
   Duration cost{};
   std::vector<Gap> gaps{};
+  /// C_v - 1: at most so many of the op's items are given up. Items of one op stand together.
+  int most_given_up = 1;
 
   /// What giving up the item frees at the first compute of op k.
   [[nodiscard]] Bytes gain(Stage k) const;
@@ -46,20 +55,23 @@ struct CoverProblem {
   Duration all_recomputes{};
 };
 
-CoverProblem covering_relaxation(const Instance& instance);
+/// The covering problem of the instance's form. `limit_computes`: with the rows of C_v; they may be left out. Staged:
+/// O(edges); free order: O(ops * (ops + edges) / 64), and no items on graphs of more than 20,000 ops.
+CoverProblem covering_relaxation(const Instance& instance, bool limit_computes = true);
 
 struct CoverBoundResult {
-  /// No schedule of the staged form has less extra duration.
+  /// No schedule of the form has less extra duration.
   Duration extra{};
-  /// No schedule of the staged form holds the budget.
+  /// No schedule of the form holds the budget.
   bool infeasible = false;
   /// That event, or none if the bound exceeds what all allowed recomputes cost.
   OpId event{};
 };
 
-/// What must be resident at the first compute of op `event` in any schedule of the staged form, as a certificate:
-/// tensors in a gap of theirs may be away, all others not.
-Certificate cover_certificate(const Instance& instance, OpId event);
+/// What must be resident at the first compute of op `event` in the staged form, as a certificate: tensors in a gap of theirs
+/// may be away if their item is `given_up` (by item; empty: all are), all others not.
+Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event,
+                              const std::vector<bool>& given_up = {});
 
 CoverBoundResult covering_bound(const CoverProblem& problem);
 

@@ -34,8 +34,8 @@ cp::Inferences inferences_of(const SolveOptions& options) {
 
 CompleteWorker::Pass::Pass(const RoundInput& input, Duration ceiling, std::int64_t limit,
                            const cp::Inferences& inferences, const cp::SearchSettings& settings)
-    : problem(input.instance, input.incumbent.plan, input_order(input.instance), {input.instance.budget(), ceiling},
-              inferences),
+    : problem(input.instance, input.incumbent.plan, input_order(input.instance),
+              {input.instance.budget(), ceiling, bans_below(input.instance, input.cover, ceiling)}, inferences),
       search(problem, settings),
       below(ceiling),
       node_limit(limit) {}
@@ -77,7 +77,7 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
   Duration lower_bound = input.lower_bound;
   std::int64_t effort = 0;
   while (effort < kRoundEffort && !result.infeasible && !input.interrupted()) {
-    const RoundInput now{input.instance, incumbent, lower_bound, input.interrupted};
+    const RoundInput now{input.instance, incumbent, lower_bound, input.cover, input.interrupted};
     if (holds_budget(now) && incumbent.extra <= lower_bound) break;
     effort += search_on(now, kRoundEffort - effort, result);
     lower_bound = std::max(lower_bound, result.lower_bound);

@@ -45,13 +45,14 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
   RoundResult result;
   Solution current = input.incumbent;
   ScheduleView view(input.instance, current.plan);
+  auto bans = bans_below(input.instance, input.cover, current.extra);
   for (std::int64_t effort = 0; effort < kRoundEffort && !input.interrupted();) {
     if (current.extra <= input.lower_bound) break;
     const std::size_t chosen = choose_arm();
     Arm& arm = arms_[chosen];
     const auto free_ops = relax(view, kRelaxations[chosen], static_cast<int>(arm.size), random_);
-    const cp::RetentionProblem problem(input.instance, current.plan, free_ops, {input.instance.budget(), current.extra},
-                                       inferences_);
+    const cp::RetentionProblem problem(input.instance, current.plan, free_ops,
+                                       {input.instance.budget(), current.extra, bans}, inferences_);
     cp::SearchSettings settings;
     settings.node_limit = node_limit_;
     settings.follow_incumbent = random_.below(2) == 0;
@@ -65,6 +66,7 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
     if (!outcome.sequence) continue;
     current = make_solution(input.instance, *outcome.sequence);
     view = ScheduleView(input.instance, current.plan);
+    bans = bans_below(input.instance, input.cover, current.extra);
     result.solution = current;
   }
   return result;

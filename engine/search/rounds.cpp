@@ -29,7 +29,7 @@ void Rounds::run(int phase, std::vector<std::unique_ptr<Worker>> workers, const 
 
 std::vector<RoundResult> Rounds::run_round(std::vector<std::unique_ptr<Worker>>& workers) const {
   const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
-  const RoundInput input{instance_, state_.incumbent, state_.lower_bound, interrupted};
+  const RoundInput input{instance_, state_.incumbent, state_.lower_bound, state_.cover, interrupted};
   std::vector<RoundResult> results(workers.size());
   run_tasks(thread_count(options_), workers.size(), [&](std::size_t i) { results[i] = workers[i]->run(input); });
   return results;

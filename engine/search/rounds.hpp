@@ -19,6 +19,7 @@ struct SearchState {
   Solution incumbent{};
   /// Of the extra duration.
   Duration lower_bound{};
+  CoverFacts cover{};
   bool infeasible = false;
   std::int64_t work = 0;
   std::vector<Incumbent> history{};

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/bound/cover_facts.hpp"
 #include "engine/search/solution.hpp"
 #include "model/cp/retention_problem.hpp"
 #include "model/instance.hpp"
@@ -36,6 +37,8 @@ struct RoundInput {
   const Solution& incumbent;
   /// Proved: no schedule within the budget has less extra duration.
   Duration lower_bound{};
+  /// What the covering relaxation says; for the whole solve.
+  const CoverFacts& cover;
   /// True when the round should end at once. Called from several threads.
   const std::function<bool()>& interrupted;
 };

@@ -18,6 +18,7 @@ RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Com
   collect_rest_memory();
   order_first_computes();
   bound_useful_starts();
+  collect_bans();
 }
 
 RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Recompute> plan,
@@ -275,6 +276,17 @@ void RetentionProblem::bound_useful_starts() {
     }
     latest_useful_[f] = std::min(latest, absent_ - 1);
   }
+}
+
+void RetentionProblem::collect_bans() {
+  auto ban = limits_.bans.begin();
+  for (const FreeOp& free : free_ops_) {
+    for (; ban != limits_.bans.end() && ban->op < free.op; ++ban) {
+    }
+    for (; !free_order_ && ban != limits_.bans.end() && ban->op == free.op; ++ban) banned_.push({ban->first, ban->last});
+    banned_.end_row();
+  }
+  limits_.bans = {};
 }
 
 int RetentionProblem::gap_slot(Start start, OpId op) const {

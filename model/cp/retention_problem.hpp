@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "model/adjacency.hpp"
+#include "model/cp/stage_ban.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"
 
@@ -106,6 +107,8 @@ struct Limits {
   Bytes capacity{};
   /// Extra duration, fixed recomputes included: a solution must be strictly below.
   Duration extra_below = Duration::max();
+  /// By op, ascending, and stage. Read while the problem is built, in the staged form only.
+  std::span<const StageBan> bans{};
 };
 
 class RetentionProblem {
@@ -141,6 +144,8 @@ class RetentionProblem {
     Start last = -1;
   };
   [[nodiscard]] StartRange possible_starts(CopyId copy) const;
+  /// Of these the starts that are banned, ascending.
+  [[nodiscard]] std::span<const StartRange> banned_starts(CopyId copy) const { return banned_[copy_owner_[copy]]; }
 
   /// Variables are numbered: the start of each copy, then the options of those copies whose op has several.
   [[nodiscard]] int variable_count() const { return copy_count() + static_cast<int>(option_copies_.size()); }
@@ -232,6 +237,7 @@ class RetentionProblem {
   void collect_rest_memory();
   void order_first_computes();
   void bound_useful_starts();
+  void collect_bans();
   [[nodiscard]] Moment end_moment() const;
   TouchedId touch(TensorId tensor);
 
@@ -252,6 +258,7 @@ class RetentionProblem {
   /// By free op: the bounds of the first compute's start, and the last start with which a recompute can serve anybody.
   std::vector<StartRange> first_starts_;
   std::vector<Start> latest_useful_;
+  Adjacency<FreeId, StartRange> banned_;
   std::vector<Precedence> precedences_;
   /// By free op: whether some op is `after` it.
   std::vector<bool> awaited_;

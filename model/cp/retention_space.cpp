@@ -22,7 +22,13 @@ Gecode::IntVar start_variable(Gecode::Space& home, const RetentionProblem& probl
   if (!problem.is_recompute(copy)) return {home, first, std::max(first, last)};
   if (first > last) return {home, absent, absent};
   const int ranges[][2] = {{first, last}, {absent, absent}};
-  return {home, Gecode::IntSet(ranges, 2)};
+  const Gecode::IntVar start(home, Gecode::IntSet(ranges, 2));
+  // Absent stays, so that this cannot fail.
+  for (const auto& banned : problem.banned_starts(copy)) {
+    Gecode::Iter::Ranges::Singleton range(banned.first, banned.last);
+    Gecode::Int::IntView(start).minus_r(home, range, false);
+  }
+  return start;
 }
 
 Gecode::IntVar option_variable(Gecode::Space& home, const RetentionProblem& problem, CopyId copy) {

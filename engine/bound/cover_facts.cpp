@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bound/cover_facts.hpp"
+
+#include <algorithm>
+
+namespace remora {
+
+RecomputePlan suggested_plan(const Instance& instance, const CoverFacts& facts) {
+  RecomputePlan plan;
+  for (std::size_t i = 0; i < facts.given_up.size(); ++i) {
+    if (!facts.given_up[i]) continue;
+    const CoverItem& item = facts.problem.items[i];
+    Stage next_use = instance.op_count();
+    for (const Gap& gap : item.gaps) next_use = std::min(next_use, gap.last + 1);
+    plan.push_back({next_use, item.op});
+  }
+  std::sort(plan.begin(), plan.end());
+  plan.erase(std::unique(plan.begin(), plan.end()), plan.end());
+  return plan;
+}
+
+std::vector<cp::StageBan> bans_below(const Instance& instance, const CoverFacts& facts, Duration below) {
+  std::vector<cp::StageBan> bans;
+  for (std::size_t i = 0; i < facts.priced.penalties.size(); ++i) {
+    const CoverItem& item = facts.problem.items[i];
+    if (instance.outputs(item.op).size() != 1 || facts.priced.penalties[i] < below - facts.priced.bound) continue;
+    bans.push_back({item.op, item.gaps.front().first, item.gaps.front().last + 1});
+  }
+  return bans;
+}
+
+}  // namespace remora

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the covering relaxation tells the search, beside its bound.
+#pragma once
+
+#include <vector>
+
+#include "engine/bound/covering.hpp"
+#include "engine/bound/lagrange.hpp"
+#include "model/cp/stage_ban.hpp"
+#include "model/recompute_plan.hpp"
+
+namespace remora {
+
+struct CoverFacts {
+  CoverProblem problem{};
+  /// By item: the relaxation's cheapest choice; empty if unknown.
+  std::vector<bool> given_up{};
+  /// Empty penalties if unknown.
+  PricedBound priced{};
+};
+
+/// The relaxation's choice as a plan: each item given up is recomputed as late as its next use allows. A start for the
+/// search: it costs what the relaxation says, but recomputes may lack memory for what they read.
+RecomputePlan suggested_plan(const Instance& instance, const CoverFacts& facts);
+
+/// Reduced-cost fixing: in a schedule of less extra duration than `below`, the items of too high a penalty are not given
+/// up. Their tensor is resident throughout the gap then, and a recompute of its op in there serves nobody that the
+/// resident one does not. (Ops with several outputs are left alone: the others may be away.)
+std::vector<cp::StageBan> bans_below(const Instance& instance, const CoverFacts& facts, Duration below);
+
+}  // namespace remora

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bound/cover_mip.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#ifdef REMORA_HAVE_CBC
+// The other headers of CBC need this one first.
+#include <CbcModel.hpp>
+
+#include <CbcCutGenerator.hpp>
+#include <CbcEventHandler.hpp>
+#include <CbcHeuristic.hpp>
+#include <CbcNode.hpp>
+#include <CglGomory.hpp>
+#include <CglKnapsackCover.hpp>
+#include <CglMixedIntegerRounding2.hpp>
+#include <CglProbing.hpp>
+#include <OsiClpSolverInterface.hpp>
+#endif
+
+namespace remora {
+
+#ifndef REMORA_HAVE_CBC
+
+CoverMipResult solve_cover_mip(const CoverProblem&, const CoverMipLimits&) {
+  return {};
+}
+
+#else
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMostRounds = 30;
+constexpr double kViolated = 1e-6;
+/// What the LP solver's tolerances may add to a bound, relative to it.
+constexpr double kRelativeError = 1e-9;
+constexpr double kChosen = 0.5;
+
+/// Ends CBC when the caller asks for it.
+class Interrupter : public CbcEventHandler {
+ public:
+  explicit Interrupter(std::function<bool()> asked) : asked_(std::move(asked)) {}
+
+  CbcAction event(CbcEvent) override { return asked_ && asked_() ? stop : noAction; }
+  [[nodiscard]] CbcEventHandler* clone() const override { return new Interrupter(*this); }
+
+ private:
+  std::function<bool()> asked_;
+};
+
+class CoverMip {
+ public:
+  CoverMip(const CoverProblem& problem, const CoverMipLimits& limits)
+      : problem_(problem), limits_(limits), begin_(Clock::now()), in_rows_(problem.excess.size(), false) {
+    for (const CoverItem& item : problem.items) unit_ = std::gcd(unit_, item.cost.count());
+    unit_ = std::max<std::int64_t>(1, unit_);
+  }
+
+  CoverMipResult run() {
+    result_.available = true;
+    build();
+    if (!solve_relaxation()) return result_;
+    while (!stopped()) {
+      if (!solve_integer() || !add_violated(chosen_)) break;
+      result_.complete = false;
+      if (!solve_relaxation()) break;
+    }
+    return result_;
+  }
+
+ private:
+  [[nodiscard]] double seconds_left() const {
+    return limits_.seconds - std::chrono::duration<double>(Clock::now() - begin_).count();
+  }
+  [[nodiscard]] bool stopped() const { return seconds_left() <= 0 || (limits_.interrupted && limits_.interrupted()); }
+
+  void build() {
+    lp_.messageHandler()->setLogLevel(0);
+    lp_.setHintParam(OsiDoReducePrint);
+    for (const CoverItem& item : problem_.items) {
+      lp_.addCol(0, nullptr, nullptr, 0, 1, static_cast<double>(item.cost.count() / unit_));
+    }
+    for (std::size_t begin = 0; begin < problem_.items.size();) {
+      std::vector<int> columns;
+      const OpId op = problem_.items[begin].op;
+      const int limit = problem_.items[begin].most_given_up;
+      for (; begin < problem_.items.size() && problem_.items[begin].op == op; ++begin) {
+        columns.push_back(static_cast<int>(begin));
+      }
+      const int count = static_cast<int>(columns.size());
+      if (count <= limit) continue;
+      const std::vector<double> ones(columns.size(), 1.0);
+      lp_.addRow(count, columns.data(), ones.data(), -lp_.getInfinity(), limit);
+    }
+    first_event_row_ = lp_.getNumRows();
+    add_peaks();
+  }
+
+  [[nodiscard]] bool exceeds(std::size_t k) const { return problem_.excess[k] > Bytes(0); }
+
+  /// Events whose neighbours exceed less.
+  void add_peaks() {
+    const std::size_t events = problem_.excess.size();
+    for (std::size_t k = 0; k < events; ++k) {
+      const bool above_left = k == 0 || problem_.excess[k] >= problem_.excess[k - 1];
+      const bool above_right = k + 1 == events || problem_.excess[k] > problem_.excess[k + 1];
+      if (exceeds(k) && above_left && above_right) add_event(k);
+    }
+  }
+
+  /// The row of event k, divided by its excess.
+  void add_event(std::size_t k) {
+    std::vector<int> columns;
+    std::vector<double> parts;
+    for (std::size_t i = 0; i < problem_.items.size(); ++i) {
+      const double covered = part(i, k);
+      if (covered <= 0) continue;
+      columns.push_back(static_cast<int>(i));
+      parts.push_back(covered);
+    }
+    lp_.addRow(static_cast<int>(columns.size()), columns.data(), parts.data(), 1.0, lp_.getInfinity());
+    in_rows_[k] = true;
+    row_events_.push_back(k);
+  }
+
+  /// By event, how much of its excess is left uncovered by the (fractional) choice of items, as a part of it. As in the
+  /// rows, no item counts beyond the excess.
+  [[nodiscard]] std::vector<double> shortfalls(const double* chosen) const {
+    std::vector<double> result(problem_.excess.size(), 0.0);
+    for (std::size_t k = 0; k < result.size(); ++k) result[k] = exceeds(k) ? 1.0 : 0.0;
+    for (std::size_t i = 0; i < problem_.items.size(); ++i) {
+      if (chosen[i] <= 0) continue;
+      // Gaps of one item may overlap: each event once, at the whole item's gain.
+      Stage done = -1;
+      for (const Gap& gap : problem_.items[i].gaps) {
+        for (Stage k = std::max(gap.first, done + 1); k <= gap.last; ++k) {
+          const auto event = static_cast<std::size_t>(k);
+          if (exceeds(event)) result[event] -= chosen[i] * part(i, event);
+        }
+        done = std::max(done, gap.last);
+      }
+    }
+    return result;
+  }
+
+  /// What the item covers of the event's excess, at most all of it.
+  [[nodiscard]] double part(std::size_t item, std::size_t event) const {
+    const Bytes gain = problem_.items[item].gain(static_cast<Stage>(event));
+    return std::min(1.0, static_cast<double>(gain.count()) / static_cast<double>(problem_.excess[event].count()));
+  }
+
+  /// Takes in the locally most violated events; false if there are none.
+  bool add_violated(const std::vector<double>& chosen) {
+    const auto missing = shortfalls(chosen.data());
+    bool added = false;
+    for (std::size_t k = 0; k < missing.size(); ++k) {
+      const bool above_left = k == 0 || missing[k] >= missing[k - 1];
+      const bool above_right = k + 1 == missing.size() || missing[k] > missing[k + 1];
+      if (in_rows_[k] || missing[k] <= kViolated || !above_left || !above_right) continue;
+      add_event(k);
+      added = true;
+    }
+    return added;
+  }
+
+  /// The LP with all rows it needs; false if there is nothing more to be done.
+  bool solve_relaxation() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      if (solved_) lp_.resolve();
+      else lp_.initialSolve();
+      solved_ = true;
+      if (lp_.isProvenPrimalInfeasible()) {
+        explain_infeasibility();
+        return false;
+      }
+      if (!lp_.isProvenOptimal()) return false;
+      take_prices();
+      if (stopped()) return false;
+      const std::vector<double> chosen(lp_.getColSolution(), lp_.getColSolution() + lp_.getNumCols());
+      if (!add_violated(chosen)) break;
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::vector<double> prices(const OsiSolverInterface& solver, double unit) const {
+    std::vector<double> result(problem_.excess.size(), 0.0);
+    for (std::size_t row = 0; row < row_events_.size(); ++row) {
+      const std::size_t k = row_events_[row];
+      const double dual = solver.getRowPrice()[first_event_row_ + static_cast<int>(row)];
+      result[k] = dual * unit / static_cast<double>(problem_.excess[k].count());
+    }
+    return result;
+  }
+
+  void take_prices() {
+    PricedBound priced = priced_bound(problem_, prices(lp_, static_cast<double>(unit_)));
+    if (priced.bound < result_.priced.bound) return;
+    result_.priced = std::move(priced);
+    result_.bound = std::max(result_.bound, result_.priced.bound);
+  }
+
+  /// Minimises the part of its excess by which any event is missed. If that is not 0, the dual values prove it.
+  void explain_infeasibility() {
+    OsiClpSolverInterface elastic(lp_);
+    elastic.messageHandler()->setLogLevel(0);
+    for (int column = 0; column < elastic.getNumCols(); ++column) elastic.setObjCoeff(column, 0);
+    std::vector<int> rows(row_events_.size());
+    std::iota(rows.begin(), rows.end(), first_event_row_);
+    const std::vector<double> ones(rows.size(), 1.0);
+    elastic.addCol(static_cast<int>(rows.size()), rows.data(), ones.data(), 0, elastic.getInfinity(), 1);
+    elastic.initialSolve();
+    if (!elastic.isProvenOptimal()) return;
+    result_.infeasible = proves_infeasible(problem_, prices(elastic, 1.0));
+    const auto missing = shortfalls(elastic.getColSolution());
+    const auto worst = std::max_element(missing.begin(), missing.end()) - missing.begin();
+    result_.event = OpId(static_cast<std::size_t>(worst));
+    // What the LP gives up in part counts as resident: that makes the certificate's sum exceed the budget, too.
+    result_.given_up.assign(problem_.items.size(), false);
+    for (std::size_t i = 0; i < problem_.items.size(); ++i) {
+      result_.given_up[i] = elastic.getColSolution()[i] > 1.0 - kViolated;
+    }
+  }
+
+  /// The integer program over the present rows; false if it was not solved to the end.
+  bool solve_integer() {
+    CbcModel model(lp_);
+    set_up(model);
+    model.branchAndBound();
+    if (const double* best = model.bestSolution()) {
+      chosen_.assign(best, best + lp_.getNumCols());
+      result_.given_up.assign(problem_.items.size(), false);
+      for (std::size_t i = 0; i < problem_.items.size(); ++i) result_.given_up[i] = chosen_[i] > kChosen;
+    }
+    result_.complete = model.isProvenOptimal();
+    const double units = result_.complete ? chosen_cost() : model.getBestPossibleObjValue();
+    // Infeasible as an integer program although the LP was not: no proof in exact arithmetic, nothing is concluded.
+    if (!std::isfinite(units) || std::abs(units) >= kBeyond || model.isProvenInfeasible()) return false;
+    const double safe = std::ceil(units * (1.0 - kRelativeError) - kSlack);
+    result_.bound = std::max(result_.bound, Duration(static_cast<std::int64_t>(safe) * unit_));
+    return result_.complete;
+  }
+
+  [[nodiscard]] double chosen_cost() const {
+    std::int64_t units = 0;
+    for (std::size_t i = 0; i < problem_.items.size(); ++i) {
+      if (result_.given_up[i]) units += problem_.items[i].cost.count() / unit_;
+    }
+    return static_cast<double>(units);
+  }
+
+  void set_up(CbcModel& model) const {
+    std::vector<int> columns(static_cast<std::size_t>(lp_.getNumCols()));
+    std::iota(columns.begin(), columns.end(), 0);
+    model.solver()->setInteger(columns.data(), static_cast<int>(columns.size()));
+    model.setLogLevel(0);
+    model.solver()->messageHandler()->setLogLevel(0);
+    model.setMaximumSeconds(std::max(0.0, seconds_left()));
+    model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits_.nodes, 1 << 30)));
+    // Costs are whole: a better choice is better by 1.
+    model.setCutoffIncrement(1.0 - kSlack);
+    model.setAllowableGap(0);
+    CglProbing probing;
+    probing.setUsingObjective(1);
+    CglKnapsackCover knapsack;
+    CglMixedIntegerRounding2 rounding;
+    CglGomory gomory;
+    constexpr int kAtTheRootOrWhereItHelps = -1;
+    model.addCutGenerator(&probing, kAtTheRootOrWhereItHelps, "probing");
+    model.addCutGenerator(&knapsack, kAtTheRootOrWhereItHelps, "knapsack");
+    model.addCutGenerator(&rounding, kAtTheRootOrWhereItHelps, "rounding");
+    model.addCutGenerator(&gomory, kAtTheRootOrWhereItHelps, "gomory");
+    CbcRounding simple(model);
+    model.addHeuristic(&simple);
+    Interrupter interrupter(limits_.interrupted);
+    model.passInEventHandler(&interrupter);
+    model.initialSolve();
+  }
+
+  static constexpr double kSlack = 1e-3;
+  static constexpr double kBeyond = 1e18;
+
+  const CoverProblem& problem_;
+  const CoverMipLimits& limits_;
+  Clock::time_point begin_;
+  std::int64_t unit_ = 0;
+  OsiClpSolverInterface lp_;
+  bool solved_ = false;
+  int first_event_row_ = 0;
+  std::vector<bool> in_rows_;
+  std::vector<std::size_t> row_events_;
+  std::vector<double> chosen_;
+  CoverMipResult result_;
+};
+
+}  // namespace
+
+CoverMipResult solve_cover_mip(const CoverProblem& problem, const CoverMipLimits& limits) {
+  return CoverMip(problem, limits).run();
+}
+
+#endif
+
+}  // namespace remora

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The covering relaxation as a mixed-integer program, solved by COIN-OR CBC: the LP bound first, then the integer one.
+//
+// Rows are generated: the LP begins with the events of locally largest excess and takes in those that its solution
+// violates; the same after the integer program, while time is left. Fewer rows give a weaker bound, never a wrong one. The
+// LP bound is computed from the dual values in exact arithmetic (lagrange.hpp). The integer bound is CBC's: constraints are
+// only ever loosened by rounding, costs are divided by their greatest common divisor, and what double precision cannot
+// tell apart is taken off the bound.
+//
+// In a build without CBC (REMORA_WITH_CBC=OFF, or coinor-libcbc-dev missing) nothing is done, and the result says so.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "engine/bound/covering.hpp"
+#include "engine/bound/lagrange.hpp"
+
+namespace remora {
+
+struct CoverMipLimits {
+  double seconds = 5;
+  std::int64_t nodes = 20'000;
+  /// Asked now and then; true ends the work with what is known. May be empty.
+  std::function<bool()> interrupted{};
+};
+
+struct CoverMipResult {
+  /// False in a build without CBC.
+  bool available = false;
+  /// No choice of items that covers every excess costs less.
+  Duration bound{};
+  /// Proved in exact arithmetic: nothing covers every excess. `event` is then where the choice that comes nearest,
+  /// `given_up`, misses most.
+  bool infeasible = false;
+  OpId event{};
+  /// By item: the cheapest choice found that covers every row looked at; empty if none was.
+  std::vector<bool> given_up{};
+  /// Of the LP's prices.
+  PricedBound priced{};
+  /// The integer program was solved to the end.
+  bool complete = false;
+};
+
+CoverMipResult solve_cover_mip(const CoverProblem& problem, const CoverMipLimits& limits);
+
+}  // namespace remora
