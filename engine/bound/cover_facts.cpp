@@ -19,14 +19,26 @@ RecomputePlan suggested_plan(const Instance& instance, const CoverFacts& facts) 
   return plan;
 }
 
-std::vector<cp::StageBan> bans_below(const Instance& instance, const CoverFacts& facts, Duration below) {
+bool can_be_banned(const Instance& instance, const CoverItem& item) {
+  return instance.outputs(item.op).size() == 1;
+}
+
+std::vector<cp::StageBan> bans_outside(const Instance& instance, const CoverProblem& problem,
+                                       const std::vector<bool>& allowed) {
   std::vector<cp::StageBan> bans;
-  for (std::size_t i = 0; i < facts.priced.penalties.size(); ++i) {
-    const CoverItem& item = facts.problem.items[i];
-    if (instance.outputs(item.op).size() != 1 || facts.priced.penalties[i] < below - facts.priced.bound) continue;
+  for (std::size_t i = 0; i < problem.items.size(); ++i) {
+    const CoverItem& item = problem.items[i];
+    if (allowed[i] || !can_be_banned(instance, item)) continue;
     bans.push_back({item.op, item.gaps.front().first, item.gaps.front().last + 1});
   }
   return bans;
+}
+
+std::vector<cp::StageBan> bans_below(const Instance& instance, const CoverFacts& facts, Duration below) {
+  if (facts.priced.penalties.empty()) return {};
+  std::vector<bool> allowed;
+  for (const Duration penalty : facts.priced.penalties) allowed.push_back(penalty < below - facts.priced.bound);
+  return bans_outside(instance, facts.problem, allowed);
 }
 
 }  // namespace remora

@@ -98,8 +98,22 @@ class CoverMip {
       const std::vector<double> ones(columns.size(), 1.0);
       lp_.addRow(count, columns.data(), ones.data(), -lp_.getInfinity(), limit);
     }
+    add_cuts();
     first_event_row_ = lp_.getNumRows();
     add_peaks();
+  }
+
+  /// A last column stands for "at the ceiling or beyond": it satisfies every cut, at the ceiling's cost.
+  void add_cuts() {
+    if (limits_.cuts.empty()) return;
+    const int beyond = lp_.getNumCols();
+    lp_.addCol(0, nullptr, nullptr, 0, 1, static_cast<double>(limits_.ceiling.count() / unit_));
+    for (const CoverCut& cut : limits_.cuts) {
+      std::vector<int> columns = cut;
+      columns.push_back(beyond);
+      const std::vector<double> ones(columns.size(), 1.0);
+      lp_.addRow(static_cast<int>(columns.size()), columns.data(), ones.data(), 1.0, lp_.getInfinity());
+    }
   }
 
   [[nodiscard]] bool exceeds(std::size_t k) const { return problem_.excess[k] > Bytes(0); }
@@ -251,6 +265,7 @@ class CoverMip {
     for (std::size_t i = 0; i < problem_.items.size(); ++i) {
       if (result_.given_up[i]) units += problem_.items[i].cost.count() / unit_;
     }
+    if (!limits_.cuts.empty() && chosen_.back() > kChosen) units += limits_.ceiling.count() / unit_;
     return static_cast<double>(units);
   }
 

@@ -11,9 +11,9 @@
 // In a build without CBC (REMORA_WITH_CBC=OFF, or coinor-libcbc-dev missing) nothing is done, and the result says so.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "engine/bound/covering.hpp"
@@ -21,11 +21,18 @@
 
 namespace remora {
 
+/// At least one of these items (their numbers, ascending) is given up.
+using CoverCut = std::vector<int>;
+
 struct CoverMipLimits {
-  double seconds = 5;
+  double seconds = 1e9;
   std::int64_t nodes = 20'000;
   /// Asked now and then; true ends the work with what is known. May be empty.
   std::function<bool()> interrupted{};
+  /// What is known of every schedule of less extra duration than `ceiling`. With cuts, the bound holds for those, and is
+  /// the ceiling if there are none.
+  std::span<const CoverCut> cuts{};
+  Duration ceiling = Duration::max();
 };
 
 struct CoverMipResult {
