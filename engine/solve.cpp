@@ -76,7 +76,8 @@ void write_steps(const Instance& instance, const Solution& solution, Schedule& s
 CoverMipLimits cover_mip_limits(const SolveOptions& options, const Deadline& deadline) {
   CoverMipLimits limits;
   // Under a work limit nothing may depend on time.
-  limits.seconds = options.work_limit > 0 ? kUnlimitedSeconds : std::min(kMostCoverSeconds, options.time_limit * kCoverShare);
+  limits.seconds =
+      options.work_limit > 0 ? kUnlimitedSeconds : std::min(kMostCoverSeconds, options.time_limit * kCoverShare);
   limits.nodes = kCoverNodes;
   limits.interrupted = [&deadline] { return deadline.reached(); };
   return limits;

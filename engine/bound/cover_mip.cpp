@@ -8,9 +8,10 @@
 #include <numeric>
 
 #ifdef REMORA_HAVE_CBC
-// The other headers of CBC need this one first.
+// The other headers of CBC need its first one first.
+// clang-format off
 #include <CbcModel.hpp>
-
+// clang-format on
 #include <CbcCutGenerator.hpp>
 #include <CbcEventHandler.hpp>
 #include <CbcHeuristic.hpp>
@@ -186,8 +187,10 @@ class CoverMip {
   /// The LP with all rows it needs; false if there is nothing more to be done.
   bool solve_relaxation() {
     for (int round = 0; round < kMostRounds; ++round) {
-      if (solved_) lp_.resolve();
-      else lp_.initialSolve();
+      if (solved_)
+        lp_.resolve();
+      else
+        lp_.initialSolve();
       solved_ = true;
       if (lp_.isProvenPrimalInfeasible()) {
         explain_infeasibility();

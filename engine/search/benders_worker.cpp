@@ -45,7 +45,8 @@ RoundResult BendersWorker::run(const RoundInput& input) {
 
 std::int64_t BendersWorker::iterate(const RoundInput& input, Solution& incumbent, RoundResult& result) {
   const CoverProblem& problem = input.cover.problem;
-  CoverMipLimits limits{.nodes = kMasterNodes, .interrupted = input.interrupted, .cuts = cuts_, .ceiling = incumbent.extra};
+  CoverMipLimits limits{
+      .nodes = kMasterNodes, .interrupted = input.interrupted, .cuts = cuts_, .ceiling = incumbent.extra};
   const CoverMipResult master = solve_cover_mip(problem, limits);
   std::int64_t effort = kMasterEffort * static_cast<std::int64_t>(problem.items.size());
   result.lower_bound = std::max(result.lower_bound, std::min(master.bound, incumbent.extra));
@@ -82,8 +83,7 @@ std::int64_t BendersWorker::iterate(const RoundInput& input, Solution& incumbent
 }
 
 cp::SearchOutcome BendersWorker::search_within(const RoundInput& input, const Solution& incumbent,
-                                               const std::vector<bool>& allowed, double share,
-                                               std::int64_t& effort) {
+                                               const std::vector<bool>& allowed, double share, std::int64_t& effort) {
   const auto bans = bans_outside(input.instance, input.cover.problem, allowed);
   const cp::RetentionProblem problem(input.instance, incumbent.plan, input_order(input.instance),
                                      {input.instance.budget(), incumbent.extra, bans}, inferences_);

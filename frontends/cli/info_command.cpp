@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/bound/footprint.hpp"
+#include "engine/bound/min_budget.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/command.hpp"
@@ -13,6 +15,8 @@
 
 namespace remora::cli {
 namespace {
+
+constexpr double kMinBudgetSeconds = 10;
 
 struct Facts {
   std::string name{};
@@ -28,6 +32,8 @@ struct Facts {
   Bytes peak{};
   std::string peak_op{};
   Bytes least_budget{};
+  /// With --min-budget.
+  std::optional<BudgetBracket> bracket{};
 };
 
 Facts facts_of(const Instance& instance) {
@@ -53,19 +59,23 @@ Facts facts_of(const Instance& instance) {
 }
 
 void print_json(const Facts& facts) {
-  const nlohmann::ordered_json text{{"name", facts.name},
-                                    {"ops", facts.ops},
-                                    {"edges", facts.edges},
-                                    {"tensors", facts.tensors},
-                                    {"tensor_bytes", facts.tensor_bytes.count()},
-                                    {"largest_tensor_bytes", facts.largest_tensor.count()},
-                                    {"fixed_memory", facts.fixed_memory.count()},
-                                    {"always_resident", facts.base_memory.count()},
-                                    {"duration", facts.duration.count()},
-                                    {"duration_unit", facts.duration_unit},
-                                    {"no_recompute_peak", facts.peak.count()},
-                                    {"no_recompute_peak_op", facts.peak_op},
-                                    {"least_conceivable_budget", facts.least_budget.count()}};
+  nlohmann::ordered_json text{{"name", facts.name},
+                              {"ops", facts.ops},
+                              {"edges", facts.edges},
+                              {"tensors", facts.tensors},
+                              {"tensor_bytes", facts.tensor_bytes.count()},
+                              {"largest_tensor_bytes", facts.largest_tensor.count()},
+                              {"fixed_memory", facts.fixed_memory.count()},
+                              {"always_resident", facts.base_memory.count()},
+                              {"duration", facts.duration.count()},
+                              {"duration_unit", facts.duration_unit},
+                              {"no_recompute_peak", facts.peak.count()},
+                              {"no_recompute_peak_op", facts.peak_op},
+                              {"least_conceivable_budget", facts.least_budget.count()}};
+  if (facts.bracket) {
+    text["min_budget_proved"] = facts.bracket->proved.count();
+    text["min_budget_reached"] = facts.bracket->reached.count();
+  }
   std::cout << text.dump(1) << "\n";
 }
 
@@ -85,6 +95,10 @@ void print_text(const Facts& facts) {
             << "no-recompute peak         " << exact(facts.peak) << " at " << facts.peak_op << "\n"
             << "least conceivable budget  " << exact(facts.least_budget) << ", " << percent_text(part, 1)
             << ": below it some op alone does not fit\n";
+  if (facts.bracket) {
+    std::cout << "smallest budget           at least " << exact(facts.bracket->proved) << ", proved; "
+              << exact(facts.bracket->reached) << " was reached (input order)\n";
+  }
 }
 
 }  // namespace
@@ -95,10 +109,22 @@ int info_command(const Words& words) {
   OptionGroup group("Output");
   group.add_options()("json", "as JSON")("quiet,q", "no warnings");
   arguments.add(group);
+  OptionGroup budget("The smallest budget that a schedule in input order can hold");
+  budget.add_options()("min-budget", "bracket it: a bound that is proved, and what a search reaches")(
+      "time-limit", boost::program_options::value<double>()->default_value(kMinBudgetSeconds)->value_name("S"),
+      "seconds for that");
+  arguments.add(budget);
   arguments.add(graph_options());
   if (!arguments.parse(words)) return kSuccess;
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
-  const Facts facts = facts_of(Instance(loaded.graph, {}));
+  const Instance instance(loaded.graph, {});
+  Facts facts = facts_of(instance);
+  if (arguments.has("min-budget")) {
+    SolveOptions options;
+    options.time_limit = arguments.get<double>("time-limit");
+    if (!(options.time_limit >= 0)) throw UsageError("--time-limit: must be at least 0");
+    facts.bracket = bracket_min_budget(instance, options);
+  }
   if (arguments.has("json")) {
     print_json(facts);
   } else {

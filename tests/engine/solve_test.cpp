@@ -42,7 +42,12 @@ TEST(Solve, ProvesTheBruteForceOptimumOrInfeasibilityOfRandomGraphs) {
     for (const int below : {0, 1, 2, 4, 8}) {
       const Bytes budget = std::max(Bytes(0), baseline_peak(unlimited) - Bytes(below));
       const Instance instance = unlimited.with_budget(budget);
-      const Schedule schedule = solve_verified(instance, quick_options());
+      SolveOptions options = quick_options();
+      for (bool* one : {&options.covering_bound, &options.covering_mip, &options.covering_limits,
+                        &options.covering_start, &options.reduced_costs, &options.benders}) {
+        *one = random() % 4 != 0;
+      }
+      const Schedule schedule = solve_verified(instance, options);
       const auto truth = test::optimum(instance);
       SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(budget.count()));
       ASSERT_EQ(schedule.status, truth ? Status::optimal : Status::infeasible);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bound/min_budget.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "engine/bound/cover_mip.hpp"
+#include "engine/bound/covering.hpp"
+#include "engine/bound/footprint.hpp"
+#include "engine/deadline.hpp"
+#include "engine/solve.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+/// The part of the time limit that the relaxation's bisection may take; the rest is for the search.
+constexpr double kRelaxationShare = 0.25;
+/// A search may take this part of the time that is left.
+constexpr double kSearchShare = 0.3;
+/// Searches end when this part of the budget is all that is undecided.
+constexpr double kResolution = 1e-4;
+
+bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
+  const CoverProblem problem = covering_relaxation(instance);
+  if (covering_bound(problem).infeasible) return true;
+  CoverMipLimits limits;
+  // The LP alone proves infeasibility.
+  limits.nodes = 0;
+  limits.interrupted = [&deadline] { return deadline.reached(); };
+  return solve_cover_mip(problem, limits).infeasible;
+}
+
+Bytes least_not_refuted(const Instance& instance, const Deadline& deadline) {
+  Bytes low = least_budget(instance);
+  Bytes high = std::max(low, baseline_peak(instance));
+  while (low < high && !deadline.reached()) {
+    const Bytes middle(low.count() + (high - low).count() / 2);
+    if (proved_infeasible(instance.with_budget(middle), deadline))
+      low = middle + Bytes(1);
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/// A search at one budget, ended by the first schedule that holds it.
+Schedule search_at(const Instance& instance, SolveOptions options, double seconds) {
+  std::atomic<bool> found{false};
+  SolveCallbacks callbacks;
+  callbacks.cancel = &found;
+  callbacks.progress = [&](const Progress& progress) { found = progress.peak <= instance.budget(); };
+  options.time_limit = seconds;
+  return solve(instance, options, callbacks);
+}
+
+}  // namespace
+
+BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options) {
+  const Deadline relaxing(options.time_limit * kRelaxationShare, nullptr);
+  BudgetBracket bracket{least_not_refuted(instance, relaxing), baseline_peak(instance)};
+  // Budgets at which a search found nothing and proved nothing are passed over.
+  Bytes doubtful = bracket.proved;
+  double left = options.time_limit - relaxing.elapsed();
+  for (bool first = true; left > 0 && bracket.proved < bracket.reached; first = false) {
+    const Bytes open = bracket.reached - doubtful;
+    if (static_cast<double>(open.count()) <= kResolution * static_cast<double>(bracket.reached.count())) break;
+    const Bytes budget = first ? bracket.proved : doubtful + Bytes(open.count() / 2);
+    const Schedule schedule = search_at(instance.with_budget(budget), options, left * kSearchShare);
+    left -= schedule.solver.seconds;
+    if (schedule.has_schedule()) {
+      bracket.reached = std::min(bracket.reached, schedule.peak_memory);
+    } else {
+      doubtful = budget;
+      if (schedule.status == Status::infeasible)
+        bracket.proved = budget + Bytes(1);
+      else if (schedule.solver.reached_peak > Bytes(0)) {
+        bracket.reached = std::min(bracket.reached, schedule.solver.reached_peak);
+      }
+      doubtful = std::max(doubtful, bracket.proved);
+    }
+  }
+  return bracket;
+}
+
+}  // namespace remora
