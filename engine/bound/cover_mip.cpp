@@ -27,6 +27,10 @@ namespace remora {
 
 #ifndef REMORA_HAVE_CBC
 
+bool cover_mip_available() {
+  return false;
+}
+
 CoverMipResult solve_cover_mip(const CoverProblem&, const CoverMipLimits&) {
   return {};
 }
@@ -317,6 +321,10 @@ class CoverMip {
 };
 
 }  // namespace
+
+bool cover_mip_available() {
+  return true;
+}
 
 CoverMipResult solve_cover_mip(const CoverProblem& problem, const CoverMipLimits& limits) {
   return CoverMip(problem, limits).run();

@@ -52,6 +52,9 @@ struct CoverMipResult {
   bool complete = false;
 };
 
+/// Whether this build has CBC.
+bool cover_mip_available();
+
 CoverMipResult solve_cover_mip(const CoverProblem& problem, const CoverMipLimits& limits);
 
 }  // namespace remora

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "engine/bound/cover_mip.hpp"
 #include "engine/options.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/amounts.hpp"
@@ -112,6 +113,9 @@ std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph
 }
 
 Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, bool quiet) {
+  if (!quiet && options.covering_bound && options.covering_mip && !cover_mip_available()) {
+    std::cerr << "remora: built without COIN-OR CBC: the lower bound is weaker\n";
+  }
   const SignalGuard signals;
   ProgressTable table(instance, std::cerr);
   SolveCallbacks callbacks;
