@@ -40,15 +40,15 @@ struct SolveCallbacks {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-/// Solves the staged form. The schedule has status optimal, feasible, infeasible (with a certificate where one event alone
-/// proves it) or unknown (its solver report then says which peak was reached). The graph's name is filled in; the file's
-/// hash is the caller's business.
+/// Solves the staged form. The schedule has status optimal, feasible, infeasible (with a certificate where one event
+/// alone proves it) or unknown (its solver report then says which peak was reached). The graph's name is filled in; the
+/// file's hash is the caller's business.
 ///
-/// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the input
-/// order. Recomputes beyond max_computes are left out. Empty for none.
+/// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the
+/// input order. Recomputes beyond max_computes are left out. Empty for none.
 ///
-/// Throws InputError for options out of range, for an instance in free order or with options per op (the model in model/cp
-/// knows both, the search does not yet), and for a warm start that is not of the staged form.
+/// Throws InputError for options out of range, for an instance in free order or with options per op (the model in
+/// model/cp knows both, the search does not yet), and for a warm start that is not of the staged form.
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                std::span<const OpId> warm_start = {});
 

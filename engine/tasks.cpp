@@ -12,8 +12,8 @@
 
 namespace remora {
 
-/// Debian's TBB is not built for ThreadSanitizer, which takes its queues for races and, told to look away there, would look
-/// away from everything that runs in a task. Plain threads let it watch what tasks share.
+/// Debian's TBB is not built for ThreadSanitizer, which takes its queues for races and, told to look away there, would
+/// look away from everything that runs in a task. Plain threads let it watch what tasks share.
 void run_tasks(int threads, std::size_t count, const std::function<void(std::size_t)>& task) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;

@@ -2,11 +2,11 @@
 //
 // Ways to compute an op: options of duration, workspace and output sizes, of which every compute chooses one.
 //
-// A graph gives each op one way, its option 0. Whoever composes schedules of subgraphs (Rockmate, HiRemate: an option is
-// one ready schedule of a block) gives some ops further ones. An op may follow another: each of its computes takes the
-// option of that compute of the leader which serves its inputs, as the backward half of a block takes the forward half's.
-// The leader may have options that the follower lacks (a forward half that saves nothing for the backward half): then
-// the leader runs again, with another option, before the follower can.
+// A graph gives each op one way, its option 0. Whoever composes schedules of subgraphs (Rockmate, HiRemate: an option
+// is one ready schedule of a block) gives some ops further ones. An op may follow another: each of its computes takes
+// the option of that compute of the leader which serves its inputs, as the backward half of a block takes the forward
+// half's. The leader may have options that the follower lacks (a forward half that saves nothing for the backward
+// half): then the leader runs again, with another option, before the follower can.
 //
 //     leader    F(1)          F(0)            1: fast, saves nothing; 0: saves what the backward half needs
 //     follower                     B(0)       served by the second F

@@ -22,6 +22,7 @@ Instance::Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& op
 }
 
 Instance Instance::with_budget(Bytes budget) const {
+  if (budget < Bytes(0)) throw InputError("budget", "must not be negative");
   Instance copy = *this;
   copy.options_.budget = budget;
   return copy;

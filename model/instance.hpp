@@ -80,9 +80,9 @@ class Instance {
 
   /// Fixed memory and the graph's inputs: resident at every step.
   [[nodiscard]] Bytes base_memory() const { return base_memory_; }
-  /// Every op once.
+  /// Every op once, by its shortest option.
   [[nodiscard]] Duration baseline_duration() const { return baseline_duration_; }
-  /// What all recomputes that are allowed cost together, each by its longest option.
+  /// What all computes that are allowed cost at most, each by its longest option, beyond the baseline.
   [[nodiscard]] Duration all_recomputes() const { return all_recomputes_; }
   /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace.
   [[nodiscard]] Bytes footprint(OpId op) const { return footprints_[op]; }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each inference of the retention model saves, and what the branching rule: failures and nodes of the complete search
-// that proves the optimum, with all inferences, with one of them off, and by domain size. The search begins with the optimum's cost as its bound (found
-// beforehand), so that luck in finding schedules plays no part; it is stopped at kMostNodes.
+// What each inference of the retention model saves, and what the branching rule: failures and nodes of the complete
+// search that proves the optimum, with all inferences, with one of them off, and by domain size. The search begins with
+// the optimum's cost plus one as its bound (found beforehand), so that luck in finding schedules plays no part; it is
+// stopped at kMostNodes.
 #include <functional>
 #include <memory>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Neighbourhoods of the retention model: what posting one costs, and how many search nodes a second Gecode makes in it.
-// Generated layered graphs (seed 1) at a budget of 90 %, from a schedule that a short search under a work limit found; the
-// neighbourhoods are those of the large-neighbourhood search.
+// Generated layered graphs (seed 1) at a budget of 90 %, from a schedule that a short search under a work limit found;
+// the neighbourhoods are those of the large-neighbourhood search.
 #include <algorithm>
 #include <map>
 #include <memory>

@@ -24,17 +24,17 @@ struct CoverFacts {
 /// search: it costs what the relaxation says, but recomputes may lack memory for what they read.
 RecomputePlan suggested_plan(const Instance& instance, const CoverFacts& facts);
 
-/// Whether a schedule that does not give up the item can do without recomputes of its op in there: the tensor is resident
-/// throughout the gap, and a recompute serves nobody that the resident one does not. Not so for an op with several
-/// outputs, of which others may be away.
+/// Whether a schedule that does not give up the item can do without recomputes of its op in there: the tensor is
+/// resident throughout the gap, and a recompute serves nobody that the resident one does not. Not so for an op with
+/// several outputs, of which others may be away.
 bool can_be_banned(const Instance& instance, const CoverItem& item);
 
 /// Bans for all items that are not allowed to be given up, as far as they can be banned.
 std::vector<cp::StageBan> bans_outside(const Instance& instance, const CoverProblem& problem,
                                        const std::vector<bool>& allowed);
 
-/// Reduced-cost fixing: in a schedule of less extra duration than `below`, the items of too high a penalty are not given
-/// up.
+/// Reduced-cost fixing: in a schedule of less extra duration than `below`, the items of too high a penalty are not
+/// given up.
 std::vector<cp::StageBan> bans_below(const Instance& instance, const CoverFacts& facts, Duration below);
 
 }  // namespace remora

@@ -3,10 +3,10 @@
 // The covering relaxation as a mixed-integer program, solved by COIN-OR CBC: the LP bound first, then the integer one.
 //
 // Rows are generated: the LP begins with the events of locally largest excess and takes in those that its solution
-// violates; the same after the integer program, while time is left. Fewer rows give a weaker bound, never a wrong one. The
-// LP bound is computed from the dual values in exact arithmetic (lagrange.hpp). The integer bound is CBC's: constraints are
-// only ever loosened by rounding, costs are divided by their greatest common divisor, and what double precision cannot
-// tell apart is taken off the bound.
+// violates; the same after the integer program, while time is left. Fewer rows give a weaker bound, never a wrong one.
+// The LP bound is computed from the dual values in exact arithmetic (lagrange.hpp). The integer bound is CBC's:
+// constraints are only ever loosened by rounding, costs are divided by their greatest common divisor, and what double
+// precision cannot tell apart is taken off the bound.
 //
 // In a build without CBC (REMORA_WITH_CBC=OFF, or coinor-libcbc-dev missing) nothing is done, and the result says so.
 #pragma once
@@ -29,8 +29,8 @@ struct CoverMipLimits {
   std::int64_t nodes = 20'000;
   /// Asked now and then; true ends the work with what is known. May be empty.
   std::function<bool()> interrupted{};
-  /// What is known of every schedule of less extra duration than `ceiling`. With cuts, the bound holds for those, and is
-  /// the ceiling if there are none.
+  /// What is known of every schedule of less extra duration than `ceiling`. With cuts, the bound holds for those, and
+  /// is the ceiling if there are none.
   std::span<const CoverCut> cuts{};
   Duration ceiling = Duration::max();
 };

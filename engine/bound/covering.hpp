@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lower bound on the extra time of any schedule of the staged form: the covering relaxation (design section 6).
+// A lower bound on the extra time of any schedule of the staged form: the covering relaxation (docs/bounds.md).
 //
 // A gap of a tensor is the stretch strictly between two consecutive uses (or its first compute and first use) in the
 // schedule without recompute. If the tensor is not resident somewhere inside a gap, its producer runs once more within
@@ -10,15 +10,15 @@
 //     minimise  sum of cost(i) * y(i)   subject to, at every k,   sum of gain(i, k) * y(i) >= live(k) - budget
 //               and, for every op v,    sum of y(i) over its items <= C_v - 1
 //
-// Three ways to a bound: the dual ascent here (microseconds), COIN-OR CBC (cover_mip.hpp), and whatever prices are at hand
-// (lagrange.hpp).
+// Three ways to a bound: the dual ascent here (microseconds), COIN-OR CBC (cover_mip.hpp), and whatever prices are at
+// hand (lagrange.hpp).
 //
 // The dual ascent gives the value of a feasible dual solution: events are visited by excess, each takes a fractional
-// knapsack over what earlier events left of the items' costs. Every event is visited on graphs of a few thousand ops; on
-// larger ones the fullest, so that the work stays within O(10^7) gaps looked at.
+// knapsack over what earlier events left of the items' costs. Every event is visited on graphs of a few thousand ops;
+// on larger ones the fullest, so that the work stays within O(10^7) gaps looked at.
 //
-// The relaxation of the free order is weaker: where the order may change, all that is certain at op k's first compute is
-// that what its ancestors computed for its descendants is resident or was recomputed. One item an op, paid once.
+// The relaxation of the free order is weaker: where the order may change, all that is certain at op k's first compute
+// is that what its ancestors computed for its descendants is resident or was recomputed. One item an op, paid once.
 #pragma once
 
 #include <vector>
@@ -68,8 +68,8 @@ struct CoverBoundResult {
   OpId event{};
 };
 
-/// What must be resident at the first compute of op `event` in the staged form, as a certificate: tensors in a gap of theirs
-/// may be away if their item is `given_up` (by item; empty: all are), all others not.
+/// What must be resident at the first compute of op `event` in the staged form, as a certificate: tensors in a gap of
+/// theirs may be away if their item is `given_up` (by item; empty: all are), all others not.
 Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event,
                               const std::vector<bool>& given_up = {});
 

@@ -2,8 +2,8 @@
 //
 // The covering relaxation of the free order. At op k's first compute everything is resident that k reads and writes;
 // moreover each tensor that an ancestor of k computes and some descendant of k reads (or that must be kept), unless its
-// producer runs again later. That holds in whatever order, because ancestors come before k and descendants after it. An op
-// that gives way at several events may do so with a single recompute, so it is paid once.
+// producer runs again later. That holds in whatever order, because ancestors come before k and descendants after it. An
+// op that gives way at several events may do so with a single recompute, so it is paid once.
 #pragma once
 
 #include "engine/bound/covering.hpp"

@@ -14,8 +14,8 @@ struct BudgetBracket {
   Bytes reached{};
 };
 
-/// Bisects for the lower end, then searches at that budget (phase 1) within the options' limits. The instance's own budget
-/// does not matter.
+/// Bisects for the lower end, then searches at that budget (phase 1) within the options' limits. The instance's own
+/// budget does not matter.
 BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options);
 
 }  // namespace remora

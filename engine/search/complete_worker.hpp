@@ -3,10 +3,11 @@
 // Complete search over all ops, in passes below a rising ceiling.
 //
 // Without a schedule in hand nothing limits the search, and it drowns. So each pass asks only for schedules whose extra
-// duration is below a ceiling just above the lower bound. A pass that exhausts its space raises the bound; one that finds
-// a schedule lowers the incumbent. One that runs out of nodes is given up: without a schedule the next ceiling is higher,
-// for schedules are easier to find there; with one it is lower, for a bound is easier to prove there. In the end the
-// ceiling is the incumbent itself, and the pass goes on, round after round: exhausted, it proves the incumbent optimal.
+// duration is below a ceiling just above the lower bound. A pass that exhausts its space raises the bound; one that
+// finds a schedule lowers the incumbent. One that runs out of nodes is given up: without a schedule the next ceiling is
+// higher, for schedules are easier to find there; with one it is lower, for a bound is easier to prove there. In the
+// end the ceiling is the incumbent itself, and the pass goes on, round after round: exhausted, it proves the incumbent
+// optimal.
 #pragma once
 
 #include <memory>

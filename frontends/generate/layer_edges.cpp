@@ -72,8 +72,8 @@ std::int64_t edges_with(std::int64_t adjacent, std::int64_t pairs) {
   return least;
 }
 
-/// The position in a layer of `to` ops that lies where `position` does in a layer of `from` ops, to the nearest; halfway
-/// between two the even one, as in the published members.
+/// The position in a layer of `to` ops that lies where `position` does in a layer of `from` ops, to the nearest;
+/// halfway between two the even one, as in the published members.
 int position_to_scale(int position, int from, int to) {
   if (from == 1) return 0;
   const std::int64_t scaled = std::int64_t{position} * (to - 1);

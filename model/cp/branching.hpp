@@ -2,11 +2,12 @@
 //
 // Branching: which variable to decide next, and how.
 //
-// Every choice is "value within [first, last]" against "value outside", so one Gecode brancher (brancher.hpp) serves all
-// rules. A rule asks, in this order:
+// Every choice is "value within [first, last]" against "value outside", so one Gecode brancher (brancher.hpp) serves
+// all rules. A rule asks, in this order:
 //
-//   overload     1. A copy that is certain but whose start is open: the incumbent's start if that is wanted and possible,
-//                   else the latest (closest to the use it serves). In free order: the copy that can come next.
+//   overload     1. A copy that is certain but whose start is open: the incumbent's start if that is wanted and
+//                   possible, else the latest (closest to the use it serves). In free order: the copy that can come
+//                   next.
 //                2. An option that is open for a certain copy: the incumbent's, else the fastest.
 //                3. The event with the worst potential overload: of the undecided ops that can give way there, the one
 //                   with the most useful bytes per duration is recomputed between the event and its next use; or it is
@@ -15,8 +16,8 @@
 //                In free order 3 comes before 1: who must give way is known before what comes next.
 //   incumbent    The incumbent's value wherever it is still possible, in random order; then as by overload. (Solution-
 //                guided search: what a failure undoes first was decided last.)
-//   domain_size  The variable with the fewest values left, ties broken at random (first fail): absent if that is possible,
-//                else the latest value; an option: the fastest.
+//   domain_size  The variable with the fewest values left, ties broken at random (first fail): absent if that is
+//                possible, else the latest value; an option: the fastest.
 #pragma once
 
 #include <iosfwd>

@@ -33,35 +33,20 @@ ExecStatus CopyOrder::propagate(Space& home, const Gecode::ModEventDelta&) {
   return Gecode::ES_NOFIX;
 }
 
-Gecode::PropCost OneEventAPlace::cost(const Space&, const Gecode::ModEventDelta&) const {
+Gecode::PropCost PackedPlaces::cost(const Space&, const Gecode::ModEventDelta&) const {
   return Gecode::PropCost::quadratic(Gecode::PropCost::LO, x.size());
 }
 
-ExecStatus OneEventAPlace::propagate(Space& home, const Gecode::ModEventDelta&) {
+ExecStatus PackedPlaces::propagate(Space& home, const Gecode::ModEventDelta&) {
   for (bool changed = true; changed;) {
     changed = false;
-    GECODE_ES_CHECK(keep_different(home, changed));
     GECODE_ES_CHECK(fill_from_the_left(home, changed));
   }
   return all_assigned() ? home.ES_SUBSUMED(*this) : Gecode::ES_FIX;
 }
 
-ExecStatus OneEventAPlace::keep_different(Space& home, bool& changed) {
-  const int copies = problem().copy_count();
-  for (int copy = 0; copy < copies; ++copy) {
-    if (!x[copy].assigned() || x[copy].val() == problem().absent()) continue;
-    for (int other = 0; other < copies; ++other) {
-      if (other == copy) continue;
-      const Gecode::ModEvent event = x[other].nq(home, x[copy].val());
-      if (Gecode::me_failed(event)) return Gecode::ES_FAILED;
-      changed = changed || Gecode::me_modified(event);
-    }
-  }
-  return Gecode::ES_OK;
-}
-
 /// The earliest start of a copy moves past places whose predecessor nobody can take.
-ExecStatus OneEventAPlace::fill_from_the_left(Space& home, bool& changed) {
+ExecStatus PackedPlaces::fill_from_the_left(Space& home, bool& changed) {
   for (int copy = 0; copy < problem().copy_count(); ++copy) {
     while (x[copy].min() != problem().absent() && !left_neighbour(copy, x[copy].min())) {
       GECODE_ME_CHECK(x[copy].gr(home, x[copy].min()));
@@ -72,12 +57,18 @@ ExecStatus OneEventAPlace::fill_from_the_left(Space& home, bool& changed) {
 }
 
 /// Whether the place is the first of its gap, or some other copy can take the place before it.
-bool OneEventAPlace::left_neighbour(int copy, Start start) const {
+bool PackedPlaces::left_neighbour(int copy, Start start) const {
   if (problem().moment_of(start, OpId::none()).minor == 0) return true;
   for (int other = 0; other < problem().copy_count(); ++other) {
     if (other != copy && x[other].in(start - 1)) return true;
   }
   return false;
+}
+
+void post_events_different(Gecode::Space& home, const Gecode::IntVarArgs& variables, const RetentionProblem& problem) {
+  Gecode::IntVarArgs starts;
+  for (int copy = 0; copy < problem.copy_count(); ++copy) starts << variables[copy];
+  Gecode::distinct(home, starts, problem.absent());
 }
 
 }  // namespace remora::cp

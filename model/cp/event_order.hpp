@@ -2,13 +2,15 @@
 //
 // Which events may follow which.
 //
-//   CopyOrder        copies of one op follow each other (Moccasin, eq. 3: its intervals don't overlap); absent ones come
-//                    last, so that equal sequences are not searched twice.
-//   OneEventAPlace   free order: no two events at one time (eq. 6), and no place of a gap left empty before a taken one, so
-//                    that each sequence has exactly one assignment. O(copies^2) a call at worst.
+//   CopyOrder        copies of one op follow each other (Moccasin, eq. 3: its intervals don't overlap); absent ones
+//                    come last, so that equal sequences are not searched twice.
+//   distinct         free order: no two events at one time (eq. 6), by Gecode's own constraint, which leaves absent
+//                    copies out.
+//   PackedPlaces     free order: no place of a gap is left empty before a taken one, so that each sequence has exactly
+//                    one assignment. O(copies^2) a call at worst.
 //
-// In the staged form (stage, op) tells events apart. The order of first computes, supply's part of the matter, is posted
-// with Gecode's own `rel` (RetentionSpace).
+// In the staged form (stage, op) tells events apart. The order of first computes, supply's part of the matter, is
+// posted with Gecode's `rel` (RetentionSpace).
 #pragma once
 
 #include <gecode/int.hh>
@@ -32,7 +34,7 @@ class CopyOrder : public Gecode::BinaryPropagator<Gecode::Int::IntView, Gecode::
   Start absent_;
 };
 
-class OneEventAPlace : public StartPropagator<OneEventAPlace> {
+class PackedPlaces : public StartPropagator<PackedPlaces> {
  public:
   using StartPropagator::StartPropagator;
 
@@ -40,9 +42,11 @@ class OneEventAPlace : public StartPropagator<OneEventAPlace> {
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
 
  private:
-  Gecode::ExecStatus keep_different(Gecode::Space& home, bool& changed);
   Gecode::ExecStatus fill_from_the_left(Gecode::Space& home, bool& changed);
   [[nodiscard]] bool left_neighbour(int copy, Start start) const;
 };
+
+/// Eq. 6 over the starts among the variables (RetentionProblem's numbering).
+void post_events_different(Gecode::Space& home, const Gecode::IntVarArgs& variables, const RetentionProblem& problem);
 
 }  // namespace remora::cp

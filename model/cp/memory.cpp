@@ -57,13 +57,15 @@ ExecStatus Memory::force_recompute(Space& home, TouchedId tensor, bool& changed)
     const auto range = problem().starts_between(free.op, problem().moment(blocked), served.first_use);
     // Only if a single copy can still be there is it known which one must.
     int candidate = -1;
+    int candidates = 0;
     for (int copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
       const Start latest = profile().domain(CopyId(copy)).latest_up_to(range.last);
       if (latest == StartDomain::kNone || latest < range.first) continue;
-      candidate = candidate < 0 ? copy : x.size();
+      candidate = copy;
+      ++candidates;
     }
-    if (candidate < 0) return Gecode::ES_FAILED;
-    if (candidate == x.size()) continue;
+    if (candidates == 0) return Gecode::ES_FAILED;
+    if (candidates > 1) continue;
     const Gecode::ModEvent above = x[candidate].gq(home, range.first);
     if (Gecode::me_failed(above)) return Gecode::ES_FAILED;
     const Gecode::ModEvent below = x[candidate].lq(home, std::min(range.last, problem().absent() - 1));
@@ -87,13 +89,15 @@ ExecStatus Memory::remove_impossible_starts(Space& home, bool& changed) {
   for (int c = 0; c < problem().copy_count(); ++c) {
     if (x[c].assigned()) continue;
     const CopyId copy(c);
-    // The ends of the domain move inwards; what lies between is found when the search gets there.
+    // The first and the last start move inwards; what lies between is found when the search gets there.
     while (!x[c].assigned() && !fits(copy, x[c].min())) {
       GECODE_ME_CHECK(x[c].gr(home, x[c].min()));
       changed = true;
     }
-    while (!x[c].assigned() && x[c].max() != problem().absent() && !fits(copy, x[c].max())) {
-      GECODE_ME_CHECK(x[c].le(home, x[c].max()));
+    const StartDomain& domain = profile().domain(copy);
+    for (Start last = domain.absent() ? StartDomain::kNone : domain.latest();
+         last != StartDomain::kNone && x[c].in(last) && !fits(copy, last); last = domain.latest_up_to(last - 1)) {
+      GECODE_ME_CHECK(x[c].nq(home, last));
       changed = true;
     }
   }

@@ -6,10 +6,10 @@
 // memory is summed in int64 from the mandatory reading of the retention profile:
 //
 //   overload              mandatory memory above the capacity at a certain event: failure.
-//   forced recompute      a use is served by a possible compute or by retention across a slot where the tensor no longer
-//                         fits: the compute is certain, after that slot and before the use.
-//   impossible recompute  a start in whose gap the op's outputs, workspace and not yet resident inputs don't fit, whichever
-//                         option is taken; and an option that does not fit where the start is known.
+//   forced recompute      a use is served by a possible compute or by retention across a slot where the tensor no
+//                         longer fits: the compute is certain, after that slot and before the use.
+//   impossible recompute  a start in whose gap the op's outputs, workspace and not yet resident inputs don't fit,
+//                         whichever option is taken; and an option that does not fit where the start is known.
 //
 // The overload check alone makes the constraint complete: at a leaf the profile is exact. O(slots + copies + what
 // changed) a call, plus the scanned stretches of forced recomputes.

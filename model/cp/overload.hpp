@@ -4,7 +4,7 @@
 //
 // At an event whose potential memory exceeds the capacity, some undecided op must be recomputed after it, so that its
 // outputs need not be retained across it. What that must cost at least is a covering problem over the undecided ops
-// (design section 6), bounded here by fractional knapsacks, one event after the other (model/cover.hpp).
+// (docs/bounds.md), bounded here by fractional knapsacks, one event after the other (model/cover.hpp).
 #pragma once
 
 #include <span>

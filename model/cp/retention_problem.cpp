@@ -3,7 +3,16 @@
 
 #include <algorithm>
 
+#include "model/error.hpp"
+
 namespace remora::cp {
+namespace {
+
+/// Gecode's integers end at 2^31 - 2; half of that leaves room for sums.
+constexpr std::int64_t kMostStarts = std::int64_t{1} << 30;
+constexpr int kMostCopies = 1 << 24;
+
+}  // namespace
 
 RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Compute> incumbent,
                                    std::span<const OpId> free_ops, const Limits& limits, const Inferences& inferences)
@@ -36,18 +45,26 @@ void RetentionProblem::collect(std::span<const Compute> incumbent, std::span<con
     const OpId leader = instance_.leader(free.op);
     if (leader.valid()) free.leader = free_of_op_[leader];
   }
-  std::size_t fixed = 0;
-  for (const Compute& compute : incumbent) fixed += free_of_op_[compute.op].valid() ? 0 : 1;
   places_ = std::max(1, copy_count());
-  absent_ = free_order_ ? (static_cast<Start>(fixed) + 1) * places_ : instance_.op_count() + 1;
+  std::int64_t fixed = 0;
+  for (const Compute& compute : incumbent) fixed += free_of_op_[compute.op].valid() ? 0 : 1;
+  const std::int64_t values = free_order_ ? (fixed + 1) * places_ : instance_.op_count() + 1;
+  if (values > kMostStarts)
+    throw InputError("order", "so many free ops over so long a sequence are more than 2^30 places");
+  absent_ = static_cast<Start>(values);
 }
 
 /// With an op go all that are tied to it: their options are one choice.
-void RetentionProblem::mark_free(OpId op, std::vector<bool>& marked) const {
-  if (marked[static_cast<std::size_t>(op)]) return;
-  marked[static_cast<std::size_t>(op)] = true;
-  if (const OpId leader = instance_.leader(op); leader.valid()) mark_free(leader, marked);
-  for (const OpId follower : instance_.followers(op)) mark_free(follower, marked);
+void RetentionProblem::mark_free(OpId first, std::vector<bool>& marked) const {
+  std::vector<OpId> open{first};
+  while (!open.empty()) {
+    const OpId op = open.back();
+    open.pop_back();
+    if (marked[op]) continue;
+    marked[op] = true;
+    if (const OpId leader = instance_.leader(op); leader.valid()) open.push_back(leader);
+    for (const OpId follower : instance_.followers(op)) open.push_back(follower);
+  }
 }
 
 void RetentionProblem::add_free_op(OpId op) {
@@ -55,6 +72,7 @@ void RetentionProblem::add_free_op(OpId op) {
   const bool first_included = free_order_ || options > 1;
   const int copies = instance_.max_computes(op) - (first_included ? 0 : 1);
   if (copies < 1) return;
+  if (copies > kMostCopies - copy_count()) throw InputError("max_computes", "so many recomputes are more than 2^24");
   const FreeId id(free_ops_.size());
   free_of_op_[op] = id;
   free_ops_.push_back({.op = op,
@@ -253,6 +271,9 @@ void RetentionProblem::order_first_computes() {
     const OpId producer = instance_.producer(touched_[t].tensor);
     for (const OpId user : instance_.users(touched_[t].tensor)) precede(producer, user);
   }
+  // Several tensors between two ops say the same.
+  std::sort(precedences_.begin(), precedences_.end());
+  precedences_.erase(std::unique(precedences_.begin(), precedences_.end()), precedences_.end());
 }
 
 void RetentionProblem::bound_useful_starts() {
@@ -283,7 +304,8 @@ void RetentionProblem::collect_bans() {
   for (const FreeOp& free : free_ops_) {
     for (; ban != limits_.bans.end() && ban->op < free.op; ++ban) {
     }
-    for (; !free_order_ && ban != limits_.bans.end() && ban->op == free.op; ++ban) banned_.push({ban->first, ban->last});
+    for (; !free_order_ && ban != limits_.bans.end() && ban->op == free.op; ++ban)
+      banned_.push({ban->first, std::min(ban->last, absent_ - 1)});
     banned_.end_row();
   }
   limits_.bans = {};

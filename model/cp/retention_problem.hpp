@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is constant while Gecode searches: the retention-interval model of a set of free ops over a fixed rest, in either
-// of its forms.
+// What is constant while Gecode searches: the retention-interval model of a set of free ops over a fixed rest, in
+// either of its forms.
 //
 // The fixed rest is a sequence of events: the computes of the ops that are not free and, in the staged form, the first
-// computes of all ops. A free op's compute may be put into any gap between two fixed events. Events and gaps are numbered
-// as slots, along which memory is counted:
+// computes of all ops. A free op's compute may be put into any gap between two fixed events. Events and gaps are
+// numbered as slots, along which memory is counted:
 //
 //     slot       0     1     2     3     4     5     6
 //             gap 0 event 0 gap 1 event 1 gap 2 event 2 gap 3
 //
-// A start variable (Moccasin's s_v^i) says when a copy of a free op runs, or that it does not. What its values mean is the
-// only difference between the two forms:
+// A start variable (Moccasin's s_v^i) says when a copy of a free op runs, or that it does not. What its values mean is
+// the only difference between the two forms:
 //
 //   staged (section 2.3)      the value is a stage; the moment is (stage, op). First computes are fixed.
-//   free order (section 2.1)  with K copies, value g * K + i is place i in gap g; the moment is (g, i), and fixed event g
-//                             comes at (g, K). All ops free: one gap, and the values are Moccasin's event numbers.
+//   free order (section 2.1)  with K copies, value g * K + i is place i in gap g; the moment is (g, i), and fixed event
+//                             g comes at (g, K). All ops free: one gap, and the values are Moccasin's event numbers.
 //
 // Only the tensors that free ops write or read can change how long they are retained; they are called touched. All
-// others add up to rest_memory once. Posting costs O(what is touched) plus one pass over the events, whatever the
-// graph. The whole problem is the case where every op is free.
+// others add up to rest_memory once. Posting costs O(what is touched) plus passes over the ops and the events with
+// their edges. The whole problem is the case where every op is free.
 //
-// Where ops have options (model/compute_options.hpp), each copy of such an op has an option variable, too, and its first
-// compute is a copy even in the staged form. Ops tied by following each other are freed together.
+// Where ops have options (model/compute_options.hpp), each copy of such an op has an option variable, too, and its
+// first compute is a copy even in the staged form. Ops tied by following each other are freed together.
 #pragma once
 
 #include <cstdint>
@@ -114,8 +114,8 @@ struct Limits {
 class RetentionProblem {
  public:
   /// The form is that of instance.options().order. `incumbent`: a valid sequence; the computes of `free_ops` are only
-  /// remembered as the incumbent's. `free_ops`: ascending; ops without a decision to make are left out. The instance must
-  /// outlive the problem.
+  /// remembered as the incumbent's. `free_ops`: ascending; ops without a decision to make are left out. The instance
+  /// must outlive the problem. Throws InputError where copies or starts are more than Gecode's integers can number.
   RetentionProblem(const Instance& instance, std::span<const Compute> incumbent, std::span<const OpId> free_ops,
                    const Limits& limits, const Inferences& inferences = {});
   /// The staged form from a plan, every compute with option 0.
@@ -171,13 +171,19 @@ class RetentionProblem {
   [[nodiscard]] std::span<const Anchor> fixed_uses(TouchedId tensor) const { return fixed_uses_[tensor]; }
   /// The free ops that use the tensor.
   [[nodiscard]] std::span<const FreeId> free_users(TouchedId tensor) const { return free_users_[tensor]; }
-  /// Whether the op's first compute may as well come later if that serves every use: free order, and no op waits for it by
-  /// `after`.
+  /// Whether the op's first compute may as well come later if that serves every use: free order, and no op waits for it
+  /// by `after`.
   [[nodiscard]] bool may_move_first(FreeId op) const { return free_order_ && !awaited_[op]; }
   /// Pairs of free ops of which the one's first compute must come before the other's; in free order only.
   struct Precedence {
     FreeId before{};
     FreeId after{};
+
+    friend constexpr bool operator==(const Precedence& a, const Precedence& b) { return !(a < b) && !(b < a); }
+    friend constexpr bool operator<(const Precedence& a, const Precedence& b) {
+      if (a.before != b.before) return std::int32_t{a.before} < std::int32_t{b.before};
+      return std::int32_t{a.after} < std::int32_t{b.after};
+    }
   };
   [[nodiscard]] std::span<const Precedence> precedences() const { return precedences_; }
 
@@ -228,7 +234,7 @@ class RetentionProblem {
   };
 
   void collect(std::span<const Compute> incumbent, std::span<const OpId> free_ops);
-  void mark_free(OpId op, std::vector<bool>& marked) const;
+  void mark_free(OpId first, std::vector<bool>& marked) const;
   void add_free_op(OpId op);
   void collect_events(std::span<const Compute> incumbent);
   void add_fixed_event(Compute compute, Moment moment, bool recompute);

@@ -188,8 +188,8 @@ bool RetentionProfile::has_undecided_alone(FreeId op) const {
   return undecided;
 }
 
-/// Brings a memory from the one list of retentions to the other, both by slot and without overlaps. Most often they share
-/// most of their slots, and only the others are touched.
+/// Brings a memory from the one list of retentions to the other, both by slot and without overlaps. Most often they
+/// share most of their slots, and only the others are touched.
 void RetentionProfile::replace(std::vector<Bytes>& memory, std::span<const Retention> before,
                                std::span<const Retention> after) {
   // What a list has at a slot and beyond: nothing from `slot` to `last`, or `size`.
@@ -260,15 +260,29 @@ void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_
   }
   std::sort(local_.begin(), local_.end());
   local_.erase(std::unique(local_.begin(), local_.end()), local_.end());
+  change_.assign(end - begin + 1, Bytes(0));
+  // The first of these copies at or after the moment, or after it.
+  const auto position = [&](Moment moment, bool after) {
+    const auto first = assigned_.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = assigned_.begin() + static_cast<std::ptrdiff_t>(end);
+    const MemoryEvent event{moment, slot, CopyId::none()};
+    const auto at =
+        after ? std::upper_bound(first, last, event, event_before) : std::lower_bound(first, last, event, event_before);
+    return static_cast<std::size_t>(at - assigned_.begin());
+  };
   for (const TouchedId t : local_) {
     for (const Retention& retention : retentions(t, reading)) {
       // Before or after the gap, or counted by the slot.
       if (retention.to.slot < slot - 1 || retention.from.slot > slot + 1 || retention.covers_slot(slot)) continue;
-      for (std::size_t i = begin; i < end; ++i) {
-        if (retention.covers(assigned_[i].moment)) result[i] += retention.size;
-      }
+      const auto first = position(retention.from.moment, !retention.certain_compute);
+      const auto past = position(retention.to.moment, true);
+      if (first >= past) continue;
+      change_[first - begin] += retention.size;
+      change_[past - begin] -= retention.size;
     }
   }
+  Bytes here;
+  for (std::size_t i = begin; i < end; ++i) result[i] += here += change_[i - begin];
 }
 
 template <class Amount, class Get>

@@ -15,8 +15,8 @@
 //     mandatory  [=====]     [====]     [=======]
 //     potential  [==============================]
 //
-// A use whose own moment is open, somewhere in a window, is certain up to the window's beginning: the tensor is resident
-// there if no compute can come inside the window (the compulsory part of a task, as scheduling calls it).
+// A use whose own moment is open, somewhere in a window, is certain up to the window's beginning: the tensor is
+// resident there if no compute can come inside the window (the compulsory part of a task, as scheduling calls it).
 //
 // The profile belongs to one problem and one engine, not to a space: it keeps copies of the domains it was computed for
 // and, when the search asks at another node, recomputes only the tensors whose ops differ. Cost of a refresh: comparing
@@ -152,6 +152,7 @@ class RetentionProfile {
   std::vector<Server> computes_;
   std::vector<Use> uses_;
   std::vector<TouchedId> local_;
+  std::vector<Bytes> change_;
   std::vector<Retention> mandatory_before_;
   std::vector<Retention> potential_before_;
 };

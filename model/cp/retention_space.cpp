@@ -8,8 +8,9 @@
 #include "model/cp/event_order.hpp"
 #include "model/cp/later_recompute.hpp"
 #include "model/cp/memory.hpp"
-#include "model/cp/supply.hpp"
 #include "model/cp/tied_options.hpp"
+#include "model/cp/useless_recompute.hpp"
+#include "model/ensure.hpp"
 
 namespace remora::cp {
 namespace {
@@ -19,7 +20,10 @@ constexpr int kMostImprovements = 1 << 30;
 Gecode::IntVar start_variable(Gecode::Space& home, const RetentionProblem& problem, CopyId copy) {
   const auto [first, last] = problem.possible_starts(copy);
   const Start absent = problem.absent();
-  if (!problem.is_recompute(copy)) return {home, first, std::max(first, last)};
+  if (!problem.is_recompute(copy)) {
+    ensure(first <= last, "retention space: the incumbent's order contradicts the graph");
+    return {home, first, last};
+  }
   if (first > last) return {home, absent, absent};
   const int ranges[][2] = {{first, last}, {absent, absent}};
   const Gecode::IntVar start(home, Gecode::IntSet(ranges, 2));
@@ -51,7 +55,7 @@ RetentionSpace::RetentionSpace(Context& context, const Branching& branching)
   Views views(*this, Gecode::IntVarArgs(variables_));
   order_events(views);
   if (problem.has_options()) GECODE_ES_FAIL(TiedOptions::post(*this, views, context));
-  if (inferences.useless_recompute) GECODE_ES_FAIL(Supply::post(*this, views, context));
+  if (inferences.useless_recompute) GECODE_ES_FAIL(UselessRecompute::post(*this, views, context));
   GECODE_ES_FAIL(Memory::post(*this, views, context));
   if (inferences.later_recompute && !problem.free_order()) {
     GECODE_ES_FAIL(LaterRecompute::post(*this, views, context));
@@ -92,7 +96,8 @@ void RetentionSpace::order_events(Views& views) {
     const auto free_ops = problem.free_ops();
     Gecode::rel(*this, variables_[free_ops[before].first_copy], Gecode::IRT_LE, variables_[free_ops[after].first_copy]);
   }
-  GECODE_ES_FAIL(OneEventAPlace::post(*this, views, *context_));
+  post_events_different(*this, variables_, problem);
+  GECODE_ES_FAIL(PackedPlaces::post(*this, views, *context_));
 }
 
 void RetentionSpace::constrain(const Gecode::Space& best) {

@@ -3,19 +3,24 @@
 // The Gecode space of the retention-interval model (Moccasin, section 2), in both its forms.
 //
 //   paper                         here
-//   start s_v^i, active a_v^i     starts[copy]: when op v's copy i runs, or absent (eq. 9: stages and events; eq. 11)
+//   start s_v^i, active a_v^i     one start variable a copy: when it runs, or absent (RetentionProblem)
 //   end e_v^i                     follows: the last use that the copy serves (RetentionProfile)
 //   eq. 1   objective             ExtraDuration (duration.hpp)
 //   eq. 2,3 intervals in order    CopyOrder (event_order.hpp)
 //   eq. 4   memory                Memory (memory.hpp)
-//   eq. 5   precedence            Supply (supply.hpp), the profile's mandatory reading, and rel over first computes
-//   eq. 6   events all different  staged: by numbering, (stage, op) belongs to one op; free order: OneEventAPlace
-//                                 (event_order.hpp)
+//   eq. 5   precedence            supply can be had once first computes follow those of their producers: by numbering
+//                                 in the staged form, by rel over first computes in free order (RetentionProblem::
+//                                 precedences). What it costs in memory is the profile's mandatory reading; the
+//                                 reservoir itself (eq. 10) is not posted
+//   eq. 6   events all different  staged: by numbering, (stage, op) belongs to one op; free order: Gecode's
+//                                 distinct, and PackedPlaces (event_order.hpp)
 //   eq. 7   first copy active     staged: first computes are fixed; free order: their domains hold no absent
+//   eq. 8   domains               RetentionProblem::possible_starts; eq. 9 in free order, eq. 11 in the staged form
+//   eq. 12, 13  phase 1           PeakWorker (engine/search)
 //   options per op                TiedOptions (tied_options.hpp); not in the paper
 //
-// A space holds its variables and nothing else; what is constant and what can be recomputed is in the Context. The root
-// and all its clones belong to one thread.
+// A space holds its variables, its propagators' views of them and the brancher's random state; what is constant and
+// what can be recomputed is in the Context. The root and all its clones belong to one thread.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs Gecode on a retention problem: build the root, branch and bound, take the best sequence. The whole of Gecode stays
-// behind this header.
+// Runs Gecode on a retention problem: build the root, branch and bound, take the best sequence. The whole of Gecode
+// stays behind this header.
 //
 // Each search builds a root of its own, so any number of them may run at once in different threads (clones of one root
 // in two threads race in Gecode 6.2). One search belongs to one thread at a time.
@@ -54,7 +54,8 @@ class RetentionSearch {
   /// Searches on for at most `nodes` nodes. The outcome counts from the beginning of the search.
   const SearchOutcome& advance(std::int64_t nodes);
 
-  /// From now on only sequences with less extra duration than this are wanted; a bound above the present one is ignored.
+  /// From now on only sequences with less extra duration than this are wanted; a bound above the present one is
+  /// ignored.
   void require_below(Duration extra);
 
  private:

@@ -36,7 +36,6 @@ class StartDomain {
     return true;
   }
 
-  [[nodiscard]] const std::vector<Range>& ranges() const { return ranges_; }
   [[nodiscard]] bool absent() const { return ranges_.empty(); }
   [[nodiscard]] bool active() const { return known_ && !may_be_absent_; }
   [[nodiscard]] bool undecided() const { return may_be_absent_ && !ranges_.empty(); }

@@ -9,8 +9,8 @@
 
 namespace remora::cp {
 
-/// What the propagators over all variables (RetentionProblem: starts, then options) have in common: posting, copying, and the context that their space's
-/// search shares. `Derived` adds cost() and propagate().
+/// What the propagators over all variables (RetentionProblem: starts, then options) have in common: posting, copying,
+/// and the context that their space's search shares. `Derived` adds cost() and propagate().
 template <class Derived>
 class StartPropagator : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
  public:

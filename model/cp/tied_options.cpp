@@ -21,7 +21,12 @@ ExecStatus TiedOptions::propagate(Space& home, const Gecode::ModEventDelta&) {
       if (variable < 0) continue;
       if (profile().domain(CopyId(c)).absent()) {
         GECODE_ME_CHECK(x[variable].eq(home, 0));
-      } else if (problem().free_ops()[problem().owner(CopyId(c))].leader.valid()) {
+      } else if (!x[variable].in(0)) {
+        const Gecode::ModEvent event = x[c].nq(home, problem().absent());
+        if (Gecode::me_failed(event)) return Gecode::ES_FAILED;
+        changed = changed || Gecode::me_modified(event);
+      }
+      if (!profile().domain(CopyId(c)).absent() && problem().free_ops()[problem().owner(CopyId(c))].leader.valid()) {
         GECODE_ES_CHECK(agree(home, CopyId(c), changed));
       }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Options per op (model/compute_options.hpp): a follower's compute takes the option of that compute of its leader which
-// serves it, the latest one before. (Rockmate and HiRemate tie the two halves of a block the same way: the backward half
-// needs the phantoms of its own option.)
+// serves it, the latest one before. (Rockmate and HiRemate tie the two halves of a block the same way: the backward
+// half needs the phantoms of its own option.)
 //
 //   follower   only options that some possible server may have; with one possible server both agree.
 //   absent     a copy that is not computed has no choice to make: its option is 0, so that no sequence is met twice.

@@ -8,8 +8,8 @@
 
 namespace remora::test {
 
-/// What is true of the values, whatever the problem's limits. Of the problem only the numbering of variables, the moments
-/// of its events and sequence_with are used.
+/// What is true of the values, whatever the problem's limits. Of the problem only the numbering of variables, the
+/// moments of its events and sequence_with are used.
 Assignment truth_of(const cp::RetentionProblem& problem, const std::vector<int>& values);
 
 /// The step of the sequence at which the event of that moment takes place.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tests do with the domains of a space (model_part.hpp) where a search would branch: reduce them at random, look at
-// them, propagate now and then.
+// What tests do with the domains of a space (model_part.hpp) where a search would branch: reduce them at random, look
+// at them, propagate now and then.
 #pragma once
 
 #include <memory>

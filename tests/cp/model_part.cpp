@@ -10,8 +10,8 @@
 #include "model/cp/later_recompute.hpp"
 #include "model/cp/memory.hpp"
 #include "model/cp/retention_space.hpp"
-#include "model/cp/supply.hpp"
 #include "model/cp/tied_options.hpp"
+#include "model/cp/useless_recompute.hpp"
 
 namespace remora::test {
 namespace {
@@ -114,13 +114,14 @@ void PartSpace::post(cp::Context& context, ModelPart part) {
       post_copy_orders(*this, context.problem);
       break;
     case ModelPart::one_event_a_place:
-      GECODE_ES_FAIL(cp::OneEventAPlace::post(*this, x, context));
+      cp::post_events_different(*this, variables_, context.problem);
+      GECODE_ES_FAIL(cp::PackedPlaces::post(*this, x, context));
       break;
     case ModelPart::tied_options:
       GECODE_ES_FAIL(cp::TiedOptions::post(*this, x, context));
       break;
     case ModelPart::supply:
-      GECODE_ES_FAIL(cp::Supply::post(*this, x, context));
+      GECODE_ES_FAIL(cp::UselessRecompute::post(*this, x, context));
       break;
     case ModelPart::memory:
       GECODE_ES_FAIL(cp::Memory::post(*this, x, context));

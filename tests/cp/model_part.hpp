@@ -10,8 +10,9 @@
 //   supply            -                                  what computes something useless
 //   memory            more than the capacity anywhere    -
 //   extra duration    the bound reached                  more than the capacity anywhere
-//   later recompute   -                                  what computes something useless, or where one recompute can come
-//                                                        later (of those that compute the same, a latest one stays)
+//   later recompute   -                                  what computes something useless, or where one recompute can
+//                                                        come later (of those that compute the same, a latest one
+//                                                        stays)
 //   whole             any of that                        all of that, as far as its inference is on
 #pragma once
 

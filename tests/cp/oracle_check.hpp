@@ -47,8 +47,8 @@ struct OracleTally {
   std::string failure{};
 };
 
-/// Draws one graph and compares the complete search with the oracle at every budget. Seeds differ, results do not depend
-/// on anything else.
+/// Draws one graph and compares the complete search with the oracle at every budget. Seeds differ, results do not
+/// depend on anything else.
 void check_random_graph(std::uint32_t seed, const ProblemKind& kind, OracleTally& tally);
 
 }  // namespace remora::test

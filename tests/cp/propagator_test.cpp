@@ -203,7 +203,7 @@ TEST_P(Propagator, NeverRemovesWhatMustStayWhenPrunedAtRandom) {
 }
 
 std::string name_of(const testing::TestParamInfo<ModelPart>& part) {
-  const char* const names[] = {"CopyOrder", "OneEventAPlace", "TiedOptions",    "Supply",
+  const char* const names[] = {"CopyOrder", "EventsInPlaces", "TiedOptions",    "UselessRecompute",
                                "Memory",    "ExtraDuration",  "LaterRecompute", "All"};
   return names[static_cast<int>(part.param)];
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "model/cp/solve_retention.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/oracle.hpp"
@@ -118,23 +119,51 @@ TEST(SolveRetention, ACeilingIsStrict) {
   EXPECT_TRUE(solve_below(1).complete);
 }
 
-TEST(SolveRetention, LargeSizesAndDurationsDoNotOverflow) {
+/// Sizes up to 10^13 bytes and durations up to 10^15; returns how many problems needed a recompute.
+int check_large_amounts(OrderMode order, bool with_options) {
+  constexpr std::int64_t kLargestSize = 10'000'000'000'000;
+  constexpr std::int64_t kLongestDuration = 1'000'000'000'000'000;
   std::mt19937 random(25);
-  for (int round = 0; round < 40; ++round) {
-    const auto graph =
-        test::random_graph(random, {.largest_size = 10'000'000'000'000, .longest_duration = 1'000'000'000'000'000});
-    const Instance unlimited(graph, {});
+  int recomputing = 0;
+  for (int round = 0; round < 60; ++round) {
+    const auto graph = test::random_graph(random, {.most_ops = order == OrderMode::free ? 4 : 6,
+                                                   .largest_size = kLargestSize,
+                                                   .longest_duration = kLongestDuration});
+    const auto options = with_options ? test::random_options(random, *graph, kLargestSize, kLongestDuration) : nullptr;
+    const Instance unlimited(graph, {.max_computes = 1 + round % 3, .order = order}, options);
     const Bytes peak = baseline_peak(unlimited);
     for (const int percent : {60, 75, 90, 99}) {
-      const Bytes budget(peak.count() / 100 * percent);
-      const Instance instance = unlimited.with_budget(budget);
+      const Instance instance = unlimited.with_budget(Bytes(peak.count() / 100 * percent));
       const auto outcome = test::solve_whole(instance);
       const auto truth = test::optimum(instance);
-      ASSERT_EQ(outcome.sequence.has_value(), truth.has_value());
-      if (!truth) continue;
-      ASSERT_EQ(instance.baseline_duration() + outcome.extra, *truth);
+      EXPECT_EQ(outcome.sequence.has_value(), truth.has_value());
+      if (!truth || !outcome.sequence) continue;
+      EXPECT_EQ(instance.baseline_duration() + outcome.extra, *truth);
+      if (outcome.extra > Duration(0)) ++recomputing;
     }
   }
+  return recomputing;
+}
+
+TEST(SolveRetention, LargeSizesAndDurationsDoNotOverflow) {
+  EXPECT_GT(check_large_amounts(OrderMode::input, false), 5);
+  EXPECT_GT(check_large_amounts(OrderMode::free, false), 0);
+  EXPECT_GT(check_large_amounts(OrderMode::input, true), 5);
+  EXPECT_GT(check_large_amounts(OrderMode::free, true), 5);
+}
+
+TEST(RetentionProblem, RefusesMoreStartsThanGecodeCanNumber) {
+  // Half of the ops free over the other half: 50,000 gaps of 100,000 places.
+  Graph graph;
+  std::vector<OpId> every_other;
+  for (int v = 0; v < 100'000; ++v) {
+    const TensorId t = graph.add_tensor("t" + std::to_string(v), Bytes(1), true);
+    graph.add_op({.name = "op" + std::to_string(v), .duration = Duration(1), .outputs = {t}});
+    if (v % 2 == 0) every_other.emplace_back(v);
+  }
+  const Instance instance(std::make_shared<const Graph>(std::move(graph)), {.order = OrderMode::free});
+  const auto sequence = computes_of(input_order(instance));
+  EXPECT_THROW(RetentionProblem(instance, sequence, every_other, {instance.budget()}), InputError);
 }
 
 }  // namespace

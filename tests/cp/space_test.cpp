@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spaces of one search beside each other: they share the context, whose profile follows whichever of them asks, and whose
-// bound falls for all of them.
+// Spaces of one search beside each other: they share the context, whose profile follows whichever of them asks, and
+// whose bound falls for all of them.
 #include <optional>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Searches in several threads at once, each with a root of its own, over one instance. ThreadSanitizer (preset tsan) must
-// have nothing to say; without it the test shows that they don't disturb each other.
+// Searches in several threads at once, each with a root of its own, over one instance. ThreadSanitizer (preset tsan)
+// must have nothing to say; without it the test shows that they don't disturb each other.
 #include <array>
 
 #include <gtest/gtest.h>

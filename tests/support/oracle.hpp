@@ -2,8 +2,8 @@
 //
 // The truth about small problems, by brute force.
 //
-// A shortest path over states (how often each op ran, which tensors are resident and by which option; in the staged form
-// also which stage it is and which op ran last in it): a move computes an op by the rules of remora-schedule 1, or
+// A shortest path over states (how often each op ran, which tensors are resident and by which option; in the staged
+// form also which stage it is and which op ran last in it): a move computes an op by the rules of remora-schedule 1, or
 // releases one resident tensor. It knows nothing of retention intervals, of the evaluator, or of the search: it decides
 // releases by trying them all.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace remora::test {
 
-/// The least duration of a schedule of the stated problem (order mode, budget, max_computes) and its options; nothing if
-/// there is none. For graphs of up to 8 ops and 16 tensors, 3 computes an op and 3 options.
+/// The least duration of a schedule of the stated problem (order mode, budget, max_computes) and its options; nothing
+/// if there is none. For graphs of up to 8 ops and 16 tensors, 3 computes an op and 3 options.
 std::optional<Duration> optimum(const Instance& instance);
 
 }  // namespace remora::test

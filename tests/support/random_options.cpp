@@ -8,12 +8,16 @@
 namespace remora::test {
 namespace {
 
-constexpr std::int64_t kLargest = 9;
+std::int64_t amount(std::mt19937& random, std::int64_t largest) {
+  const std::uint64_t wide = std::uint64_t{random()} << 32U | random();
+  return static_cast<std::int64_t>(wide % static_cast<std::uint64_t>(largest + 1));
+}
 
-ComputeOption random_option(std::mt19937& random, const Op& op) {
-  const auto amount = [&] { return static_cast<std::int64_t>(random() % (kLargest + 1)); };
-  ComputeOption option{.duration = Duration(amount()), .workspace = Bytes(random() % 3 == 0 ? amount() / 3 : 0)};
-  for (std::size_t i = 0; i < op.outputs.size(); ++i) option.output_sizes.emplace_back(amount());
+ComputeOption random_option(std::mt19937& random, const Op& op, std::int64_t largest_size,
+                            std::int64_t longest_duration) {
+  ComputeOption option{.duration = Duration(amount(random, longest_duration)),
+                       .workspace = Bytes(random() % 3 == 0 ? amount(random, largest_size) / 3 : 0)};
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) option.output_sizes.emplace_back(amount(random, largest_size));
   return option;
 }
 
@@ -32,7 +36,8 @@ std::vector<OpId> producers_of(const Graph& graph, const Op& op) {
 
 }  // namespace
 
-std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const Graph& graph) {
+std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const Graph& graph,
+                                                     std::int64_t largest_size, std::int64_t longest_duration) {
   ComputeOptions result;
   std::vector<std::size_t> further(graph.ops.size(), 0);
   for (std::size_t v = 0; v < graph.ops.size(); ++v) {
@@ -46,7 +51,8 @@ std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const
     }
     for (std::size_t o = 0; o < further[v]; ++o) {
       const bool lacks = entry.follows.valid() && random() % 3 == 0;
-      entry.further.push_back(lacks ? std::nullopt : std::optional(random_option(random, graph.ops[v])));
+      entry.further.push_back(
+          lacks ? std::nullopt : std::optional(random_option(random, graph.ops[v], largest_size, longest_duration)));
     }
     if (!entry.further.empty() || entry.follows.valid()) result.push_back(std::move(entry));
   }

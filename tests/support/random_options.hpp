@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <random>
 
@@ -11,6 +12,7 @@ namespace remora::test {
 
 /// Up to two further options for about half of the ops: other durations, workspaces and sizes, some leaders with
 /// followers, and leaders with an option that the follower lacks.
-std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const Graph& graph);
+std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const Graph& graph,
+                                                     std::int64_t largest_size = 9, std::int64_t longest_duration = 9);
 
 }  // namespace remora::test

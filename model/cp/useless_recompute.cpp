@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/cp/supply.hpp"
+#include "model/cp/useless_recompute.hpp"
 
 #include <algorithm>
 
@@ -9,21 +9,24 @@ using Gecode::ExecStatus;
 using Gecode::Space;
 using Gecode::Int::IntView;
 
-Gecode::PropCost Supply::cost(const Space&, const Gecode::ModEventDelta&) const {
+Gecode::PropCost UselessRecompute::cost(const Space&, const Gecode::ModEventDelta&) const {
   return Gecode::PropCost::linear(Gecode::PropCost::HI, x.size());
 }
 
-ExecStatus Supply::propagate(Space& home, const Gecode::ModEventDelta&) {
-  // Users come after their producers: going down, each op sees its users' domains already pruned.
-  for (int copy = problem().copy_count(); copy-- > 0;) {
-    if (x[copy].assigned() || !problem().is_recompute(CopyId(copy))) continue;
-    GECODE_ES_CHECK(before_latest_use(home, CopyId(copy)));
-    GECODE_ES_CHECK(after_served_use(home, CopyId(copy)));
+ExecStatus UselessRecompute::propagate(Space& home, const Gecode::ModEventDelta&) {
+  // Users come after their producers, and a copy after the one before it: each sees what it depends on already pruned.
+  const auto free_ops = problem().free_ops();
+  for (std::size_t f = free_ops.size(); f-- > 0;) {
+    for (int copy = free_ops[f].first_copy; copy < free_ops[f].first_copy + free_ops[f].copies; ++copy) {
+      if (x[copy].assigned() || !problem().is_recompute(CopyId(copy))) continue;
+      GECODE_ES_CHECK(before_latest_use(home, CopyId(copy)));
+      GECODE_ES_CHECK(after_served_use(home, CopyId(copy)));
+    }
   }
   return all_assigned() ? home.ES_SUBSUMED(*this) : Gecode::ES_FIX;
 }
 
-ExecStatus Supply::before_latest_use(Space& home, CopyId copy) {
+ExecStatus UselessRecompute::before_latest_use(Space& home, CopyId copy) {
   const FreeId owner = problem().owner(copy);
   const Start last = problem().last_start_before(problem().free_ops()[owner].op, latest_use(owner));
   if (x[copy].min() > last) {
@@ -36,7 +39,7 @@ ExecStatus Supply::before_latest_use(Space& home, CopyId copy) {
 }
 
 /// The copy comes after the first use that the copy before it may serve.
-ExecStatus Supply::after_served_use(Space& home, CopyId copy) {
+ExecStatus UselessRecompute::after_served_use(Space& home, CopyId copy) {
   const FreeId owner = problem().owner(copy);
   const FreeOp& free = problem().free_ops()[owner];
   if (copy == free.first_copy) return Gecode::ES_OK;
@@ -50,7 +53,7 @@ ExecStatus Supply::after_served_use(Space& home, CopyId copy) {
 }
 
 /// The latest moment at which some use of the op's outputs is certain or possible.
-Moment Supply::latest_use(FreeId op) const {
+Moment UselessRecompute::latest_use(FreeId op) const {
   Moment latest = kNever;
   for (const TouchedId t : problem().outputs(op)) {
     if (!problem().fixed_uses(t).empty()) latest = std::max(latest, problem().fixed_uses(t).back().moment);
@@ -67,7 +70,7 @@ Moment Supply::latest_use(FreeId op) const {
 }
 
 /// The earliest moment after the given one at which some use of the op's outputs is certain or possible, or kNever.
-Moment Supply::first_use_after(FreeId op, Moment moment) const {
+Moment UselessRecompute::first_use_after(FreeId op, Moment moment) const {
   Moment first = kNever;
   const auto consider = [&](Moment use) {
     if (use > moment && (first == kNever || use < first)) first = use;
