@@ -15,6 +15,7 @@
 #include "engine/search/neighbourhood_worker.hpp"
 #include "engine/search/peak_worker.hpp"
 #include "engine/search/rounds.hpp"
+#include "engine/search/stage_bound_worker.hpp"
 #include "engine/version.hpp"
 #include "model/error.hpp"
 
@@ -30,10 +31,10 @@ constexpr double kMostCoverSeconds = 5;
 constexpr double kUnlimitedSeconds = 1e9;
 constexpr std::int64_t kCoverNodes = 5000;
 
-/// One complete search and, unless the strategy is that alone, neighbourhood searches of the phase's kind and, if
-/// wanted, the Benders decomposition.
+/// One complete search and, unless the strategy is that alone, neighbourhood searches of the phase's kind and what raises
+/// the bound beside them.
 template <class NeighbourhoodKind>
-std::vector<std::unique_ptr<Worker>> make_workers(const Instance& instance, const SolveOptions& options, bool benders) {
+std::vector<std::unique_ptr<Worker>> make_workers(const Instance& instance, const SolveOptions& options, int phase) {
   const auto seed = static_cast<std::uint64_t>(options.seed) * 1000;
   std::vector<std::unique_ptr<Worker>> workers;
   // On a very large graph even the root of a complete search takes longer than all that the neighbourhoods need.
@@ -42,7 +43,10 @@ std::vector<std::unique_ptr<Worker>> make_workers(const Instance& instance, cons
     workers.push_back(std::make_unique<CompleteWorker>(options, seed));
   }
   if (complete) return workers;
-  if (benders) workers.push_back(std::make_unique<BendersWorker>(options, seed + kNeighbourhoodWorkers + 1));
+  if (phase == 2 && options.benders) {
+    workers.push_back(std::make_unique<BendersWorker>(options, seed + kNeighbourhoodWorkers + 1));
+  }
+  if (phase == 2 && options.covering_stages) workers.push_back(std::make_unique<StageBoundWorker>(options));
   for (std::uint64_t i = 1; i <= kNeighbourhoodWorkers; ++i) {
     workers.push_back(std::make_unique<NeighbourhoodKind>(options, seed + i));
   }
@@ -128,12 +132,12 @@ void search(const Instance& instance, const SolveOptions& options, const SolveCa
   Rounds rounds(instance, options, callbacks, deadline, state);
   rounds.report(1, "start");
   const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
-  rounds.run(1, make_workers<PeakWorker>(instance, options, false), holds_budget);
+  rounds.run(1, make_workers<PeakWorker>(instance, options, 1), holds_budget);
   report.phase1_seconds = deadline.elapsed();
   report.reached_peak = state.incumbent.peak;
   if (holds_budget()) {
     rounds.report(2, "phase 2");
-    rounds.run(2, make_workers<NeighbourhoodWorker>(instance, options, options.benders),
+    rounds.run(2, make_workers<NeighbourhoodWorker>(instance, options, 2),
                [&] { return state.incumbent.extra <= state.lower_bound; });
     report.phase2_seconds = deadline.elapsed() - report.phase1_seconds;
   }

@@ -8,19 +8,7 @@
 #include <numeric>
 
 #ifdef REMORA_HAVE_CBC
-// The other headers of CBC need its first one first.
-// clang-format off
-#include <CbcModel.hpp>
-// clang-format on
-#include <CbcCutGenerator.hpp>
-#include <CbcEventHandler.hpp>
-#include <CbcHeuristic.hpp>
-#include <CbcNode.hpp>
-#include <CglGomory.hpp>
-#include <CglKnapsackCover.hpp>
-#include <CglMixedIntegerRounding2.hpp>
-#include <CglProbing.hpp>
-#include <OsiClpSolverInterface.hpp>
+#include "engine/bound/cbc.hpp"
 #endif
 
 namespace remora {
@@ -43,21 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kMostRounds = 30;
 constexpr double kViolated = 1e-6;
-/// What the LP solver's tolerances may add to a bound, relative to it.
-constexpr double kRelativeError = 1e-9;
 constexpr double kChosen = 0.5;
-
-/// Ends CBC when the caller asks for it.
-class Interrupter : public CbcEventHandler {
- public:
-  explicit Interrupter(std::function<bool()> asked) : asked_(std::move(asked)) {}
-
-  CbcAction event(CbcEvent) override { return asked_ && asked_() ? stop : noAction; }
-  [[nodiscard]] CbcEventHandler* clone() const override { return new Interrupter(*this); }
-
- private:
-  std::function<bool()> asked_;
-};
 
 class CoverMip {
  public:
@@ -251,8 +225,7 @@ class CoverMip {
   /// The integer program over the present rows; false if it was not solved to the end.
   bool solve_integer() {
     CbcModel model(lp_);
-    set_up(model);
-    model.branchAndBound();
+    run_cbc(model, limits_, seconds_left());
     if (const double* best = model.bestSolution()) {
       chosen_.assign(best, best + lp_.getNumCols());
       result_.given_up.assign(problem_.items.size(), false);
@@ -262,8 +235,7 @@ class CoverMip {
     const double units = result_.complete ? chosen_cost() : model.getBestPossibleObjValue();
     // Infeasible as an integer program although the LP was not: no proof in exact arithmetic, nothing is concluded.
     if (!std::isfinite(units) || std::abs(units) >= kBeyond || model.isProvenInfeasible()) return false;
-    const double safe = std::ceil(units * (1.0 - kRelativeError) - kSlack);
-    result_.bound = std::max(result_.bound, Duration(static_cast<std::int64_t>(safe) * unit_));
+    result_.bound = std::max(result_.bound, safe_bound(units, unit_));
     return result_.complete;
   }
 
@@ -276,35 +248,6 @@ class CoverMip {
     return static_cast<double>(units);
   }
 
-  void set_up(CbcModel& model) const {
-    std::vector<int> columns(static_cast<std::size_t>(lp_.getNumCols()));
-    std::iota(columns.begin(), columns.end(), 0);
-    model.solver()->setInteger(columns.data(), static_cast<int>(columns.size()));
-    model.setLogLevel(0);
-    model.solver()->messageHandler()->setLogLevel(0);
-    model.setMaximumSeconds(std::max(0.0, seconds_left()));
-    model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits_.nodes, 1 << 30)));
-    // Costs are whole: a better choice is better by 1.
-    model.setCutoffIncrement(1.0 - kSlack);
-    model.setAllowableGap(0);
-    CglProbing probing;
-    probing.setUsingObjective(1);
-    CglKnapsackCover knapsack;
-    CglMixedIntegerRounding2 rounding;
-    CglGomory gomory;
-    constexpr int kAtTheRootOrWhereItHelps = -1;
-    model.addCutGenerator(&probing, kAtTheRootOrWhereItHelps, "probing");
-    model.addCutGenerator(&knapsack, kAtTheRootOrWhereItHelps, "knapsack");
-    model.addCutGenerator(&rounding, kAtTheRootOrWhereItHelps, "rounding");
-    model.addCutGenerator(&gomory, kAtTheRootOrWhereItHelps, "gomory");
-    CbcRounding simple(model);
-    model.addHeuristic(&simple);
-    Interrupter interrupter(limits_.interrupted);
-    model.passInEventHandler(&interrupter);
-    model.initialSolve();
-  }
-
-  static constexpr double kSlack = 1e-3;
   static constexpr double kBeyond = 1e18;
 
   const CoverProblem& problem_;

@@ -2,6 +2,7 @@
 #include "model/cp/retention_space.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "model/cp/brancher.hpp"
 #include "model/cp/duration.hpp"
@@ -25,14 +26,24 @@ Gecode::IntVar start_variable(Gecode::Space& home, const RetentionProblem& probl
     return {home, first, last};
   }
   if (first > last) return {home, absent, absent};
-  const int ranges[][2] = {{first, last}, {absent, absent}};
-  const Gecode::IntVar start(home, Gecode::IntSet(ranges, 2));
-  // Absent stays, so that this cannot fail.
-  for (const auto& banned : problem.banned_starts(copy)) {
-    Gecode::Iter::Ranges::Singleton range(banned.first, banned.last);
-    Gecode::Int::IntView(start).minus_r(home, range, false);
+  // What lies between the bans, and absent.
+  const auto banned = problem.banned_starts(copy);
+  const auto ranges = std::make_unique<int[][2]>(banned.size() + 2);
+  int count = 0;
+  const auto add = [&](Start from, Start to) {
+    if (from > to) return;
+    ranges[static_cast<std::size_t>(count)][0] = from;
+    ranges[static_cast<std::size_t>(count)][1] = to;
+    ++count;
+  };
+  Start next = first;
+  for (const auto& ban : banned) {
+    add(next, std::min(ban.first - 1, last));
+    next = std::max(next, ban.last + 1);
   }
-  return start;
+  add(next, last);
+  add(absent, absent);
+  return {home, Gecode::IntSet(ranges.get(), count)};
 }
 
 Gecode::IntVar option_variable(Gecode::Space& home, const RetentionProblem& problem, CopyId copy) {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How this project runs CBC. Only for builds with it, and only for engine/bound.
+#pragma once
+
+// The other headers of CBC need its first one first.
+// clang-format off
+#include <CbcModel.hpp>
+// clang-format on
+#include <OsiClpSolverInterface.hpp>
+
+#include "engine/bound/cover_mip.hpp"
+
+namespace remora {
+
+/// Solves the model with every column integer and whole costs, in silence, within the limits and `seconds`.
+void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds);
+
+/// The bound that a value of CBC's, in multiples of `unit`, stands for: costs are whole, so it is rounded up, after what
+/// double precision and tolerances may have added is taken off.
+Duration safe_bound(double units, std::int64_t unit);
+
+}  // namespace remora
