@@ -16,6 +16,17 @@ namespace remora {
 /// Solves the model with every column integer and whole costs, in silence, within the limits and `seconds`.
 void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds);
 
+/// How often `unit` goes into the amount, rounded down.
+inline double whole_units(std::int64_t amount, std::int64_t unit) {
+  const std::int64_t units = amount / unit;
+  return static_cast<double>(units);
+}
+
+/// The same, rounded up, for an amount of at least 1.
+inline double whole_units_up(std::int64_t amount, std::int64_t unit) {
+  return whole_units(amount - 1, unit) + 1;
+}
+
 /// The bound that a value of CBC's, in multiples of `unit`, stands for: costs are whole, so it is rounded up, after what
 /// double precision and tolerances may have added is taken off.
 Duration safe_bound(double units, std::int64_t unit);

@@ -63,7 +63,7 @@ class CoverMip {
     lp_.messageHandler()->setLogLevel(0);
     lp_.setHintParam(OsiDoReducePrint);
     for (const CoverItem& item : problem_.items) {
-      lp_.addCol(0, nullptr, nullptr, 0, 1, static_cast<double>(item.cost.count() / unit_));
+      lp_.addCol(0, nullptr, nullptr, 0, 1, whole_units(item.cost.count(), unit_));
     }
     for (std::size_t begin = 0; begin < problem_.items.size();) {
       std::vector<int> columns;
@@ -86,7 +86,7 @@ class CoverMip {
   void add_cuts() {
     if (limits_.cuts.empty()) return;
     const int beyond = lp_.getNumCols();
-    lp_.addCol(0, nullptr, nullptr, 0, 1, static_cast<double>(limits_.ceiling.count() / unit_));
+    lp_.addCol(0, nullptr, nullptr, 0, 1, whole_units_up(limits_.ceiling.count(), unit_));
     for (const CoverCut& cut : limits_.cuts) {
       std::vector<int> columns = cut;
       columns.push_back(beyond);
@@ -244,8 +244,8 @@ class CoverMip {
     for (std::size_t i = 0; i < problem_.items.size(); ++i) {
       if (result_.given_up[i]) units += problem_.items[i].cost.count() / unit_;
     }
-    if (!limits_.cuts.empty() && chosen_.back() > kChosen) units += limits_.ceiling.count() / unit_;
-    return static_cast<double>(units);
+    const bool beyond = !limits_.cuts.empty() && chosen_.back() > kChosen;
+    return static_cast<double>(units) + (beyond ? whole_units_up(limits_.ceiling.count(), unit_) : 0.0);
   }
 
   static constexpr double kBeyond = 1e18;

@@ -34,7 +34,7 @@ void load(const MipProgram& program, std::int64_t unit, OsiClpSolverInterface& s
     rows.appendRow(static_cast<int>(row.columns.size()), row.columns.data(), row.factors.data());
   }
   std::vector<double> costs;
-  for (const std::int64_t cost : program.costs) costs.push_back(static_cast<double>(cost / unit));
+  for (const std::int64_t cost : program.costs) costs.push_back(whole_units(cost, unit));
   std::vector<double> least;
   for (const MipRow& row : program.rows) least.push_back(row.least);
   const std::vector<double> zeros(costs.size(), 0.0);
@@ -60,7 +60,8 @@ MipBound solve_mip(const MipProgram& program, const CoverMipLimits& limits) {
   const OsiSolverInterface* smaller = process.preProcess(solver, false, kPreprocessingPasses);
   if (smaller == nullptr) return {};
   CbcModel model(*smaller);
-  if (limits.ceiling != Duration::max()) model.setCutoff(static_cast<double>(limits.ceiling.count() / unit));
+  // Rounded up: a choice just below the ceiling must not be cut off.
+  if (limits.ceiling != Duration::max()) model.setCutoff(whole_units_up(limits.ceiling.count(), unit));
   run_cbc(model, limits, limits.seconds);
   const double units = model.getBestPossibleObjValue();
   // Infeasible by CBC's word is no proof in exact arithmetic: nothing is concluded.

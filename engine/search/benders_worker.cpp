@@ -89,7 +89,8 @@ cp::SearchOutcome BendersWorker::search_within(const RoundInput& input, const So
   const cp::RetentionProblem problem(input.instance, incumbent.plan, input_order(input.instance),
                                      {input.instance.budget(), incumbent.extra, bans}, inferences_);
   cp::SearchSettings settings;
-  settings.node_limit = 1 + static_cast<std::int64_t>(share * static_cast<double>(kRoundEffort / node_effort(problem)));
+  const std::int64_t nodes_of_round = kRoundEffort / node_effort(problem);
+  settings.node_limit = 1 + static_cast<std::int64_t>(share * static_cast<double>(nodes_of_round));
   settings.seed = random_.next();
   settings.interrupted = input.interrupted;
   auto outcome = cp::solve_retention(problem, settings);
