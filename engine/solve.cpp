@@ -31,8 +31,8 @@ constexpr double kMostCoverSeconds = 5;
 constexpr double kUnlimitedSeconds = 1e9;
 constexpr std::int64_t kCoverNodes = 5000;
 
-/// One complete search and, unless the strategy is that alone, neighbourhood searches of the phase's kind and what raises
-/// the bound beside them.
+/// One complete search and, unless the strategy is that alone, neighbourhood searches of the phase's kind and what
+/// raises the bound beside them.
 template <class NeighbourhoodKind>
 std::vector<std::unique_ptr<Worker>> make_workers(const Instance& instance, const SolveOptions& options, int phase) {
   const auto seed = static_cast<std::uint64_t>(options.seed) * 1000;

@@ -15,8 +15,8 @@
 //                    away there
 //
 // Every schedule gives a solution of no more cost, so the optimum is a lower bound. On dense graphs it is far above the
-// plain relaxation's (docs/bounds.md), at the price of columns for all stages: it is for graphs of a hundred ops or two.
-// Ops with several outputs and what is read of them are left as they are in the plain relaxation.
+// plain relaxation's (docs/bounds.md), at the price of columns for all stages: it is for graphs of a hundred ops or
+// two. Ops with several outputs and what is read of them are left as they are in the plain relaxation.
 #pragma once
 
 #include "engine/bound/cover_mip.hpp"

@@ -6,8 +6,8 @@
 
 namespace remora {
 
-/// Raises the bound once, by the covering relaxation with stages (engine/bound/stage_mip.hpp): on small graphs, when the
-/// other workers have not met the bound for a while. Takes longer than a round, for seconds.
+/// Raises the bound once, by the covering relaxation with stages (engine/bound/stage_mip.hpp): on small graphs, when
+/// the other workers have not met the bound for a while. Takes longer than a round, for seconds.
 class StageBoundWorker : public Worker {
  public:
   explicit StageBoundWorker(const SolveOptions& options);
