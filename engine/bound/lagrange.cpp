@@ -113,10 +113,11 @@ PricedBound priced_bound(const CoverProblem& problem, std::span<const double> pr
     for (std::size_t i = op.begin; i < op.end; ++i) extra[i] = std::max(Wide{0}, reduced(i) - last_in);
   });
   PricedBound result;
-  const Wide whole = ceiling(bound, rounded.shift);
-  result.bound = Duration(static_cast<std::int64_t>(std::max(Wide{0}, whole)));
+  // Costs are not negative: neither is the bound, from which the penalties are counted.
+  const Wide whole = std::max(Wide{0}, ceiling(bound, rounded.shift));
+  result.bound = Duration(static_cast<std::int64_t>(whole));
   for (const Wide more : extra) {
-    const Wide with = ceiling(bound + more, rounded.shift) - whole;
+    const Wide with = std::max(Wide{0}, ceiling(bound + more, rounded.shift) - whole);
     result.penalties.emplace_back(static_cast<std::int64_t>(std::min(with, Wide{Duration::max().count()} / 4)));
   }
   return result;
