@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ namespace {
 
 constexpr double kSlack = 1e-3;
 constexpr double kRelativeError = 1e-9;
+/// CBC's way to say "none".
+constexpr double kBeyond = 1e18;
 constexpr int kAtTheRootOrWhereItHelps = -1;
 
 /// Ends CBC when the caller asks for it.
@@ -46,16 +49,13 @@ void add_cut_generators(CbcModel& model) {
   CglKnapsackCover knapsack;
   CglMixedIntegerRounding2 rounding;
   CglGomory gomory;
-  model.addCutGenerator(&probing, kAtTheRootOrWhereItHelps, "probing");
-  model.addCutGenerator(&knapsack, kAtTheRootOrWhereItHelps, "knapsack");
-  model.addCutGenerator(&rounding, kAtTheRootOrWhereItHelps, "rounding");
-  model.addCutGenerator(&gomory, kAtTheRootOrWhereItHelps, "gomory");
   CglFlowCover flow;
   CglTwomir twomir;
   CglZeroHalf zero_half;
-  model.addCutGenerator(&flow, kAtTheRootOrWhereItHelps, "flow");
-  model.addCutGenerator(&twomir, kAtTheRootOrWhereItHelps, "twomir");
-  model.addCutGenerator(&zero_half, kAtTheRootOrWhereItHelps, "zerohalf");
+  for (CglCutGenerator* generator :
+       std::initializer_list<CglCutGenerator*>{&probing, &knapsack, &rounding, &gomory, &flow, &twomir, &zero_half}) {
+    model.addCutGenerator(generator, kAtTheRootOrWhereItHelps);
+  }
 }
 
 }  // namespace
@@ -80,6 +80,16 @@ void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds) {
   model.passInEventHandler(&interrupter);
   model.initialSolve();
   model.branchAndBound();
+}
+
+std::int64_t common_unit(std::span<const std::int64_t> costs) {
+  std::int64_t unit = 0;
+  for (const std::int64_t cost : costs) unit = std::gcd(unit, cost);
+  return std::max<std::int64_t>(1, unit);
+}
+
+bool says_something(const CbcModel& model, double value) {
+  return std::isfinite(value) && std::abs(value) < kBeyond && !model.isProvenInfeasible();
 }
 
 Duration safe_bound(double units, std::int64_t unit) {

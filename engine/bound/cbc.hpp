@@ -7,6 +7,8 @@
 // clang-format off
 #include <CbcModel.hpp>
 // clang-format on
+#include <span>
+
 #include <OsiClpSolverInterface.hpp>
 
 #include "engine/bound/cover_mip.hpp"
@@ -15,6 +17,12 @@ namespace remora {
 
 /// Solves the model with every column integer and whole costs, in silence, within the limits and `seconds`.
 void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds);
+
+/// The greatest common divisor of the costs, at least 1.
+std::int64_t common_unit(std::span<const std::int64_t> costs);
+
+/// False where CBC's value is none, or where it calls the program infeasible.
+bool says_something(const CbcModel& model, double value);
 
 /// How often `unit` goes into the amount, rounded down.
 inline double whole_units(std::int64_t amount, std::int64_t unit) {

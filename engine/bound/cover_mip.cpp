@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <memory>
 #include <numeric>
 
 #ifdef REMORA_HAVE_CBC
@@ -33,16 +32,22 @@ constexpr int kMostRounds = 30;
 constexpr double kViolated = 1e-6;
 constexpr double kChosen = 0.5;
 
+/// Whether no neighbour is above; of equal neighbours the last counts.
+template <class Value>
+bool is_peak(const std::vector<Value>& values, std::size_t k) {
+  return (k == 0 || values[k] >= values[k - 1]) && (k + 1 == values.size() || values[k] > values[k + 1]);
+}
+
 class CoverMip {
  public:
   CoverMip(const CoverProblem& problem, const CoverMipLimits& limits)
       : problem_(problem), limits_(limits), begin_(Clock::now()), in_rows_(problem.excess.size(), false) {
-    for (const CoverItem& item : problem.items) unit_ = std::gcd(unit_, item.cost.count());
-    unit_ = std::max<std::int64_t>(1, unit_);
+    std::vector<std::int64_t> costs;
+    for (const CoverItem& item : problem.items) costs.push_back(item.cost.count());
+    unit_ = common_unit(costs);
   }
 
   CoverMipResult run() {
-    result_.available = true;
     build();
     if (!solve_relaxation()) return result_;
     while (!stopped()) {
@@ -65,18 +70,14 @@ class CoverMip {
     for (const CoverItem& item : problem_.items) {
       lp_.addCol(0, nullptr, nullptr, 0, 1, whole_units(item.cost.count(), unit_));
     }
-    for (std::size_t begin = 0; begin < problem_.items.size();) {
-      std::vector<int> columns;
-      const OpId op = problem_.items[begin].op;
-      const int limit = problem_.items[begin].most_given_up;
-      for (; begin < problem_.items.size() && problem_.items[begin].op == op; ++begin) {
-        columns.push_back(static_cast<int>(begin));
-      }
-      const int count = static_cast<int>(columns.size());
-      if (count <= limit) continue;
+    problem_.for_each_op([&](std::size_t begin, std::size_t end, std::size_t limit) {
+      if (limit == end - begin) return;
+      std::vector<int> columns(end - begin);
+      std::iota(columns.begin(), columns.end(), static_cast<int>(begin));
       const std::vector<double> ones(columns.size(), 1.0);
-      lp_.addRow(count, columns.data(), ones.data(), -lp_.getInfinity(), limit);
-    }
+      lp_.addRow(static_cast<int>(columns.size()), columns.data(), ones.data(), -lp_.getInfinity(),
+                 static_cast<double>(limit));
+    });
     add_cuts();
     first_event_row_ = lp_.getNumRows();
     add_peaks();
@@ -99,11 +100,8 @@ class CoverMip {
 
   /// Events whose neighbours exceed less.
   void add_peaks() {
-    const std::size_t events = problem_.excess.size();
-    for (std::size_t k = 0; k < events; ++k) {
-      const bool above_left = k == 0 || problem_.excess[k] >= problem_.excess[k - 1];
-      const bool above_right = k + 1 == events || problem_.excess[k] > problem_.excess[k + 1];
-      if (exceeds(k) && above_left && above_right) add_event(k);
+    for (std::size_t k = 0; k < problem_.excess.size(); ++k) {
+      if (exceeds(k) && is_peak(problem_.excess, k)) add_event(k);
     }
   }
 
@@ -129,15 +127,11 @@ class CoverMip {
     for (std::size_t k = 0; k < result.size(); ++k) result[k] = exceeds(k) ? 1.0 : 0.0;
     for (std::size_t i = 0; i < problem_.items.size(); ++i) {
       if (chosen[i] <= 0) continue;
-      // Gaps of one item may overlap: each event once, at the whole item's gain.
-      Stage done = -1;
-      for (const Gap& gap : problem_.items[i].gaps) {
-        for (Stage k = std::max(gap.first, done + 1); k <= gap.last; ++k) {
-          const auto event = static_cast<std::size_t>(k);
+      problem_.items[i].for_each_stretch([&](Stage first, Stage last) {
+        for (auto event = static_cast<std::size_t>(first); event <= static_cast<std::size_t>(last); ++event) {
           if (exceeds(event)) result[event] -= chosen[i] * part(i, event);
         }
-        done = std::max(done, gap.last);
-      }
+      });
     }
     return result;
   }
@@ -153,9 +147,7 @@ class CoverMip {
     const auto missing = shortfalls(chosen.data());
     bool added = false;
     for (std::size_t k = 0; k < missing.size(); ++k) {
-      const bool above_left = k == 0 || missing[k] >= missing[k - 1];
-      const bool above_right = k + 1 == missing.size() || missing[k] > missing[k + 1];
-      if (in_rows_[k] || missing[k] <= kViolated || !above_left || !above_right) continue;
+      if (in_rows_[k] || missing[k] <= kViolated || !is_peak(missing, k)) continue;
       add_event(k);
       added = true;
     }
@@ -234,7 +226,7 @@ class CoverMip {
     result_.complete = model.isProvenOptimal();
     const double units = result_.complete ? chosen_cost() : model.getBestPossibleObjValue();
     // Infeasible as an integer program although the LP was not: no proof in exact arithmetic, nothing is concluded.
-    if (!std::isfinite(units) || std::abs(units) >= kBeyond || model.isProvenInfeasible()) return false;
+    if (!says_something(model, units)) return false;
     result_.bound = std::max(result_.bound, safe_bound(units, unit_));
     return result_.complete;
   }
@@ -248,12 +240,10 @@ class CoverMip {
     return static_cast<double>(units) + (beyond ? whole_units_up(limits_.ceiling.count(), unit_) : 0.0);
   }
 
-  static constexpr double kBeyond = 1e18;
-
   const CoverProblem& problem_;
   const CoverMipLimits& limits_;
   Clock::time_point begin_;
-  std::int64_t unit_ = 0;
+  std::int64_t unit_ = 1;
   OsiClpSolverInterface lp_;
   bool solved_ = false;
   int first_event_row_ = 0;

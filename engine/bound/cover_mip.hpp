@@ -8,7 +8,7 @@
 // constraints are only ever loosened by rounding, costs are divided by their greatest common divisor, and what double
 // precision cannot tell apart is taken off the bound.
 //
-// In a build without CBC (REMORA_WITH_CBC=OFF, or coinor-libcbc-dev missing) nothing is done, and the result says so.
+// In a build without CBC (REMORA_WITH_CBC=OFF, or coinor-libcbc-dev missing) nothing is done (cover_mip_available).
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,6 @@ struct CoverMipLimits {
 };
 
 struct CoverMipResult {
-  /// False in a build without CBC.
-  bool available = false;
   /// No choice of items that covers every excess costs less.
   Duration bound{};
   /// Proved in exact arithmetic: nothing covers every excess. `event` is then where the choice that comes nearest,

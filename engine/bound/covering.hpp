@@ -21,6 +21,7 @@
 // is that what its ancestors computed for its descendants is resident or was recomputed. One item an op, paid once.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "model/instance.hpp"
@@ -45,12 +46,34 @@ struct CoverItem {
 
   /// What giving up the item frees at the first compute of op k.
   [[nodiscard]] Bytes gain(Stage k) const;
+
+  /// Calls visit(first, last) for the stretches of first computes that some gap covers, ascending and without overlap.
+  template <class Visit>
+  void for_each_stretch(Visit visit) const {
+    Stage done = -1;
+    for (const Gap& gap : gaps) {
+      if (gap.last > done) visit(std::max(gap.first, done + 1), gap.last);
+      done = std::max(done, gap.last);
+    }
+  }
 };
 
 struct CoverProblem {
   /// live(k) - budget at the first compute of each op k; at most 0 where memory holds.
   std::vector<Bytes> excess{};
   std::vector<CoverItem> items{};
+
+  /// Calls visit(begin, end, limit) for each op's items begin .. end - 1, of which at most `limit` are given up.
+  template <class Visit>
+  void for_each_op(Visit visit) const {
+    for (std::size_t begin = 0; begin < items.size();) {
+      std::size_t end = begin + 1;
+      while (end < items.size() && items[end].op == items[begin].op) ++end;
+      visit(begin, end, std::min(static_cast<std::size_t>(items[begin].most_given_up), end - begin));
+      begin = end;
+    }
+  }
+
   /// What all recomputes that are allowed cost together.
   Duration all_recomputes{};
 };

@@ -53,37 +53,15 @@ std::vector<Wide> rewards(const CoverProblem& problem, const IntegerPrices& roun
   std::vector<Wide> result;
   for (const CoverItem& item : problem.items) {
     Wide reward = 0;
-    // Gaps of one item may overlap: each event once, at the whole item's gain.
-    Stage done = -1;
-    for (const Gap& gap : item.gaps) {
-      for (auto k = std::lower_bound(priced.begin(), priced.end(), std::max(gap.first, done + 1));
-           k != priced.end() && *k <= gap.last; ++k) {
+    item.for_each_stretch([&](Stage first, Stage last) {
+      for (auto k = std::lower_bound(priced.begin(), priced.end(), first); k != priced.end() && *k <= last; ++k) {
         const auto event = static_cast<std::size_t>(*k);
         reward += Wide{rounded.prices[event]} * std::min(item.gain(*k), problem.excess[event]).count();
       }
-      done = std::max(done, gap.last);
-    }
+    });
     result.push_back(reward);
   }
   return result;
-}
-
-/// The items of one op, which stand together in the problem.
-struct OpItems {
-  std::size_t begin;
-  std::size_t end;
-  std::size_t limit;
-};
-
-template <class Visit>
-void for_each_op(const CoverProblem& problem, Visit visit) {
-  for (std::size_t begin = 0; begin < problem.items.size();) {
-    std::size_t end = begin + 1;
-    while (end < problem.items.size() && problem.items[end].op == problem.items[begin].op) ++end;
-    const auto limit = static_cast<std::size_t>(problem.items[begin].most_given_up);
-    visit(OpItems{begin, end, std::min(limit, end - begin)});
-    begin = end;
-  }
 }
 
 Wide ceiling(Wide value, int shift) {
@@ -103,14 +81,14 @@ PricedBound priced_bound(const CoverProblem& problem, std::span<const double> pr
   Wide bound = demand(problem, rounded);
   std::vector<Wide> extra(problem.items.size(), 0);
   std::vector<Wide> sorted;
-  for_each_op(problem, [&](const OpItems& op) {
+  problem.for_each_op([&](std::size_t begin, std::size_t end, std::size_t limit) {
     sorted.clear();
-    for (std::size_t i = op.begin; i < op.end; ++i) sorted.push_back(std::min(Wide{0}, reduced(i)));
+    for (std::size_t i = begin; i < end; ++i) sorted.push_back(std::min(Wide{0}, reduced(i)));
     std::sort(sorted.begin(), sorted.end());
-    for (std::size_t n = 0; n < op.limit; ++n) bound += sorted[n];
+    for (std::size_t n = 0; n < limit; ++n) bound += sorted[n];
     // With item i in, the best limit - 1 of the others: the one that makes room is the last of the best `limit`.
-    const Wide last_in = op.limit > 0 ? sorted[op.limit - 1] : Wide{0};
-    for (std::size_t i = op.begin; i < op.end; ++i) extra[i] = std::max(Wide{0}, reduced(i) - last_in);
+    const Wide last_in = limit > 0 ? sorted[limit - 1] : Wide{0};
+    for (std::size_t i = begin; i < end; ++i) extra[i] = std::max(Wide{0}, reduced(i) - last_in);
   });
   PricedBound result;
   // Costs are not negative: neither is the bound, from which the penalties are counted.
@@ -128,11 +106,11 @@ bool proves_infeasible(const CoverProblem& problem, std::span<const double> pric
   const auto earned = rewards(problem, rounded);
   Wide most = 0;
   std::vector<Wide> sorted;
-  for_each_op(problem, [&](const OpItems& op) {
-    sorted.assign(earned.begin() + static_cast<std::ptrdiff_t>(op.begin),
-                  earned.begin() + static_cast<std::ptrdiff_t>(op.end));
+  problem.for_each_op([&](std::size_t begin, std::size_t end, std::size_t limit) {
+    sorted.assign(earned.begin() + static_cast<std::ptrdiff_t>(begin),
+                  earned.begin() + static_cast<std::ptrdiff_t>(end));
     std::sort(sorted.rbegin(), sorted.rend());
-    for (std::size_t n = 0; n < op.limit; ++n) most += sorted[n];
+    for (std::size_t n = 0; n < limit; ++n) most += sorted[n];
   });
   return most < demand(problem, rounded);
 }

@@ -2,7 +2,6 @@
 #include "engine/bound/mip.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #ifdef REMORA_HAVE_CBC
@@ -23,7 +22,6 @@ MipBound solve_mip(const MipProgram&, const CoverMipLimits&) {
 
 namespace {
 
-constexpr double kBeyond = 1e18;
 constexpr int kPreprocessingPasses = 5;
 
 void load(const MipProgram& program, std::int64_t unit, OsiClpSolverInterface& solver) {
@@ -46,9 +44,7 @@ void load(const MipProgram& program, std::int64_t unit, OsiClpSolverInterface& s
 }  // namespace
 
 MipBound solve_mip(const MipProgram& program, const CoverMipLimits& limits) {
-  std::int64_t unit = 0;
-  for (const std::int64_t cost : program.costs) unit = std::gcd(unit, cost);
-  unit = std::max<std::int64_t>(1, unit);
+  const std::int64_t unit = common_unit(program.costs);
   OsiClpSolverInterface solver;
   load(program, unit, solver);
   // Probing and the like shrink the program before the search; the objective keeps its meaning.
@@ -65,7 +61,7 @@ MipBound solve_mip(const MipProgram& program, const CoverMipLimits& limits) {
   run_cbc(model, limits, limits.seconds);
   const double units = model.getBestPossibleObjValue();
   // Infeasible by CBC's word is no proof in exact arithmetic: nothing is concluded.
-  if (!std::isfinite(units) || std::abs(units) >= kBeyond || model.isProvenInfeasible()) return {};
+  if (!says_something(model, units)) return {};
   return {std::min(limits.ceiling, safe_bound(units, unit)), model.isProvenOptimal()};
 }
 

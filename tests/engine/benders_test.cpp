@@ -52,7 +52,7 @@ TEST(Benders, AloneFindsAndProvesTheOptimumOfRandomGraphs) {
     state.incumbent = *incumbent;
     state.cover.problem = covering_relaxation(instance);
     auto mip = solve_cover_mip(state.cover.problem, {});
-    if (!mip.available) GTEST_SKIP() << "a build without COIN-OR CBC";
+    if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
     ASSERT_FALSE(mip.infeasible);
     state.lower_bound = mip.bound;
     state.cover.given_up = std::move(mip.given_up);

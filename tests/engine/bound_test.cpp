@@ -53,8 +53,8 @@ void check_ascent(const Instance& instance, const CoverProblem& problem, const s
 
 void check_mip(const Instance& instance, const CoverProblem& problem, const std::optional<Duration>& truth,
                Tally& tally) {
+  if (!cover_mip_available()) return;
   const auto mip = solve_cover_mip(problem, {});
-  if (!mip.available) return;
   if (mip.infeasible) {
     ++tally.infeasible;
     ASSERT_FALSE(truth.has_value());
