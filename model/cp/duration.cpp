@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/cp/duration.hpp"
 
+#include "model/cp/remove_options.hpp"
+
 namespace remora::cp {
 
 using Gecode::ExecStatus;
@@ -62,10 +64,9 @@ ExecStatus ExtraDuration::remove_dear(Space& home, Duration slack) {
     const int variable = problem.option_variable(copy);
     if (variable < 0 || x[variable].assigned()) continue;
     const OpId op = problem.free_ops()[problem.owner(copy)].op;
-    for (Option option = x[variable].min(); option <= x[variable].max(); ++option) {
-      if (!x[variable].in(option) || problem.instance().duration(op, option) - least < slack) continue;
-      GECODE_ME_CHECK(x[variable].nq(home, option));
-    }
+    const auto dear = [&](Option option) { return problem.instance().duration(op, option) - least >= slack; };
+    bool changed = false;
+    GECODE_ES_CHECK(remove_options(home, x[variable], dear, changed));
   }
   return Gecode::ES_OK;
 }
@@ -75,9 +76,7 @@ Duration certain_extra(const RetentionProblem& problem, const RetentionProfile& 
   for (int c = 0; c < problem.copy_count(); ++c) {
     const CopyId copy(c);
     if (!profile.domain(copy).active()) continue;
-    // A first compute counts in the baseline, by the op's least option.
-    total += profile.least_duration(copy);
-    if (!problem.is_recompute(copy)) total -= problem.free_ops()[problem.owner(copy)].duration;
+    total += problem.extra_of(copy, profile.least_duration(copy));
   }
   return total;
 }

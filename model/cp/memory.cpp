@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "model/cp/remove_options.hpp"
+
 namespace remora::cp {
 
 using Gecode::ExecStatus;
@@ -129,16 +131,14 @@ ExecStatus Memory::remove_impossible_options(Space& home, bool& changed) {
     const OpId op = problem().free_ops()[owner].op;
     Bytes others = memory[i] - profile().least_workspace(copy);
     for (const TouchedId t : problem().outputs(owner)) others -= profile().least_size(copy, t);
-    for (Option option = x[variable].min(); option <= x[variable].max(); ++option) {
-      if (!x[variable].in(option)) continue;
+    const auto too_large = [&](Option option) {
       Bytes needed = others + problem().instance().workspace(op, option);
       for (const TouchedId t : problem().outputs(owner)) {
         needed += problem().instance().size(problem().touched()[t].tensor, option);
       }
-      if (needed <= problem().limits().capacity) continue;
-      GECODE_ME_CHECK(x[variable].nq(home, option));
-      changed = true;
-    }
+      return needed > problem().limits().capacity;
+    };
+    GECODE_ES_CHECK(remove_options(home, x[variable], too_large, changed));
   }
   return Gecode::ES_OK;
 }

@@ -138,6 +138,11 @@ class RetentionProblem {
     const FreeOp& free = free_ops_[copy_owner_[copy]];
     return !free.first_included || copy != free.first_copy;
   }
+  /// What the copy, taking this long, adds to the extra duration: a first compute counts in the baseline, by its op's
+  /// least option.
+  [[nodiscard]] Duration extra_of(CopyId copy, Duration duration) const {
+    return is_recompute(copy) ? duration : duration - free_ops_[copy_owner_[copy]].duration;
+  }
   /// The bounds of the copy's start if it is computed: [first, last], empty if it cannot serve anybody.
   struct StartRange {
     Start first = 0;

@@ -134,9 +134,7 @@ Duration RetentionSpace::extra() const {
     const FreeOp& free = problem.free_ops()[problem.owner(CopyId(copy))];
     const int variable = problem.option_variable(CopyId(copy));
     const Option option = variable < 0 ? 0 : variables_[variable].val();
-    total += problem.instance().duration(free.op, option);
-    // A first compute counts in the baseline, by the op's least option.
-    if (!problem.is_recompute(CopyId(copy))) total -= free.duration;
+    total += problem.extra_of(CopyId(copy), problem.instance().duration(free.op, option));
   }
   return total;
 }

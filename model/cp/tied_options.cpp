@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "model/cp/remove_options.hpp"
+
 namespace remora::cp {
 
 using Gecode::ExecStatus;
@@ -50,13 +52,8 @@ ExecStatus TiedOptions::agree(Space& home, CopyId follower, bool& changed) {
 }
 
 ExecStatus TiedOptions::restrict(Space& home, CopyId copy, std::uint64_t options, bool& changed) {
-  Gecode::Int::IntView view = x[problem().option_variable(copy)];
-  for (Option option = view.min(); option <= view.max(); ++option) {
-    if ((options >> static_cast<unsigned>(option) & 1U) != 0 || !view.in(option)) continue;
-    GECODE_ME_CHECK(view.nq(home, option));
-    changed = true;
-  }
-  return Gecode::ES_OK;
+  const auto closed = [&](Option option) { return (options >> static_cast<unsigned>(option) & 1U) == 0; };
+  return remove_options(home, x[problem().option_variable(copy)], closed, changed);
 }
 
 /// The computes of the leader that may be the latest one before the follower's.
