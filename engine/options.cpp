@@ -75,8 +75,10 @@ struct StrategyName {
   Strategy strategy;
   const char* name;
 };
-constexpr std::array kStrategies{StrategyName{Strategy::automatic, "auto"}, StrategyName{Strategy::cp, "cp"},
-                                 StrategyName{Strategy::complete, "complete"}};
+constexpr std::array kStrategies{StrategyName{Strategy::automatic, "auto"},    StrategyName{Strategy::cp, "cp"},
+                                 StrategyName{Strategy::complete, "complete"}, StrategyName{Strategy::lns, "lns"},
+                                 StrategyName{Strategy::local, "local"},       StrategyName{Strategy::ruin, "ruin"},
+                                 StrategyName{Strategy::anneal, "anneal"}};
 
 }  // namespace
 
@@ -125,7 +127,13 @@ Strategy strategy_from_name(const std::string& name) {
   for (const StrategyName& row : kStrategies) {
     if (name == row.name) return row.strategy;
   }
-  throw InputError("--strategy", "'" + name + "' is none of auto, cp, complete");
+  throw InputError("--strategy", "'" + name + "' is none of " + strategy_names());
+}
+
+std::string strategy_names() {
+  std::string names;
+  for (const StrategyName& row : kStrategies) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
 }
 
 }  // namespace remora

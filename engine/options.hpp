@@ -10,9 +10,13 @@ namespace remora {
 
 /// Which workers take part in a solve.
 enum class Strategy {
-  automatic,  ///< what suits the instance; at present the same as cp
+  automatic,  ///< all of the below, each as it pays
   cp,         ///< complete search and neighbourhoods, both by the constraint program
   complete,   ///< the complete search alone
+  lns,        ///< neighbourhoods of the constraint program alone
+  local,      ///< ruin and annealing
+  ruin,       ///< ruin and recreate alone
+  anneal,     ///< annealing alone
 };
 
 /// The largest time limit there is: thirty years.
@@ -46,8 +50,10 @@ void check_options(const SolveOptions& options);
 /// Every option as name and value, for the report.
 std::vector<std::pair<std::string, std::string>> describe_options(const SolveOptions& options);
 
-/// "auto", "cp", "complete".
+/// "auto", "cp", ...
 const char* strategy_name(Strategy strategy);
 Strategy strategy_from_name(const std::string& name);
+/// "auto, cp, complete, ..."
+std::string strategy_names();
 
 }  // namespace remora

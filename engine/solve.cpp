@@ -10,11 +10,13 @@
 #include "engine/bound/covering.hpp"
 #include "engine/bound/footprint.hpp"
 #include "engine/deadline.hpp"
+#include "engine/search/annealing_worker.hpp"
 #include "engine/search/benders_worker.hpp"
 #include "engine/search/complete_worker.hpp"
 #include "engine/search/neighbourhood_worker.hpp"
 #include "engine/search/peak_worker.hpp"
 #include "engine/search/rounds.hpp"
+#include "engine/search/ruin_worker.hpp"
 #include "engine/search/stage_bound_worker.hpp"
 #include "engine/version.hpp"
 #include "model/error.hpp"
@@ -22,8 +24,6 @@
 namespace remora {
 namespace {
 
-/// Workers of a round beside the complete search; a fixed number, so that results don't depend on the thread count.
-constexpr std::uint64_t kNeighbourhoodWorkers = 3;
 constexpr int kMostOpsForCompleteSearch = 10'000;
 /// CBC's share of the time limit, and its limits.
 constexpr double kCoverShare = 0.2;
@@ -31,26 +31,59 @@ constexpr double kMostCoverSeconds = 5;
 constexpr double kUnlimitedSeconds = 1e9;
 constexpr std::int64_t kCoverNodes = 5000;
 
-/// One complete search and, unless the strategy is that alone, neighbourhood searches of the phase's kind and what
-/// raises the bound beside them.
-template <class NeighbourhoodKind>
-std::vector<std::unique_ptr<Worker>> make_workers(const Instance& instance, const SolveOptions& options, int phase) {
-  const auto seed = static_cast<std::uint64_t>(options.seed) * 1000;
+/// How many workers of each kind take part under a strategy.
+struct Crew {
+  bool complete = false;
+  bool benders = false;
+  int neighbourhoods = 0;
+  int ruins = 0;
+  int annealings = 0;
+};
+
+Crew crew_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::automatic:
+      return {.complete = true, .benders = true, .neighbourhoods = 2, .ruins = 3, .annealings = 1};
+    case Strategy::cp:
+      return {.complete = true, .benders = true, .neighbourhoods = 3};
+    case Strategy::complete:
+      return {.complete = true};
+    case Strategy::lns:
+      return {.neighbourhoods = 4};
+    case Strategy::local:
+      return {.ruins = 2, .annealings = 2};
+    case Strategy::ruin:
+      return {.ruins = 4};
+    case Strategy::anneal:
+      return {.annealings = 4};
+  }
+  return {};
+}
+
+/// The strategy's workers of one phase.
+Mix make_mix(const Instance& instance, const SolveOptions& options, int phase) {
+  Crew crew = crew_of(options.strategy);
+  // On a very large graph even the root of a complete search takes longer than all that the others need.
+  if (options.strategy != Strategy::complete) crew.complete &= instance.op_count() <= kMostOpsForCompleteSearch;
+  std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
   std::vector<std::unique_ptr<Worker>> workers;
-  // On a very large graph even the root of a complete search takes longer than all that the neighbourhoods need.
-  const bool complete = options.strategy == Strategy::complete;
-  if (complete || instance.op_count() <= kMostOpsForCompleteSearch) {
-    workers.push_back(std::make_unique<CompleteWorker>(options, seed));
+  if (crew.complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
+  if (crew.benders && phase == 2 && options.benders) {
+    workers.push_back(std::make_unique<BendersWorker>(options, seed++));
   }
-  if (complete) return workers;
-  if (phase == 2 && options.benders) {
-    workers.push_back(std::make_unique<BendersWorker>(options, seed + kNeighbourhoodWorkers + 1));
+  if (crew.complete && phase == 2 && options.covering_stages) {
+    workers.push_back(std::make_unique<StageBoundWorker>(options));
   }
-  if (phase == 2 && options.covering_stages) workers.push_back(std::make_unique<StageBoundWorker>(options));
-  for (std::uint64_t i = 1; i <= kNeighbourhoodWorkers; ++i) {
-    workers.push_back(std::make_unique<NeighbourhoodKind>(options, seed + i));
+  for (int i = 0; i < crew.neighbourhoods; ++i) {
+    if (phase == 1) {
+      workers.push_back(std::make_unique<PeakWorker>(options, seed++));
+    } else {
+      workers.push_back(std::make_unique<NeighbourhoodWorker>(options, seed++));
+    }
   }
-  return workers;
+  for (int i = 0; i < crew.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(options, seed++));
+  for (int i = 0; i < crew.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(options, seed++));
+  return {std::move(workers), seed};
 }
 
 /// Everything but the steps: what is known before and without a search.
@@ -132,13 +165,12 @@ void search(const Instance& instance, const SolveOptions& options, const SolveCa
   Rounds rounds(instance, options, callbacks, deadline, state);
   rounds.report(1, "start");
   const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
-  rounds.run(1, make_workers<PeakWorker>(instance, options, 1), holds_budget);
+  rounds.run(1, make_mix(instance, options, 1), holds_budget);
   report.phase1_seconds = deadline.elapsed();
   report.reached_peak = state.incumbent.peak;
   if (holds_budget()) {
     rounds.report(2, "phase 2");
-    rounds.run(2, make_workers<NeighbourhoodWorker>(instance, options, 2),
-               [&] { return state.incumbent.extra <= state.lower_bound; });
+    rounds.run(2, make_mix(instance, options, 2), [&] { return state.incumbent.extra <= state.lower_bound; });
     report.phase2_seconds = deadline.elapsed() - report.phase1_seconds;
   }
 }

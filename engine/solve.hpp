@@ -31,11 +31,15 @@ struct Progress {
   Duration duration{};
   Bytes peak{};
   Duration lower_bound{};
+  /// Units of work done so far.
+  std::int64_t work = 0;
 };
 
 struct SolveCallbacks {
-  /// Called from the thread that called solve(), never concurrently. May be empty.
+  /// For every better schedule and bound. Called from the thread that called solve(), never concurrently. May be empty.
   std::function<void(const Progress&)> progress{};
+  /// The same, after every round of the search whether it brought news or not: some ten times a second. May be empty.
+  std::function<void(const Progress&)> heartbeat{};
   /// Set to true from anywhere (a signal handler, another thread) to stop with the incumbent. May be null.
   const std::atomic<bool>* cancel = nullptr;
 };

@@ -26,16 +26,18 @@ constexpr std::int64_t kMasterEffort = 100;
 BendersWorker::BendersWorker(const SolveOptions& options, std::uint64_t seed)
     : inferences_(inferences_of(options)), random_(seed), share_(kFirstShare) {}
 
-RoundResult BendersWorker::run(const RoundInput& input) {
-  RoundResult result;
+bool BendersWorker::ready(const RoundInput& input) {
   if (rest_ > 0) {
     --rest_;
-    return result;
+    return false;
   }
+  return !exhausted_ && !input.cover.given_up.empty() && input.cover.problem.items.size() <= kMostItems;
+}
+
+RoundResult BendersWorker::run(const RoundInput& input) {
+  RoundResult result;
   Solution incumbent = input.incumbent;
-  const bool ready = incumbent.peak <= input.instance.budget() && !input.cover.given_up.empty() &&
-                     input.cover.problem.items.size() <= kMostItems;
-  for (std::int64_t effort = 0; ready && !exhausted_ && effort < kRoundEffort && !input.interrupted();) {
+  for (std::int64_t effort = 0; !exhausted_ && effort < input.effort && !input.interrupted();) {
     if (incumbent.extra <= std::max(input.lower_bound, result.lower_bound)) break;
     const std::int64_t spent = iterate(input, incumbent, result);
     if (spent == 0 || rest_ > 0) break;

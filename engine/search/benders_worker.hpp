@@ -25,6 +25,7 @@ class BendersWorker : public Worker {
   BendersWorker(const SolveOptions& options, std::uint64_t seed);
 
   [[nodiscard]] std::string name() const override { return "benders"; }
+  [[nodiscard]] bool ready(const RoundInput& input) override;
   RoundResult run(const RoundInput& input) override;
 
  private:

@@ -76,10 +76,10 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
   Solution incumbent = input.incumbent;
   Duration lower_bound = input.lower_bound;
   std::int64_t effort = 0;
-  while (effort < kRoundEffort && !result.infeasible && !input.interrupted()) {
-    const RoundInput now{input.instance, incumbent, lower_bound, input.cover, input.interrupted};
+  while (effort < input.effort && !result.infeasible && !input.interrupted()) {
+    const RoundInput now{input.instance, incumbent, lower_bound, input.cover, input.interrupted, input.effort};
     if (holds_budget(now) && incumbent.extra <= lower_bound) break;
-    effort += search_on(now, kRoundEffort - effort, result);
+    effort += search_on(now, input.effort - effort, result);
     lower_bound = std::max(lower_bound, result.lower_bound);
     if (result.solution) incumbent = *result.solution;
   }

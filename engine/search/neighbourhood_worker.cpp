@@ -46,7 +46,7 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
   Solution current = input.incumbent;
   ScheduleView view(input.instance, current.plan);
   auto bans = bans_below(input.instance, input.cover, current.extra);
-  for (std::int64_t effort = 0; effort < kRoundEffort && !input.interrupted();) {
+  for (std::int64_t effort = 0; effort < input.effort && !input.interrupted();) {
     if (current.extra <= input.lower_bound) break;
     const std::size_t chosen = choose_arm();
     Arm& arm = arms_[chosen];

@@ -28,7 +28,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
   Solution current = input.incumbent;
   ScheduleView view(input.instance, current.plan);
   const Bytes budget = input.instance.budget();
-  for (std::int64_t effort = 0; effort < kRoundEffort && current.peak > budget && !input.interrupted();) {
+  for (std::int64_t effort = 0; effort < input.effort && current.peak > budget && !input.interrupted();) {
     const auto way = static_cast<double>((current.peak - budget).count());
     const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(way * stride_));
     const Bytes target = std::max(budget, current.peak - Bytes(step));

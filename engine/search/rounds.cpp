@@ -1,12 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/rounds.hpp"
 
+#include <algorithm>
+
 #include <tbb/info.h>
 
 #include "engine/tasks.hpp"
 #include "model/ensure.hpp"
 
 namespace remora {
+
+namespace {
+
+/// The first round is so much shorter than a full one.
+constexpr std::int64_t kFirstRoundPart = 64;
+
+/// What each worker has brought: of the peak above the budget or else of the extra duration, and of the bound.
+std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
+                               const RoundInput& input) {
+  std::vector<Mix::News> round;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    Mix::News news{workers[i]};
+    if (results[i].solution && better(input.instance, *results[i].solution, input.incumbent)) {
+      const Solution& found = *results[i].solution;
+      const Bytes less = input.incumbent.peak - std::max(found.peak, input.instance.budget());
+      news.schedule = static_cast<double>(less > Bytes(0) && input.incumbent.peak > input.instance.budget()
+                                              ? less.count()
+                                              : (input.incumbent.extra - found.extra).count());
+    }
+    if (results[i].lower_bound > input.lower_bound) {
+      news.bound = static_cast<double>((results[i].lower_bound - input.lower_bound).count());
+    }
+    round.push_back(news);
+  }
+  return round;
+}
+
+}  // namespace
 
 int thread_count(const SolveOptions& options) {
   return options.threads > 0 ? options.threads : tbb::info::default_concurrency();
@@ -20,16 +50,21 @@ bool Rounds::limit_reached() const {
   return deadline_.reached() || (options_.work_limit > 0 && state_.work >= options_.work_limit);
 }
 
-void Rounds::run(int phase, std::vector<std::unique_ptr<Worker>> workers, const std::function<bool()>& finished) {
-  while (!finished() && !state_.infeasible && !limit_reached()) {
-    std::vector<RoundResult> results = run_round(workers);
+void Rounds::run(int phase, Mix mix, const std::function<bool()>& finished) {
+  const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
+  std::int64_t effort = kRoundEffort / kFirstRoundPart;
+  for (; !finished() && !state_.infeasible && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
+    const RoundInput input{instance_, state_.incumbent, state_.lower_bound, state_.cover, interrupted, effort};
+    const std::vector<Worker*> workers = mix.draw(input);
+    if (workers.empty()) return;
+    std::vector<RoundResult> results = run_round(workers, input);
+    mix.learn(news_of(workers, results, input));
     for (std::size_t i = 0; i < workers.size(); ++i) merge(phase, *workers[i], results[i]);
+    if (callbacks_.heartbeat) callbacks_.heartbeat(progress(phase, ""));
   }
 }
 
-std::vector<RoundResult> Rounds::run_round(std::vector<std::unique_ptr<Worker>>& workers) const {
-  const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
-  const RoundInput input{instance_, state_.incumbent, state_.lower_bound, state_.cover, interrupted};
+std::vector<RoundResult> Rounds::run_round(const std::vector<Worker*>& workers, const RoundInput& input) const {
   std::vector<RoundResult> results(workers.size());
   run_tasks(thread_count(options_), workers.size(), [&](std::size_t i) { results[i] = workers[i]->run(input); });
   return results;
@@ -54,10 +89,18 @@ void Rounds::merge(int phase, const Worker& worker, RoundResult& result) {
   if (news) report(phase, worker.name());
 }
 
+Progress Rounds::progress(int phase, const std::string& source) const {
+  return {deadline_.elapsed(),
+          phase,
+          source,
+          instance_.baseline_duration() + state_.incumbent.extra,
+          state_.incumbent.peak,
+          instance_.baseline_duration() + state_.lower_bound,
+          state_.work};
+}
+
 void Rounds::report(int phase, const std::string& source) const {
-  if (!callbacks_.progress) return;
-  callbacks_.progress({deadline_.elapsed(), phase, source, instance_.baseline_duration() + state_.incumbent.extra,
-                       state_.incumbent.peak, instance_.baseline_duration() + state_.lower_bound});
+  if (callbacks_.progress) callbacks_.progress(progress(phase, source));
 }
 
 }  // namespace remora

@@ -9,6 +9,7 @@
 
 #include "engine/deadline.hpp"
 #include "engine/options.hpp"
+#include "engine/search/mix.hpp"
 #include "engine/search/worker.hpp"
 #include "engine/solve.hpp"
 
@@ -33,15 +34,16 @@ class Rounds {
   Rounds(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
          const Deadline& deadline, SearchState& state);
 
-  /// Rounds of these workers until `finished` holds, a limit is reached or infeasibility is proved.
-  void run(int phase, std::vector<std::unique_ptr<Worker>> workers, const std::function<bool()>& finished);
+  /// Rounds of workers from the mix until `finished` holds, a limit is reached or infeasibility is proved.
+  void run(int phase, Mix mix, const std::function<bool()>& finished);
 
   /// Tells the caller about the state.
   void report(int phase, const std::string& source) const;
 
  private:
   [[nodiscard]] bool limit_reached() const;
-  [[nodiscard]] std::vector<RoundResult> run_round(std::vector<std::unique_ptr<Worker>>& workers) const;
+  [[nodiscard]] std::vector<RoundResult> run_round(const std::vector<Worker*>& workers, const RoundInput& input) const;
+  [[nodiscard]] Progress progress(int phase, const std::string& source) const;
   void merge(int phase, const Worker& worker, RoundResult& result);
 
   const Instance& instance_;

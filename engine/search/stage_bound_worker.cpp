@@ -22,13 +22,16 @@ constexpr double kNoLimit = 1e9;
 StageBoundWorker::StageBoundWorker(const SolveOptions& options)
     : seconds_(options.work_limit > 0 ? kNoLimit : std::min(kMostSeconds, kShare * options.time_limit)) {}
 
+bool StageBoundWorker::ready(const RoundInput& input) {
+  const CoverProblem& problem = input.cover.problem;
+  if (done_ || problem.items.empty() || ++rounds_ <= kRoundsBefore) return false;
+  return stage_mip_columns(input.instance, problem) <= kMostColumns;
+}
+
 RoundResult StageBoundWorker::run(const RoundInput& input) {
   RoundResult result;
-  const CoverProblem& problem = input.cover.problem;
-  if (done_ || problem.items.empty() || ++rounds_ <= kRoundsBefore) return result;
   done_ = true;
-  if (input.incumbent.peak > input.instance.budget()) return result;
-  if (stage_mip_columns(input.instance, problem) > kMostColumns) return result;
+  const CoverProblem& problem = input.cover.problem;
   CoverMipLimits limits{
       .seconds = seconds_, .nodes = kNodes, .interrupted = input.interrupted, .ceiling = input.incumbent.extra};
   result.lower_bound = solve_stage_mip(input.instance, problem, limits).bound;

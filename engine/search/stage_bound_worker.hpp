@@ -13,6 +13,7 @@ class StageBoundWorker : public Worker {
   explicit StageBoundWorker(const SolveOptions& options);
 
   [[nodiscard]] std::string name() const override { return "stages"; }
+  [[nodiscard]] bool ready(const RoundInput& input) override;
   RoundResult run(const RoundInput& input) override;
 
  private:

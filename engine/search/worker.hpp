@@ -19,8 +19,8 @@
 
 namespace remora {
 
-/// What a round may take of each worker, so that none waits long for another: about a tenth of a second. Counted in
-/// effort, not in seconds, for the sake of reproducibility.
+/// What a round may take of each worker at most, so that none waits long for another: about a tenth of a second. Counted
+/// in effort, not in seconds, for the sake of reproducibility. The first rounds are shorter, for easy instances.
 inline constexpr std::int64_t kRoundEffort = 400'000;
 
 /// The effort of a search node: propagation looks at every copy and, faster, along all slots.
@@ -32,6 +32,15 @@ inline std::int64_t posting_effort(const cp::RetentionProblem& problem) {
   return 1 + problem.slot_count() / 2;
 }
 
+/// The local search counts what its evaluator looks at, which is so much less than a unit of effort.
+inline constexpr std::int64_t kLocalPerEffort = 30;
+/// A step counts at least as much, though there may be nothing to look at.
+inline constexpr std::int64_t kLocalStepEffort = 20;
+/// What the local search reports as work.
+inline std::int64_t local_work(std::int64_t local_effort) {
+  return 1 + local_effort / 1000;
+}
+
 struct RoundInput {
   const Instance& instance;
   const Solution& incumbent;
@@ -41,6 +50,7 @@ struct RoundInput {
   const CoverFacts& cover;
   /// True when the round should end at once. Called from several threads.
   const std::function<bool()>& interrupted;
+  std::int64_t effort = kRoundEffort;
 };
 
 struct RoundResult {
@@ -62,6 +72,8 @@ class Worker {
   virtual ~Worker() = default;
 
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Whether there is anything for it to do in a round; asked before each, by one thread.
+  [[nodiscard]] virtual bool ready(const RoundInput& /*input*/) { return true; }
   virtual RoundResult run(const RoundInput& input) = 0;
 };
 

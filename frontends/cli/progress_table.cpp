@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "frontends/cli/amounts.hpp"
+#include "frontends/cli/progress_figures.hpp"
 
 namespace remora::cli {
 namespace {
@@ -28,22 +29,12 @@ void ProgressTable::add(const Progress& progress) {
   if (!header_printed_) print_header();
   last_ = progress;
 
-  const auto baseline = static_cast<double>(instance_.baseline_duration().count());
-  const auto over = [&](Duration duration) {
-    const auto extra = static_cast<double>((duration - instance_.baseline_duration()).count());
-    return baseline > 0 ? extra / baseline : 0.0;
-  };
-  const double filled = static_cast<double>(progress.peak.count()) /
-                        static_cast<double>(std::max<std::int64_t>(1, instance_.budget().count()));
-  // Above the budget there is no schedule yet whose distance from the bound would mean anything.
-  const bool feasible = progress.peak <= instance_.budget();
-  const double gap = static_cast<double>((progress.duration - progress.lower_bound).count()) /
-                     static_cast<double>(std::max<std::int64_t>(1, progress.duration.count()));
+  const ProgressFigures figures = progress_figures(instance_, progress);
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "%9.2f  %5d  %-12s  %12s  %11s  %9s  %9s\n", progress.seconds, progress.phase,
-                progress.source.c_str(), percent_text(over(progress.duration), 3).c_str(),
-                percent_text(filled, 1).c_str(), percent_text(over(progress.lower_bound), 3).c_str(),
-                feasible ? percent_text(gap, 3).c_str() : "-");
+                progress.source.c_str(), percent_text(figures.overhead, 3).c_str(),
+                percent_text(figures.filled, 1).c_str(), percent_text(figures.bound, 3).c_str(),
+                figures.feasible ? percent_text(figures.gap, 3).c_str() : "-");
   out_ << line.data() << std::flush;
 }
 

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include <unistd.h>
+
 #include "engine/bound/cover_mip.hpp"
 #include "engine/options.hpp"
 #include "engine/solve.hpp"
@@ -10,6 +12,7 @@
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_source.hpp"
+#include "frontends/cli/progress_bar.hpp"
 #include "frontends/cli/progress_table.hpp"
 #include "frontends/cli/schedule_source.hpp"
 #include "frontends/cli/signals.hpp"
@@ -41,15 +44,18 @@ OptionGroup problem_options() {
 OptionGroup output_options() {
   OptionGroup group("Output");
   group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
-                      "where the schedule goes, - for standard output")("quiet,q",
-                                                                        "no progress table, no summary, no warnings");
+                      "where the schedule goes, - for standard output")(
+      "progress", "on a terminal one line that is written anew, in place of the progress table")(
+      "quiet,q", "no progress table, no summary, no warnings");
   return group;
 }
 
 OptionGroup search_options() {
   OptionGroup group("The search");
-  group.add_options()("strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
-                      "auto, cp (complete search and neighbourhoods), complete (complete search alone)")(
+  group.add_options()(
+      "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
+      "auto: all workers, each as it pays; cp: the constraint program's, complete search and neighbourhoods; "
+      "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal")(
       "warm-start", po::value<std::string>()->value_name("FILE"),
       "start from this schedule of the graph, of any budget");
   for (const OptionRow& row : option_rows()) {
@@ -112,15 +118,25 @@ std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph
   return sequence;
 }
 
-Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, bool quiet) {
-  if (!quiet && options.covering_bound && options.covering_mip && !cover_mip_available()) {
+/// How a solve shows what it does.
+enum class Display { none, table, bar };
+
+Display display_of(const Arguments& arguments) {
+  if (arguments.has("quiet")) return Display::none;
+  return arguments.has("progress") && isatty(STDERR_FILENO) == 1 ? Display::bar : Display::table;
+}
+
+Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, Display display) {
+  if (display != Display::none && options.covering_bound && options.covering_mip && !cover_mip_available()) {
     std::cerr << "remora: built without COIN-OR CBC: the lower bound is weaker\n";
   }
   const SignalGuard signals;
   ProgressTable table(instance, std::cerr);
+  ProgressBar bar(instance, options, std::cerr);
   SolveCallbacks callbacks;
   callbacks.cancel = &signals.flag();
-  if (!quiet) callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+  if (display == Display::table) callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+  if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
   return solve(instance, options, callbacks, warm_start);
 }
 
@@ -146,7 +162,7 @@ int solve_command(const Words& words) {
   const Bytes budget =
       parse_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, baseline_peak(unlimited));
   const auto warm_start = read_warm_start(arguments, *loaded.graph);
-  Schedule schedule = run(unlimited.with_budget(budget), options, warm_start, quiet);
+  Schedule schedule = run(unlimited.with_budget(budget), options, warm_start, display_of(arguments));
   schedule.graph_sha256 = loaded.sha256;
   if (exit_code(schedule) == kSuccess) {
     const Verdict verdict = verify(*loaded.graph, schedule);

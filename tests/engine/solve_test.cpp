@@ -217,7 +217,8 @@ TEST(Solve, IncumbentsImproveAndBoundsRise) {
 TEST(Solve, EveryStrategySolvesTheChainWithAllInferencesAndWithFew) {
   const auto reference = solve_verified(tight_chain(75), quick_options());
   ASSERT_TRUE(reference.has_steps());
-  for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete}) {
+  for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete, Strategy::lns, Strategy::local,
+                                  Strategy::ruin, Strategy::anneal}) {
     for (const bool on : {false, true}) {
       SolveOptions options = quick_options();
       options.strategy = strategy;

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A recompute plan under change, with the memory at every event kept up to date: what the local search moves about in.
+//
+// Recomputing op v at event m = (s, v) changes memory only before m. An output of v that was retained across m need not
+// be retained from its last use before m up to m; an input of v whose interval ended before m is now retained up to m:
+//
+//     events     a      b      c      m      d            x: output of v, used at a and d
+//     x          ###################################      before
+//     x          ########             ###############     after: size(x) less at b.. c
+//     y                 ####                              before: y, input of v, last used at b
+//     y                 ##################                after: size(y) more at c
+//
+// So a change costs O(log users) for each tensor of v, plus the events of the stretch from the first that changes to m.
+// The rest of the graph is not looked at. `probe` says what an addition would do without doing it.
+//
+// Works on int64 sums like `evaluate`, with which it agrees at every event.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/search/local/event_key.hpp"
+#include "engine/search/local/stage_set.hpp"
+#include "model/instance.hpp"
+#include "model/recompute_plan.hpp"
+
+namespace remora {
+
+/// What a change does to the two sums that matter.
+struct PlanChange {
+  Duration extra{};
+  /// Of the bytes above the budget, summed over all events.
+  Bytes overflow{};
+};
+
+class PlanEvaluator {
+ public:
+  /// Without recomputes. The instance, of the staged form and without options, must outlive the evaluator.
+  explicit PlanEvaluator(const Instance& instance);
+
+  /// Makes the plan the given one, changing only what differs.
+  void assign(std::span<const Recompute> plan);
+  [[nodiscard]] RecomputePlan plan() const;
+
+  [[nodiscard]] const Instance& instance() const { return instance_; }
+  /// The time that all recomputes cost.
+  [[nodiscard]] Duration extra() const { return extra_; }
+  /// Bytes above the budget, summed over all events; 0 for a schedule within the budget.
+  [[nodiscard]] Bytes overflow() const { return overflow_; }
+  [[nodiscard]] int recompute_count() const { return recompute_count_; }
+  /// The stages of the op's recomputes, ascending.
+  [[nodiscard]] std::span<const Stage> recomputes(OpId op) const { return computes_[index(op)]; }
+  /// Whether the op may be recomputed in this stage: a later one than its own, none twice, within its limit.
+  [[nodiscard]] bool can_add(Recompute recompute) const;
+  [[nodiscard]] bool contains(Recompute recompute) const;
+
+  /// What adding would do; can_add must hold.
+  [[nodiscard]] PlanChange probe(Recompute recompute) const;
+  /// Whether removing the recompute, which must be there, would put any event above the budget.
+  [[nodiscard]] bool needed(Recompute recompute) const;
+  void add(Recompute recompute);
+  /// The recompute must be there.
+  void remove(Recompute recompute);
+
+  /// Whether any event strictly between two moments is above the budget.
+  [[nodiscard]] bool above_between(EventKey after, EventKey before) const {
+    return !visit_between(*this, after, before, [&](const Bytes& memory) { return memory <= instance_.budget(); });
+  }
+
+  /// Memory at an event that is there.
+  [[nodiscard]] Bytes memory(EventKey event) const;
+  /// The largest memory. O(events).
+  [[nodiscard]] Bytes peak() const;
+  /// The events above the budget, in order. O(events).
+  [[nodiscard]] std::vector<EventKey> overflowing() const;
+
+  /// The latest compute of the op before the moment; its first compute must be.
+  [[nodiscard]] EventKey compute_before(OpId op, EventKey moment) const;
+  /// The first compute of the op after the moment, or the end of the schedule.
+  [[nodiscard]] EventKey compute_after(OpId op, EventKey moment) const;
+  /// The last use of the tensor strictly between two moments, the end of the schedule being none; or `after` itself.
+  [[nodiscard]] EventKey last_use_between(TensorId tensor, EventKey after, EventKey before) const;
+  /// The first use of the tensor after the moment, or the end of the schedule.
+  [[nodiscard]] EventKey first_use_after(TensorId tensor, EventKey moment) const;
+  /// The end of the retention interval that reaches the moment from before, were there no use at it.
+  [[nodiscard]] EventKey retained_until(TensorId tensor, EventKey moment) const;
+  /// Whether the tensor is retained across the event and not used at it.
+  [[nodiscard]] bool crosses(TensorId tensor, EventKey event) const;
+  /// Whether the recompute serves a use, of any of its outputs.
+  [[nodiscard]] bool useful(Recompute recompute) const;
+
+  /// A running count of what was looked at, for limits that do not depend on time.
+  [[nodiscard]] std::int64_t effort() const { return effort_; }
+
+ private:
+  struct Event {
+    OpId op{};
+    Bytes memory{};
+  };
+  /// From strictly after one event up to the moment of the change.
+  struct Stretch {
+    EventKey after{};
+    Bytes amount{};
+  };
+  /// What the recompute changes, seen from a plan without it; it may be there already.
+  struct Effect {
+    std::vector<Stretch> stretches{};
+    /// Memory at the recompute's own event.
+    Bytes memory{};
+  };
+
+  static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] EventKey end() const { return EventKey::end(instance_.op_count()); }
+  [[nodiscard]] Bytes above(Bytes memory) const {
+    return memory > instance_.budget() ? memory - instance_.budget() : Bytes(0);
+  }
+  void find_effect(Recompute recompute, Effect& effect) const;
+  [[nodiscard]] Bytes retained_into(EventKey event) const;
+  /// Visits the memory of every event strictly between two moments until `visit` says false; whether it never did.
+  template <class Self, class Visit>
+  static bool visit_between(Self& self, EventKey after, EventKey before, Visit visit);
+  /// Visits the memory of every event that the effect changes, with the change; the same.
+  template <class Self, class Visit>
+  static bool visit_stretches(Self& self, EventKey moment, const Effect& effect, Visit visit);
+  void apply(EventKey moment, const Effect& effect, bool reverse);
+  void record_uses(Recompute recompute, bool add);
+
+  const Instance& instance_;
+  /// By stage: memory at the first compute that ends it; the last entry is the end of the schedule.
+  std::vector<Bytes> first_memory_;
+  /// By stage: its recomputes, by op.
+  std::vector<std::vector<Event>> again_;
+  /// The stages that have some.
+  StageSet crowded_;
+  std::vector<std::vector<Stage>> computes_;
+  /// By tensor: the uses by recomputes, ascending.
+  std::vector<std::vector<EventKey>> reuses_;
+  /// By op: bytes that are new to memory while it runs.
+  std::vector<Bytes> own_;
+  Duration extra_{};
+  Bytes overflow_{};
+  int recompute_count_ = 0;
+  /// Kept for its memory.
+  mutable Effect effect_;
+  mutable std::int64_t effort_ = 0;
+};
+
+template <class Self, class Visit>
+bool PlanEvaluator::visit_between(Self& self, EventKey after, EventKey before, Visit visit) {
+  const Stage last = before.stage();
+  self.effort_ += 1 + (last - after.stage()) / 4;
+  for (Stage stage = after.stage(); stage <= last; ++stage) {
+    // The stages without recomputes up to the next with some, except at the edges, go fast.
+    const Stage crowded = std::min(last, stage == after.stage() ? stage : self.crowded_.next(stage));
+    for (; stage < crowded; ++stage) {
+      if (!visit(self.first_memory_[index(stage)])) return false;
+    }
+    const bool edge = stage == after.stage() || stage == last;
+    for (auto& event : self.again_[index(stage)]) {
+      const EventKey key{stage, event.op};
+      if ((!edge || (key > after && key < before)) && !visit(event.memory)) return false;
+    }
+    const EventKey first{stage, stage};
+    if ((!edge || (first > after && first < before)) && !visit(self.first_memory_[index(stage)])) return false;
+  }
+  return true;
+}
+
+}  // namespace remora

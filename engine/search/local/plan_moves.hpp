@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Moves of the local search: additions and removals, one at a time or as chains, that can be taken back; and who could
+// give up memory at an event.
+//
+// A recompute needs its inputs. Where one is gone by then, it is either retained longer or recomputed as well, in the
+// same stage and right before; and so on. On dense graphs no single addition may help where a chain of ten does.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/search/local/lifespan_index.hpp"
+#include "engine/search/local/plan_evaluator.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+
+struct ChainSettings {
+  /// A chain ends when it has so many recomputes.
+  int most = 24;
+  /// The probability that an input that is gone and could only be retained above the budget is recomputed.
+  double recomputed = 1;
+};
+
+class PlanMoves {
+ public:
+  /// From the plan without recomputes. The instance must outlive the moves.
+  explicit PlanMoves(const Instance& instance);
+
+  [[nodiscard]] const PlanEvaluator& state() const { return state_; }
+  [[nodiscard]] const Instance& instance() const { return state_.instance(); }
+
+  /// Makes the plan the given one; can't be taken back.
+  void assign(std::span<const Recompute> plan);
+  void add(Recompute recompute);
+  void remove(Recompute recompute);
+  /// Adds the recompute, which can be added, and what feeds it.
+  void add_chain(Recompute recompute, const ChainSettings& settings, Random& random);
+  /// Removes the recompute and those that served nobody else.
+  void remove_chain(Recompute recompute);
+
+  /// How many changes can be taken back.
+  [[nodiscard]] std::size_t mark() const { return changes_.size(); }
+  /// The recomputes added or removed since the mark, in order.
+  void changed_since(std::size_t mark, std::vector<Recompute>& changed) const;
+  /// Takes back all changes since the mark.
+  void undo_to(std::size_t mark);
+  /// Keeps all changes for good.
+  void keep() { changes_.clear(); }
+
+  /// The tensors that are retained across the event without being used at it, each once.
+  void find_crossing(EventKey event, std::vector<TensorId>& tensors) const;
+
+ private:
+  struct Change {
+    Recompute recompute{};
+    bool added = false;
+  };
+  /// An input of a recompute, and what its retention ended with before.
+  struct Gone {
+    TensorId tensor{};
+    EventKey until{};
+  };
+  void extend_lifespans(Recompute recompute);
+
+  PlanEvaluator state_;
+  LifespanIndex lifespans_;
+  /// By tensor: the last stage in the index.
+  std::vector<Stage> reach_;
+  std::vector<Change> changes_;
+  /// Kept for their memory.
+  std::vector<Recompute> chain_;
+  std::vector<Gone> gone_;
+};
+
+}  // namespace remora

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/mix.hpp"
+
+#include <algorithm>
+
+namespace remora {
+namespace {
+
+/// A fixed number, so that results don't depend on the thread count.
+constexpr std::size_t kWorkersOfRound = 4;
+constexpr double kLearning = 0.1;
+constexpr double kLeastWeight = 0.15;
+
+/// Each worker's part of the round's largest.
+double share(double news, double largest) {
+  return largest > 0 ? news / largest : 0;
+}
+
+}  // namespace
+
+Mix::Mix(std::vector<std::unique_ptr<Worker>> workers, std::uint64_t seed) : random_(seed) {
+  for (auto& worker : workers) members_.push_back({std::move(worker), 1.0});
+}
+
+std::vector<Worker*> Mix::draw(const RoundInput& input) {
+  std::vector<std::size_t> ready;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].worker->ready(input)) ready.push_back(i);
+  }
+  std::vector<std::size_t> drawn;
+  while (!ready.empty() && drawn.size() < kWorkersOfRound) {
+    double total = 0;
+    for (const std::size_t i : ready) total += members_[i].weight;
+    double point = random_.unit() * total;
+    std::size_t chosen = 0;
+    while (chosen + 1 < ready.size() && point >= members_[ready[chosen]].weight) {
+      point -= members_[ready[chosen++]].weight;
+    }
+    drawn.push_back(ready[chosen]);
+    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(chosen));
+  }
+  std::sort(drawn.begin(), drawn.end());
+  std::vector<Worker*> workers;
+  for (const std::size_t i : drawn) workers.push_back(members_[i].worker.get());
+  return workers;
+}
+
+void Mix::learn(const std::vector<News>& round) {
+  double schedule = 0;
+  double bound = 0;
+  for (const News& news : round) {
+    schedule = std::max(schedule, news.schedule);
+    bound = std::max(bound, news.bound);
+  }
+  if (schedule <= 0 && bound <= 0) return;
+  for (const News& news : round) {
+    const auto member =
+        std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return m.worker.get() == news.worker; });
+    const double earned = std::max(share(news.schedule, schedule), share(news.bound, bound));
+    member->weight = std::max(kLeastWeight, member->weight + kLearning * (earned - member->weight));
+  }
+}
+
+}  // namespace remora
