@@ -7,6 +7,8 @@
 #include <numeric>
 
 #ifdef REMORA_HAVE_CBC
+#include <CoinBuild.hpp>
+
 #include "engine/bound/cbc.hpp"
 #endif
 
@@ -31,6 +33,13 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMostRounds = 30;
 constexpr double kViolated = 1e-6;
 constexpr double kChosen = 0.5;
+/// Room for rows, so that very large graphs get a weaker bound in time: items looked at, a row each event and all of
+/// them, and coefficients, which the solver holds several times over.
+constexpr std::size_t kMostLookedAt = 300'000'000;
+constexpr std::size_t kMostCoefficients = 8'000'000;
+/// What a CoinBuild collects. (Rows and columns added one at a time are copied again and again.)
+constexpr int kRows = 0;
+constexpr int kColumns = 1;
 
 /// Whether no neighbour is above; of equal neighbours the last counts.
 template <class Value>
@@ -55,6 +64,7 @@ class CoverMip {
       result_.complete = false;
       if (!solve_relaxation()) break;
     }
+    result_.complete = result_.complete && !truncated_;
     return result_;
   }
 
@@ -64,20 +74,27 @@ class CoverMip {
   }
   [[nodiscard]] bool stopped() const { return seconds_left() <= 0 || (limits_.interrupted && limits_.interrupted()); }
 
+  /// The LP as the class whose addRows and addCols take a CoinBuild.
+  OsiSolverInterface& all_at_once() { return lp_; }
+
   void build() {
     lp_.messageHandler()->setLogLevel(0);
     lp_.setHintParam(OsiDoReducePrint);
+    CoinBuild columns_of_items(kColumns);
     for (const CoverItem& item : problem_.items) {
-      lp_.addCol(0, nullptr, nullptr, 0, 1, whole_units(item.cost.count(), unit_));
+      columns_of_items.addColumn(0, nullptr, nullptr, 0, 1, whole_units(item.cost.count(), unit_));
     }
+    all_at_once().addCols(columns_of_items);
+    CoinBuild limits_of_ops(kRows);
     problem_.for_each_op([&](std::size_t begin, std::size_t end, std::size_t limit) {
       if (limit == end - begin) return;
       std::vector<int> columns(end - begin);
       std::iota(columns.begin(), columns.end(), static_cast<int>(begin));
       const std::vector<double> ones(columns.size(), 1.0);
-      lp_.addRow(static_cast<int>(columns.size()), columns.data(), ones.data(), -lp_.getInfinity(),
-                 static_cast<double>(limit));
+      limits_of_ops.addRow(static_cast<int>(columns.size()), columns.data(), ones.data(), -lp_.getInfinity(),
+                           static_cast<double>(limit));
     });
+    all_at_once().addRows(limits_of_ops);
     add_cuts();
     first_event_row_ = lp_.getNumRows();
     add_peaks();
@@ -100,13 +117,33 @@ class CoverMip {
 
   /// Events whose neighbours exceed less.
   void add_peaks() {
+    std::vector<double> missing;
+    for (const Bytes excess : problem_.excess) missing.push_back(static_cast<double>(excess.count()));
+    std::vector<std::size_t> events;
     for (std::size_t k = 0; k < problem_.excess.size(); ++k) {
-      if (exceeds(k) && is_peak(problem_.excess, k)) add_event(k);
+      if (exceeds(k) && is_peak(problem_.excess, k)) events.push_back(k);
     }
+    add_events(std::move(events), missing);
+  }
+
+  /// Rows for these events or, where there is no room for all, for those that miss most. False if it added none.
+  bool add_events(std::vector<std::size_t> events, const std::vector<double>& missing) {
+    if (looked_at_ + events.size() * problem_.items.size() > kMostLookedAt) {
+      std::stable_sort(events.begin(), events.end(),
+                       [&](std::size_t a, std::size_t b) { return missing[a] > missing[b]; });
+    }
+    CoinBuild rows(kRows);
+    for (const std::size_t k : events) {
+      truncated_ = looked_at_ > kMostLookedAt || coefficients_ > kMostCoefficients || stopped();
+      if (truncated_) break;
+      add_event(k, rows);
+    }
+    all_at_once().addRows(rows);
+    return rows.numberRows() > 0;
   }
 
   /// The row of event k, divided by its excess.
-  void add_event(std::size_t k) {
+  void add_event(std::size_t k, CoinBuild& rows) {
     std::vector<int> columns;
     std::vector<double> parts;
     for (std::size_t i = 0; i < problem_.items.size(); ++i) {
@@ -115,7 +152,9 @@ class CoverMip {
       columns.push_back(static_cast<int>(i));
       parts.push_back(covered);
     }
-    lp_.addRow(static_cast<int>(columns.size()), columns.data(), parts.data(), 1.0, lp_.getInfinity());
+    looked_at_ += problem_.items.size();
+    coefficients_ += columns.size();
+    rows.addRow(static_cast<int>(columns.size()), columns.data(), parts.data(), 1.0, lp_.getInfinity());
     in_rows_[k] = true;
     row_events_.push_back(k);
   }
@@ -145,18 +184,17 @@ class CoverMip {
   /// Takes in the locally most violated events; false if there are none.
   bool add_violated(const std::vector<double>& chosen) {
     const auto missing = shortfalls(chosen.data());
-    bool added = false;
+    std::vector<std::size_t> events;
     for (std::size_t k = 0; k < missing.size(); ++k) {
-      if (in_rows_[k] || missing[k] <= kViolated || !is_peak(missing, k)) continue;
-      add_event(k);
-      added = true;
+      if (!in_rows_[k] && missing[k] > kViolated && is_peak(missing, k)) events.push_back(k);
     }
-    return added;
+    return add_events(std::move(events), missing);
   }
 
   /// The LP with all rows it needs; false if there is nothing more to be done.
   bool solve_relaxation() {
     for (int round = 0; round < kMostRounds; ++round) {
+      lp_.getModelPtr()->setMaximumSeconds(std::max(0.0, seconds_left()));
       if (solved_)
         lp_.resolve();
       else
@@ -201,6 +239,7 @@ class CoverMip {
     std::iota(rows.begin(), rows.end(), first_event_row_);
     const std::vector<double> ones(rows.size(), 1.0);
     elastic.addCol(static_cast<int>(rows.size()), rows.data(), ones.data(), 0, elastic.getInfinity(), 1);
+    elastic.getModelPtr()->setMaximumSeconds(std::max(0.0, seconds_left()));
     elastic.initialSolve();
     if (!elastic.isProvenOptimal()) return;
     result_.infeasible = proves_infeasible(problem_, prices(elastic, 1.0));
@@ -249,6 +288,10 @@ class CoverMip {
   int first_event_row_ = 0;
   std::vector<bool> in_rows_;
   std::vector<std::size_t> row_events_;
+  std::size_t looked_at_ = 0;
+  std::size_t coefficients_ = 0;
+  /// There was no room for all the rows that were wanted.
+  bool truncated_ = false;
   std::vector<double> chosen_;
   CoverMipResult result_;
 };

@@ -80,8 +80,8 @@ EventKey PlanEvaluator::compute_after(OpId op, EventKey moment) const {
 EventKey PlanEvaluator::last_use_between(TensorId tensor, EventKey after, EventKey before) const {
   EventKey last = after;
   const auto users = instance_.users(tensor);
-  const auto user = std::partition_point(users.begin(), users.end(),
-                                         [&](OpId op) { return EventKey::first_compute(op) < before; });
+  const auto user =
+      std::partition_point(users.begin(), users.end(), [&](OpId op) { return EventKey::first_compute(op) < before; });
   if (user != users.begin()) last = std::max(last, EventKey::first_compute(*std::prev(user)));
   const auto& reuses = reuses_[index(tensor)];
   const auto reuse = std::lower_bound(reuses.begin(), reuses.end(), before);
@@ -92,8 +92,8 @@ EventKey PlanEvaluator::last_use_between(TensorId tensor, EventKey after, EventK
 EventKey PlanEvaluator::first_use_after(TensorId tensor, EventKey moment) const {
   EventKey first = end();
   const auto users = instance_.users(tensor);
-  const auto user = std::partition_point(users.begin(), users.end(),
-                                         [&](OpId op) { return EventKey::first_compute(op) <= moment; });
+  const auto user =
+      std::partition_point(users.begin(), users.end(), [&](OpId op) { return EventKey::first_compute(op) <= moment; });
   if (user != users.end()) first = EventKey::first_compute(*user);
   const auto& reuses = reuses_[index(tensor)];
   const auto reuse = std::upper_bound(reuses.begin(), reuses.end(), moment);
@@ -230,9 +230,8 @@ void PlanEvaluator::add(Recompute recompute) {
   apply(EventKey(recompute), effect_, false);
   auto& stage = again_[index(recompute.stage)];
   crowded_.set(recompute.stage);
-  stage.insert(
-      std::find_if(stage.begin(), stage.end(), [&](const Event& event) { return event.op > recompute.op; }),
-      {recompute.op, effect_.memory});
+  stage.insert(std::find_if(stage.begin(), stage.end(), [&](const Event& event) { return event.op > recompute.op; }),
+               {recompute.op, effect_.memory});
   overflow_ += above(effect_.memory);
   auto& computes = computes_[index(recompute.op)];
   computes.insert(std::lower_bound(computes.begin(), computes.end(), recompute.stage), recompute.stage);
@@ -272,7 +271,8 @@ std::vector<EventKey> PlanEvaluator::overflowing() const {
     for (const Event& event : again_[index(stage)]) {
       if (event.memory > instance_.budget()) events.emplace_back(stage, event.op);
     }
-    if (stage < instance_.op_count() && first_memory_[index(stage)] > instance_.budget()) events.emplace_back(stage, stage);
+    if (stage < instance_.op_count() && first_memory_[index(stage)] > instance_.budget())
+      events.emplace_back(stage, stage);
   }
   return events;
 }

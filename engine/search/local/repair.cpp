@@ -21,7 +21,8 @@ bool Repair::run(const RepairSettings& settings) {
     random_.shuffle(events);
     for (const EventKey event : events) {
       while (state.memory(event) > state.instance().budget()) {
-        if (state.extra() >= settings.below || (settings.interrupted != nullptr && (*settings.interrupted)())) return false;
+        if (state.extra() >= settings.below || (settings.interrupted != nullptr && (*settings.interrupted)()))
+          return false;
         if (!relieve(event, settings)) {
           if (++helpless >= kMostHelpless) return false;
           break;
