@@ -25,6 +25,8 @@ namespace remora {
 namespace {
 
 constexpr int kMostOpsForCompleteSearch = 10'000;
+/// Up to here it may well end, and takes part in every round.
+constexpr int kMostOpsForEveryRound = 200;
 /// CBC's share of the time limit, and its limits.
 constexpr double kCoverShare = 0.2;
 constexpr double kMostCoverSeconds = 5;
@@ -83,7 +85,8 @@ Mix make_mix(const Instance& instance, const SolveOptions& options, int phase) {
   }
   for (int i = 0; i < crew.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(options, seed++));
   for (int i = 0; i < crew.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(options, seed++));
-  return {std::move(workers), seed};
+  const bool finishes = crew.complete && instance.op_count() <= kMostOpsForEveryRound;
+  return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};
 }
 
 /// Everything but the steps: what is known before and without a search.

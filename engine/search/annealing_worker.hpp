@@ -43,7 +43,7 @@ class AnnealingWorker : public Worker {
   /// Bytes above the budget, over all events, that a unit of time is worth.
   double price_ = 0;
   double temperature_ = 0;
-  /// Effort that one cooling takes, and its parts of the present one.
+  /// The effort that the present cooling takes, and when it began.
   std::int64_t cooling_effort_ = 0;
   std::int64_t cooling_begin_ = 0;
   int coolings_ = 0;

@@ -18,16 +18,17 @@ double share(double news, double largest) {
 
 }  // namespace
 
-Mix::Mix(std::vector<std::unique_ptr<Worker>> workers, std::uint64_t seed) : random_(seed) {
+Mix::Mix(std::vector<std::unique_ptr<Worker>> workers, std::size_t exempt, std::uint64_t seed)
+    : exempt_(exempt), random_(seed) {
   for (auto& worker : workers) members_.push_back({std::move(worker), 1.0});
 }
 
 std::vector<Worker*> Mix::draw(const RoundInput& input) {
   std::vector<std::size_t> ready;
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (members_[i].worker->ready(input)) ready.push_back(i);
-  }
   std::vector<std::size_t> drawn;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].worker->ready(input)) (i < exempt_ ? drawn : ready).push_back(i);
+  }
   while (!ready.empty() && drawn.size() < kWorkersOfRound) {
     double total = 0;
     for (const std::size_t i : ready) total += members_[i].weight;

@@ -4,7 +4,8 @@
 //
 // Each worker has a weight, at first that of its kind. After every round in which something got better the weight moves
 // towards the worker's share in it: its improvement of the schedule, or of the bound, as a part of the round's largest.
-// Nobody's weight falls below a floor: what is useless now may be needed later. The draw depends on the seed and on what
+// Nobody's weight falls below a floor: what is useless now may be needed later. Some workers may be exempt and run in
+// every round: the complete search where the graph is small enough for it to end. The draw depends on the seed and on what
 // the rounds brought, not on time or threads.
 #pragma once
 
@@ -18,7 +19,8 @@ namespace remora {
 
 class Mix {
  public:
-  Mix(std::vector<std::unique_ptr<Worker>> workers, std::uint64_t seed);
+  /// The first `exempt` workers run in every round.
+  Mix(std::vector<std::unique_ptr<Worker>> workers, std::size_t exempt, std::uint64_t seed);
 
   /// The workers of the next round, in the order in which they were given.
   [[nodiscard]] std::vector<Worker*> draw(const RoundInput& input);
@@ -37,6 +39,7 @@ class Mix {
     double weight = 1;
   };
   std::vector<Member> members_;
+  std::size_t exempt_;
   Random random_;
 };
 

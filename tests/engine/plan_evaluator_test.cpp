@@ -114,6 +114,33 @@ TEST(PlanEvaluator, AgreesWithEvaluateOnALayeredGraph) {
   change_at_random(unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 8 / 10)), 600, random);
 }
 
+TEST(PlanEvaluator, SumsOfHugeSizesStayWithin64Bits) {
+  // A chain whose tensors fill 62 bits together, 600 events above a budget of nothing.
+  Graph graph;
+  constexpr int kOps = 600;
+  constexpr std::int64_t kSize = (std::int64_t{1} << 62) / kOps;
+  for (int i = 0; i < kOps; ++i) {
+    const TensorId t = graph.add_tensor("t" + std::to_string(i), Bytes(kSize), true);
+    Op op{.name = "op" + std::to_string(i), .duration = Duration(1), .outputs = {t}};
+    if (i > 0) op.inputs = {TensorId(i - 1)};
+    graph.add_op(op);
+  }
+  const Instance instance(std::make_shared<const Graph>(graph), {.budget = Bytes(1)});
+  PlanEvaluator evaluator(instance);
+  EXPECT_GT(evaluator.overflow(), Bytes(0));
+  for (const Stage stage : {300, 600}) {
+    const Recompute recompute{stage, OpId(2)};
+    const Bytes before = evaluator.overflow();
+    const PlanChange change = evaluator.probe(recompute);
+    EXPECT_NE(change.overflow, Bytes(0));
+    evaluator.add(recompute);
+    EXPECT_EQ(evaluator.overflow(), before + change.overflow);
+    EXPECT_GT(evaluator.overflow(), Bytes(0));
+    EXPECT_EQ(evaluator.peak(), evaluate(instance, sequence_of(instance, evaluator.plan())).peak);
+    evaluator.remove(recompute);
+  }
+}
+
 TEST(LifespanIndex, KnowsWhoIsThere) {
   std::mt19937 random(7);
   for (int stages = 1; stages <= 40; ++stages) {

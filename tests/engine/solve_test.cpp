@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/solve.hpp"
 
+#include <algorithm>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
@@ -159,6 +161,39 @@ TEST(Solve, TheSameSeedAndWorkLimitGiveTheSameScheduleAtAnyThreadCount) {
       EXPECT_EQ(one.lower_bound, other.lower_bound);
     }
   }
+}
+
+TEST(Solve, OnALayeredGraphTooTheThreadCountChangesNothing) {
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 150, .edges = 480, .seed = 1}));
+  const Instance unlimited(graph, {});
+  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 9 / 10));
+  std::vector<Schedule> schedules;
+  for (const int threads : {1, 2, 4}) {
+    SolveOptions options = quick_options();
+    options.work_limit = 10000;
+    options.threads = threads;
+    schedules.push_back(solve_verified(instance, options));
+    ASSERT_TRUE(schedules.back().has_steps());
+    EXPECT_EQ(schedules.back().steps, schedules.front().steps);
+    EXPECT_EQ(schedules.back().solver.work, schedules.front().solver.work);
+    EXPECT_EQ(schedules.back().lower_bound, schedules.front().lower_bound);
+  }
+  std::vector<std::string> sources;
+  for (const Incumbent& incumbent : schedules.front().solver.history) sources.push_back(incumbent.source);
+  EXPECT_TRUE(std::find(sources.begin(), sources.end(), "ruin") != sources.end());
+}
+
+TEST(Solve, TheHeartbeatComesAfterEveryRoundAndItsWorkGrows) {
+  std::vector<Progress> beats;
+  SolveCallbacks callbacks;
+  callbacks.heartbeat = [&](const Progress& progress) { beats.push_back(progress); };
+  SolveOptions options = quick_options();
+  options.work_limit = 20000;
+  const Schedule schedule = solve_verified(tight_chain(50), options, callbacks);
+  ASSERT_FALSE(beats.empty());
+  for (std::size_t i = 1; i < beats.size(); ++i) EXPECT_GE(beats[i].work, beats[i - 1].work);
+  EXPECT_EQ(beats.back().work, schedule.solver.work);
+  EXPECT_EQ(beats.back().duration, schedule.duration);
 }
 
 TEST(Solve, ACancelledSolveReturnsWhatItHas) {

@@ -2,6 +2,7 @@
 #include "engine/search/local/plan_evaluator.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "model/ensure.hpp"
 #include "model/evaluate.hpp"
@@ -10,6 +11,7 @@ namespace remora {
 
 PlanEvaluator::PlanEvaluator(const Instance& instance)
     : instance_(instance),
+      unit_bits_(needed_unit_bits()),
       again_(index(instance.op_count()) + 1),
       crowded_(instance.op_count() + 1),
       computes_(index(instance.op_count())),
@@ -27,6 +29,23 @@ PlanEvaluator::PlanEvaluator(const Instance& instance)
   }
   for (const Bytes memory : first_memory_) overflow_ += above(memory);
   first_memory_.push_back(kept);
+}
+
+/// So that all bytes at all events that there can be stay within 64 bits.
+int PlanEvaluator::needed_unit_bits() const {
+  Bytes most = instance_.base_memory();
+  Bytes workspace;
+  Wide events = 1;
+  for (OpId op{0}; op < instance_.op_count(); op = OpId(op + 1)) {
+    workspace = std::max(workspace, instance_.workspace(op));
+    for (const TensorId t : instance_.outputs(op)) most += instance_.size(t);
+    events += std::min(instance_.max_computes(op), instance_.op_count() + 1);
+  }
+  int bits = 0;
+  while (((Wide{most.count()} + workspace.count()) >> bits) + 1 > std::numeric_limits<std::int64_t>::max() / events) {
+    ++bits;
+  }
+  return bits;
 }
 
 void PlanEvaluator::assign(std::span<const Recompute> plan) {

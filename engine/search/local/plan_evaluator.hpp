@@ -32,7 +32,6 @@ namespace remora {
 /// What a change does to the two sums that matter.
 struct PlanChange {
   Duration extra{};
-  /// Of the bytes above the budget, summed over all events.
   Bytes overflow{};
 };
 
@@ -48,7 +47,8 @@ class PlanEvaluator {
   [[nodiscard]] const Instance& instance() const { return instance_; }
   /// The time that all recomputes cost.
   [[nodiscard]] Duration extra() const { return extra_; }
-  /// Bytes above the budget, summed over all events; 0 for a schedule within the budget.
+  /// Bytes above the budget, summed over all events; 0 for a schedule within the budget. Where sums could exceed 64 bits
+  /// each event's bytes are counted in a larger unit, rounded up.
   [[nodiscard]] Bytes overflow() const { return overflow_; }
   [[nodiscard]] int recompute_count() const { return recompute_count_; }
   /// The stages of the op's recomputes, ascending.
@@ -115,8 +115,10 @@ class PlanEvaluator {
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] EventKey end() const { return EventKey::end(instance_.op_count()); }
   [[nodiscard]] Bytes above(Bytes memory) const {
-    return memory > instance_.budget() ? memory - instance_.budget() : Bytes(0);
+    if (memory <= instance_.budget()) return Bytes(0);
+    return Bytes((((memory - instance_.budget()).count() - 1) >> unit_bits_) + 1);
   }
+  [[nodiscard]] int needed_unit_bits() const;
   void find_effect(Recompute recompute, Effect& effect) const;
   [[nodiscard]] Bytes retained_into(EventKey event) const;
   /// Visits the memory of every event strictly between two moments until `visit` says false; whether it never did.
@@ -129,6 +131,8 @@ class PlanEvaluator {
   void record_uses(Recompute recompute, bool add);
 
   const Instance& instance_;
+  /// Overflow is counted in units of 2^unit_bits_ bytes.
+  int unit_bits_;
   /// By stage: memory at the first compute that ends it; the last entry is the end of the schedule.
   std::vector<Bytes> first_memory_;
   /// By stage: its recomputes, by op.

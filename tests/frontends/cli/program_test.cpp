@@ -82,7 +82,7 @@ TEST_F(Program, HelpOfEachCommandListsItsOptions) {
   EXPECT_EQ(solve.code, 0);
   for (const char* option :
        {"--budget", "--time-limit", "--threads", "--seed", "--order", "--max-computes", "--strategy", "--work-limit",
-        "--cover-bound", "--training", "--dim", "--cost", "--device", "--output"}) {
+        "--progress", "--cover-bound", "--training", "--dim", "--cost", "--device", "--output"}) {
     EXPECT_NE(solve.out.find(option), std::string::npos) << option;
   }
   for (const char* command : {"verify", "info", "convert"}) {
@@ -114,6 +114,14 @@ TEST_F(Program, SolveWritesToStandardOutputAndIsSilentWhenAsked) {
   EXPECT_EQ(solve.code, 0);
   EXPECT_TRUE(solve.err.empty()) << solve.err;
   EXPECT_EQ(json::parse(solve.out)["budget"], 3);
+}
+
+TEST_F(Program, ProgressIsATableWhereThereIsNoTerminal) {
+  const auto solve = run("solve graph.json --budget 3 --progress -o schedule.json");
+  EXPECT_EQ(solve.code, 0);
+  EXPECT_NE(solve.err.find("overhead"), std::string::npos);
+  EXPECT_EQ(solve.err.find('\033'), std::string::npos);
+  EXPECT_EQ(solve.err.find('\r'), std::string::npos);
 }
 
 TEST_F(Program, InfeasibleIsTwentyWithACertificate) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/mix.hpp"
+
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+class Idle : public Worker {
+ public:
+  explicit Idle(std::string name, bool ready = true) : name_(std::move(name)), ready_(ready) {}
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] bool ready(const RoundInput& /*input*/) override { return ready_; }
+  RoundResult run(const RoundInput& /*input*/) override { return {}; }
+
+ private:
+  std::string name_;
+  bool ready_;
+};
+
+constexpr int kRounds = 2000;
+
+class MixTest : public testing::Test {
+ protected:
+  /// Workers "0", "1", ...; those of `idle` are never ready.
+  static Mix mix(int workers, std::size_t exempt = 0, const std::set<int>& idle = {}, std::uint64_t seed = 3) {
+    std::vector<std::unique_ptr<Worker>> crew;
+    for (int i = 0; i < workers; ++i) crew.push_back(std::make_unique<Idle>(std::to_string(i), !idle.contains(i)));
+    return {std::move(crew), exempt, seed};
+  }
+
+  /// How often each worker runs; `winner` brings the news of every round in which it takes part.
+  std::map<std::string, int> runs(Mix& mix, const std::string& winner = "") {
+    std::map<std::string, int> counts;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<Mix::News> news;
+      std::string before;
+      for (Worker* worker : mix.draw(input_)) {
+        EXPECT_LT(before, worker->name());
+        before = worker->name();
+        ++counts[worker->name()];
+        news.push_back({worker, worker->name() == winner ? 2.0 : 0.0, 0.0});
+      }
+      EXPECT_LE(news.size(), 4U);
+      mix.learn(news);
+    }
+    return counts;
+  }
+
+  Instance instance_{test::figure_1(), {}};
+  Solution incumbent_;
+  CoverFacts cover_;
+  std::function<bool()> interrupted_ = [] { return false; };
+  RoundInput input_{instance_, incumbent_, Duration(0), cover_, interrupted_};
+};
+
+TEST_F(MixTest, FewWorkersAllRunInEveryRound) {
+  Mix few = mix(3);
+  for (const auto& [name, count] : runs(few)) EXPECT_EQ(count, kRounds) << name;
+}
+
+TEST_F(MixTest, WithoutNewsEverybodyRunsAlike) {
+  Mix many = mix(8);
+  const auto counts = runs(many);
+  ASSERT_EQ(counts.size(), 8U);
+  for (const auto& [name, count] : counts) EXPECT_NEAR(count, kRounds / 2, kRounds / 10) << name;
+}
+
+TEST_F(MixTest, WhoBringsNewsRunsMoreOftenAndNobodyNever) {
+  Mix many = mix(8);
+  const auto counts = runs(many, "5");
+  ASSERT_EQ(counts.size(), 8U);
+  for (const auto& [name, count] : counts) {
+    EXPECT_GT(count, kRounds / 10) << name;
+    if (name != "5") {
+      EXPECT_LT(count, counts.at("5")) << name;
+    }
+  }
+  EXPECT_GT(counts.at("5"), kRounds * 8 / 10);
+}
+
+TEST_F(MixTest, WhoIsNotReadyIsNotDrawnAndWhoIsExemptAlwaysIs) {
+  Mix some = mix(8, 1, {2, 3});
+  const auto counts = runs(some, "5");
+  EXPECT_EQ(counts.at("0"), kRounds);
+  EXPECT_FALSE(counts.contains("2"));
+  EXPECT_FALSE(counts.contains("3"));
+}
+
+TEST_F(MixTest, TheSameSeedDrawsTheSame) {
+  Mix one = mix(8);
+  Mix other = mix(8);
+  EXPECT_EQ(runs(one, "1"), runs(other, "1"));
+}
+
+}  // namespace
+}  // namespace remora
