@@ -83,8 +83,8 @@ Mix make_mix(const Instance& instance, const SolveOptions& options, int phase) {
       workers.push_back(std::make_unique<NeighbourhoodWorker>(options, seed++));
     }
   }
-  for (int i = 0; i < crew.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(options, seed++));
-  for (int i = 0; i < crew.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(options, seed++));
+  for (int i = 0; i < crew.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(seed++));
+  for (int i = 0; i < crew.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(seed++));
   const bool finishes = crew.complete && instance.op_count() <= kMostOpsForEveryRound;
   return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};
 }

@@ -20,12 +20,12 @@
 
 namespace remora {
 
-/// What a solve knows at one moment: after a better schedule, a better bound, or a phase that began.
+/// What a solve knows at one moment.
 struct Progress {
   double seconds = 0;
   /// 1: looking for a schedule within the budget (Moccasin, eq. 12-13); 2: shortening it.
   int phase = 1;
-  /// The worker that brought the news.
+  /// The worker that brought the news, or what began; empty for a heartbeat.
   std::string source{};
   /// Of the incumbent: in phase 1 its peak is still above the budget.
   Duration duration{};
@@ -36,7 +36,7 @@ struct Progress {
 };
 
 struct SolveCallbacks {
-  /// For every better schedule and bound. Called from the thread that called solve(), never concurrently. May be empty.
+  /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(), never concurrently. May be empty.
   std::function<void(const Progress&)> progress{};
   /// The same, after every round of the search whether it brought news or not: some ten times a second. May be empty.
   std::function<void(const Progress&)> heartbeat{};

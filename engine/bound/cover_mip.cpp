@@ -37,6 +37,9 @@ constexpr double kChosen = 0.5;
 /// them, and coefficients, which the solver holds several times over.
 constexpr std::size_t kMostLookedAt = 300'000'000;
 constexpr std::size_t kMostCoefficients = 8'000'000;
+constexpr std::size_t kItemsBetweenLooksAtTheClock = 256;
+/// Clp's way to say that there is none.
+constexpr double kNoLimit = -1;
 /// What a CoinBuild collects. (Rows and columns added one at a time are copied again and again.)
 constexpr int kRows = 0;
 constexpr int kColumns = 1;
@@ -134,7 +137,7 @@ class CoverMip {
     }
     CoinBuild rows(kRows);
     for (const std::size_t k : events) {
-      truncated_ = looked_at_ > kMostLookedAt || coefficients_ > kMostCoefficients || stopped();
+      truncated_ = truncated_ || looked_at_ > kMostLookedAt || coefficients_ > kMostCoefficients || stopped();
       if (truncated_) break;
       add_event(k, rows);
     }
@@ -160,11 +163,12 @@ class CoverMip {
   }
 
   /// By event, how much of its excess is left uncovered by the (fractional) choice of items, as a part of it. As in the
-  /// rows, no item counts beyond the excess.
+  /// rows, no item counts beyond the excess. Empty if there is no time for it.
   [[nodiscard]] std::vector<double> shortfalls(const double* chosen) const {
     std::vector<double> result(problem_.excess.size(), 0.0);
     for (std::size_t k = 0; k < result.size(); ++k) result[k] = exceeds(k) ? 1.0 : 0.0;
     for (std::size_t i = 0; i < problem_.items.size(); ++i) {
+      if (i % kItemsBetweenLooksAtTheClock == 0 && stopped()) return {};
       if (chosen[i] <= 0) continue;
       problem_.items[i].for_each_stretch([&](Stage first, Stage last) {
         for (auto event = static_cast<std::size_t>(first); event <= static_cast<std::size_t>(last); ++event) {
@@ -184,6 +188,7 @@ class CoverMip {
   /// Takes in the locally most violated events; false if there are none.
   bool add_violated(const std::vector<double>& chosen) {
     const auto missing = shortfalls(chosen.data());
+    truncated_ = truncated_ || missing.empty();
     std::vector<std::size_t> events;
     for (std::size_t k = 0; k < missing.size(); ++k) {
       if (!in_rows_[k] && missing[k] > kViolated && is_peak(missing, k)) events.push_back(k);
@@ -194,7 +199,7 @@ class CoverMip {
   /// The LP with all rows it needs; false if there is nothing more to be done.
   bool solve_relaxation() {
     for (int round = 0; round < kMostRounds; ++round) {
-      lp_.getModelPtr()->setMaximumSeconds(std::max(0.0, seconds_left()));
+      lp_.getModelPtr()->setMaximumWallSeconds(std::max(0.0, seconds_left()));
       if (solved_)
         lp_.resolve();
       else
@@ -239,11 +244,12 @@ class CoverMip {
     std::iota(rows.begin(), rows.end(), first_event_row_);
     const std::vector<double> ones(rows.size(), 1.0);
     elastic.addCol(static_cast<int>(rows.size()), rows.data(), ones.data(), 0, elastic.getInfinity(), 1);
-    elastic.getModelPtr()->setMaximumSeconds(std::max(0.0, seconds_left()));
+    elastic.getModelPtr()->setMaximumWallSeconds(std::max(0.0, seconds_left()));
     elastic.initialSolve();
     if (!elastic.isProvenOptimal()) return;
-    result_.infeasible = proves_infeasible(problem_, prices(elastic, 1.0));
     const auto missing = shortfalls(elastic.getColSolution());
+    if (missing.empty()) return;
+    result_.infeasible = proves_infeasible(problem_, prices(elastic, 1.0));
     const auto worst = std::max_element(missing.begin(), missing.end()) - missing.begin();
     result_.event = OpId(static_cast<std::size_t>(worst));
     // What the LP gives up in part counts as resident: that makes the certificate's sum exceed the budget, too.
@@ -255,6 +261,8 @@ class CoverMip {
 
   /// The integer program over the present rows; false if it was not solved to the end.
   bool solve_integer() {
+    // The model copies the LP. CBC has a limit of its own; an LP that stops under it would look infeasible.
+    lp_.getModelPtr()->setMaximumWallSeconds(kNoLimit);
     CbcModel model(lp_);
     run_cbc(model, limits_, seconds_left());
     if (const double* best = model.bestSolution()) {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/options.hpp"
+#include "engine/search/local/cooling.hpp"
 #include "engine/search/local/exchange_rate.hpp"
 #include "engine/search/local/plan_moves.hpp"
 #include "engine/search/worker.hpp"
@@ -19,34 +19,35 @@ namespace remora {
 
 class AnnealingWorker : public Worker {
  public:
-  AnnealingWorker(const SolveOptions& options, std::uint64_t seed);
+  explicit AnnealingWorker(std::uint64_t seed);
 
   [[nodiscard]] std::string name() const override { return "anneal"; }
   RoundResult run(const RoundInput& input) override;
 
  private:
-  void begin(const RoundInput& input);
-  void begin_cooling();
+  /// What depends on the instance; begins with the first round.
+  struct Walk {
+    PlanMoves moves;
+    ExchangeRate rate;
+    Cooling cooling;
+    /// Those that may be recomputed.
+    std::vector<OpId> ops{};
+
+    Walk(const Solution& begin, const Instance& instance);
+  };
+
   void step();
   bool change(OpId op);
   [[nodiscard]] Stage random_stage(OpId op);
   [[nodiscard]] double cost() const;
-
-  [[nodiscard]] std::int64_t effort() const { return moves_->state().effort() + kLocalStepEffort * steps_; }
+  /// Bytes above the budget, over all events, that a unit of time is worth in the present cooling.
+  [[nodiscard]] double price() const;
+  [[nodiscard]] std::int64_t effort() const { return walk_->moves.state().effort() + kLocalStepEffort * steps_; }
 
   Random random_;
-  std::optional<PlanMoves> moves_;
+  std::optional<Walk> walk_;
   std::int64_t steps_ = 0;
-  /// Those that may be recomputed.
-  std::vector<OpId> ops_;
-  ExchangeRate rate_;
-  /// Bytes above the budget, over all events, that a unit of time is worth.
-  double price_ = 0;
-  double temperature_ = 0;
-  /// The effort that the present cooling takes, and when it began.
-  std::int64_t cooling_effort_ = 0;
-  std::int64_t cooling_begin_ = 0;
-  int coolings_ = 0;
+  std::size_t coolings_ = 0;
 };
 
 }  // namespace remora

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/search/draw_weighted.hpp"
+
 namespace remora {
 namespace {
 
@@ -30,13 +32,8 @@ std::vector<Worker*> Mix::draw(const RoundInput& input) {
     if (members_[i].worker->ready(input)) (i < exempt_ ? drawn : ready).push_back(i);
   }
   while (!ready.empty() && drawn.size() < kWorkersOfRound) {
-    double total = 0;
-    for (const std::size_t i : ready) total += members_[i].weight;
-    double point = random_.unit() * total;
-    std::size_t chosen = 0;
-    while (chosen + 1 < ready.size() && point >= members_[ready[chosen]].weight) {
-      point -= members_[ready[chosen++]].weight;
-    }
+    const std::size_t chosen =
+        draw_weighted(ready.size(), random_, [&](std::size_t i) { return members_[ready[i]].weight; });
     drawn.push_back(ready[chosen]);
     ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(chosen));
   }

@@ -2,7 +2,7 @@
 //
 // Which workers run in a round: a lottery among them, in which what brought news weighs more.
 //
-// Each worker has a weight, at first that of its kind. After every round in which something got better the weight moves
+// Each worker has a weight, at first 1. After every round in which something got better the weight moves
 // towards the worker's share in it: its improvement of the schedule, or of the bound, as a part of the round's largest.
 // Nobody's weight falls below a floor: what is useless now may be needed later. Some workers may be exempt and run in
 // every round: the complete search where the graph is small enough for it to end. The draw depends on the seed and on what

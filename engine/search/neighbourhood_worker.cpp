@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/search/complete_worker.hpp"
+#include "engine/search/draw_weighted.hpp"
 #include "model/cp/solve_retention.hpp"
 
 namespace remora {
@@ -23,17 +24,6 @@ NeighbourhoodWorker::NeighbourhoodWorker(const SolveOptions& options, std::uint6
   for (Arm& arm : arms_) arm.size = options.neighbourhood_size;
 }
 
-std::size_t NeighbourhoodWorker::choose_arm() {
-  double total = 0;
-  for (const Arm& arm : arms_) total += arm.weight;
-  double point = random_.unit() * total;
-  for (std::size_t i = 0; i + 1 < arms_.size(); ++i) {
-    point -= arms_[i].weight;
-    if (point < 0) return i;
-  }
-  return arms_.size() - 1;
-}
-
 void NeighbourhoodWorker::learn(Arm& arm, bool improved, bool complete, int op_count) const {
   arm.weight = std::max(kLeastWeight, arm.weight * kForgetting + (improved ? kReward : 0.0));
   // Exhausted in vain: too small to hold an improvement. Out of nodes: too large to be searched.
@@ -48,7 +38,7 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
   auto bans = bans_below(input.instance, input.cover, current.extra);
   for (std::int64_t effort = 0; effort < input.effort && !input.interrupted();) {
     if (current.extra <= input.lower_bound) break;
-    const std::size_t chosen = choose_arm();
+    const std::size_t chosen = draw_weighted(arms_.size(), random_, [&](std::size_t i) { return arms_[i].weight; });
     Arm& arm = arms_[chosen];
     const auto free_ops = relax(view, kRelaxations[chosen], static_cast<int>(arm.size), random_);
     const cp::RetentionProblem problem(input.instance, current.plan, free_ops,

@@ -26,7 +26,6 @@ class NeighbourhoodWorker : public Worker {
     double weight = 1;
   };
 
-  [[nodiscard]] std::size_t choose_arm();
   void learn(Arm& arm, bool improved, bool complete, int op_count) const;
 
   cp::Inferences inferences_;

@@ -24,9 +24,8 @@ std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::v
     if (results[i].solution && better(input.instance, *results[i].solution, input.incumbent)) {
       const Solution& found = *results[i].solution;
       const Bytes less = input.incumbent.peak - std::max(found.peak, input.instance.budget());
-      news.schedule = static_cast<double>(less > Bytes(0) && input.incumbent.peak > input.instance.budget()
-                                              ? less.count()
-                                              : (input.incumbent.extra - found.extra).count());
+      news.schedule =
+          static_cast<double>(less > Bytes(0) ? less.count() : (input.incumbent.extra - found.extra).count());
     }
     if (results[i].lower_bound > input.lower_bound) {
       news.bound = static_cast<double>((results[i].lower_bound - input.lower_bound).count());
@@ -71,7 +70,8 @@ std::vector<RoundResult> Rounds::run_round(const std::vector<Worker*>& workers, 
 }
 
 void Rounds::merge(int phase, const Worker& worker, RoundResult& result) {
-  state_.work += result.work;
+  // At least one, so that a worker without anything to do can't keep a solve under a work limit alive.
+  state_.work += std::max<std::int64_t>(1, result.work);
   state_.infeasible = state_.infeasible || result.infeasible;
   bool news = false;
   if (result.lower_bound > state_.lower_bound) {

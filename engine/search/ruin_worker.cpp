@@ -12,12 +12,9 @@ namespace {
 /// Recomputes that a ruin takes out at most.
 constexpr std::size_t kMostRemoved = 10;
 /// What a worse plan may cost more, in mean durations of an op, on average (it is drawn from an exponential
-/// distribution): at first, and the part of it at which a cooling ends.
-constexpr double kFirstTemperature = 0.7;
-constexpr double kLastPart = 0.02;
-/// The first cooling takes so many full rounds, each further one more.
-constexpr double kFirstCooling = 30;
-constexpr double kCoolingGrowth = 1.5;
+/// distribution). The first cooling takes so many full rounds.
+constexpr Cooling::Settings kCooling{
+    .first_temperature = 0.7, .last_part = 0.02, .first_effort = 30.0 * kRoundEffort * kLocalPerEffort, .growth = 1.5};
 /// Measured on rl500 at 80 % and a generated graph of 1000 ops at 90 % (benchmarks/README.md).
 constexpr int kCandidates = 16;
 constexpr double kNoise = 0.3;
@@ -25,27 +22,27 @@ constexpr double kNoise = 0.3;
 constexpr double kSlack = 1;
 /// The price of time in phase 1, a part of what it is worth on average.
 constexpr double kPriceOfTime = 0.01;
+
+/// The sum, or what comes next to it within 64 bits.
+Duration plus(Duration duration, double more) {
+  const auto room = static_cast<double>((Duration::max() - duration).count());
+  return more < room / 2 ? duration + Duration(static_cast<std::int64_t>(more)) : Duration::max();
+}
+
 }  // namespace
 
-RuinWorker::RuinWorker(const SolveOptions& /*options*/, std::uint64_t seed)
-    : random_(seed), cooling_effort_(static_cast<std::int64_t>(kFirstCooling * kRoundEffort * kLocalPerEffort)) {}
+RuinWorker::RuinWorker(std::uint64_t seed) : random_(seed), cooling_(kCooling) {}
 
 void RuinWorker::begin_round(const RoundInput& input) {
-  const Instance& instance = input.instance;
   if (!moves_) {
-    moves_.emplace(instance);
-    rate_ = exchange_rate(instance);
+    moves_.emplace(input.instance);
+    rate_ = exchange_rate(input.instance);
     moves_->assign(input.incumbent.plan);
   }
-  const bool feasible = input.incumbent.peak <= instance.budget();
-  const PlanEvaluator& state = moves_->state();
-  const bool cold = effort() - cooling_begin_ >= cooling_effort_;
-  if (feasible && (state.overflow() > Bytes(0) || cold)) moves_->assign(input.incumbent.plan);
-  if (feasible) best_ = std::min(best_, input.incumbent.extra);
-  if (cold) {
-    cooling_effort_ = static_cast<std::int64_t>(kCoolingGrowth * static_cast<double>(cooling_effort_));
-    cooling_begin_ = effort();
-  }
+  if (input.incumbent.peak <= input.instance.budget()) best_ = std::min(best_, input.incumbent.extra);
+  if (!cooling_.cold(effort())) return;
+  moves_->assign(input.incumbent.plan);
+  cooling_.begin_again(effort());
 }
 
 RoundResult RuinWorker::run(const RoundInput& input) {
@@ -53,31 +50,60 @@ RoundResult RuinWorker::run(const RoundInput& input) {
   begin_round(input);
   const PlanEvaluator& state = moves_->state();
   const std::int64_t begin = effort();
-  while (effort() - begin < kLocalPerEffort * input.effort && !input.interrupted() && best_ > input.lower_bound) {
-    const double done = static_cast<double>(effort() - cooling_begin_) / static_cast<double>(cooling_effort_);
-    temperature_ = kFirstTemperature * std::pow(kLastPart, done);
-    step(input.interrupted);
-    if (state.overflow() > Bytes(0) || state.extra() >= best_) continue;
-    best_ = state.extra();
-    result.solution = make_solution(input.instance, state.plan());
+  const std::int64_t end = begin + kLocalPerEffort * input.effort;
+  while (effort() < end && !input.interrupted() && best_ > input.lower_bound) {
+    step(end, input.interrupted);
+    offer_cheaper(state, best_, result);
   }
   if (state.overflow() > Bytes(0)) offer(input, state, result);
   result.work = local_work(effort() - begin);
   return result;
 }
 
-void RuinWorker::step(const std::function<bool()>& interrupted) {
+void RuinWorker::step(std::int64_t end, const std::function<bool()>& interrupted) {
   const PlanEvaluator& state = moves_->state();
   const Bytes overflow = state.overflow();
   const Duration extra = state.extra();
   const std::size_t mark = moves_->mark();
   ++steps_;
   ruin();
-  if (recreate(overflow, extra, interrupted)) {
+  RepairSettings settings{.candidates = kCandidates, .noise = kNoise, .interrupted = interrupted};
+  settings.effort_limit = state.effort() + (end - effort());
+  if (overflow > Bytes(0) ? approach(overflow, extra, settings) : recreate(extra, settings)) {
     moves_->keep();
   } else {
     moves_->undo_to(mark);
   }
+}
+
+double RuinWorker::mean_duration() const {
+  const Instance& instance = moves_->instance();
+  return static_cast<double>(instance.baseline_duration().count()) / instance.op_count();
+}
+
+/// What a worse plan may cost more this time.
+double RuinWorker::tolerated() {
+  return -cooling_.temperature(effort()) * mean_duration() * std::log(1 - random_.unit());
+}
+
+/// Repairs a plan above the budget as far as it goes. Whether the outcome is to be kept.
+bool RuinWorker::approach(Bytes overflow, Duration extra, const RepairSettings& settings) {
+  const PlanEvaluator& state = moves_->state();
+  Repair(*moves_, random_).run(settings);
+  const double price = kPriceOfTime * rate_.area_of_time;
+  const double change = static_cast<double>((state.overflow() - overflow).count()) +
+                        price * static_cast<double>((state.extra() - extra).count());
+  return change <= price * tolerated();
+}
+
+/// Repairs a plan that was within the budget. Whether the outcome, pruned, is to be kept.
+bool RuinWorker::recreate(Duration extra, RepairSettings settings) {
+  const Duration below = plus(extra, 1 + tolerated());
+  settings.below = plus(below, kSlack * mean_duration());
+  Repair repair(*moves_, random_);
+  if (!repair.run(settings)) return false;
+  repair.prune(settings.interrupted);
+  return moves_->state().extra() < below;
 }
 
 void RuinWorker::ruin() {
@@ -115,28 +141,6 @@ void RuinWorker::remove_around(Stage stage, std::size_t count) {
   });
   random_.shuffle(plan_);
   remove_some(0, count);
-}
-
-/// Whether the recreated plan is to be kept.
-bool RuinWorker::recreate(Bytes overflow, Duration extra, const std::function<bool()>& interrupted) {
-  const PlanEvaluator& state = moves_->state();
-  const Instance& instance = moves_->instance();
-  const double mean = static_cast<double>(instance.baseline_duration().count()) / instance.op_count();
-  const double worse = -temperature_ * mean * std::log(1 - random_.unit());
-  RepairSettings settings{.candidates = kCandidates, .noise = kNoise, .interrupted = &interrupted};
-  Repair repair(*moves_, random_);
-  if (overflow > Bytes(0)) {
-    repair.run(settings);
-    const double price = kPriceOfTime * rate_.area_of_time;
-    return static_cast<double>((state.overflow() - overflow).count()) +
-               price * static_cast<double>((state.extra() - extra).count()) <=
-           price * worse;
-  }
-  const Duration below = extra + Duration(1 + static_cast<std::int64_t>(worse));
-  settings.below = below + Duration(static_cast<std::int64_t>(kSlack * mean));
-  if (!repair.run(settings)) return false;
-  repair.prune();
-  return state.extra() < below;
 }
 
 }  // namespace remora

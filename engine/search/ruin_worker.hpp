@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/options.hpp"
+#include "engine/search/local/cooling.hpp"
 #include "engine/search/local/exchange_rate.hpp"
 #include "engine/search/local/plan_moves.hpp"
 #include "engine/search/local/repair.hpp"
@@ -20,20 +20,22 @@ namespace remora {
 
 class RuinWorker : public Worker {
  public:
-  RuinWorker(const SolveOptions& options, std::uint64_t seed);
+  explicit RuinWorker(std::uint64_t seed);
 
   [[nodiscard]] std::string name() const override { return "ruin"; }
   RoundResult run(const RoundInput& input) override;
 
  private:
   void begin_round(const RoundInput& input);
-  /// One ruin and its recreation.
-  void step(const std::function<bool()>& interrupted);
+  /// One ruin and its recreation, up to about `end` of the effort.
+  void step(std::int64_t end, const std::function<bool()>& interrupted);
   void ruin();
   void remove_some(std::size_t first, std::size_t count);
   void remove_around(Stage stage, std::size_t count);
-  bool recreate(Bytes overflow, Duration extra, const std::function<bool()>& interrupted);
-
+  bool approach(Bytes overflow, Duration extra, const RepairSettings& settings);
+  bool recreate(Duration extra, RepairSettings settings);
+  [[nodiscard]] double mean_duration() const;
+  [[nodiscard]] double tolerated();
   [[nodiscard]] std::int64_t effort() const { return moves_->state().effort() + kLocalStepEffort * steps_; }
 
   Random random_;
@@ -42,10 +44,7 @@ class RuinWorker : public Worker {
   std::int64_t steps_ = 0;
   /// The best plan within the budget that this worker has seen.
   Duration best_ = Duration::max();
-  /// In mean durations of an op.
-  double temperature_ = 0;
-  std::int64_t cooling_effort_;
-  std::int64_t cooling_begin_ = 0;
+  Cooling cooling_;
   std::vector<Recompute> plan_;
 };
 

@@ -25,7 +25,8 @@ StageBoundWorker::StageBoundWorker(const SolveOptions& options)
 bool StageBoundWorker::ready(const RoundInput& input) {
   const CoverProblem& problem = input.cover.problem;
   if (done_ || problem.items.empty() || ++rounds_ <= kRoundsBefore) return false;
-  return stage_mip_columns(input.instance, problem) <= kMostColumns;
+  if (rounds_ == kRoundsBefore + 1) done_ = stage_mip_columns(input.instance, problem) > kMostColumns;
+  return !done_;
 }
 
 RoundResult StageBoundWorker::run(const RoundInput& input) {

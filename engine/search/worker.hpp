@@ -60,7 +60,7 @@ struct RoundResult {
   Duration lower_bound{};
   /// Proved: there is no schedule within the budget.
   bool infeasible = false;
-  /// Search nodes spent.
+  /// Search nodes spent, and what local_work makes of looks.
   std::int64_t work = 0;
 };
 

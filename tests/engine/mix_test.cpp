@@ -61,7 +61,9 @@ class MixTest : public testing::Test {
 
 TEST_F(MixTest, FewWorkersAllRunInEveryRound) {
   Mix few = mix(3);
-  for (const auto& [name, count] : runs(few)) EXPECT_EQ(count, kRounds) << name;
+  const auto counts = runs(few);
+  ASSERT_EQ(counts.size(), 3U);
+  for (const auto& [name, count] : counts) EXPECT_EQ(count, kRounds) << name;
 }
 
 TEST_F(MixTest, WithoutNewsEverybodyRunsAlike) {
@@ -92,10 +94,17 @@ TEST_F(MixTest, WhoIsNotReadyIsNotDrawnAndWhoIsExemptAlwaysIs) {
   EXPECT_FALSE(counts.contains("3"));
 }
 
-TEST_F(MixTest, TheSameSeedDrawsTheSame) {
-  Mix one = mix(8);
-  Mix other = mix(8);
-  EXPECT_EQ(runs(one, "1"), runs(other, "1"));
+TEST_F(MixTest, TheSameSeedDrawsTheSameAndAnotherSomethingElse) {
+  const auto draws = [&](std::uint64_t seed) {
+    Mix drawn = mix(8, 0, {}, seed);
+    std::string names;
+    for (int round = 0; round < 50; ++round) {
+      for (const Worker* worker : drawn.draw(input_)) names += worker->name();
+    }
+    return names;
+  };
+  EXPECT_EQ(draws(3), draws(3));
+  EXPECT_NE(draws(3), draws(4));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -44,13 +45,24 @@ void expect_same(const Instance& instance, const PlanEvaluator& evaluator) {
   }
   EXPECT_EQ(evaluator.overflowing(), overflowing);
   EXPECT_EQ(evaluator.extra(), extra_duration(instance, plan));
-  EXPECT_EQ(evaluator.peak(), truth.peak);
   EXPECT_EQ(evaluator.overflow(), overflow_of(instance, truth));
+  // Who is retained across which event without being used at it.
+  std::vector<std::set<int>> crossing(events.size());
   for (const RetentionInterval& interval : truth.intervals) {
-    for (int step = interval.first_step + 1; step < interval.last_step; ++step) {
+    const int last_step = static_cast<int>(sequence.size()) - 1;
+    // What is kept is retained beyond the last step.
+    const bool beyond = instance.keep(interval.tensor) && interval.last_step == last_step;
+    for (int step = interval.first_step + 1; step < (beyond ? last_step + 1 : interval.last_step); ++step) {
       const auto inputs = instance.inputs(sequence[static_cast<std::size_t>(step)]);
-      const bool used = std::find(inputs.begin(), inputs.end(), interval.tensor) != inputs.end();
-      EXPECT_EQ(evaluator.crosses(interval.tensor, events[static_cast<std::size_t>(step)]), !used);
+      if (std::find(inputs.begin(), inputs.end(), interval.tensor) == inputs.end()) {
+        crossing[static_cast<std::size_t>(step)].insert(interval.tensor);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    for (TensorId t{0}; t < instance.tensor_count(); t = TensorId(t + 1)) {
+      if (!instance.producer(t).valid()) continue;
+      ASSERT_EQ(evaluator.crosses(t, events[i]), crossing[i].contains(t)) << "tensor " << t << " event " << i;
     }
   }
 }
@@ -91,6 +103,7 @@ void change_at_random(const Instance& instance, int changes, std::mt19937& rando
   PlanEvaluator again(instance);
   if (again.can_add({1, OpId(0)})) again.add({1, OpId(0)});
   again.assign(evaluator.plan());
+  EXPECT_EQ(again.overflow(), evaluator.overflow());
   EXPECT_EQ(again.plan(), evaluator.plan());
   expect_same(instance, again);
 }
@@ -111,7 +124,7 @@ TEST(PlanEvaluator, AgreesWithEvaluateOnALayeredGraph) {
   std::mt19937 random(5);
   const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 80, .edges = 260, .seed = 5}));
   const Instance unlimited(graph, {.max_computes = 3});
-  change_at_random(unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 8 / 10)), 600, random);
+  change_at_random(unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 8 / 10)), 200, random);
 }
 
 TEST(PlanEvaluator, SumsOfHugeSizesStayWithin64Bits) {
@@ -136,7 +149,6 @@ TEST(PlanEvaluator, SumsOfHugeSizesStayWithin64Bits) {
     evaluator.add(recompute);
     EXPECT_EQ(evaluator.overflow(), before + change.overflow);
     EXPECT_GT(evaluator.overflow(), Bytes(0));
-    EXPECT_EQ(evaluator.peak(), evaluate(instance, sequence_of(instance, evaluator.plan())).peak);
     evaluator.remove(recompute);
   }
 }

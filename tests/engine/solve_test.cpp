@@ -163,10 +163,14 @@ TEST(Solve, TheSameSeedAndWorkLimitGiveTheSameScheduleAtAnyThreadCount) {
   }
 }
 
-TEST(Solve, OnALayeredGraphTooTheThreadCountChangesNothing) {
+Instance layered() {
   const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 150, .edges = 480, .seed = 1}));
   const Instance unlimited(graph, {});
-  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 9 / 10));
+  return unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 9 / 10));
+}
+
+TEST(Solve, OnALayeredGraphTooTheThreadCountChangesNothing) {
+  const Instance instance = layered();
   std::vector<Schedule> schedules;
   for (const int threads : {1, 2, 4}) {
     SolveOptions options = quick_options();
@@ -188,12 +192,22 @@ TEST(Solve, TheHeartbeatComesAfterEveryRoundAndItsWorkGrows) {
   SolveCallbacks callbacks;
   callbacks.heartbeat = [&](const Progress& progress) { beats.push_back(progress); };
   SolveOptions options = quick_options();
-  options.work_limit = 20000;
-  const Schedule schedule = solve_verified(tight_chain(50), options, callbacks);
-  ASSERT_FALSE(beats.empty());
-  for (std::size_t i = 1; i < beats.size(); ++i) EXPECT_GE(beats[i].work, beats[i - 1].work);
+  options.work_limit = 5000;
+  const Schedule schedule = solve_verified(layered(), options, callbacks);
+  ASSERT_GT(beats.size(), 2U);
+  for (std::size_t i = 1; i < beats.size(); ++i) EXPECT_GT(beats[i].work, beats[i - 1].work);
   EXPECT_EQ(beats.back().work, schedule.solver.work);
   EXPECT_EQ(beats.back().duration, schedule.duration);
+}
+
+TEST(Solve, AWorkLimitEndsAWorkerThatHasNothingToDo) {
+  const Instance unlimited(chain(), {.max_computes = 1});
+  SolveOptions options = quick_options();
+  options.strategy = Strategy::anneal;
+  options.covering_bound = false;
+  options.work_limit = 10;
+  const Schedule schedule = solve(unlimited.with_budget(baseline_peak(unlimited) - Bytes(1)), options);
+  EXPECT_EQ(schedule.status, Status::unknown);
 }
 
 TEST(Solve, ACancelledSolveReturnsWhatItHas) {

@@ -22,7 +22,7 @@ class EventKey {
 
   [[nodiscard]] constexpr Stage stage() const { return static_cast<Stage>(value_ >> 32); }
   [[nodiscard]] constexpr OpId op() const { return OpId(static_cast<std::int32_t>(value_ & 0xffffffff)); }
-  /// A key between this one and every later event's.
+  /// The least key after this one; as the exclusive end of a stretch it takes this one in.
   [[nodiscard]] constexpr EventKey just_after() const {
     EventKey key = *this;
     ++key.value_;

@@ -49,21 +49,37 @@ int PlanEvaluator::needed_unit_bits() const {
 }
 
 void PlanEvaluator::assign(std::span<const Recompute> plan) {
-  const RecomputePlan before = this->plan();
-  for (const Recompute& recompute : before) {
-    if (!std::binary_search(plan.begin(), plan.end(), recompute)) remove(recompute);
+  for (auto& stage : again_) stage.clear();
+  for (auto& stages : computes_) stages.clear();
+  for (auto& reuses : reuses_) reuses.clear();
+  crowded_.clear();
+  const std::vector<Bytes> memory = evaluate(instance_, sequence_of(instance_, plan)).memory;
+  std::size_t step = 0;
+  auto next = plan.begin();
+  overflow_ = Bytes(0);
+  for (Stage stage = 0; stage <= instance_.op_count(); ++stage) {
+    for (; next != plan.end() && next->stage == stage; ++next) {
+      crowded_.set(stage);
+      again_[index(stage)].push_back({next->op, memory[step]});
+      computes_[index(next->op)].push_back(stage);
+      for (const TensorId t : instance_.inputs(next->op)) reuses_[index(t)].emplace_back(*next);
+      overflow_ += above(memory[step++]);
+    }
+    if (stage == instance_.op_count()) break;
+    first_memory_[index(stage)] = memory[step];
+    overflow_ += above(memory[step++]);
   }
-  for (const Recompute& recompute : plan) {
-    if (!contains(recompute)) add(recompute);
-  }
+  extra_ = extra_duration(instance_, plan);
+  charge(static_cast<std::int64_t>(memory.size()));
 }
 
 RecomputePlan PlanEvaluator::plan() const {
   RecomputePlan plan;
-  plan.reserve(index(recompute_count_));
-  for (Stage stage = 0; stage <= instance_.op_count(); ++stage) {
+  const Stage stages = instance_.op_count() + 1;
+  for (Stage stage = crowded_.next(0); stage < stages; stage = stage + 1 < stages ? crowded_.next(stage + 1) : stages) {
     for (const Event& event : again_[index(stage)]) plan.push_back({stage, event.op});
   }
+  charge(static_cast<std::int64_t>(plan.size()) + stages / 64);
   return plan;
 }
 
@@ -135,13 +151,15 @@ bool PlanEvaluator::crosses(TensorId tensor, EventKey event) const {
   return std::find(inputs.begin(), inputs.end(), tensor) == inputs.end() && retained_until(tensor, event) > event;
 }
 
+bool PlanEvaluator::serves(TensorId tensor, EventKey moment, EventKey next) const {
+  return (next == end() && instance_.keep(tensor)) || first_use_after(tensor, moment) < next;
+}
+
 bool PlanEvaluator::useful(Recompute recompute) const {
   const EventKey moment(recompute);
   const EventKey next = compute_after(recompute.op, moment);
   const auto outputs = instance_.outputs(recompute.op);
-  return std::any_of(outputs.begin(), outputs.end(), [&](TensorId t) {
-    return (next == end() && instance_.keep(t)) || first_use_after(t, moment) < next;
-  });
+  return std::any_of(outputs.begin(), outputs.end(), [&](TensorId t) { return serves(t, moment, next); });
 }
 
 /// Bytes retained from before the event up to it or beyond.
@@ -171,8 +189,7 @@ void PlanEvaluator::find_effect(Recompute recompute, Effect& effect) const {
   const EventKey before = compute_before(recompute.op, moment);
   const EventKey next = compute_after(recompute.op, moment);
   for (const TensorId t : instance_.outputs(recompute.op)) {
-    const bool retained = (next == end() && instance_.keep(t)) || first_use_after(t, moment) < next;
-    if (!retained) continue;
+    if (!serves(t, moment, next)) continue;
     effect.memory -= instance_.size(t);
     effect.stretches.push_back({last_use_between(t, before, moment), Bytes(0) - instance_.size(t)});
   }
@@ -256,7 +273,6 @@ void PlanEvaluator::add(Recompute recompute) {
   computes.insert(std::lower_bound(computes.begin(), computes.end(), recompute.stage), recompute.stage);
   record_uses(recompute, true);
   extra_ += instance_.duration(recompute.op);
-  ++recompute_count_;
 }
 
 void PlanEvaluator::remove(Recompute recompute) {
@@ -270,22 +286,13 @@ void PlanEvaluator::remove(Recompute recompute) {
   computes.erase(std::lower_bound(computes.begin(), computes.end(), recompute.stage));
   record_uses(recompute, false);
   extra_ -= instance_.duration(recompute.op);
-  --recompute_count_;
   find_effect(recompute, effect_);
   apply(EventKey(recompute), effect_, true);
 }
 
-Bytes PlanEvaluator::peak() const {
-  Bytes peak = first_memory_.back();
-  for (const Bytes memory : first_memory_) peak = std::max(peak, memory);
-  for (const auto& stage : again_) {
-    for (const Event& event : stage) peak = std::max(peak, event.memory);
-  }
-  return peak;
-}
-
 std::vector<EventKey> PlanEvaluator::overflowing() const {
   std::vector<EventKey> events;
+  charge(instance_.op_count() / 8);
   for (Stage stage = 0; stage <= instance_.op_count(); ++stage) {
     for (const Event& event : again_[index(stage)]) {
       if (event.memory > instance_.budget()) events.emplace_back(stage, event.op);

@@ -40,7 +40,7 @@ class PlanEvaluator {
   /// Without recomputes. The instance, of the staged form and without options, must outlive the evaluator.
   explicit PlanEvaluator(const Instance& instance);
 
-  /// Makes the plan the given one, changing only what differs.
+  /// Makes the plan the given one. O(events and their edges).
   void assign(std::span<const Recompute> plan);
   [[nodiscard]] RecomputePlan plan() const;
 
@@ -50,7 +50,6 @@ class PlanEvaluator {
   /// Bytes above the budget, summed over all events; 0 for a schedule within the budget. Where sums could exceed 64 bits
   /// each event's bytes are counted in a larger unit, rounded up.
   [[nodiscard]] Bytes overflow() const { return overflow_; }
-  [[nodiscard]] int recompute_count() const { return recompute_count_; }
   /// The stages of the op's recomputes, ascending.
   [[nodiscard]] std::span<const Stage> recomputes(OpId op) const { return computes_[index(op)]; }
   /// Whether the op may be recomputed in this stage: a later one than its own, none twice, within its limit.
@@ -72,17 +71,11 @@ class PlanEvaluator {
 
   /// Memory at an event that is there.
   [[nodiscard]] Bytes memory(EventKey event) const;
-  /// The largest memory. O(events).
-  [[nodiscard]] Bytes peak() const;
-  /// The events above the budget, in order. O(events).
+  /// The events above the budget, in order. O(stages).
   [[nodiscard]] std::vector<EventKey> overflowing() const;
 
   /// The latest compute of the op before the moment; its first compute must be.
   [[nodiscard]] EventKey compute_before(OpId op, EventKey moment) const;
-  /// The first compute of the op after the moment, or the end of the schedule.
-  [[nodiscard]] EventKey compute_after(OpId op, EventKey moment) const;
-  /// The last use of the tensor strictly between two moments, the end of the schedule being none; or `after` itself.
-  [[nodiscard]] EventKey last_use_between(TensorId tensor, EventKey after, EventKey before) const;
   /// The first use of the tensor after the moment, or the end of the schedule.
   [[nodiscard]] EventKey first_use_after(TensorId tensor, EventKey moment) const;
   /// The end of the retention interval that reaches the moment from before, were there no use at it.
@@ -94,6 +87,8 @@ class PlanEvaluator {
 
   /// A running count of what was looked at, for limits that do not depend on time.
   [[nodiscard]] std::int64_t effort() const { return effort_; }
+  /// Adds what was looked at elsewhere.
+  void charge(std::int64_t looks) const { effort_ += looks; }
 
  private:
   struct Event {
@@ -119,6 +114,12 @@ class PlanEvaluator {
     return Bytes((((memory - instance_.budget()).count() - 1) >> unit_bits_) + 1);
   }
   [[nodiscard]] int needed_unit_bits() const;
+  /// The first compute of the op after the moment, or the end of the schedule.
+  [[nodiscard]] EventKey compute_after(OpId op, EventKey moment) const;
+  /// The last use of the tensor strictly between two moments, the end of the schedule being none; or `after` itself.
+  [[nodiscard]] EventKey last_use_between(TensorId tensor, EventKey after, EventKey before) const;
+  /// Whether a compute of the tensor's producer at the moment, the next one being at `next`, serves a use of it.
+  [[nodiscard]] bool serves(TensorId tensor, EventKey moment, EventKey next) const;
   void find_effect(Recompute recompute, Effect& effect) const;
   [[nodiscard]] Bytes retained_into(EventKey event) const;
   /// Visits the memory of every event strictly between two moments until `visit` says false; whether it never did.
@@ -146,7 +147,6 @@ class PlanEvaluator {
   std::vector<Bytes> own_;
   Duration extra_{};
   Bytes overflow_{};
-  int recompute_count_ = 0;
   /// Kept for its memory.
   mutable Effect effect_;
   mutable std::int64_t effort_ = 0;

@@ -5,23 +5,29 @@
 
 namespace remora {
 
-PlanMoves::PlanMoves(const Instance& instance)
-    : state_(instance),
-      lifespans_(instance.op_count() + 1),
-      reach_(static_cast<std::size_t>(instance.tensor_count()), 0) {
-  for (TensorId t{0}; t < instance.tensor_count(); t = TensorId(t + 1)) {
-    const OpId producer = instance.producer(t);
+PlanMoves::PlanMoves(const Instance& instance) : state_(instance), lifespans_(instance.op_count() + 1) {
+  index_lifespans();
+}
+
+/// Of all tensors, from their first compute to their last use by a first compute.
+void PlanMoves::index_lifespans() {
+  lifespans_ = LifespanIndex(instance().op_count() + 1);
+  reach_.assign(static_cast<std::size_t>(instance().tensor_count()), 0);
+  for (TensorId t{0}; t < instance().tensor_count(); t = TensorId(t + 1)) {
+    const OpId producer = instance().producer(t);
     if (!producer.valid()) continue;
-    const auto users = instance.users(t);
+    const auto users = instance().users(t);
     Stage& reach = reach_[static_cast<std::size_t>(t)];
     reach = users.empty() ? Stage{producer} : Stage{users.back()};
-    if (instance.keep(t)) reach = instance.op_count();
+    if (instance().keep(t)) reach = instance().op_count();
     lifespans_.add(producer, reach, t);
   }
 }
 
 void PlanMoves::assign(std::span<const Recompute> plan) {
   state_.assign(plan);
+  // Lifespans only grow with additions, taken back or not.
+  index_lifespans();
   for (const Recompute& recompute : plan) extend_lifespans(recompute);
   keep();
 }
@@ -67,12 +73,17 @@ void PlanMoves::add_chain(Recompute recompute, const ChainSettings& settings, Ra
 }
 
 void PlanMoves::remove_chain(Recompute recompute) {
-  remove(recompute);
-  const EventKey moment(recompute);
-  for (const TensorId t : instance().inputs(recompute.op)) {
-    const EventKey served_by = state_.compute_before(instance().producer(t), moment);
-    const Recompute feeding{served_by.stage(), served_by.op()};
-    if (feeding.stage != feeding.op && !state_.useful(feeding)) remove_chain(feeding);
+  chain_.assign(1, recompute);
+  for (std::size_t next = 0; next < chain_.size(); ++next) {
+    // Two may have been served by one.
+    if (!state_.contains(chain_[next])) continue;
+    const EventKey moment(chain_[next]);
+    remove(chain_[next]);
+    for (const TensorId t : instance().inputs(moment.op())) {
+      const EventKey served_by = state_.compute_before(instance().producer(t), moment);
+      const Recompute feeding{served_by.stage(), served_by.op()};
+      if (feeding.stage != feeding.op && !state_.useful(feeding)) chain_.push_back(feeding);
+    }
   }
 }
 
@@ -93,9 +104,12 @@ void PlanMoves::undo_to(std::size_t mark) {
 
 void PlanMoves::find_crossing(EventKey event, std::vector<TensorId>& tensors) const {
   tensors.clear();
+  std::int64_t looks = 0;
   lifespans_.visit(event.stage(), [&](TensorId t) {
+    ++looks;
     if (state_.crosses(t, event)) tensors.push_back(t);
   });
+  state_.charge(looks);
 }
 
 }  // namespace remora

@@ -62,6 +62,7 @@ class PlanMoves {
     TensorId tensor{};
     EventKey until{};
   };
+  void index_lifespans();
   void extend_lifespans(Recompute recompute);
 
   PlanEvaluator state_;

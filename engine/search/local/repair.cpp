@@ -21,8 +21,7 @@ bool Repair::run(const RepairSettings& settings) {
     random_.shuffle(events);
     for (const EventKey event : events) {
       while (state.memory(event) > state.instance().budget()) {
-        if (state.extra() >= settings.below || (settings.interrupted != nullptr && (*settings.interrupted)()))
-          return false;
+        if (given_up(settings)) return false;
         if (!relieve(event, settings)) {
           if (++helpless >= kMostHelpless) return false;
           break;
@@ -32,6 +31,11 @@ bool Repair::run(const RepairSettings& settings) {
     }
   }
   return state.extra() < settings.below;
+}
+
+bool Repair::given_up(const RepairSettings& settings) const {
+  const PlanEvaluator& state = moves_.state();
+  return state.extra() >= settings.below || state.effort() >= settings.effort_limit || settings.interrupted();
 }
 
 /// Adds the best of the candidates at one event. False if none lowers the overflow.
@@ -82,7 +86,7 @@ void Repair::consider(Recompute recompute, const RepairSettings& settings) {
   moves_.undo_to(mark);
 }
 
-void Repair::prune() {
+void Repair::prune(const std::function<bool()>& interrupted) {
   const PlanEvaluator& state = moves_.state();
   std::vector<std::pair<double, Recompute>> order;
   for (const Recompute& recompute : state.plan()) {
@@ -91,6 +95,7 @@ void Repair::prune() {
   }
   std::sort(order.begin(), order.end());
   for (const auto& [cost, recompute] : order) {
+    if (interrupted()) return;
     if (!state.needed(recompute)) moves_.remove(recompute);
   }
 }

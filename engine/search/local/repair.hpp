@@ -8,6 +8,7 @@
 // some noise.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -16,6 +17,7 @@
 
 namespace remora {
 
+/// The reference must stay valid.
 struct RepairSettings {
   /// Tensors looked at for one event, at random.
   int candidates = 16;
@@ -25,21 +27,23 @@ struct RepairSettings {
   double chains = 0.3;
   /// The repair is given up where the recomputes cost this much or more.
   Duration below = Duration::max();
-  /// Asked now and then; true ends the repair. May be null.
-  const std::function<bool()>* interrupted = nullptr;
+  /// It is also given up when the evaluator's effort has come this far, or when `interrupted` says true.
+  std::int64_t effort_limit = INT64_MAX;
+  const std::function<bool()>& interrupted;
 };
 
 class Repair {
  public:
   Repair(PlanMoves& moves, Random& random) : moves_(moves), random_(random) {}
 
-  /// Adds recomputes until no event is above the budget. False if no addition helps any more or it became too dear; the
+  /// Adds recomputes until no event is above the budget. False if no addition helps any more or it was given up; the
   /// additions made stay.
   bool run(const RepairSettings& settings);
   /// Removes the recomputes that no event needs, dear ones first, give or take some noise.
-  void prune();
+  void prune(const std::function<bool()>& interrupted);
 
  private:
+  [[nodiscard]] bool given_up(const RepairSettings& settings) const;
   bool relieve(EventKey event, const RepairSettings& settings);
   void consider(Recompute recompute, const RepairSettings& settings);
   [[nodiscard]] double value(const PlanChange& change, double noise);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -16,6 +17,7 @@ class StageSet {
 
   void set(Stage stage) { word(stage) |= bit(stage); }
   void clear(Stage stage) { word(stage) &= ~bit(stage); }
+  void clear() { std::fill(words_.begin(), words_.end(), 0); }
 
   /// The first member that is not before `stage`, or the number of stages.
   [[nodiscard]] Stage next(Stage stage) const {

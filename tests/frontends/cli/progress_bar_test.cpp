@@ -24,8 +24,7 @@ TEST(ProgressBar, ShowsThePartOfTheLimitThatIsUsedAndWipesItself) {
     EXPECT_EQ(out.str().find("phase 2"), std::string::npos);
     out.str("");
     bar.show({.seconds = 20, .phase = 2, .duration = Duration(6), .peak = Bytes(3), .lower_bound = Duration(6)});
-    EXPECT_EQ(out.str(),
-              "\r\033[K[====================] 100 %     20.0 s  phase 2  overhead 20.000 %  gap 0.000 %");
+    EXPECT_EQ(out.str(), "\r\033[K[====================] 100 %     20.0 s  phase 2  overhead 20.000 %  gap 0.000 %");
     out.str("");
   }
   EXPECT_EQ(out.str(), "\r\033[K");
@@ -38,7 +37,8 @@ TEST(ProgressBar, UsesTheWorkLimitWhereTimeHasNone) {
   options.work_limit = 1000;
   std::ostringstream out;
   ProgressBar bar(instance, options, out);
-  bar.show({.seconds = 1, .phase = 2, .duration = Duration(6), .peak = Bytes(3), .lower_bound = Duration(6), .work = 500});
+  bar.show(
+      {.seconds = 1, .phase = 2, .duration = Duration(6), .peak = Bytes(3), .lower_bound = Duration(6), .work = 500});
   EXPECT_NE(out.str().find(" 50 %"), std::string::npos);
 }
 
