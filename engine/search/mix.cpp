@@ -39,6 +39,7 @@ std::vector<Worker*> Mix::draw(const RoundInput& input) {
   }
   std::sort(drawn.begin(), drawn.end());
   std::vector<Worker*> workers;
+  workers.reserve(drawn.size());
   for (const std::size_t i : drawn) workers.push_back(members_[i].worker.get());
   return workers;
 }
