@@ -78,7 +78,8 @@ struct StrategyName {
 constexpr std::array kStrategies{StrategyName{Strategy::automatic, "auto"},    StrategyName{Strategy::cp, "cp"},
                                  StrategyName{Strategy::complete, "complete"}, StrategyName{Strategy::lns, "lns"},
                                  StrategyName{Strategy::local, "local"},       StrategyName{Strategy::ruin, "ruin"},
-                                 StrategyName{Strategy::anneal, "anneal"}};
+                                 StrategyName{Strategy::anneal, "anneal"},     StrategyName{Strategy::none, "none"},
+                                 StrategyName{Strategy::greedy, "greedy"}};
 
 }  // namespace
 

@@ -17,6 +17,8 @@ enum class Strategy {
   local,      ///< ruin and annealing
   ruin,       ///< ruin and recreate alone
   anneal,     ///< annealing alone
+  none,       ///< no search: the order as it is
+  greedy,     ///< no search: XLA's heuristic (engine/strategies/greedy.hpp)
 };
 
 /// The largest time limit there is: thirty years.

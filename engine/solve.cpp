@@ -18,6 +18,7 @@
 #include "engine/search/rounds.hpp"
 #include "engine/search/ruin_worker.hpp"
 #include "engine/search/stage_bound_worker.hpp"
+#include "engine/strategies/greedy.hpp"
 #include "engine/version.hpp"
 #include "model/error.hpp"
 
@@ -58,6 +59,9 @@ Crew crew_of(Strategy strategy) {
       return {.ruins = 4};
     case Strategy::anneal:
       return {.annealings = 4};
+    case Strategy::none:
+    case Strategy::greedy:
+      break;
   }
   return {};
 }
@@ -162,6 +166,22 @@ Solution first_solution(const Instance& instance, std::span<const OpId> warm_sta
   return better(instance, warm, plain) ? warm : plain;
 }
 
+/// What the relaxation gives up, given up, if that is better.
+void start_from_relaxation(const Instance& instance, const SolveOptions& options, SearchState& state) {
+  if (!options.covering_start || state.cover.given_up.empty()) return;
+  Solution suggested = make_solution(instance, suggested_plan(instance, state.cover));
+  if (better(instance, suggested, state.incumbent)) state.incumbent = std::move(suggested);
+}
+
+bool is_search(Strategy strategy) {
+  return strategy != Strategy::none && strategy != Strategy::greedy;
+}
+
+/// The plan of a strategy that does not search.
+RecomputePlan heuristic_plan(const Instance& instance, Strategy strategy) {
+  return strategy == Strategy::greedy ? greedy_plan(instance) : RecomputePlan{};
+}
+
 /// Phases 1 and 2 of Moccasin, section 2.4.
 void search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
             const Deadline& deadline, SearchState& state, SolverReport& report) {
@@ -190,11 +210,13 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   SearchState state;
   state.incumbent = first_solution(instance, warm_start);
   bound(instance, options, deadline, state, schedule);
-  if (options.covering_start && !state.cover.given_up.empty()) {
-    Solution suggested = make_solution(instance, suggested_plan(instance, state.cover));
-    if (better(instance, suggested, state.incumbent)) state.incumbent = std::move(suggested);
+  if (!state.infeasible && is_search(options.strategy)) {
+    start_from_relaxation(instance, options, state);
+    search(instance, options, callbacks, deadline, state, schedule.solver);
+  } else if (!state.infeasible) {
+    state.incumbent = make_solution(instance, heuristic_plan(instance, options.strategy));
+    schedule.solver.reached_peak = state.incumbent.peak;
   }
-  if (!state.infeasible) search(instance, options, callbacks, deadline, state, schedule.solver);
   schedule.lower_bound = instance.baseline_duration() + state.lower_bound;
   if (state.incumbent.peak <= instance.budget()) {
     write_steps(instance, state.incumbent, schedule);

@@ -162,6 +162,16 @@ bool PlanEvaluator::useful(Recompute recompute) const {
   return std::any_of(outputs.begin(), outputs.end(), [&](TensorId t) { return serves(t, moment, next); });
 }
 
+EventKey PlanEvaluator::event_after(EventKey event) const {
+  const auto first_again = [&](Stage stage, OpId after) {
+    const auto& events = again_[index(stage)];
+    const auto next = std::find_if(events.begin(), events.end(), [&](const Event& again) { return again.op > after; });
+    return next != events.end() ? EventKey(stage, next->op) : EventKey(stage, stage);
+  };
+  const Stage stage = event.stage();
+  return event.op() < stage ? first_again(stage, event.op()) : first_again(stage + 1, OpId::none());
+}
+
 /// Bytes retained from before the event up to it or beyond.
 Bytes PlanEvaluator::retained_into(EventKey event) const {
   if (event == end()) return first_memory_.back();

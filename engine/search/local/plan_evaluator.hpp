@@ -69,6 +69,8 @@ class PlanEvaluator {
     return !visit_between(*this, after, before, [&](const Bytes& memory) { return memory <= instance_.budget(); });
   }
 
+  /// The next event, or the end of the schedule.
+  [[nodiscard]] EventKey event_after(EventKey event) const;
   /// Memory at an event that is there.
   [[nodiscard]] Bytes memory(EventKey event) const;
   /// The events above the budget, in order. O(stages).
