@@ -8,8 +8,9 @@
 namespace remora::cli {
 
 int convert_command(const Words& words) {
-  Arguments arguments("convert", "Writes GRAPH as remora-graph JSON.",
-                      {{"GRAPH", "a remora-graph (JSON) or an ONNX model; - for standard input"}});
+  Arguments arguments(
+      "convert", "Writes GRAPH as remora-graph JSON.",
+      {{"GRAPH", "a graph in JSON (remora-graph or node-link) or an ONNX model; - for standard input"}});
   OptionGroup group = graph_output_options();
   group.add_options()("quiet,q", "no warnings");
   arguments.add(group);

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <string_view>
 
+#include "frontends/interchange/node_link.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/json/graph_json.hpp"
 #include "frontends/json/sha256.hpp"
@@ -87,9 +88,11 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
   }
   const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos)
-    throw InputError("", "the file is empty: neither a remora-graph (JSON) nor an ONNX model");
-  if (content[first] != '{') throw InputError("", "neither a remora-graph (JSON) nor an ONNX model");
-  auto graph = std::make_shared<const Graph>(json::read_graph(content));
+    throw InputError("", "the file is empty: neither a graph in JSON (remora-graph, node-link) nor an ONNX model");
+  if (content[first] != '{')
+    throw InputError("", "neither a graph in JSON (remora-graph, node-link) nor an ONNX model");
+  auto graph = std::make_shared<const Graph>(
+      interchange::looks_like_node_link(content) ? interchange::read_node_link(content) : json::read_graph(content));
   for (const char* option : kOnnxOnly) {
     if (arguments.has(option))
       throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");

@@ -104,8 +104,9 @@ void print_text(const Facts& facts) {
 }  // namespace
 
 int info_command(const Words& words) {
-  Arguments arguments("info", "Prints what GRAPH holds and what memory it needs at most and at least.",
-                      {{"GRAPH", "a remora-graph (JSON) or an ONNX model; - for standard input"}});
+  Arguments arguments(
+      "info", "Prints what GRAPH holds and what memory it needs at most and at least.",
+      {{"GRAPH", "a graph in JSON (remora-graph or node-link) or an ONNX model; - for standard input"}});
   OptionGroup group("Output");
   group.add_options()("json", "as JSON")("quiet,q", "no warnings");
   arguments.add(group);
