@@ -60,6 +60,15 @@ void add_cut_generators(CbcModel& model) {
 
 }  // namespace
 
+void prepare(OsiClpSolverInterface& solver) {
+  constexpr int kInterruptHandling = 2;
+  constexpr int kOff = 1;
+  solver.messageHandler()->setLogLevel(0);
+  ClpSolve options;
+  options.setSpecialOption(kInterruptHandling, kOff);
+  solver.setSolveOptions(options);
+}
+
 void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds) {
   std::vector<int> columns(static_cast<std::size_t>(model.getNumCols()));
   std::iota(columns.begin(), columns.end(), 0);

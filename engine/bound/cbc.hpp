@@ -15,6 +15,9 @@
 
 namespace remora {
 
+/// Makes the solver, and copies of it, silent and leave signals alone: Clp would catch SIGINT for itself while it solves.
+void prepare(OsiClpSolverInterface& solver);
+
 /// Solves the model with every column integer and whole costs, in silence, within the limits and `seconds`.
 void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds);
 

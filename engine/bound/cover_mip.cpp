@@ -81,7 +81,7 @@ class CoverMip {
   OsiSolverInterface& all_at_once() { return lp_; }
 
   void build() {
-    lp_.messageHandler()->setLogLevel(0);
+    prepare(lp_);
     lp_.setHintParam(OsiDoReducePrint);
     CoinBuild columns_of_items(kColumns);
     for (const CoverItem& item : problem_.items) {
@@ -238,7 +238,7 @@ class CoverMip {
   /// Minimises the part of its excess by which any event is missed. If that is not 0, the dual values prove it.
   void explain_infeasibility() {
     OsiClpSolverInterface elastic(lp_);
-    elastic.messageHandler()->setLogLevel(0);
+    prepare(elastic);
     for (int column = 0; column < elastic.getNumCols(); ++column) elastic.setObjCoeff(column, 0);
     std::vector<int> rows(row_events_.size());
     std::iota(rows.begin(), rows.end(), first_event_row_);

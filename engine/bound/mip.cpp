@@ -25,7 +25,7 @@ namespace {
 constexpr int kPreprocessingPasses = 5;
 
 void load(const MipProgram& program, std::int64_t unit, OsiClpSolverInterface& solver) {
-  solver.messageHandler()->setLogLevel(0);
+  prepare(solver);
   CoinPackedMatrix rows(false, 0, 0);
   rows.setDimensions(0, static_cast<int>(program.costs.size()));
   for (const MipRow& row : program.rows) {

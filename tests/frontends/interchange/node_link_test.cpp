@@ -59,7 +59,8 @@ TEST(NodeLink, SaysWhereAFaultIs) {
     }
     return "";
   };
-  EXPECT_NE(message(replaced(kCheckmate, "\"target\": 1", "\"target\": 5")).find("$.links[0].target"), std::string::npos);
+  EXPECT_NE(message(replaced(kCheckmate, "\"target\": 1", "\"target\": 5")).find("$.links[0].target"),
+            std::string::npos);
   EXPECT_NE(message(replaced(kCheckmate, "\"cost_cpu\": 7", "\"cost_cpu\": -7")).find("$.nodes[0].cost_cpu"),
             std::string::npos);
   EXPECT_NE(message(replaced(kCheckmate, "\"id\": 1", "\"id\": 0")).find("$.nodes[1].id"), std::string::npos);
