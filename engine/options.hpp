@@ -10,7 +10,7 @@ namespace remora {
 
 /// Which workers take part in a solve.
 enum class Strategy {
-  automatic,  ///< all of the below, each as it pays
+  automatic,  ///< workers of every kind, each as it pays
   cp,         ///< complete search and neighbourhoods, both by the constraint program
   complete,   ///< the complete search alone
   lns,        ///< neighbourhoods of the constraint program alone

@@ -36,7 +36,8 @@ struct Progress {
 };
 
 struct SolveCallbacks {
-  /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(), never concurrently. May be empty.
+  /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(),
+  /// never concurrently. May be empty.
   std::function<void(const Progress&)> progress{};
   /// The same, after every round of the search whether it brought news or not: some ten times a second. May be empty.
   std::function<void(const Progress&)> heartbeat{};

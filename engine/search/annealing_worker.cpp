@@ -30,8 +30,7 @@ Cooling cooling_of(const Instance& instance, const ExchangeRate& rate) {
 }  // namespace
 
 AnnealingWorker::Walk::Walk(const Solution& begin, const Instance& instance)
-    : moves(instance), rate(exchange_rate(instance)), cooling(cooling_of(instance, rate)) {
-  moves.assign(begin.plan);
+    : moves(instance, begin.plan), rate(exchange_rate(instance)), cooling(cooling_of(instance, rate)) {
   for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) {
     if (instance.max_computes(op) > 1) ops.push_back(op);
   }
@@ -40,7 +39,7 @@ AnnealingWorker::Walk::Walk(const Solution& begin, const Instance& instance)
 AnnealingWorker::AnnealingWorker(std::uint64_t seed) : random_(seed) {}
 
 double AnnealingWorker::price() const {
-  return kPrices[static_cast<std::size_t>(coolings_) % kPrices.size()] * walk_->rate.area_of_time;
+  return kPrices[coolings_ % kPrices.size()] * walk_->rate.area_of_time;
 }
 
 RoundResult AnnealingWorker::run(const RoundInput& input) {

@@ -15,9 +15,6 @@ constexpr std::size_t kMostRemoved = 10;
 /// distribution). The first cooling takes so many full rounds.
 constexpr Cooling::Settings kCooling{
     .first_temperature = 0.7, .last_part = 0.02, .first_effort = 30.0 * kRoundEffort * kLocalPerEffort, .growth = 1.5};
-/// Measured on rl500 at 80 % and a generated graph of 1000 ops at 90 % (benchmarks/README.md).
-constexpr int kCandidates = 16;
-constexpr double kNoise = 0.3;
 /// A recreation may cost so much more, in mean durations, before what is no longer needed is taken out.
 constexpr double kSlack = 1;
 /// The price of time in phase 1, a part of what it is worth on average.
@@ -35,9 +32,8 @@ RuinWorker::RuinWorker(std::uint64_t seed) : random_(seed), cooling_(kCooling) {
 
 void RuinWorker::begin_round(const RoundInput& input) {
   if (!moves_) {
-    moves_.emplace(input.instance);
+    moves_.emplace(input.instance, input.incumbent.plan);
     rate_ = exchange_rate(input.instance);
-    moves_->assign(input.incumbent.plan);
   }
   if (input.incumbent.peak <= input.instance.budget()) best_ = std::min(best_, input.incumbent.extra);
   if (!cooling_.cold(effort())) return;
@@ -67,8 +63,7 @@ void RuinWorker::step(std::int64_t end, const std::function<bool()>& interrupted
   const std::size_t mark = moves_->mark();
   ++steps_;
   ruin();
-  RepairSettings settings{.candidates = kCandidates, .noise = kNoise, .interrupted = interrupted};
-  settings.effort_limit = state.effort() + (end - effort());
+  const RepairSettings settings{.effort_limit = state.effort() + (end - effort()), .interrupted = interrupted};
   if (overflow > Bytes(0) ? approach(overflow, extra, settings) : recreate(extra, settings)) {
     moves_->keep();
   } else {

@@ -9,17 +9,17 @@
 
 namespace remora {
 
-PlanEvaluator::PlanEvaluator(const Instance& instance)
+PlanEvaluator::PlanEvaluator(const Instance& instance, std::span<const Recompute> plan)
     : instance_(instance),
       unit_bits_(needed_unit_bits()),
+      first_memory_(index(instance.op_count()) + 1),
       again_(index(instance.op_count()) + 1),
       crowded_(instance.op_count() + 1),
       computes_(index(instance.op_count())),
       reuses_(index(instance.tensor_count())),
       own_(index(instance.op_count())) {
-  const Evaluation plain = evaluate(instance, input_order(instance));
-  first_memory_ = plain.memory;
-  Bytes kept = instance.base_memory();
+  Bytes& kept = first_memory_.back();
+  kept = instance.base_memory();
   for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) {
     own_[index(op)] = instance.workspace(op);
     for (const TensorId t : instance.outputs(op)) {
@@ -27,8 +27,7 @@ PlanEvaluator::PlanEvaluator(const Instance& instance)
       if (instance.keep(t)) kept += instance.size(t);
     }
   }
-  for (const Bytes memory : first_memory_) overflow_ += above(memory);
-  first_memory_.push_back(kept);
+  assign(plan);
 }
 
 /// So that all bytes at all events that there can be stay within 64 bits.
@@ -190,12 +189,7 @@ Bytes PlanEvaluator::memory(EventKey event) const {
 void PlanEvaluator::find_effect(Recompute recompute, Effect& effect) const {
   const EventKey moment(recompute);
   effect.stretches.clear();
-  const auto& stage = again_[index(recompute.stage)];
-  const auto following =
-      std::find_if(stage.begin(), stage.end(), [&](const Event& event) { return event.op > recompute.op; });
-  effect.memory = retained_into(following != stage.end() ? EventKey(recompute.stage, following->op)
-                                                         : EventKey(recompute.stage, recompute.stage)) +
-                  own_[index(recompute.op)];
+  effect.memory = retained_into(event_after(moment)) + own_[index(recompute.op)];
   const EventKey before = compute_before(recompute.op, moment);
   const EventKey next = compute_after(recompute.op, moment);
   for (const TensorId t : instance_.outputs(recompute.op)) {

@@ -37,8 +37,8 @@ struct PlanChange {
 
 class PlanEvaluator {
  public:
-  /// Without recomputes. The instance, of the staged form and without options, must outlive the evaluator.
-  explicit PlanEvaluator(const Instance& instance);
+  /// The instance, of the staged form and without options, must outlive the evaluator.
+  explicit PlanEvaluator(const Instance& instance, std::span<const Recompute> plan = {});
 
   /// Makes the plan the given one. O(events and their edges).
   void assign(std::span<const Recompute> plan);
@@ -69,7 +69,7 @@ class PlanEvaluator {
     return !visit_between(*this, after, before, [&](const Bytes& memory) { return memory <= instance_.budget(); });
   }
 
-  /// The next event, or the end of the schedule.
+  /// The next event after this one, which need not be there, or the end of the schedule.
   [[nodiscard]] EventKey event_after(EventKey event) const;
   /// Memory at an event that is there.
   [[nodiscard]] Bytes memory(EventKey event) const;

@@ -5,12 +5,13 @@
 
 namespace remora {
 
-PlanMoves::PlanMoves(const Instance& instance) : state_(instance), lifespans_(instance.op_count() + 1) {
-  index_lifespans();
+PlanMoves::PlanMoves(const Instance& instance, std::span<const Recompute> plan)
+    : state_(instance, plan), lifespans_(instance.op_count() + 1) {
+  index_lifespans(plan);
 }
 
-/// Of all tensors, from their first compute to their last use by a first compute.
-void PlanMoves::index_lifespans() {
+/// Of all tensors, from their first compute to their last use.
+void PlanMoves::index_lifespans(std::span<const Recompute> plan) {
   lifespans_ = LifespanIndex(instance().op_count() + 1);
   reach_.assign(static_cast<std::size_t>(instance().tensor_count()), 0);
   for (TensorId t{0}; t < instance().tensor_count(); t = TensorId(t + 1)) {
@@ -22,13 +23,13 @@ void PlanMoves::index_lifespans() {
     if (instance().keep(t)) reach = instance().op_count();
     lifespans_.add(producer, reach, t);
   }
+  for (const Recompute& recompute : plan) extend_lifespans(recompute);
 }
 
 void PlanMoves::assign(std::span<const Recompute> plan) {
   state_.assign(plan);
   // Lifespans only grow with additions, taken back or not.
-  index_lifespans();
-  for (const Recompute& recompute : plan) extend_lifespans(recompute);
+  index_lifespans(plan);
   keep();
 }
 

@@ -25,8 +25,8 @@ struct ChainSettings {
 
 class PlanMoves {
  public:
-  /// From the plan without recomputes. The instance must outlive the moves.
-  explicit PlanMoves(const Instance& instance);
+  /// The instance must outlive the moves.
+  explicit PlanMoves(const Instance& instance, std::span<const Recompute> plan = {});
 
   [[nodiscard]] const PlanEvaluator& state() const { return state_; }
   [[nodiscard]] const Instance& instance() const { return state_.instance(); }
@@ -62,7 +62,7 @@ class PlanMoves {
     TensorId tensor{};
     EventKey until{};
   };
-  void index_lifespans();
+  void index_lifespans(std::span<const Recompute> plan);
   void extend_lifespans(Recompute recompute);
 
   PlanEvaluator state_;
