@@ -15,7 +15,7 @@
 
 namespace remora {
 
-/// Makes the solver, and copies of it, silent and leave signals alone: Clp would catch SIGINT for itself while it solves.
+/// Makes the solver, and copies of it, silent and leave signals alone: Clp would catch SIGINT for itself.
 void prepare(OsiClpSolverInterface& solver);
 
 /// Solves the model with every column integer and whole costs, in silence, within the limits and `seconds`.

@@ -5,7 +5,7 @@
 // Each worker has a weight, at first 1. After every round in which something got better the weight moves
 // towards the worker's share in it: its improvement of the schedule, or of the bound, as a part of the round's largest.
 // Nobody's weight falls below a floor: what is useless now may be needed later. Some workers may be exempt and run in
-// every round: the complete search where the graph is small enough for it to end. The draw depends on the seed and on what
+// every round: the complete search where the graph is small enough for it to end. The draw depends on the seed and what
 // the rounds brought, not on time or threads.
 #pragma once
 

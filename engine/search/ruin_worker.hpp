@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ruin and recreate (Schrimpf et al. 2000) on recompute plans: takes some recomputes out, makes the plan hold the budget
-// in another way, and keeps it if it is better, or worse by little and by chance. In phase 1, where plans still exceed
-// the budget, what counts is the overflow and, at a low price, time.
+// Ruin and recreate (Schrimpf et al. 2000) on recompute plans: takes some recomputes out, makes the plan hold the
+// budget in another way, and keeps it if it is better, or worse by little and by chance. In phase 1, where plans
+// still exceed the budget, what counts is the overflow and, at a low price, time.
 #pragma once
 
 #include <functional>

@@ -19,8 +19,9 @@
 
 namespace remora {
 
-/// What a round may take of each worker at most, so that none waits long for another: about a tenth of a second. Counted
-/// in effort, not in seconds, for the sake of reproducibility. The first rounds are shorter, for easy instances.
+/// What a round may take of each worker at most, so that none waits long for another: about a tenth of a second.
+/// Counted in effort, not in seconds, for the sake of reproducibility. The first rounds are
+/// shorter, for easy instances.
 inline constexpr std::int64_t kRoundEffort = 400'000;
 
 /// The effort of a search node: propagation looks at every copy and, faster, along all slots.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // XLA's rematerialization heuristic, as Kumar et al. 2019, section 4, describe it: goes through the schedule once, and
-// where memory is over the limit gives up, one after the other, the tensors whose recompute before their next use lowers
+// where memory is over the limit gives up, one by one, the tensors whose recompute before their next use lowers
 // the memory at that point most, until it fits or nothing lowers it any more.
 //
 //     budget 3    A B C D E, E reads a and d; at C a, b, c and d would be resident

@@ -47,8 +47,8 @@ class PlanEvaluator {
   [[nodiscard]] const Instance& instance() const { return instance_; }
   /// The time that all recomputes cost.
   [[nodiscard]] Duration extra() const { return extra_; }
-  /// Bytes above the budget, summed over all events; 0 for a schedule within the budget. Where sums could exceed 64 bits
-  /// each event's bytes are counted in a larger unit, rounded up.
+  /// Bytes above the budget, summed over all events; 0 for a schedule within it. Where sums could exceed
+  /// 64 bits, each event's bytes are counted in a larger unit, rounded up.
   [[nodiscard]] Bytes overflow() const { return overflow_; }
   /// The stages of the op's recomputes, ascending.
   [[nodiscard]] std::span<const Stage> recomputes(OpId op) const { return computes_[index(op)]; }

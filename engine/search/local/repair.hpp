@@ -17,7 +17,7 @@
 
 namespace remora {
 
-/// Candidates and noise were measured on rl500 at 80 % and a generated graph of 1000 ops at 90 % (benchmarks/README.md).
+/// Candidates and noise: measured on rl500 at 80 % and a generated graph of 1000 ops at 90 % (benchmarks/README.md).
 /// The reference must stay valid.
 struct RepairSettings {
   /// Tensors looked at for one event, at random.
