@@ -83,6 +83,10 @@ constexpr std::array kStrategies{StrategyName{Strategy::automatic, "auto"},    S
 
 }  // namespace
 
+InstanceOptions default_problem(Strategy) {
+  return {};
+}
+
 std::vector<OptionRow> option_rows() {
   std::vector<OptionRow> rows;
 #define REMORA_OPTION(type, name, initial, least, most, help) \

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/instance.hpp"
+
 namespace remora {
 
 /// Which workers take part in a solve.
@@ -17,9 +19,14 @@ enum class Strategy {
   local,      ///< ruin and annealing
   ruin,       ///< ruin and recreate alone
   anneal,     ///< annealing alone
-  none,       ///< no search: the order as it is
-  greedy,     ///< no search: XLA's heuristic (engine/strategies/greedy.hpp)
+  // The literature's methods, without a search of ours (engine/strategies/method.hpp).
+  none,    ///< the order as it is
+  greedy,  ///< XLA's heuristic
 };
+
+/// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods that
+/// need other orders, or an op more often, are given them; everything else keeps the input order and two computes.
+InstanceOptions default_problem(Strategy strategy);
 
 /// The largest time limit there is: thirty years.
 inline constexpr double kNoTimeLimit = 1e9;

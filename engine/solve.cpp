@@ -2,7 +2,7 @@
 #include "engine/solve.hpp"
 
 #include <algorithm>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/bound/cover_facts.hpp"
@@ -10,93 +10,26 @@
 #include "engine/bound/covering.hpp"
 #include "engine/bound/footprint.hpp"
 #include "engine/deadline.hpp"
-#include "engine/search/annealing_worker.hpp"
-#include "engine/search/benders_worker.hpp"
-#include "engine/search/complete_worker.hpp"
-#include "engine/search/neighbourhood_worker.hpp"
-#include "engine/search/peak_worker.hpp"
+#include "engine/search/crew.hpp"
 #include "engine/search/rounds.hpp"
-#include "engine/search/ruin_worker.hpp"
-#include "engine/search/stage_bound_worker.hpp"
-#include "engine/strategies/greedy.hpp"
+#include "engine/strategies/method.hpp"
 #include "engine/version.hpp"
 #include "model/error.hpp"
 
 namespace remora {
 namespace {
 
-constexpr int kMostOpsForCompleteSearch = 10'000;
-/// Up to here it may well end, and takes part in every round.
-constexpr int kMostOpsForEveryRound = 200;
 /// CBC's share of the time limit, and its limits.
 constexpr double kCoverShare = 0.2;
 constexpr double kMostCoverSeconds = 5;
 constexpr double kUnlimitedSeconds = 1e9;
 constexpr std::int64_t kCoverNodes = 5000;
 
-/// How many workers of each kind take part under a strategy.
-struct Crew {
-  bool complete = false;
-  bool benders = false;
-  int neighbourhoods = 0;
-  int ruins = 0;
-  int annealings = 0;
-};
-
-Crew crew_of(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::automatic:
-      return {.complete = true, .benders = true, .neighbourhoods = 2, .ruins = 3, .annealings = 1};
-    case Strategy::cp:
-      return {.complete = true, .benders = true, .neighbourhoods = 3};
-    case Strategy::complete:
-      return {.complete = true};
-    case Strategy::lns:
-      return {.neighbourhoods = 4};
-    case Strategy::local:
-      return {.ruins = 2, .annealings = 2};
-    case Strategy::ruin:
-      return {.ruins = 4};
-    case Strategy::anneal:
-      return {.annealings = 4};
-    case Strategy::none:
-    case Strategy::greedy:
-      break;
-  }
-  return {};
-}
-
-/// The strategy's workers of one phase.
-Mix make_mix(const Instance& instance, const SolveOptions& options, int phase) {
-  Crew crew = crew_of(options.strategy);
-  // On a very large graph even the root of a complete search takes longer than all that the others need.
-  if (options.strategy != Strategy::complete) crew.complete &= instance.op_count() <= kMostOpsForCompleteSearch;
-  std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
-  std::vector<std::unique_ptr<Worker>> workers;
-  if (crew.complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
-  if (crew.benders && phase == 2 && options.benders) {
-    workers.push_back(std::make_unique<BendersWorker>(options, seed++));
-  }
-  if (crew.complete && phase == 2 && options.covering_stages) {
-    workers.push_back(std::make_unique<StageBoundWorker>(options));
-  }
-  for (int i = 0; i < crew.neighbourhoods; ++i) {
-    if (phase == 1) {
-      workers.push_back(std::make_unique<PeakWorker>(options, seed++));
-    } else {
-      workers.push_back(std::make_unique<NeighbourhoodWorker>(options, seed++));
-    }
-  }
-  for (int i = 0; i < crew.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(seed++));
-  for (int i = 0; i < crew.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(seed++));
-  const bool finishes = crew.complete && instance.op_count() <= kMostOpsForEveryRound;
-  return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};
-}
-
 /// Everything but the steps: what is known before and without a search.
 Schedule describe(const Instance& instance, const SolveOptions& options) {
   Schedule schedule;
   schedule.graph = instance.graph().name;
+  schedule.order = instance.options().order;
   schedule.budget = instance.budget();
   schedule.baseline_duration = instance.baseline_duration();
   schedule.baseline_peak_memory = baseline_peak(instance);
@@ -110,10 +43,16 @@ Schedule describe(const Instance& instance, const SolveOptions& options) {
   return schedule;
 }
 
-void write_steps(const Instance& instance, const Solution& solution, Schedule& schedule) {
-  schedule.steps = steps_of(instance, sequence_of(instance, solution.plan));
-  schedule.duration = instance.baseline_duration() + solution.extra;
-  schedule.peak_memory = solution.peak;
+/// What a solve ends with: a sequence and what the evaluator says of it.
+struct Found {
+  std::vector<OpId> sequence{};
+  Duration duration{};
+  Bytes peak{};
+};
+
+Found found(const Instance& instance, std::vector<OpId> sequence) {
+  const Evaluation evaluation = evaluate(instance, sequence);
+  return {std::move(sequence), evaluation.duration, evaluation.peak};
 }
 
 /// How much of a solve CBC may take.
@@ -173,15 +112,6 @@ void start_from_relaxation(const Instance& instance, const SolveOptions& options
   if (better(instance, suggested, state.incumbent)) state.incumbent = std::move(suggested);
 }
 
-bool is_search(Strategy strategy) {
-  return strategy != Strategy::none && strategy != Strategy::greedy;
-}
-
-/// The plan of a strategy that does not search.
-RecomputePlan heuristic_plan(const Instance& instance, Strategy strategy) {
-  return strategy == Strategy::greedy ? greedy_plan(instance) : RecomputePlan{};
-}
-
 /// Phases 1 and 2 of Moccasin, section 2.4.
 void search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
             const Deadline& deadline, SearchState& state, SolverReport& report) {
@@ -198,34 +128,71 @@ void search(const Instance& instance, const SolveOptions& options, const SolveCa
   }
 }
 
+/// The two phases from the best start there is.
+Found run_search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                 const Deadline& deadline, SearchState& state, SolverReport& report) {
+  if (!state.infeasible) {
+    start_from_relaxation(instance, options, state);
+    search(instance, options, callbacks, deadline, state, report);
+  }
+  report.work = state.work;
+  report.history = std::move(state.history);
+  return {sequence_of(instance, state.incumbent.plan), instance.baseline_duration() + state.incumbent.extra,
+          state.incumbent.peak};
+}
+
+/// The one answer of a method of the literature; nothing if it has none that the instance permits.
+std::optional<Found> run_method(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                                SearchState& state, SolverReport& report) {
+  if (state.infeasible) return std::nullopt;
+  MethodResult result = method_of(options.strategy)({instance, options, deadline});
+  state.infeasible = result.infeasible;
+  state.lower_bound = std::max(state.lower_bound, result.lower_bound);
+  report.work = result.work;
+  report.note = std::move(result.note);
+  if (result.sequence.empty() && instance.op_count() > 0) return std::nullopt;
+  if (!is_permitted(instance, result.sequence)) {
+    report.note = "its sequence is not one of this problem: other order, or more computes of an op than allowed";
+    return std::nullopt;
+  }
+  Found answer = found(instance, std::move(result.sequence));
+  report.reached_peak = answer.peak;
+  report.history.push_back({deadline.elapsed(), answer.duration, answer.peak, strategy_name(options.strategy)});
+  return answer;
+}
+
+void write_steps(const Instance& instance, const Found& answer, Schedule& schedule) {
+  schedule.steps = steps_of(instance, answer.sequence);
+  schedule.duration = answer.duration;
+  schedule.peak_memory = answer.peak;
+  schedule.status = answer.duration <= schedule.lower_bound ? Status::optimal : Status::feasible;
+}
+
+void check_problem(const Instance& instance, const SolveOptions& options) {
+  check_options(options);
+  const bool searches = method_of(options.strategy) == nullptr;
+  if (searches && instance.options().order != OrderMode::input) {
+    throw InputError("order", "the search keeps to the input order so far");
+  }
+  if (instance.has_options()) throw InputError("compute_options", "solve takes graphs without options per op");
+}
+
 }  // namespace
 
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                std::span<const OpId> warm_start) {
-  check_options(options);
-  if (instance.options().order != OrderMode::input) throw InputError("order", "solve keeps to the input order so far");
-  if (instance.has_options()) throw InputError("compute_options", "solve takes graphs without options per op");
+  check_problem(instance, options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   Schedule schedule = describe(instance, options);
   SearchState state;
   state.incumbent = first_solution(instance, warm_start);
   bound(instance, options, deadline, state, schedule);
-  if (!state.infeasible && is_search(options.strategy)) {
-    start_from_relaxation(instance, options, state);
-    search(instance, options, callbacks, deadline, state, schedule.solver);
-  } else if (!state.infeasible) {
-    state.incumbent = make_solution(instance, heuristic_plan(instance, options.strategy));
-    schedule.solver.reached_peak = state.incumbent.peak;
-  }
+  const std::optional<Found> answer = method_of(options.strategy) != nullptr
+                                          ? run_method(instance, options, deadline, state, schedule.solver)
+                                          : run_search(instance, options, callbacks, deadline, state, schedule.solver);
   schedule.lower_bound = instance.baseline_duration() + state.lower_bound;
-  if (state.incumbent.peak <= instance.budget()) {
-    write_steps(instance, state.incumbent, schedule);
-    schedule.status = state.incumbent.extra <= state.lower_bound ? Status::optimal : Status::feasible;
-  } else {
-    schedule.status = state.infeasible ? Status::infeasible : Status::unknown;
-  }
-  schedule.solver.work = state.work;
-  schedule.solver.history = std::move(state.history);
+  schedule.status = state.infeasible ? Status::infeasible : Status::unknown;
+  if (answer && answer->peak <= instance.budget()) write_steps(instance, *answer, schedule);
   schedule.solver.seconds = deadline.elapsed();
   return schedule;
 }

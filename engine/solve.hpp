@@ -52,10 +52,11 @@ struct SolveCallbacks {
 /// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the
 /// input order. Recomputes beyond max_computes are left out. Empty for none.
 ///
-/// Strategies that do not search (none, greedy) leave the warm start and the limits aside.
+/// Strategies that do not search (engine/strategies/method.hpp) leave the warm start aside; what they find is taken if
+/// it is a schedule of the instance's problem: its order, and how often each op may run (default_problem()).
 ///
-/// Throws InputError for options out of range, for an instance in free order or with options per op (the model in
-/// model/cp knows both, the search does not yet), and for a warm start that is not of the staged form.
+/// Throws InputError for options out of range, for an instance with options per op, for a search in free order (the
+/// model in model/cp knows both, the search does not yet), and for a warm start that is not of the staged form.
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                std::span<const OpId> warm_start = {});
 

@@ -66,6 +66,8 @@ struct SolverReport {
   /// The smallest peak that phase 1 reached: a budget that would have been feasible.
   Bytes reached_peak{};
   std::vector<Incumbent> history{};
+  /// What a method has to say of its run; empty if nothing.
+  std::string note{};
   /// Other settings of the solve as name and value, in order.
   std::vector<std::pair<std::string, std::string>> options{};
 };

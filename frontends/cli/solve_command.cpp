@@ -7,6 +7,7 @@
 #include "engine/bound/cover_mip.hpp"
 #include "engine/options.hpp"
 #include "engine/solve.hpp"
+#include "engine/strategies/method.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/command.hpp"
@@ -34,10 +35,11 @@ OptionGroup problem_options() {
       "budget,b", po::value<std::string>()->required()->value_name("B"),
       "memory budget: bytes (12GiB, 1500MB, 123456; fixed memory included) or a percentage of the input "
       "order's no-recompute peak above fixed memory (80%)")(
-      "max-computes", po::value<int>()->default_value(InstanceOptions{}.max_computes)->value_name("C"),
-      "how often an op may run, the first time included")(
-      "order", po::value<std::string>()->default_value("input")->value_name("MODE"),
-      "input: first computes follow the file's order (the only mode so far)");
+      "max-computes", po::value<int>()->value_name("C"),
+      "how often an op may run, the first time included (default 2; 64 for rotor and twremat)")(
+      "order", po::value<std::string>()->value_name("MODE"),
+      "input: first computes follow the file's order (default); free: any order, for the methods that do not search "
+      "(default for twremat)");
   return group;
 }
 
@@ -55,9 +57,9 @@ OptionGroup search_options() {
   group.add_options()(
       "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
       "auto: all workers, each as it pays; cp: the constraint program's, complete search and neighbourhoods; "
-      "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal; without a search: none, the order as "
-      "it is, and greedy, XLA's heuristic")("warm-start", po::value<std::string>()->value_name("FILE"),
-                                            "start from this schedule of the graph, of any budget");
+      "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal. The literature's methods: "
+      "none, the order as it is; greedy, XLA's heuristic")("warm-start", po::value<std::string>()->value_name("FILE"),
+                                                           "start from this schedule of the graph, of any budget");
   for (const OptionRow& row : option_rows()) {
     const std::string range = row.range.empty() ? "" : row.range + ", ";
     const std::string help = std::string(row.help) + " (" + range + "default " + row.initial + ")";
@@ -80,11 +82,22 @@ SolveOptions read_options(const Arguments& arguments) {
   } catch (const InputError& error) {
     throw UsageError(error.what());
   }
-  if (arguments.get<std::string>("order") != "input") {
-    throw UsageError("--order: '" + arguments.get<std::string>("order") + "' is not available, only input is");
-  }
-  if (arguments.get<int>("max-computes") < 1) throw UsageError("--max-computes: must be at least 1");
   return options;
+}
+
+/// The strategy's usual problem, or what the user says.
+InstanceOptions read_problem(const Arguments& arguments, Strategy strategy) {
+  InstanceOptions problem = default_problem(strategy);
+  if (arguments.has("max-computes")) problem.max_computes = arguments.get<int>("max-computes");
+  if (problem.max_computes < 1) throw UsageError("--max-computes: must be at least 1");
+  if (!arguments.has("order")) return problem;
+  const std::string& order = arguments.get<std::string>("order");
+  if (order != "input" && order != "free") throw UsageError("--order: '" + order + "' is none of input, free");
+  problem.order = order == "free" ? OrderMode::free : OrderMode::input;
+  if (problem.order == OrderMode::free && method_of(strategy) == nullptr) {
+    throw UsageError("--order: free is not available for strategies that search, only input is");
+  }
+  return problem;
 }
 
 int exit_code(const Schedule& schedule) {
@@ -156,11 +169,12 @@ int solve_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
   const SolveOptions options = read_options(arguments);
+  const InstanceOptions problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.get<std::string>("output");
   check_output(arguments.file("GRAPH"), output);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
 
-  const Instance unlimited(loaded.graph, {.max_computes = arguments.get<int>("max-computes")});
+  const Instance unlimited(loaded.graph, problem);
   const Bytes budget =
       parse_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, baseline_peak(unlimited));
   const auto warm_start = read_warm_start(arguments, *loaded.graph);

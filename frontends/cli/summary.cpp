@@ -97,6 +97,7 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
   } else {
     print_no_schedule(out, graph, schedule);
   }
+  if (!schedule.solver.note.empty()) out << "note        " << schedule.solver.note << "\n";
 }
 
 }  // namespace remora::cli

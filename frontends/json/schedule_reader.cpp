@@ -117,6 +117,7 @@ SolverReport read_solver(const Node& node) {
   read(node, "work", report.work);
   read(node, "seconds", report.seconds);
   if (node.has("phases")) read_phases(node.at("phases"), report);
+  read(node, "note", report.note);
   if (node.has("options")) {
     const Node options = node.at("options");
     options.expect_object();

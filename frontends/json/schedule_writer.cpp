@@ -76,6 +76,7 @@ class ScheduleWriter {
     object.number("seconds", report.seconds);
     object.key("phases");
     write_phases(report);
+    if (!report.note.empty()) object.string("note", report.note);
     if (!report.options.empty()) {
       object.key("options");
       ObjectText options(out_);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/crew.hpp"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/search/annealing_worker.hpp"
+#include "engine/search/benders_worker.hpp"
+#include "engine/search/complete_worker.hpp"
+#include "engine/search/neighbourhood_worker.hpp"
+#include "engine/search/peak_worker.hpp"
+#include "engine/search/ruin_worker.hpp"
+#include "engine/search/stage_bound_worker.hpp"
+
+namespace remora {
+namespace {
+
+constexpr int kMostOpsForCompleteSearch = 10'000;
+/// Up to here it may well end, and takes part in every round.
+constexpr int kMostOpsForEveryRound = 200;
+
+/// How many workers of each kind take part under a strategy.
+struct Crew {
+  bool complete = false;
+  bool benders = false;
+  int neighbourhoods = 0;
+  int ruins = 0;
+  int annealings = 0;
+};
+
+Crew crew_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::automatic:
+      return {.complete = true, .benders = true, .neighbourhoods = 2, .ruins = 3, .annealings = 1};
+    case Strategy::cp:
+      return {.complete = true, .benders = true, .neighbourhoods = 3};
+    case Strategy::complete:
+      return {.complete = true};
+    case Strategy::lns:
+      return {.neighbourhoods = 4};
+    case Strategy::local:
+      return {.ruins = 2, .annealings = 2};
+    case Strategy::ruin:
+      return {.ruins = 4};
+    case Strategy::anneal:
+      return {.annealings = 4};
+    default:
+      break;  // methods, not searches
+  }
+  return {};
+}
+
+}  // namespace
+
+Mix make_mix(const Instance& instance, const SolveOptions& options, int phase) {
+  Crew crew = crew_of(options.strategy);
+  // On a very large graph even the root of a complete search takes longer than all that the others need.
+  if (options.strategy != Strategy::complete) crew.complete &= instance.op_count() <= kMostOpsForCompleteSearch;
+  std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
+  std::vector<std::unique_ptr<Worker>> workers;
+  if (crew.complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
+  if (crew.benders && phase == 2 && options.benders) {
+    workers.push_back(std::make_unique<BendersWorker>(options, seed++));
+  }
+  if (crew.complete && phase == 2 && options.covering_stages) {
+    workers.push_back(std::make_unique<StageBoundWorker>(options));
+  }
+  for (int i = 0; i < crew.neighbourhoods; ++i) {
+    if (phase == 1) {
+      workers.push_back(std::make_unique<PeakWorker>(options, seed++));
+    } else {
+      workers.push_back(std::make_unique<NeighbourhoodWorker>(options, seed++));
+    }
+  }
+  for (int i = 0; i < crew.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(seed++));
+  for (int i = 0; i < crew.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(seed++));
+  const bool finishes = crew.complete && instance.op_count() <= kMostOpsForEveryRound;
+  return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};
+}
+
+}  // namespace remora

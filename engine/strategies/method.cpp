@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/strategies/method.hpp"
+
+#include <algorithm>
+
+#include "engine/strategies/greedy.hpp"
+#include "model/evaluate.hpp"
+#include "model/recompute_plan.hpp"
+
+namespace remora {
+namespace {
+
+MethodResult run_none(const MethodInput& input) {
+  return {.sequence = input_order(input.instance)};
+}
+
+MethodResult run_greedy(const MethodInput& input) {
+  return {.sequence = sequence_of(input.instance, without_useless(input.instance, greedy_plan(input.instance)))};
+}
+
+/// Every op after the first computes of its `after` ops, and not more often than it may.
+bool limits_hold(const Instance& instance, const std::vector<OpId>& sequence) {
+  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
+  const auto ran = [&](OpId op) { return computes[static_cast<std::size_t>(op)] > 0; };
+  for (const OpId op : sequence) {
+    const auto& after = instance.graph().ops[static_cast<std::size_t>(op)].after;
+    if (!std::all_of(after.begin(), after.end(), ran)) return false;
+    if (++computes[static_cast<std::size_t>(op)] > instance.max_computes(op)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Method method_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::none:
+      return run_none;
+    case Strategy::greedy:
+      return run_greedy;
+    default:
+      return nullptr;
+  }
+}
+
+bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence) {
+  return limits_hold(instance, sequence) &&
+         (instance.options().order == OrderMode::free || is_staged(instance, sequence));
+}
+
+}  // namespace remora
