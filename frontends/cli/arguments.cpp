@@ -43,7 +43,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   if (given < files_.size()) {
     throw UsageError("missing " + files_[given].name + " (see 'remora " + command_ + " --help')");
   }
-  if (given > files_.size()) {
+  if (given > files_.size() && rest_.name.empty()) {
     throw UsageError("unexpected argument '" + get<std::vector<std::string>>(kFiles)[files_.size()] +
                      "' (see 'remora " + command_ + " --help')");
   }
@@ -55,11 +55,18 @@ const std::string& Arguments::file(const std::string& name) const {
   return get<std::vector<std::string>>(kFiles)[static_cast<std::size_t>(at - files_.begin())];
 }
 
+std::vector<std::string> Arguments::rest() const {
+  const auto& all = get<std::vector<std::string>>(kFiles);
+  return {all.begin() + static_cast<std::ptrdiff_t>(files_.size()), all.end()};
+}
+
 void Arguments::print_help() const {
   std::cout << "usage: remora " << command_ << " [options]";
   for (const FileArgument& file : files_) std::cout << ' ' << file.name;
+  if (!rest_.name.empty()) std::cout << " [" << rest_.name << "...]";
   std::cout << "\n\n" << summary_ << "\n\n";
   for (const FileArgument& file : files_) std::cout << "  " << file.name << ": " << file.help << "\n";
+  if (!rest_.name.empty()) std::cout << "  " << rest_.name << ": " << rest_.help << "\n";
   std::cout << options_ << "\nGeneral:\n  -h [ --help ]  show this help\n";
   if (!notes_.empty()) std::cout << "\n" << notes_ << "\n";
 }

@@ -37,12 +37,17 @@ class Arguments {
   /// Text printed after the options.
   void set_notes(std::string notes) { notes_ = std::move(notes); }
 
+  /// Any number of further words may follow the files.
+  void take_rest(std::string name, std::string help) { rest_ = {std::move(name), std::move(help)}; }
+
   /// Parses what follows the command's name. False if help was asked for (and printed to standard output).
   /// Throws UsageError.
   bool parse(const std::vector<std::string>& words);
 
   [[nodiscard]] const OptionValues& values() const { return values_; }
   [[nodiscard]] const std::string& file(const std::string& name) const;
+  /// What follows the files.
+  [[nodiscard]] std::vector<std::string> rest() const;
   [[nodiscard]] bool has(const std::string& option) const { return values_.count(option) > 0; }
   template <class T>
   [[nodiscard]] const T& get(const std::string& option) const {
@@ -56,6 +61,7 @@ class Arguments {
   std::string summary_;
   std::string notes_;
   std::vector<FileArgument> files_;
+  FileArgument rest_;
   OptionGroup options_;
   OptionValues values_;
 };

@@ -25,7 +25,8 @@ constexpr std::array kCommands{
     Command{"verify", "replay a schedule and check it", verify_command},
     Command{"info", "what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},
     Command{"convert", "write a graph or an ONNX model as remora-graph JSON", convert_command},
-    Command{"generate", "write a graph of a family: random layered, or a small training step", generate_command}};
+    Command{"generate", "write a graph of a family: random layered, or a small training step", generate_command},
+    Command{"bench", "run a suite of graphs, budgets and strategies, and compare", bench_command}};
 
 void print_help(std::ostream& out) {
   out << "usage: remora COMMAND [options] FILE...\n\nTensor rematerialization by constraint programming.\n\n";

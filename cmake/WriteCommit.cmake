@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# Writes a header with the commit of SOURCE to OUTPUT, if it says something new.
+set(commit "unknown")
+find_program(git git)
+if(git)
+  execute_process(COMMAND ${git} -C ${SOURCE} rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE found RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT failed)
+    set(commit ${found})
+    execute_process(COMMAND ${git} -C ${SOURCE} diff --quiet HEAD -- model engine frontends cmake CMakeLists.txt RESULT_VARIABLE changed ERROR_QUIET)
+    if(changed)
+      string(APPEND commit "+")
+    endif()
+  endif()
+endif()
+file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [[
+// Written by the build.
+#pragma once
+
+inline constexpr const char* kBuiltCommit = "@commit@";
+]])

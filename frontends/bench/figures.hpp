@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontends/bench/comparison.hpp"
+#include "frontends/report/plot.hpp"
+
+namespace remora::bench {
+
+struct NamedFigure {
+  /// "overhead-time": of its file.
+  std::string name{};
+  report::Figure figure{};
+};
+
+/// The plots of a comparison: overhead against time to solution (as in Moccasin's figure 5), a performance profile over
+/// overheads (Dolan and More 2002), overhead against budget where there are several, time against size where there are
+/// several.
+std::vector<NamedFigure> figures(const Comparison& comparison);
+
+}  // namespace remora::bench

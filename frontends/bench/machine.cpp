@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/bench/machine.hpp"
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "engine/version.hpp"
+#include "remora_commit.hpp"
+
+namespace remora::bench {
+namespace {
+
+/// What stands behind the colon (or equals sign) on the first line of the file that begins with the key.
+std::string field_of(const char* file, const std::string& key, char separator) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto at = line.find(separator);
+    const auto begin = at == std::string::npos ? at : line.find_first_not_of(" \t\"", at + 1);
+    if (begin != std::string::npos) return line.substr(begin, line.find_last_not_of(" \t\"") + 1 - begin);
+  }
+  return "unknown";
+}
+
+std::string cores_text() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return "unknown";
+  return std::to_string(CPU_COUNT(&allowed));
+}
+
+std::string memory_text() {
+  const double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return std::to_string(std::lround(bytes / (1 << 30))) + " GiB";
+}
+
+std::string system_text() {
+  utsname name{};
+  const std::string kernel = uname(&name) == 0 ? std::string(", Linux ") + name.release : "";
+  return field_of("/etc/os-release", "PRETTY_NAME", '=') + kernel;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> describe_machine() {
+  return {{"processor", field_of("/proc/cpuinfo", "model name", ':')},
+          {"cores", cores_text()},
+          {"memory", memory_text()},
+          {"system", system_text()},
+          {"compiler", __VERSION__},
+          {"remora", version()},
+          {"commit", built_commit()}};
+}
+
+std::string built_commit() {
+  return kBuiltCommit;
+}
+
+std::string now_text() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+}  // namespace remora::bench

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs what a suite asks for, one after the other, each in a process of its own that is pinned to as many cores as it
+// has threads; replays every schedule; adds a line to the results file at once, so that a suite that was interrupted
+// goes on where it stood.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "frontends/bench/best_known.hpp"
+#include "frontends/bench/instance_store.hpp"
+#include "frontends/bench/result.hpp"
+#include "frontends/bench/suite.hpp"
+
+namespace remora::bench {
+
+struct RunnerOptions {
+  /// Where remora and remora_zoo stand.
+  std::string programs{};
+  /// Where results.jsonl and, in `work`, graphs and the latest schedule are.
+  std::string folder{};
+  /// Bytes from "80%": of which fixed memory and no-recompute peak. Throws for text that is no budget.
+  std::function<Bytes(const std::string& text, Bytes fixed, Bytes peak)> parse_budget{};
+  /// May be null.
+  const std::atomic<bool>* cancel = nullptr;
+  /// A line for each run; may be null.
+  std::ostream* log = nullptr;
+};
+
+class Runner {
+ public:
+  /// Reads the results that are there. Throws InputError for a file that is not of this kind.
+  Runner(const Suite& suite, RunnerOptions options);
+
+  /// Runs what is missing. False if it was cancelled.
+  bool run(BestKnownTable& best_known);
+
+  /// Everything of the suite that is known now, in the suite's order.
+  [[nodiscard]] std::vector<Result> results() const;
+  /// Of the instances that are not to be had: name and reason. Known after run().
+  [[nodiscard]] const std::map<std::string, std::string>& missing() const { return missing_; }
+
+ private:
+  struct Job;
+  [[nodiscard]] bool cancelled() const { return options_.cancel != nullptr && options_.cancel->load(); }
+  bool run_instance(const SuiteInstance& instance, BestKnownTable& best_known);
+  bool run_job(const Job& job, BestKnownTable& best_known);
+  [[nodiscard]] std::vector<std::string> command(const Job& job) const;
+  void add(const Result& result);
+  [[nodiscard]] std::string results_file() const { return options_.folder + "/results.jsonl"; }
+
+  const Suite& suite_;
+  RunnerOptions options_;
+  InstanceStore store_;
+  std::map<RunKey, Result> results_{};
+  std::map<std::string, std::string> missing_{};
+  std::size_t planned_ = 0;
+  std::size_t done_ = 0;
+};
+
+}  // namespace remora::bench

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/bench/suite.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "frontends/json/document.hpp"
+#include "model/error.hpp"
+
+namespace remora::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using json::Document;
+using json::Node;
+
+class SuiteReader {
+ public:
+  SuiteReader(const Node& root, std::string folder, const std::vector<std::string>& parameters)
+      : root_(root), folder_(std::move(folder)), parameters_(parameters) {}
+
+  Suite read() {
+    json::expect_format(root_, "remora-suite");
+    refuse_unknown(root_, {"format", "version", "name", "time_limit", "threads", "seeds", "budgets", "instances",
+                           "contenders"});
+    Suite suite;
+    suite.name = string_at(root_, "name");
+    if (root_.has("time_limit")) suite.time_limit = positive(root_.at("time_limit"));
+    if (root_.has("threads")) suite.threads = static_cast<int>(root_.at("threads").integer(1, 1024));
+    suite.seeds = root_.has("seeds") ? seeds(root_.at("seeds")) : std::vector<std::int64_t>{1};
+    suite.budgets = words(root_, "budgets");
+    const Node instances = root_.at("instances");
+    instances.expect_array();
+    for (std::size_t i = 0; i < instances.size(); ++i) add_instance(instances.element(i), suite.instances);
+    const Node contenders = root_.at("contenders");
+    contenders.expect_array();
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      suite.contenders.push_back(contender(contenders.element(i)));
+      if (!contender_names_.insert(suite.contenders.back().name).second) {
+        contenders.element(i).fail("'" + suite.contenders.back().name + "' is there already");
+      }
+    }
+    return suite;
+  }
+
+ private:
+  static void refuse_unknown(const Node& node, const std::vector<std::string_view>& known) {
+    node.expect_object();
+    // A key that is misspelt must not silently change what is measured.
+    const std::string unknown = node.unknown_keys(known);
+    if (!unknown.empty()) node.fail("there is no key like those of " + unknown);
+  }
+
+  static double positive(const Node& node) {
+    const double value = node.number();
+    if (!(value > 0)) node.fail("must be above 0");
+    return value;
+  }
+
+  static std::string string_at(const Node& node, std::string_view key) {
+    const Node child = node.at(key);
+    if (child.string().empty()) child.fail("must not be empty");
+    return child.string();
+  }
+
+  static std::vector<std::int64_t> seeds(const Node& node) {
+    node.expect_array();
+    std::vector<std::int64_t> values;
+    values.reserve(node.size());
+    for (std::size_t i = 0; i < node.size(); ++i) values.push_back(node.element(i).integer());
+    if (values.empty()) node.fail("must not be empty");
+    return values;
+  }
+
+  /// A list of words; empty where the key is missing.
+  static std::vector<std::string> words(const Node& node, std::string_view key) {
+    std::vector<std::string> list;
+    if (!node.has(key)) return list;
+    const Node child = node.at(key);
+    child.expect_array();
+    list.reserve(child.size());
+    for (std::size_t i = 0; i < child.size(); ++i) list.push_back(child.element(i).string());
+    return list;
+  }
+
+  /// The text with {1}, {2}, ... replaced.
+  [[nodiscard]] std::string filled(std::string text, const Node& node) const {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const std::string mark = "{" + std::to_string(i + 1) + "}";
+      for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + parameters_[i].size())) {
+        text.replace(at, mark.size(), parameters_[i]);
+      }
+    }
+    const auto open = text.find('{');
+    if (open != std::string::npos && open + 2 < text.size() && text[open + 1] >= '1' && text[open + 1] <= '9') {
+      node.fail("needs a parameter after the suite for " + text.substr(open, 3));
+    }
+    return text;
+  }
+
+  /// A parameter is a path of whoever gives it; what the suite itself says is one beside the suite.
+  [[nodiscard]] std::string path(const Node& node) const {
+    const std::string& text = node.string();
+    const std::string whole = filled(text, node);
+    return text.starts_with("{") || fs::path(whole).is_absolute() ? whole : (fs::path(folder_) / whole).string();
+  }
+
+  void add_instance(const Node& node, std::vector<SuiteInstance>& instances) {
+    refuse_unknown(node, {"name", "file", "make", "folder", "reading", "budgets"});
+    if (node.has("folder")) {
+      add_folder(node, instances);
+    } else {
+      SuiteInstance instance{.name = string_at(node, "name"),
+                             .make = words(node, "make"),
+                             .reading = words(node, "reading"),
+                             .budgets = words(node, "budgets")};
+      if (node.has("file")) instance.file = path(node.at("file"));
+      if (instance.file.empty() == instance.make.empty()) node.fail("needs either file or make");
+      add(std::move(instance), node, instances);
+    }
+  }
+
+  void add_folder(const Node& node, std::vector<SuiteInstance>& instances) {
+    const std::string folder = path(node.at("folder"));
+    std::error_code error;
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
+    if (error) throw InputError(folder, error.message());
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) {
+      add({.name = file.filename().string(),
+           .file = file.string(),
+           .reading = words(node, "reading"),
+           .budgets = words(node, "budgets")},
+          node, instances);
+    }
+  }
+
+  void add(SuiteInstance instance, const Node& node, std::vector<SuiteInstance>& instances) {
+    if (instance.name.find('/') != std::string::npos) node.fail("the name '" + instance.name + "' has a slash");
+    if (!instance_names_.insert(instance.name).second) node.fail("'" + instance.name + "' is there already");
+    instances.push_back(std::move(instance));
+  }
+
+  [[nodiscard]] Contender contender(const Node& node) const {
+    if (node.value().is_string()) return {.name = node.string(), .arguments = {"--strategy", node.string()}};
+    refuse_unknown(node, {"name", "arguments", "command", "seeds"});
+    Contender contender{.name = string_at(node, "name"), .arguments = words(node, "arguments")};
+    for (const std::string& word : words(node, "command")) {
+      const bool is_path = word.starts_with("./") || word.starts_with("../");
+      contender.command.push_back(is_path ? (fs::path(folder_) / word).lexically_normal().string() : word);
+    }
+    if (contender.arguments.empty() == contender.command.empty()) node.fail("needs either arguments or command");
+    if (node.has("seeds")) contender.seeds = seeds(node.at("seeds"));
+    return contender;
+  }
+
+  const Node& root_;
+  std::string folder_;
+  const std::vector<std::string>& parameters_;
+  std::set<std::string> instance_names_{};
+  std::set<std::string> contender_names_{};
+};
+
+}  // namespace
+
+Suite read_suite(std::string_view text, const std::string& folder, const std::vector<std::string>& parameters) {
+  const Document document = json::parse(text);
+  const Node root(document);
+  return SuiteReader(root, folder, parameters).read();
+}
+
+}  // namespace remora::bench

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A benchmark suite: instances x budgets x contenders x seeds, under one limit (docs/benchmark.md has the format).
+//
+//     {"format": "remora-suite", "version": 1, "name": "quick", "time_limit": 5, "threads": 2, "seeds": [1],
+//      "instances": [{"name": "layered-100", "make": ["remora", "generate", "layered", "--ops", "100"]},
+//                    {"name": "rl100", "file": "../../../shared/instances/rl100.json"},
+//                    {"folder": "{1}"}],
+//      "budgets": ["90%", "80%"],
+//      "contenders": ["auto", {"name": "auto, 3 computes", "arguments": ["--max-computes", "3"]},
+//                     {"name": "moccasin", "command": ["../peers/moccasin", "{graph}", "{budget}", "{output}"]}]}
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace remora::bench {
+
+struct SuiteInstance {
+  /// Unique in the suite.
+  std::string name{};
+  /// A graph in any format that is read; empty if it is made.
+  std::string file{};
+  /// The program ("remora" or "remora_zoo", which stand beside each other) and its arguments; `-o FILE` is added.
+  std::vector<std::string> make{};
+  /// How `remora convert` reads it: "--training" and the like.
+  std::vector<std::string> reading{};
+  /// Instead of the suite's budgets, where given.
+  std::vector<std::string> budgets{};
+};
+
+/// One of those that are compared.
+struct Contender {
+  std::string name{};
+  /// Of `remora solve`; empty where there is a command.
+  std::vector<std::string> arguments{};
+  /// Another program, with {graph}, {budget} (bytes), {time_limit}, {threads}, {seed} and {output} replaced; it writes a
+  /// remora-schedule and ends with the exit codes of `remora solve`.
+  std::vector<std::string> command{};
+  /// Instead of the suite's seeds, where given: one is enough for what draws no lots.
+  std::vector<std::int64_t> seeds{};
+};
+
+struct Suite {
+  std::string name{};
+  /// Seconds a run.
+  double time_limit = 60;
+  /// Threads of a run, each pinned to a core.
+  int threads = 2;
+  std::vector<std::int64_t> seeds{};
+  std::vector<std::string> budgets{};
+  std::vector<SuiteInstance> instances{};
+  std::vector<Contender> contenders{};
+};
+
+/// The suite in `text`. Paths (of files and folders, and of a command's program and arguments that begin with ./ or ../)
+/// are taken from `folder`; "{1}", "{2}", ... in them are replaced by `parameters`. A folder becomes one instance a file in
+/// it. Throws InputError with the JSON path.
+Suite read_suite(std::string_view text, const std::string& folder, const std::vector<std::string>& parameters);
+
+}  // namespace remora::bench
