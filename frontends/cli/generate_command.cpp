@@ -61,7 +61,7 @@ OptionGroup family_options(std::span<const OptionRow<Options>> table, Options& o
           auto* value = po::value<Type>()->value_name(value_name<Type>());
           value->notifier([&options, field](const Type& given) { options.*field = given; });
           std::string help = std::string(row.help) + " (" + range_text(row);
-          if constexpr (std::is_same_v<Field, Type>) help += ", default " + default_text(options.*field);
+          if constexpr (std::is_same_v<Field, Type>) help += "; default " + default_text(options.*field);
           group.add_options()(row.name, value, (help + ")").c_str());
         },
         row.field);

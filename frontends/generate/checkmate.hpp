@@ -6,7 +6,7 @@
 //     vgg16  45, 87     mobilenet  185, 367     fcn8    73, 149     unet  71, 148
 //     vgg19  51, 99     resnet50   353, 751     segnet  77, 151
 //
-// These of vgg16, mobilenet, fcn8 and segnet are the published graphs, op for op; their durations are measured times
+// Those of vgg16, mobilenet, fcn8 and segnet are the published graphs, op for op; their durations are measured times
 // there, but for fcn8. docs/generate.md compares.
 #pragma once
 

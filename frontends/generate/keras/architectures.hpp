@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The networks of Jain et al. 2020 by name, each with the batch and the image that it was measured with. What the paper
-// does not state: a batch for VGG-19 and ResNet-50 (that of VGG-16 is taken) and one for SegNet and FCN-8 (that of the
-// published graphs).
+// The networks of Jain et al. 2020 by name, each with the batch and the image of its published graph or, for U-Net, of
+// the paper's measurements. For VGG-19 and ResNet-50 no batch is known to us; that of VGG-16 is taken.
 #pragma once
 
 #include <algorithm>

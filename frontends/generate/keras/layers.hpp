@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keras' layers as far as the networks of Jain et al. 2020 use them: what a layer makes of the shapes that it reads, how
-// many operations that takes, and how many parameters it has.
+// Keras' layers as far as the networks of Jain et al. 2020 use them: what a layer makes of the shapes that it reads,
+// how many operations that takes, and how many parameters it has.
 //
 // Operations are counted as Jain et al. count them, in their code and in their published FCN-8 graph:
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MobileNet (Howard et al. 2017), version 1 of full width: a convolution and thirteen blocks, each a depthwise 3x3 and a
-// pointwise convolution. After every convolution come batch normalization and activation as layers of their own. A
+// MobileNet (Howard et al. 2017), version 1 of full width: a convolution and thirteen blocks, each a depthwise 3x3 and
+// a pointwise convolution. After every convolution come batch normalization and activation as layers of their own. A
 // depthwise convolution of stride 2 has its padding as a layer, below and on the right only.
 #include <string>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The training step of a network of layers by the rule of Jain et al. 2020 (Checkmate), as its published graphs have it:
-// an op for each layer, in Keras' order, then the loss, then a backward op for each layer, in reverse. The backward op
-// of layer u makes the gradient of u's output, as large as this, and reads
+// The training step of a network of layers by the rule of Jain et al. 2020 (Checkmate), as its published graphs have
+// it: an op for each layer, in Keras' order, then the loss, then a backward op for each layer, in reverse. The backward
+// op of layer u makes the gradient of u's output, as large as this, and reads
 //
 //     u's output,  the outputs of the layers that read u,  the gradients of their outputs
 //
@@ -27,8 +27,8 @@ namespace remora::generate::keras {
 /// are trained.
 enum class FixedMemory { none, parameters };
 
-/// The training step with `batch` images and values of 4 bytes. Throws InputError where sizes or durations add up to more
-/// than 64 bits hold (model/graph.hpp). O(layers log layers + edges).
+/// The training step with `batch` images and values of 4 bytes. Throws InputError where sizes or durations add up to
+/// more than 64 bits hold (model/graph.hpp); each by itself must not. O(layers log layers + edges).
 Graph training_graph(const LayerGraph& layers, std::int64_t batch, FixedMemory fixed);
 
 }  // namespace remora::generate::keras

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// U-Net (Ronneberger et al. 2015) on the first four blocks of VGG-16, as Jain et al. 2020 measure it ("vgg_unet"): three
-// times up, each time the pooled image of the same size concatenated. The labels are for half the image's height and
-// width.
+// U-Net (Ronneberger et al. 2015) on the first four blocks of VGG-16, as Jain et al. 2020 measure it ("vgg_unet"):
+// three times up, each time the pooled image of the same size concatenated. The labels are for half the image's height
+// and width.
 //
 //     block4_pool -> decode4 -> up3 -> concat3 -> decode3 -> ... -> decode1 -> score -> softmax
 //     block3_pool -----------------------^
 //
-// A convolution's activation belongs to it, and batch normalization follows. So there are 14 layers in VGG's blocks, 3 in
-// the first and 5 in each other step of the decoder, and 3 at the end: 35 layers, 37 edges between them (34 in the chain
-// and 3 skips), which make 71 ops and 148 edges.
+// A convolution's activation belongs to it, and batch normalization follows. So there are 14 layers in VGG's blocks, 3
+// in the first and 5 in each other step of the decoder, and 3 at the end: 35 layers, 37 edges between them (34 in the
+// chain and 3 skips), which make 71 ops and 148 edges.
 #include <iterator>
 #include <span>
 #include <string>
