@@ -13,6 +13,7 @@
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_output.hpp"
 #include "frontends/generate/chain.hpp"
+#include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/option_table.hpp"
 #include "frontends/generate/transformer.hpp"
@@ -35,6 +36,19 @@ struct Value<std::optional<T>> {
   using Type = T;
 };
 
+template <class Type>
+const char* value_name() {
+  if (std::is_same_v<Type, std::string>) return "word";
+  return std::is_floating_point_v<Type> ? "number" : "integer";
+}
+
+std::string default_text(std::int64_t number) {
+  return std::to_string(number);
+}
+std::string default_text(const std::string& word) {
+  return word;
+}
+
 /// The family's options; parsing sets them in `options`.
 template <class Options>
 OptionGroup family_options(std::span<const OptionRow<Options>> table, Options& options) {
@@ -44,10 +58,10 @@ OptionGroup family_options(std::span<const OptionRow<Options>> table, Options& o
         [&](auto field) {
           using Field = std::remove_reference_t<decltype(options.*field)>;
           using Type = typename Value<Field>::Type;
-          auto* value = po::value<Type>()->value_name(std::is_floating_point_v<Type> ? "number" : "integer");
+          auto* value = po::value<Type>()->value_name(value_name<Type>());
           value->notifier([&options, field](const Type& given) { options.*field = given; });
           std::string help = std::string(row.help) + " (" + range_text(row);
-          if constexpr (std::is_same_v<Field, Type>) help += ", default " + std::to_string(options.*field);
+          if constexpr (std::is_same_v<Field, Type>) help += "; default " + default_text(options.*field);
           group.add_options()(row.name, value, (help + ")").c_str());
         },
         row.field);
@@ -87,7 +101,9 @@ constexpr std::array kFamilies{
            generate_family<ChainOptions, kChainTable, generate_chain>},
     Family{"unet", "Training step of a small U-Net.", generate_family<UnetOptions, kUnetTable, generate_unet>},
     Family{"transformer", "Training step of a small transformer.",
-           generate_family<TransformerOptions, kTransformerTable, generate_transformer>}};
+           generate_family<TransformerOptions, kTransformerTable, generate_transformer>},
+    Family{"checkmate", "Training step of a network of Jain et al. 2020, at the level of Keras' layers.",
+           generate_family<CheckmateOptions, kCheckmateTable, generate_checkmate>}};
 
 void print_help() {
   std::cout << "usage: remora generate FAMILY [options]\n\nWrites a generated graph as remora-graph JSON.\n\n";

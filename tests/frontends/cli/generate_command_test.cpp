@@ -9,6 +9,7 @@
 
 #include "frontends/cli/command.hpp"
 #include "frontends/generate/chain.hpp"
+#include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "frontends/generate/unet.hpp"
@@ -47,6 +48,8 @@ TEST(GenerateCommand, WritesTheGraphOfItsFamily) {
             generate::generate_chain({.layers = 5, .batch = 2, .channels = 3}));
   EXPECT_EQ(graph("unet --levels 3 --size 32"), generate::generate_unet({.levels = 3, .size = 32}));
   EXPECT_EQ(graph("transformer --layers 2 --heads 4"), generate::generate_transformer({.layers = 2, .heads = 4}));
+  EXPECT_EQ(graph("checkmate --network unet --batch 2 --size 64 --fixed-memory parameters"),
+            generate::generate_checkmate({.network = "unet", .batch = 2, .size = 64, .fixed_memory = "parameters"}));
 }
 
 TEST(GenerateCommand, WritesAFile) {
@@ -63,12 +66,16 @@ TEST(GenerateCommand, WritesAFile) {
 TEST(GenerateCommand, HelpListsFamiliesAndOptions) {
   const Outcome all = generate("--help");
   EXPECT_EQ(all.code, 0);
-  for (const std::string family : {"layered", "chain", "unet", "transformer"}) {
+  for (const std::string family : {"layered", "chain", "unet", "transformer", "checkmate"}) {
     EXPECT_NE(all.out.find("  " + family), std::string::npos);
     const Outcome one = generate(family + " --help");
     EXPECT_EQ(one.code, 0);
     EXPECT_NE(one.out.find("usage: remora generate " + family), std::string::npos) << one.out;
     EXPECT_NE(one.out.find("--output"), std::string::npos);
+  }
+  const std::string checkmate = generate("checkmate --help").out;
+  for (const char* option : {"--network", "mobilenet", "default vgg16"}) {
+    EXPECT_NE(checkmate.find(option), std::string::npos) << option;
   }
   const std::string layered = generate("layered --help").out;
   for (const char* option : {"--ops", "--edges", "--width", "--seed", "default 100", "2 to 200000"}) {
@@ -98,7 +105,11 @@ TEST(GenerateCommand, BadUsageIsSixtyFourAndOneLine) {
                             "unet --levels 20",
                             "unet --size 100",
                             "transformer --heads 3",
-                            "transformer --ops 3"}) {
+                            "transformer --ops 3",
+                            "checkmate --network",
+                            "checkmate --network alexnet",
+                            "checkmate --batch 0",
+                            "checkmate --network segnet --size 100"}) {
     const Outcome outcome = generate(words);
     EXPECT_EQ(outcome.code, 64) << words;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;

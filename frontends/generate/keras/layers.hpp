@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keras' layers as far as the networks of Jain et al. 2020 use them: what a layer makes of the shapes that it reads,
+// how many operations that takes, and how many parameters it has.
+//
+// Operations are counted as Jain et al. count them, in their code and in their published FCN-8 graph:
+//
+//     convolution             a multiply-add is one: values out x channels in x kernel area
+//     depthwise convolution   values out x kernel area
+//     dense                   values in x values out
+//     transposed convolution  values out x channels in, whatever the kernel: too few where its copies overlap
+//     batch normalization     4 a value            activation   1 a value, where it is a layer of its own
+//     addition                values in            upsampling   values out (nearest neighbour)
+//     all others              0: pooling, padding, cropping, concatenation, reshaping, dropout
+//
+// An activation inside a convolution or dense layer is free. Everything is per image; the batch multiplies it later.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+
+namespace remora::generate::keras {
+
+/// Of the values of one image. A vector has height and width 1.
+struct Shape {
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+  std::int64_t channels = 1;
+
+  [[nodiscard]] constexpr std::int64_t values() const { return height * width * channels; }
+
+  friend constexpr bool operator==(const Shape&, const Shape&) = default;
+};
+
+/// Same: n values become n / stride, rounded up. Valid: only where the window lies within them.
+enum class Padding { same, valid };
+
+struct Conv2D {
+  static constexpr const char* kType = "Conv2D";
+  std::int64_t filters = 1;
+  /// Kernels are square.
+  std::int64_t kernel = 3;
+  std::int64_t stride = 1;
+  Padding padding = Padding::same;
+  bool bias = true;
+};
+
+/// With padding `valid` and no bias.
+struct Conv2DTranspose {
+  static constexpr const char* kType = "Conv2DTranspose";
+  std::int64_t filters = 1;
+  std::int64_t kernel = 4;
+  std::int64_t stride = 2;
+};
+
+/// One filter a channel, without bias.
+struct DepthwiseConv2D {
+  static constexpr const char* kType = "DepthwiseConv2D";
+  std::int64_t kernel = 3;
+  std::int64_t stride = 1;
+  Padding padding = Padding::same;
+};
+
+struct BatchNormalization {
+  static constexpr const char* kType = "BatchNormalization";
+};
+
+/// Any function of each value, or softmax.
+struct Activation {
+  static constexpr const char* kType = "Activation";
+};
+
+/// With padding `valid`.
+struct MaxPooling2D {
+  static constexpr const char* kType = "MaxPooling2D";
+  std::int64_t size = 2;
+  std::int64_t stride = 2;
+};
+
+struct GlobalAveragePooling2D {
+  static constexpr const char* kType = "GlobalAveragePooling2D";
+};
+
+struct Dense {
+  static constexpr const char* kType = "Dense";
+  std::int64_t units = 1;
+};
+
+struct Flatten {
+  static constexpr const char* kType = "Flatten";
+};
+
+struct Reshape {
+  static constexpr const char* kType = "Reshape";
+  Shape target{};
+};
+
+struct Dropout {
+  static constexpr const char* kType = "Dropout";
+};
+
+/// Of inputs of one shape.
+struct Add {
+  static constexpr const char* kType = "Add";
+};
+
+/// Of channels; height and width agree.
+struct Concatenate {
+  static constexpr const char* kType = "Concatenate";
+};
+
+/// Rows above and below, and columns left and right.
+struct ZeroPadding2D {
+  static constexpr const char* kType = "ZeroPadding2D";
+  std::int64_t before = 1;
+  std::int64_t after = 1;
+};
+
+/// Cuts the last rows and columns off.
+struct Cropping2D {
+  static constexpr const char* kType = "Cropping2D";
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+/// Repeats each row and column.
+struct UpSampling2D {
+  static constexpr const char* kType = "UpSampling2D";
+  std::int64_t factor = 2;
+};
+
+using LayerKind = std::variant<Conv2D, Conv2DTranspose, DepthwiseConv2D, BatchNormalization, Activation, MaxPooling2D,
+                               GlobalAveragePooling2D, Dense, Flatten, Reshape, Dropout, Add, Concatenate,
+                               ZeroPadding2D, Cropping2D, UpSampling2D>;
+
+struct LayerFigures {
+  Shape output{};
+  /// For one image.
+  std::int64_t operations = 0;
+  /// All of them, and those that training changes: moving averages are not trained.
+  std::int64_t parameters = 0;
+  std::int64_t trained_parameters = 0;
+};
+
+/// Keras' name of the layer's class.
+const char* type_of(const LayerKind& kind);
+
+/// `inputs`: the shapes that the layer reads, one or, of Add and Concatenate, more; they suit the layer.
+LayerFigures measure(const LayerKind& kind, std::span<const Shape> inputs);
+
+}  // namespace remora::generate::keras
