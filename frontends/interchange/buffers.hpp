@@ -40,7 +40,7 @@ struct Buffer {
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
-/// The buffers by their first step. The schedule must be one that `verify` finds
+/// The buffers by their first step, those of one step by their end. The schedule must be one that `verify` finds
 /// valid for the graph. Throws InputError for a schedule without a solution. O(steps + their outputs and releases +
 /// tensors), and sorting.
 std::vector<Buffer> buffers_of(const Graph& graph, const Schedule& schedule);
