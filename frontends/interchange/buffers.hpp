@@ -16,7 +16,8 @@
 //
 //     peak_memory = fixed_memory + the largest sum of sizes over all buffers alive at one time.
 //
-// The k-th buffer of a tensor is TENSOR#k, the workspace of an op's k-th compute OP#k workspace, k from 0: no two alike.
+// The k-th buffer of a tensor is TENSOR#k, the workspace of an op's k-th compute OP#k workspace, k from 0: no two are
+// alike.
 #pragma once
 
 #include <cstdint>

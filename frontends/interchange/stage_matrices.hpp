@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A schedule in staged form as the matrices R and S of Checkmate (Jain et al. 2020, section 4: eq. 1a to 1d).
+// A schedule in staged form as the matrices R and S of Checkmate (Jain et al. 2020, eq. 1).
 //
 //     R[t][i] = 1   op i is computed in stage t
 //     S[t][i] = 1   what op i wrote is retained from stage t - 1 into stage t

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schedules to write in other forms: what the engine finds for generated graphs under several budgets, and recomputes by
-// chance in random graphs. All are verified.
+// Schedules to write in other forms: what the engine finds for generated graphs under several budgets, and recomputes
+// by chance in random graphs. All are verified.
 #pragma once
 
 #include <memory>

@@ -31,7 +31,7 @@ std::vector<std::size_t> dependencies(const Graph& graph, std::size_t j) {
   return result;
 }
 
-/// Jain et al. 2020, eq. 1b, 1c, 1d and the frontier that the staged form adds (section 4.6), of one stage.
+/// Jain et al. 2020, eq. 1b, 1c, 1d, and that stage t ends with the first compute of op t.
 void expect_rules(const Graph& graph, const StageMatrices& matrices, std::size_t t) {
   const auto& [computed, retained] = matrices;
   for (std::size_t j = 0; j < graph.ops.size(); ++j) {
