@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TWRemat's text, `p remat2`: the graphs that nshepperd's implementation of Kumar et al. 2019 (Efficient
-// rematerialization for deep networks) takes, the one that HiRemate compares with. No page describes it; this is what the
-// program's parser says (nshepperd/gpt-2 on GitHub, branch finetuning, folder twremat: Main.hs parses, Filter.hs weighs,
-// twremat.py writes), with the two words that HiRemate's side adds (rockmate, solvers/twremat_utils.py: `overhead`,
-// `loss`):
+// rematerialization for deep networks) takes, the one that HiRemate compares with. No page describes it; this is what
+// the program's parser says (nshepperd/gpt-2 on GitHub, branch finetuning, folder twremat: Main.hs parses, Filter.hs
+// weighs, twremat.py writes), with the two words that HiRemate's side adds (rockmate, solvers/twremat_utils.py:
+// `overhead`, `loss`):
 //
 //     p remat2                                     file:   p remat2 [memlimit N] node+
 //     memlimit 4000                                node:   node ID [deps ID*] [weight] [target] [loss]
