@@ -13,7 +13,7 @@ namespace po = boost::program_options;
 OptionGroup graph_output_options() {
   OptionGroup group("Output");
   group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
-                      "where the graph goes, - for standard output");
+                      "where the result goes, - for standard output");
   return group;
 }
 

@@ -7,7 +7,9 @@
 #include <iostream>
 #include <string_view>
 
+#include "frontends/cli/choose.hpp"
 #include "frontends/interchange/node_link.hpp"
+#include "frontends/interchange/remat2.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/json/graph_json.hpp"
 #include "frontends/json/sha256.hpp"
@@ -20,17 +22,6 @@ using namespace onnx_frontend;
 namespace {
 
 constexpr std::array kOnnxOnly{"dim", "training", "backward", "gradients", "cost", "device"};
-
-/// The value that stands for `word` in a table of words, or a UsageError that lists them.
-template <class T, std::size_t N>
-T choose(const std::string& option, const std::string& word, const std::array<std::pair<const char*, T>, N>& table) {
-  std::string words;
-  for (const auto& [name, value] : table) {
-    if (word == name) return value;
-    words += words.empty() ? name : std::string(", ") + name;
-  }
-  throw UsageError("--" + option + ": '" + word + "' is none of " + words);
-}
 
 std::pair<std::string, std::int64_t> parse_dimension(const std::string& text) {
   const auto sign = text.rfind('=');
@@ -77,6 +68,18 @@ OnnxOptions onnx_options(const Arguments& arguments) {
   return options;
 }
 
+constexpr const char* kNoGraph = "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model";
+
+/// Reads a graph in text form, which one is told by its content.
+Graph read_graph_text(const std::string& content) {
+  const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == std::string::npos) throw InputError("", std::string("the file is empty: ") + kNoGraph);
+  if (interchange::looks_like_remat2(content)) return interchange::read_remat2(content);
+  if (content[first] != '{') throw InputError("", kNoGraph);
+  if (interchange::looks_like_node_link(content)) return interchange::read_node_link(content);
+  return json::read_graph(content);
+}
+
 std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std::string& content,
                                              const Arguments& arguments, const OnnxOptions& options, bool quiet) {
   if (looks_like_onnx(content)) {
@@ -86,13 +89,7 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
     }
     return std::make_shared<const Graph>(std::move(result.graph));
   }
-  const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  if (first == std::string::npos)
-    throw InputError("", "the file is empty: neither a graph in JSON (remora-graph, node-link) nor an ONNX model");
-  if (content[first] != '{')
-    throw InputError("", "neither a graph in JSON (remora-graph, node-link) nor an ONNX model");
-  auto graph = std::make_shared<const Graph>(
-      interchange::looks_like_node_link(content) ? interchange::read_node_link(content) : json::read_graph(content));
+  auto graph = std::make_shared<const Graph>(read_graph_text(content));
   for (const char* option : kOnnxOnly) {
     if (arguments.has(option))
       throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");

@@ -104,9 +104,8 @@ void print_text(const Facts& facts) {
 }  // namespace
 
 int info_command(const Words& words) {
-  Arguments arguments(
-      "info", "Prints what GRAPH holds and what memory it needs at most and at least.",
-      {{"GRAPH", "a graph in JSON (remora-graph or node-link) or an ONNX model; - for standard input"}});
+  Arguments arguments("info", "Prints what GRAPH holds and what memory it needs at most and at least.",
+                      {{"GRAPH", kGraphHelp}});
   OptionGroup group("Output");
   group.add_options()("json", "as JSON")("quiet,q", "no warnings");
   arguments.add(group);

@@ -156,10 +156,8 @@ Schedule run(const Instance& instance, const SolveOptions& options, std::span<co
 }  // namespace
 
 int solve_command(const Words& words) {
-  Arguments arguments(
-      "solve", "Schedules GRAPH under a memory budget: which ops run again, what is released when.",
-      {{"GRAPH",
-        "a graph in JSON (remora-graph or node-link) or an ONNX model, told by its content; - for standard input"}});
+  Arguments arguments("solve", "Schedules GRAPH under a memory budget: which ops run again, what is released when.",
+                      {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group : {problem_options(), search_options(), graph_options(), output_options()}) {
     arguments.add(group);
   }

@@ -228,6 +228,70 @@ TEST_F(Program, ConvertedGraphsSolveTheSame) {
   EXPECT_EQ(a["steps"], b["steps"]);
 }
 
+TEST_F(Program, AGraphInRemat2IsSolvedLikeItsConvertedForm) {
+  write("graph.remat2",
+        "p remat2\nmemlimit 3\nnode 0 cpu 1 mem 1\nnode 1 deps 0\nnode 2 deps 0\nnode 3 deps 1 2\n"
+        "node 4 deps 0 3 target\n");
+  const auto solve = run("solve graph.remat2 --budget 3 -o schedule.json");
+  ASSERT_EQ(solve.code, 0) << solve.err;
+  EXPECT_EQ(json::parse(read("schedule.json"))["duration"], 6);
+  ASSERT_EQ(run("convert graph.remat2 -o copy.json").code, 0);
+  EXPECT_EQ(run("verify copy.json schedule.json").code, 0);
+  EXPECT_EQ(run("info graph.remat2 --training").code, 64);
+  EXPECT_NE(run("convert --help").out.find("remat2"), std::string::npos);
+}
+
+TEST_F(Program, BrokenRemat2IsSixtyFiveAndOneLine) {
+  for (const std::string text :
+       {"p remat2", "p remat2\nnode", "p remat2\nnode 0 deps 1", "p remat2\nnode 0 cpu 1 me", "p remat2\n\xff\xfe\r\n",
+        "p remat2\nnode 0 cpu 99999999999999999999 mem 1", "p rema", "p remat2\nnode 0 deps 1\nnode 1 deps 0"}) {
+    write("broken.remat2", text);
+    const auto result = run("info broken.remat2");
+    EXPECT_EQ(result.code, 65) << text;
+    EXPECT_EQ(lines(result.err), 1) << result.err;
+    EXPECT_NE(result.err.find("broken.remat2: "), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("line ") != std::string::npos, text.starts_with("p remat2")) << result.err;
+  }
+}
+
+TEST_F(Program, ASchedulesMatricesAndBuffersAreWritten) {
+  ASSERT_EQ(run("solve graph.json --budget 3 -o schedule.json").code, 0);
+  const auto matrices = run("convert graph.json --schedule schedule.json --to rs");
+  EXPECT_EQ(matrices.code, 0) << matrices.err;
+  EXPECT_TRUE(matrices.out.starts_with("matrix,stage,A,B,C,D,E\nR,0,1,0,0,0,0\n")) << matrices.out;
+  EXPECT_EQ(lines(matrices.out), 13);
+  const auto buffers = run("convert graph.json --schedule schedule.json --to minimalloc -o buffers.csv");
+  EXPECT_EQ(buffers.code, 0) << buffers.err;
+  EXPECT_TRUE(buffers.out.empty());
+  EXPECT_EQ(read("buffers.csv"),
+            "id,lower,upper,size\na#0,0,3,1\nb#0,1,4,1\nc#0,2,4,1\nd#0,3,6,1\na#1,4,6,1\ne#0,5,6,1\n");
+}
+
+TEST_F(Program, OnlyAValidScheduleIsConverted) {
+  ASSERT_EQ(run("solve graph.json --budget 3 -o schedule.json").code, 0);
+  ASSERT_EQ(run("solve graph.json --budget 2 -o infeasible.json").code, 20);
+  json wrong = json::parse(read("schedule.json"));
+  wrong["order"] = "free";
+  write("free.json", wrong.dump());
+  wrong["peak_memory"] = 2;
+  write("wrong.json", wrong.dump());
+  write("cut.json", read("schedule.json").substr(0, 300));
+  EXPECT_EQ(run("convert graph.json --schedule free.json --to minimalloc").code, 0);
+  for (const char* words :
+       {"free.json --to rs", "wrong.json --to rs", "wrong.json --to minimalloc", "cut.json --to rs",
+        "infeasible.json --to minimalloc", "infeasible.json --to rs", "absent.json --to rs", "graph.json --to rs"}) {
+    const auto result = run(std::string("convert graph.json -o never.csv --schedule ") + words);
+    EXPECT_EQ(result.code, 65) << words;
+    EXPECT_EQ(lines(result.err), 1) << result.err;
+    const std::string given = words;
+    EXPECT_NE(result.err.find(given.substr(0, given.find(' '))), std::string::npos) << result.err;
+    EXPECT_FALSE(fs::exists(path("never.csv")));
+  }
+  for (const char* words : {"--to rs", "--schedule schedule.json", "--schedule schedule.json --to graph", "--to svg"}) {
+    EXPECT_EQ(run(std::string("convert graph.json ") + words).code, 64) << words;
+  }
+}
+
 TEST_F(Program, AnOnnxTrainingGraphGoesFromModelToVerifiedSchedule) {
   const std::string model = std::string("'") + REMORA_SOURCE_DIR + "/tests/data/onnx/unet_tiny.onnx' --training";
   const auto solve = run("solve " + model + " --budget 70% --work-limit 100000 -o schedule.json");
