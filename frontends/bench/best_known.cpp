@@ -111,8 +111,7 @@ BestKnownTable::BestKnownTable(std::string_view text, const std::string& folder)
   }
 }
 
-const BestKnown* BestKnownTable::find(const std::string& instance, const std::string& budget,
-                                      int max_computes) const {
+const BestKnown* BestKnownTable::find(const std::string& instance, const std::string& budget, int max_computes) const {
   const auto at = entries_.find(Key(instance, budget, max_computes));
   return at == entries_.end() ? nullptr : &at->second;
 }

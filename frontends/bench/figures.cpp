@@ -130,12 +130,11 @@ std::vector<NamedFigure> figures(const Comparison& comparison) {
   list.push_back({"profile", profile(comparison)});
   if (budgets_of(comparison).size() > 1) list.push_back({"overhead-budget", over_budgets(comparison)});
   if (sizes_of(comparison) > 1) {
-    list.push_back({"time-size", by_budget(comparison, "Time to solution against size",
-                                           {.label = "ops", .logarithmic = true}, seconds,
-                                           [](const Row& row, const Cell& cell) {
-                                             return std::pair(static_cast<double>(row.ops),
-                                                              seconds_shown(cell.reached));
-                                           })});
+    list.push_back(
+        {"time-size", by_budget(comparison, "Time to solution against size", {.label = "ops", .logarithmic = true},
+                                seconds, [](const Row& row, const Cell& cell) {
+                                  return std::pair(static_cast<double>(row.ops), seconds_shown(cell.reached));
+                                })});
   }
   return list;
 }

@@ -50,8 +50,8 @@ class Page {
     const Suite& suite = input_.suite;
     out_ << "# Suite " << suite.name << "\n\n"
          << "Made by\n\n    " << input_.command << "\n\n"
-         << suite.time_limit << " s and " << suite.threads
-         << (suite.threads == 1 ? " thread" : " threads") << " a run, one run after the other, pinned to as many cores.\n";
+         << suite.time_limit << " s and " << suite.threads << (suite.threads == 1 ? " thread" : " threads")
+         << " a run, one run after the other, pinned to as many cores.\n";
     add_machine();
     add_table();
     add_summary();
@@ -88,8 +88,10 @@ class Page {
   }
 
   void add_table() {
-    out_ << "\nOverhead in per cent (median over seeds) and when it was reached. Bold: the best of the row; \\*: proved in\n"
-            "every run, for the problem that the contender solves. *Bound* is the best one of the first contender's problem.\n\n"
+    out_ << "\nOverhead in per cent (median over seeds) and when it was reached. Bold: the best of the row; \\*: "
+            "proved in\n"
+            "every run, for the problem that the contender solves. *Bound* is the best one of the first contender's "
+            "problem.\n\n"
             "| instance | ops | edges | budget |";
     for (const std::string& contender : input_.comparison.contenders) out_ << " " << contender << " |";
     out_ << " bound | best known |\n|---|---|---|---|";
@@ -103,7 +105,8 @@ class Page {
   }
 
   void add_summary() {
-    out_ << "\n| contender | rows | with a schedule | proved | best of the row | seconds a run, mean |\n|---|---|---|---|---|---|\n";
+    out_ << "\n| contender | rows | with a schedule | proved | best of the row | seconds a run, mean "
+            "|\n|---|---|---|---|---|---|\n";
     for (std::size_t i = 0; i < input_.comparison.contenders.size(); ++i) {
       int rows = 0;
       int found = 0;
@@ -119,8 +122,8 @@ class Page {
         best += cell.overhead && *cell.overhead <= *row.best + kSame ? 1 : 0;
         seconds += cell.seconds;
       }
-      out_ << "| " << input_.comparison.contenders[i] << " | " << rows << " | " << found << " | " << proved << " | " << best
-           << " | " << fixed(rows > 0 ? seconds / rows : 0, 1) << " |\n";
+      out_ << "| " << input_.comparison.contenders[i] << " | " << rows << " | " << found << " | " << proved << " | "
+           << best << " | " << fixed(rows > 0 ? seconds / rows : 0, 1) << " |\n";
     }
   }
 

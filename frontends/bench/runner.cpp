@@ -129,9 +129,20 @@ std::vector<std::string> Runner::command(const Job& job) const {
                                                   {"{output}", job.output}};
   std::vector<std::string> words = job.contender.command;
   if (words.empty()) {
-    words = {options_.programs + "/remora", "solve",  "{graph}",   "--budget", "{budget}",    "--quiet",
-             "--time-limit",                "{time_limit}", "--threads", "{threads}", "--seed", "{seed}",
-             "-o",                          "{output}"};
+    words = {options_.programs + "/remora",
+             "solve",
+             "{graph}",
+             "--budget",
+             "{budget}",
+             "--quiet",
+             "--time-limit",
+             "{time_limit}",
+             "--threads",
+             "{threads}",
+             "--seed",
+             "{seed}",
+             "-o",
+             "{output}"};
     words.insert(words.end(), job.contender.arguments.begin(), job.contender.arguments.end());
   }
   for (std::string& word : words) word = with_marks_filled(word, values);
@@ -172,7 +183,8 @@ void Runner::add(const Result& result) {
   file << to_line(result) << std::endl;
   if (!file) throw InputError(results_file(), "cannot be written");
   results_.insert_or_assign(result.key, result);
-  if (options_.log != nullptr) *options_.log << "[" << done_ << "/" << planned_ << "] " << log_text(result) << std::endl;
+  if (options_.log != nullptr)
+    *options_.log << "[" << done_ << "/" << planned_ << "] " << log_text(result) << std::endl;
 }
 
 std::vector<Result> Runner::results() const {

@@ -22,8 +22,8 @@ class SuiteReader {
 
   Suite read() {
     json::expect_format(root_, "remora-suite");
-    refuse_unknown(root_, {"format", "version", "name", "time_limit", "threads", "seeds", "budgets", "instances",
-                           "contenders"});
+    refuse_unknown(
+        root_, {"format", "version", "name", "time_limit", "threads", "seeds", "budgets", "instances", "contenders"});
     Suite suite;
     suite.name = string_at(root_, "name");
     if (root_.has("time_limit")) suite.time_limit = positive(root_.at("time_limit"));

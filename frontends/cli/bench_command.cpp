@@ -36,8 +36,7 @@ OptionGroup bench_options() {
       "time-limit", po::value<double>()->value_name("S"), "seconds a run, in place of the suite's")(
       "best-known", po::value<std::string>()->value_name("FILE"),
       "table of best known schedules: shown beside the results, and taught what is better")(
-      "no-runs", "only the page and the plots, from the results that are there")(
-      "quiet,q", "no line for each run");
+      "no-runs", "only the page and the plots, from the results that are there")("quiet,q", "no line for each run");
   return group;
 }
 
@@ -126,8 +125,9 @@ int bench_command(const Words& words) {
                       {{"SUITE", "a suite file, or the name of one in benchmarks/suites"}});
   arguments.add(bench_options());
   arguments.take_rest("PARAMETER", "what the suite calls {1}, {2}, ...: the folder of 'external'");
-  arguments.set_notes("Results are kept as they come: run again to go on where a suite stopped.\n"
-                      "Exit: 0 done, 65 a run gave no valid answer, 130 interrupted.");
+  arguments.set_notes(
+      "Results are kept as they come: run again to go on where a suite stopped.\n"
+      "Exit: 0 done, 65 a run gave no valid answer, 130 interrupted.");
   if (!arguments.parse(words)) return kSuccess;
   const std::string path = find_suite(arguments.file("SUITE"));
   Suite suite = load_suite(path, arguments.rest());
