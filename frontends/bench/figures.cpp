@@ -58,8 +58,8 @@ double seconds_shown(double seconds) {
 /// How many rows, in per cent, a contender solves within x per cent of the baseline above the best of the row.
 Figure profile(const Comparison& comparison) {
   Panel panel{.title = "rows within x of the best",
-              .x = {.label = "overhead beyond the row's best, per cent of the baseline"},
-              .y = {.label = "rows, per cent", .least = 0.0, .most = 100.0}};
+              .x = {.label = "beyond the row's best, % of the baseline"},
+              .y = {.label = "rows, %", .least = 0.0, .most = 100.0}};
   const auto rows = std::count_if(comparison.rows.begin(), comparison.rows.end(),
                                   [](const Row& row) { return row.best.has_value(); });
   double widest = 1;
@@ -96,7 +96,8 @@ Figure over_budgets(const Comparison& comparison) {
   }
   if (instances.size() > kMostPanels) instances.resize(kMostPanels);
   for (const std::string& instance : instances) {
-    Panel panel{.title = instance, .x = {.label = "budget, % of the peak"}, .y = {.label = "overhead, %"}};
+    Panel panel{
+        .title = instance, .x = {.label = "budget, % of the peak", .most = 100.0}, .y = {.label = "overhead, %"}};
     for (std::size_t i = 0; i < comparison.contenders.size(); ++i) {
       Series series{.name = comparison.contenders[i], .join = Join::line};
       for (const Row& row : comparison.rows) {

@@ -2,14 +2,12 @@
 #include "frontends/bench/runner.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <sstream>
 
 #include "frontends/bench/machine.hpp"
 #include "frontends/bench/process.hpp"
 #include "frontends/bench/read_answer.hpp"
-#include "frontends/json/file.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
@@ -34,6 +32,18 @@ std::string number_text(double value) {
   std::ostringstream text;
   text << value;
   return text.str();
+}
+
+/// Calls visit(contender, key) for every run that the suite plans of the instance.
+template <class Visit>
+void for_each_key(const Suite& suite, const SuiteInstance& instance, Visit visit) {
+  for (const std::string& budget : instance.budgets.empty() ? suite.budgets : instance.budgets) {
+    for (const Contender& contender : suite.contenders) {
+      for (const std::int64_t seed : contender.seeds.empty() ? suite.seeds : contender.seeds) {
+        visit(contender, RunKey{instance.name, budget, contender.name, seed, suite.time_limit, suite.threads});
+      }
+    }
+  }
 }
 
 std::string log_text(const Result& result) {
@@ -63,19 +73,15 @@ struct Runner::Job {
 Runner::Runner(const Suite& suite, RunnerOptions options)
     : suite_(suite),
       options_(std::move(options)),
-      store_(options_.programs, options_.folder + "/work", options_.cancel) {
-  if (!fs::exists(results_file())) return;
-  std::istringstream lines(json::read_file(results_file()));
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    try {
-      const Result result = from_line(line);
-      results_.insert_or_assign(result.key, result);
-    } catch (const InputError& error) {
-      throw InputError(results_file() + ":" + std::to_string(number), error.what());
-    }
-  }
+      store_(options_.programs, options_.folder + "/work", options_.cancel),
+      results_(options_.folder + "/results.jsonl") {}
+
+void Runner::log(const std::string& line) const {
+  if (options_.log != nullptr) *options_.log << line << std::endl;
+}
+
+void Runner::leave_out(const std::string& name, const std::string& why) {
+  if (missing_.emplace(name, why).second) log(name + " left out: " + why);
 }
 
 bool Runner::run(BestKnownTable& best_known) {
@@ -83,10 +89,7 @@ bool Runner::run(BestKnownTable& best_known) {
   done_ = 0;
   planned_ = 0;
   for (const SuiteInstance& instance : suite_.instances) {
-    const auto budgets = (instance.budgets.empty() ? suite_.budgets : instance.budgets).size();
-    for (const Contender& contender : suite_.contenders) {
-      planned_ += budgets * (contender.seeds.empty() ? suite_.seeds : contender.seeds).size();
-    }
+    for_each_key(suite_, instance, [&](const Contender&, const RunKey&) { ++planned_; });
   }
   for (const SuiteInstance& instance : suite_.instances) {
     if (!run_instance(instance, best_known)) return false;
@@ -98,26 +101,33 @@ bool Runner::run_instance(const SuiteInstance& instance, BestKnownTable& best_kn
   const StoredInstance stored = store_.get(instance);
   if (cancelled()) return false;
   if (stored.graph == nullptr) {
-    missing_.emplace(instance.name, stored.missing);
-    if (options_.log != nullptr) *options_.log << instance.name << " left out: " << stored.missing << std::endl;
+    leave_out(instance.name, stored.missing);
     return true;
   }
-  const Instance unlimited(stored.graph, {});
-  const Bytes peak = baseline_peak(unlimited);
+  const Bytes peak = baseline_peak(Instance(stored.graph, {}));
   const std::int64_t edges = edge_count(*stored.graph);
-  for (const std::string& budget : instance.budgets.empty() ? suite_.budgets : instance.budgets) {
-    for (const Contender& contender : suite_.contenders) {
-      for (const std::int64_t seed : contender.seeds.empty() ? suite_.seeds : contender.seeds) {
-        Job job{instance, stored, contender};
-        job.key = {instance.name, budget, contender.name, seed, suite_.time_limit, suite_.threads};
-        job.edges = edges;
-        job.budget = options_.parse_budget(budget, stored.graph->fixed_memory, peak);
-        job.output = options_.folder + "/work/schedule.json";
-        if (!run_job(job, best_known)) return false;
-      }
-    }
-  }
-  return true;
+  bool goes_on = true;
+  for_each_key(suite_, instance, [&](const Contender& contender, const RunKey& key) {
+    ++done_;
+    const Job job{instance,
+                  stored,
+                  contender,
+                  key,
+                  edges,
+                  options_.parse_budget(key.budget, stored.graph->fixed_memory, peak),
+                  options_.folder + "/work/schedule.json"};
+    goes_on = goes_on && (is_done(job) || run_job(job, best_known));
+  });
+  return goes_on;
+}
+
+/// Whether there is nothing to run: an answer is there, or the contender is not asked.
+bool Runner::is_done(const Job& job) const {
+  const auto ops = static_cast<std::int64_t>(job.stored.graph->ops.size());
+  if (job.contender.most_ops > 0 && ops > job.contender.most_ops) return true;
+  if (missing_.contains(job.contender.name)) return true;
+  const Result* known = results_.find(job.key);
+  return known != nullptr && known->graph_sha256 == job.stored.sha256 && known->status != "failed";
 }
 
 std::vector<std::string> Runner::command(const Job& job) const {
@@ -150,14 +160,16 @@ std::vector<std::string> Runner::command(const Job& job) const {
 }
 
 bool Runner::run_job(const Job& job, BestKnownTable& best_known) {
-  ++done_;
-  const auto known = results_.find(job.key);
-  if (known != results_.end() && known->second.graph_sha256 == job.stored.sha256) return true;
   fs::remove(job.output);
-  const ProcessOutcome outcome =
-      run_process(command(job), {.cores = job.key.threads,
-                                 .patience = kPatienceFactor * job.key.time_limit + kPatienceSeconds,
-                                 .cancel = options_.cancel});
+  ProcessOutcome outcome;
+  try {
+    outcome = run_process(command(job), {.cores = job.key.threads,
+                                         .patience = kPatienceFactor * job.key.time_limit + kPatienceSeconds,
+                                         .cancel = options_.cancel});
+  } catch (const InputError& error) {
+    leave_out(job.contender.name, error.what());
+    return true;
+  }
   if (outcome.cancelled || cancelled()) return false;
   Result result{.key = job.key,
                 .graph_sha256 = job.stored.sha256,
@@ -170,7 +182,8 @@ bool Runner::run_job(const Job& job, BestKnownTable& best_known) {
                 .commit = built_commit(),
                 .when = now_text()};
   const std::optional<Schedule> schedule = read_answer(outcome, job.output, *job.stored.graph, result);
-  add(result);
+  results_.add(result);
+  log("[" + std::to_string(done_) + "/" + std::to_string(planned_) + "] " + log_text(result));
   if (schedule) {
     const std::optional<BestKnown> news = best_known_of(job.instance, *schedule, job.stored.graph, result);
     if (news) best_known.learn(*news);
@@ -178,27 +191,13 @@ bool Runner::run_job(const Job& job, BestKnownTable& best_known) {
   return true;
 }
 
-void Runner::add(const Result& result) {
-  std::ofstream file(results_file(), std::ios::app);
-  file << to_line(result) << std::endl;
-  if (!file) throw InputError(results_file(), "cannot be written");
-  results_.insert_or_assign(result.key, result);
-  if (options_.log != nullptr)
-    *options_.log << "[" << done_ << "/" << planned_ << "] " << log_text(result) << std::endl;
-}
-
 std::vector<Result> Runner::results() const {
   std::vector<Result> list;
   for (const SuiteInstance& instance : suite_.instances) {
-    for (const std::string& budget : instance.budgets.empty() ? suite_.budgets : instance.budgets) {
-      for (const Contender& contender : suite_.contenders) {
-        for (const std::int64_t seed : contender.seeds.empty() ? suite_.seeds : contender.seeds) {
-          const auto at =
-              results_.find({instance.name, budget, contender.name, seed, suite_.time_limit, suite_.threads});
-          if (at != results_.end()) list.push_back(at->second);
-        }
-      }
-    }
+    for_each_key(suite_, instance, [&](const Contender&, const RunKey& key) {
+      const Result* result = results_.find(key);
+      if (result != nullptr) list.push_back(*result);
+    });
   }
   return list;
 }

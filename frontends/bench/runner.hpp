@@ -15,6 +15,7 @@
 #include "frontends/bench/best_known.hpp"
 #include "frontends/bench/instance_store.hpp"
 #include "frontends/bench/result.hpp"
+#include "frontends/bench/results_file.hpp"
 #include "frontends/bench/suite.hpp"
 
 namespace remora::bench {
@@ -37,27 +38,28 @@ class Runner {
   /// Reads the results that are there. Throws InputError for a file that is not of this kind.
   Runner(const Suite& suite, RunnerOptions options);
 
-  /// Runs what is missing. False if it was cancelled.
+  /// Runs what is missing, and again what gave no valid answer. False if it was cancelled.
   bool run(BestKnownTable& best_known);
 
   /// Everything of the suite that is known now, in the suite's order.
   [[nodiscard]] std::vector<Result> results() const;
-  /// Of the instances that are not to be had: name and reason. Known after run().
+  /// Of the instances and contenders that are not to be had: name and reason. Known after run().
   [[nodiscard]] const std::map<std::string, std::string>& missing() const { return missing_; }
 
  private:
   struct Job;
   [[nodiscard]] bool cancelled() const { return options_.cancel != nullptr && options_.cancel->load(); }
+  void log(const std::string& line) const;
   bool run_instance(const SuiteInstance& instance, BestKnownTable& best_known);
   bool run_job(const Job& job, BestKnownTable& best_known);
   [[nodiscard]] std::vector<std::string> command(const Job& job) const;
-  void add(const Result& result);
-  [[nodiscard]] std::string results_file() const { return options_.folder + "/results.jsonl"; }
+  [[nodiscard]] bool is_done(const Job& job) const;
+  void leave_out(const std::string& name, const std::string& why);
 
   const Suite& suite_;
   RunnerOptions options_;
   InstanceStore store_;
-  std::map<RunKey, Result> results_{};
+  ResultsFile results_;
   std::map<std::string, std::string> missing_{};
   std::size_t planned_ = 0;
   std::size_t done_ = 0;

@@ -147,7 +147,7 @@ class SuiteReader {
 
   [[nodiscard]] Contender contender(const Node& node) const {
     if (node.value().is_string()) return {.name = node.string(), .arguments = {"--strategy", node.string()}};
-    refuse_unknown(node, {"name", "arguments", "command", "seeds"});
+    refuse_unknown(node, {"name", "arguments", "command", "seeds", "most_ops"});
     Contender contender{.name = string_at(node, "name"), .arguments = words(node, "arguments")};
     for (const std::string& word : words(node, "command")) {
       const bool is_path = word.starts_with("./") || word.starts_with("../");
@@ -155,6 +155,7 @@ class SuiteReader {
     }
     if (contender.arguments.empty() == contender.command.empty()) node.fail("needs either arguments or command");
     if (node.has("seeds")) contender.seeds = seeds(node.at("seeds"));
+    if (node.has("most_ops")) contender.most_ops = node.at("most_ops").integer(1);
     return contender;
   }
 

@@ -41,6 +41,8 @@ struct Contender {
   std::vector<std::string> command{};
   /// Instead of the suite's seeds, where given: one is enough for what draws no lots.
   std::vector<std::int64_t> seeds{};
+  /// It is not asked about larger graphs; 0 for any.
+  std::int64_t most_ops = 0;
 };
 
 struct Suite {

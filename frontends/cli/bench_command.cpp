@@ -96,12 +96,8 @@ void write_text(const std::string& path, const std::string& text) {
   json::write_file(path, [&](std::ostream& out) { out << text; });
 }
 
-void write_page(const Suite& suite, const Runner& runner, const BestKnownTable& best_known, const std::string& folder,
-                const Words& words) {
-  const std::vector<Result> results = runner.results();
-  const Comparison comparison = compare(suite, results);
-  PageInput page{suite, comparison, results, runner.missing(), best_known, typed(words), describe_machine()};
-  for (const NamedFigure& figure : figures(comparison)) {
+void write_page(PageInput page, const std::string& folder) {
+  for (const NamedFigure& figure : figures(page.comparison)) {
     const std::string file = figure.name + ".svg";
     write_text(folder + "/" + file, report::svg(figure.figure));
     page.plots.emplace_back(figure.figure.title, file);
@@ -147,13 +143,15 @@ int bench_command(const Words& words) {
   Runner runner(part, options);
   const bool finished = arguments.has("no-runs") || runner.run(best_known);
   if (!best_known_path.empty()) write_text(best_known_path, best_known.text(folder_of(best_known_path)));
-  const Runner all(suite, options);
-  write_page(suite, all, best_known, folder, words);
+  // The page shows every contender's results, whoever ran now.
+  const std::vector<Result> results = Runner(suite, options).results();
+  const Comparison comparison = compare(suite, results);
+  write_page({suite, comparison, results, runner.missing(), best_known, typed(words), describe_machine(), {}}, folder);
   if (!finished) {
     std::cerr << "remora: interrupted; run again to go on\n";
     return kInterrupted;
   }
-  return exit_code(all.results());
+  return exit_code(results);
 }
 
 }  // namespace remora::cli

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/bench/suite.hpp"
+
+#include <functional>
+
+#include "model/error.hpp"
+#include "tests/frontends/bench/temporary_folder.hpp"
+
+namespace remora::bench {
+namespace {
+
+using SuiteFile = TemporaryFolder;
+
+constexpr const char* kHead = R"({"format": "remora-suite", "version": 1, "name": "s", "budgets": ["80%"], )";
+
+std::string suite(const std::string& rest) {
+  return kHead + rest + "}";
+}
+
+std::string message(const std::string& text, const std::vector<std::string>& parameters = {}) {
+  try {
+    read_suite(text, "", parameters);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(SuiteFile, ReadsInstancesAndContenders) {
+  const Suite read = read_suite(suite(R"("time_limit": 5, "threads": 1, "seeds": [3, 4],
+      "instances": [{"name": "a", "file": "graphs/a.json", "budgets": ["1GiB"]},
+                    {"name": "b", "make": ["remora", "generate", "chain"], "reading": ["--cost", "unit"]}],
+      "contenders": ["auto", {"name": "c", "arguments": ["--max-computes", "3"], "seeds": [9], "most_ops": 50},
+                     {"name": "p", "command": ["../peer", "{graph}", "-o", "{output}"]}])"),
+                                "folder", {});
+  EXPECT_EQ(read.name, "s");
+  EXPECT_EQ(read.time_limit, 5);
+  EXPECT_EQ(read.threads, 1);
+  EXPECT_EQ(read.seeds, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(read.instances.at(0).file, "folder/graphs/a.json");
+  EXPECT_EQ(read.instances.at(0).budgets, std::vector<std::string>{"1GiB"});
+  EXPECT_EQ(read.instances.at(1).make.size(), 3U);
+  EXPECT_EQ(read.contenders.at(0).arguments, (std::vector<std::string>{"--strategy", "auto"}));
+  EXPECT_EQ(read.contenders.at(1).seeds, std::vector<std::int64_t>{9});
+  EXPECT_EQ(read.contenders.at(1).most_ops, 50);
+  EXPECT_EQ(read.contenders.at(2).command.front(), "peer");
+}
+
+TEST_F(SuiteFile, MakesAnInstanceOfEveryFileInAFolder) {
+  write("b.json", "");
+  write("a.onnx", "");
+  const Suite read =
+      read_suite(suite(R"("instances": [{"folder": "{1}"}], "contenders": ["auto"])"), "elsewhere", {path("")});
+  ASSERT_EQ(read.instances.size(), 2U);
+  EXPECT_EQ(read.instances[0].name, "a.onnx");
+  EXPECT_EQ(read.instances[1].file, path("b.json"));
+}
+
+TEST_F(SuiteFile, RefusesWhatItCannotMeanWithThePath) {
+  const auto with = [](const std::string& instances, const std::string& contenders) {
+    return suite("\"instances\": [" + instances + "], \"contenders\": [" + contenders + "]");
+  };
+  const std::string good = R"({"name": "a", "file": "x"})";
+  EXPECT_EQ(message(with(good, "\"auto\"")), "");
+  EXPECT_NE(message(with(good + "," + good, "\"auto\"")).find("$.instances[1]: 'a' is there already"),
+            std::string::npos);
+  EXPECT_NE(message(with(good, "\"auto\", \"auto\"")).find("$.contenders[1]"), std::string::npos);
+  EXPECT_NE(message(with(R"({"name": "a"})", "\"auto\"")).find("needs either file or make"), std::string::npos);
+  EXPECT_NE(message(with(R"({"name": "a/b", "file": "x"})", "\"auto\"")).find("slash"), std::string::npos);
+  EXPECT_NE(message(with(R"({"name": "a", "file": "x", "budgts": []})", "\"auto\"")).find("budgts"), std::string::npos);
+  EXPECT_NE(message(with(good, R"({"name": "c"})")).find("needs either arguments or command"), std::string::npos);
+  EXPECT_NE(message(with(R"({"folder": "{1}"})", "\"auto\"")).find("needs a parameter"), std::string::npos);
+  EXPECT_NE(message(with(R"({"folder": "{1}"})", "\"auto\""), {"/not/there"}).find("/not/there"), std::string::npos);
+  EXPECT_NE(message(R"({"format": "remora-graph", "version": 1})").find("remora-suite"), std::string::npos);
+}
+
+TEST_F(SuiteFile, AllSuitesOfTheRepositoryAreRead) {
+  int suites = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(REMORA_SOURCE_DIR "/benchmarks/suites")) {
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    const Suite read = read_suite(text.str(), entry.path().parent_path().string(), {path("")});
+    EXPECT_EQ(read.name + ".json", entry.path().filename());
+    EXPECT_FALSE(read.contenders.empty());
+    ++suites;
+  }
+  EXPECT_GE(suites, 5);
+}
+
+}  // namespace
+}  // namespace remora::bench
