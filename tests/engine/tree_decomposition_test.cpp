@@ -231,7 +231,9 @@ TEST(SeparatorTree, EdgesLeadOnlyWithinAPartOrToASeparatorAboveIt) {
       for (const int j : graph[static_cast<std::size_t>(i)]) {
         EXPECT_TRUE(tree.contains(tree.home(i), j) || tree.contains(tree.home(j), i));
       }
-      if (tree.home(i) != 0) EXPECT_TRUE(tree.contains(tree.child_with(0, i), i));
+      if (tree.home(i) != 0) {
+        EXPECT_TRUE(tree.contains(tree.child_with(0, i), i));
+      }
     }
   }
 }

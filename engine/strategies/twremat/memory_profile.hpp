@@ -55,7 +55,8 @@ class MemoryProfile {
     nodes_[i].largest = std::max(nodes_[2 * i].largest, nodes_[2 * i + 1].largest) + nodes_[i].added;
   }
 
-  /// A power of two; those beyond the sequence hold nothing. Step i is node steps_ + i; the children of node i are 2 i and 2 i + 1, the root is node 1.
+  /// A power of two; those beyond the sequence hold nothing. Step i is node steps_ + i; the children of node i are 2 i
+  /// and 2 i + 1, the root is node 1.
   std::size_t steps_;
   std::vector<Node> nodes_;
 };

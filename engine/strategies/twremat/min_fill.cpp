@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <queue>
@@ -40,7 +41,7 @@ class FillGraph {
       fill_[i] = degree * (degree - 1) / 2;
     }
     subtract_triangles();
-    for (int i = 0; i < size(); ++i) queue_.emplace(fill_[at(i)], i);
+    for (int i = 0; i < size(); ++i) queue_.push(entry(i));
   }
 
   [[nodiscard]] int size() const { return static_cast<int>(fill_.size()); }
@@ -48,15 +49,15 @@ class FillGraph {
   [[nodiscard]] int degree(int node) const { return static_cast<int>(neighbours_[at(node)].size()); }
   [[nodiscard]] long edges_added() const { return edges_added_; }
 
-  /// The node of least fill. Entries of the queue that no longer hold are dropped here.
+  /// The node of least fill, of these one of least degree. Entries of the queue that no longer hold are dropped here.
   int least() {
-    while (eliminated_[at(queue_.top().second)] || fill_[at(queue_.top().second)] != queue_.top().first) queue_.pop();
-    return queue_.top().second;
+    while (eliminated_[at(queue_.top().node)] || queue_.top() != entry(queue_.top().node)) queue_.pop();
+    return queue_.top().node;
   }
 
   /// Takes the node out and returns its neighbours, by then a clique.
   std::vector<int> eliminate(int node) {
-    const std::vector<int> around = neighbours_[at(node)];
+    std::vector<int> around = neighbours_[at(node)];
     for (std::size_t i = 0; fill_[at(node)] > 0 && i < around.size(); ++i) {
       for (std::size_t j = i + 1; j < around.size(); ++j) {
         const auto& list = neighbours_[at(around[i])];
@@ -77,6 +78,17 @@ class FillGraph {
   }
 
  private:
+  /// What the queue goes by, in this order.
+  struct Entry {
+    std::int64_t fill = 0;
+    int degree = 0;
+    int node = 0;
+
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
+
+  [[nodiscard]] Entry entry(int node) const { return {fill_[at(node)], degree(node), node}; }
+
   /// Each triangle is seen once, from the corner of least degree.
   void subtract_triangles() {
     const auto before = [&](int a, int b) { return degree(a) != degree(b) ? degree(a) < degree(b) : a < b; };
@@ -117,18 +129,16 @@ class FillGraph {
   void requeue() {
     for (const int node : changes_) {
       changed_[at(node)] = false;
-      if (!eliminated_[at(node)]) queue_.emplace(fill_[at(node)], node);
+      if (!eliminated_[at(node)]) queue_.push(entry(node));
     }
     changes_.clear();
   }
-
-  using Entry = std::pair<std::int64_t, int>;
 
   Neighbours neighbours_;
   std::vector<std::int64_t> fill_;
   std::vector<char> eliminated_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
-  /// Whose fill the elimination at hand changes; each once.
+  /// Whose fill or degree the elimination at hand changes; each once.
   std::vector<char> changed_;
   std::vector<int> changes_;
   long edges_added_ = 0;

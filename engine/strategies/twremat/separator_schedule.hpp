@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TWRemat(k) of Kumar et al. 2019, algorithm 1 and section 4.3: to compute some ops of a part, goes through the ops of its
-// separator in topological order, before each lets the parts below compute what it reads there, keeps the separator and
-// forgets the rest; at last lets the parts below compute what else is wanted. Parts of fewer than k bags are not
+// TWRemat(k) of Kumar et al. 2019, algorithm 1 and section 4.3: to compute some ops of a part, goes through the ops of
+// its separator in topological order, before each lets the parts below compute what it reads there, keeps the separator
+// and forgets the rest; at last lets the parts below compute what else is wanted. Parts of fewer than k bags are not
 // separated further: their ops run in topological order.
 //
 //     f1 f2 f3 f4 b4 b3 b2 b1, bi reads fi; separator {f2, b3}

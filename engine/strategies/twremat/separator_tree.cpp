@@ -70,8 +70,8 @@ class Builder {
     return reached;
   }
 
-  /// The deepest bag that has at least half of the bags at and below it (Jordan 1869): what hangs below it has less than
-  /// half, what is left above it at most half.
+  /// The deepest bag that has at least half of the bags at and below it (Jordan 1869): what hangs below it has less
+  /// than half, what is left above it at most half.
   int balanced(const std::vector<int>& reached) {
     for (const int bag : reached) below_[at(bag)] = 1;
     const int all = static_cast<int>(reached.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tree decompositions of undirected graphs (Kumar et al. 2019, section 2.2): a tree of bags of nodes, so that every node
-// is in a bag, the ends of every edge are together in a bag, and the bags of a node hang together.
+// Tree decompositions of undirected graphs (Kumar et al. 2019, section 2.2): a tree of bags of nodes, so that every
+// node is in a bag, the ends of every edge are together in a bag, and the bags of a node hang together.
 //
 //     graph  a - b - c - d    bags  {a,b} - {b,c} - {c,d,e}        width 2, the largest bag less one
 //                     `- e -' (d - e is an edge too)
@@ -29,10 +29,12 @@ struct TreeDecomposition {
   [[nodiscard]] int width() const;
 };
 
-/// The minimum fill-in heuristic (Bodlaender and Koster 2010): eliminates the node whose neighbours lack the fewest edges
-/// to be a clique, ties by number, and makes them one; a node and its neighbours at that time are a bag. As soon as this
-/// bag is all that is left, it is the last. All that is left is also the last bag where `stop` says so and where the bags
-/// and the edges added grow beyond `most_entries`: still a decomposition, though a wide one.
+/// The minimum fill-in heuristic (Bodlaender and Koster 2010): eliminates the node whose neighbours lack the fewest
+/// edges to be a clique, of those the one of least degree, then of least number, and makes them one. A node and its
+/// neighbours at that time are a bag. Graphs of width 2 get width 2: the node chosen then has two neighbours at most.
+///
+/// As soon as a bag would be all that is left, it is the last. All that is left is also the last bag where `stop` says
+/// so and where the bags and the edges added grow beyond `most_entries`: still a decomposition, though a wide one.
 ///
 /// Fill counts are kept up to date: an added edge costs O(the lesser degree of its ends * log degree), an elimination
 /// O(1) for each neighbour besides.
