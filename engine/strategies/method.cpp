@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/strategies/greedy.hpp"
+#include "engine/strategies/twremat/twremat.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
 
@@ -38,6 +39,8 @@ Method method_of(Strategy strategy) {
       return run_none;
     case Strategy::greedy:
       return run_greedy;
+    case Strategy::twremat:
+      return run_twremat;
     default:
       return nullptr;
   }
