@@ -2,10 +2,10 @@
 //
 // The best schedule known of every instance and budget, with the decisions that make it: a claim that anyone can check.
 //
-// One JSON object: {"format": "remora-best-known", "version": 1, "entries": [...]}, an entry a line with `instance`, how
-// its graph is had (`file`, `make` and `reading` as in a suite, paths from the file's folder) and its `graph_sha256`,
-// `budget`, `max_computes`, `duration`, `lower_bound`, `overhead` (per cent), `who`, `when`, and `recomputes`: [stage, op]
-// pairs of the staged form.
+// One JSON object: {"format": "remora-best-known", "version": 1, "entries": [...]}, an entry a line with `instance`,
+// how its graph is had (`file`, `make` and `reading` as in a suite, paths from the file's folder), its `graph_sha256`,
+// `budget`, `max_computes`, `duration`, `lower_bound`, `overhead` (per cent), `who`, `when`, and `recomputes`: pairs
+// [stage, op] of the staged form.
 #pragma once
 
 #include <map>

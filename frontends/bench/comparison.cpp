@@ -16,11 +16,22 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+std::vector<std::pair<double, double>> progress_of(const Result& run) {
+  std::vector<std::pair<double, double>> points;
+  points.reserve(run.history.size() + 1);
+  for (const auto& [seconds, duration] : run.history) {
+    points.emplace_back(seconds, percent_more(duration, run.baseline_duration));
+  }
+  points.emplace_back(std::max(run.seconds, run.reached), *run.overhead());
+  return points;
+}
+
 Cell cell_of(const std::vector<const Result*>& runs) {
   Cell cell;
   std::vector<double> overheads;
   std::vector<double> reached;
   std::vector<double> seconds;
+  const Result* best = nullptr;
   for (const Result* run : runs) {
     ++cell.runs;
     cell.schedules += run->has_schedule() ? 1 : 0;
@@ -31,7 +42,9 @@ Cell cell_of(const std::vector<const Result*>& runs) {
     if (!run->has_schedule()) continue;
     overheads.push_back(*run->overhead());
     reached.push_back(run->reached);
+    if (best == nullptr || run->duration < best->duration) best = run;
   }
+  if (best != nullptr) cell.progress = progress_of(*best);
   // No schedule counts as worse than any: the median of all runs exists if more than half have one.
   std::sort(overheads.begin(), overheads.end());
   const auto middle = static_cast<std::size_t>((cell.runs - 1) / 2);

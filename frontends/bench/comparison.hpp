@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/bench/result.hpp"
@@ -24,6 +25,8 @@ struct Cell {
   std::optional<double> overhead{};
   double reached = 0;
   double seconds = 0;
+  /// Of the best run: seconds and overhead in per cent of each incumbent, and the last one again at the run's end.
+  std::vector<std::pair<double, double>> progress{};
 };
 
 struct Row {

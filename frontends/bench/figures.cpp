@@ -113,6 +113,31 @@ Figure over_budgets(const Comparison& comparison) {
   return figure;
 }
 
+/// Overhead over time, for the rows in which it took longest to settle.
+Figure progress(const Comparison& comparison) {
+  std::vector<std::pair<double, const Row*>> rows;
+  for (const Row& row : comparison.rows) {
+    double latest = 0;
+    for (const Cell& cell : row.cells) latest = std::max(latest, cell.reached);
+    if (row.best) rows.emplace_back(latest, &row);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (rows.size() > kMostPanels) rows.resize(kMostPanels);
+  Figure figure{.title = "Overhead over time, where it took longest", .columns = 3};
+  for (const auto& [latest, row] : rows) {
+    Panel panel{.title = row->instance + ", budget " + row->budget,
+                .x = {.label = "seconds", .logarithmic = true},
+                .y = {.label = "overhead, %"}};
+    for (std::size_t i = 0; i < comparison.contenders.size(); ++i) {
+      Series series{comparison.contenders[i], Join::steps, row->cells[i].progress};
+      for (auto& [seconds, overhead] : series.points) seconds = seconds_shown(seconds);
+      panel.series.push_back(std::move(series));
+    }
+    figure.panels.push_back(std::move(panel));
+  }
+  return figure;
+}
+
 std::size_t sizes_of(const Comparison& comparison) {
   std::set<std::int64_t> sizes;
   for (const Row& row : comparison.rows) sizes.insert(row.ops);
@@ -124,6 +149,7 @@ std::size_t sizes_of(const Comparison& comparison) {
 std::vector<NamedFigure> figures(const Comparison& comparison) {
   const report::Axis seconds{.label = "seconds to the last improvement", .logarithmic = true};
   std::vector<NamedFigure> list;
+  list.push_back({"progress", progress(comparison)});
   list.push_back({"overhead-time", by_budget(comparison, "Overhead against time to solution", seconds,
                                              {.label = "overhead, %"}, [](const Row&, const Cell& cell) {
                                                return std::pair(seconds_shown(cell.reached), *cell.overhead);

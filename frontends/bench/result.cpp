@@ -10,10 +10,6 @@ namespace {
 using json::Document;
 using json::Node;
 
-double percent_more(std::int64_t value, std::int64_t baseline) {
-  return baseline > 0 ? 100 * (static_cast<double>(value) / static_cast<double>(baseline) - 1) : 0;
-}
-
 std::vector<std::pair<double, std::int64_t>> read_history(const Node& node) {
   node.expect_array();
   std::vector<std::pair<double, std::int64_t>> history;
@@ -28,6 +24,10 @@ std::vector<std::pair<double, std::int64_t>> read_history(const Node& node) {
 }
 
 }  // namespace
+
+double percent_more(std::int64_t value, std::int64_t baseline) {
+  return baseline > 0 ? 100 * (static_cast<double>(value) / static_cast<double>(baseline) - 1) : 0;
+}
 
 std::optional<double> Result::overhead() const {
   if (!has_schedule()) return std::nullopt;

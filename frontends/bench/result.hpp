@@ -62,6 +62,9 @@ struct Result {
   [[nodiscard]] double bound() const;
 };
 
+/// value / baseline - 1 in per cent; 0 for a baseline of 0.
+double percent_more(std::int64_t value, std::int64_t baseline);
+
 /// One line, without its end.
 std::string to_line(const Result& result);
 

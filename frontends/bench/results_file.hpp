@@ -13,7 +13,8 @@ namespace remora::bench {
 class ResultsFile {
  public:
   /// Reads what is there; of two lines with one key the later counts. A last line without its end was cut off while it
-  /// was written, and is dropped from the file. Throws InputError with file and line for anything else that is no result.
+  /// was written, and is dropped from the file. Throws InputError with file and line for anything else that is no
+  /// result.
   explicit ResultsFile(std::string path);
 
   /// Null if there is none.

@@ -36,8 +36,8 @@ struct Contender {
   std::string name{};
   /// Of `remora solve`; empty where there is a command.
   std::vector<std::string> arguments{};
-  /// Another program, with {graph}, {budget} (bytes), {time_limit}, {threads}, {seed} and {output} replaced; it writes a
-  /// remora-schedule and ends with the exit codes of `remora solve`.
+  /// Another program, with {graph}, {budget} (bytes), {time_limit}, {threads}, {seed} and {output} replaced; it writes
+  /// a remora-schedule and ends with the exit codes of `remora solve`.
   std::vector<std::string> command{};
   /// Instead of the suite's seeds, where given: one is enough for what draws no lots.
   std::vector<std::int64_t> seeds{};
@@ -57,9 +57,9 @@ struct Suite {
   std::vector<Contender> contenders{};
 };
 
-/// The suite in `text`. Paths (of files and folders, and of a command's program and arguments that begin with ./ or ../)
-/// are taken from `folder`; "{1}", "{2}", ... in them are replaced by `parameters`. A folder becomes one instance a file in
-/// it. Throws InputError with the JSON path.
+/// The suite in `text`. Paths (of files and folders, and of a command's program and arguments that begin with ./ or
+/// ../) are taken from `folder`; "{1}", "{2}", ... in them are replaced by `parameters`. A folder becomes one instance a
+/// file in it. Throws InputError with the JSON path.
 Suite read_suite(std::string_view text, const std::string& folder, const std::vector<std::string>& parameters);
 
 }  // namespace remora::bench

@@ -152,7 +152,8 @@ class Drawing {
     }
     if (places.empty()) return;
     if (series.join != Join::none) draw_path(places, series.join, style);
-    if (series.join == Join::steps) return;
+    // A single step is no line: it is marked.
+    if (series.join == Join::steps && places.front() != places.back()) return;
     for (const auto& [x, y] : places) draw_mark(x, y, style);
   }
 

@@ -26,7 +26,7 @@ struct Axis {
 enum class Join {
   none,   ///< marks alone
   line,   ///< straight from mark to mark
-  steps,  ///< the value holds until the next point; no marks
+  steps,  ///< the value holds until the next point; marked only where it is one point
 };
 
 struct Series {
