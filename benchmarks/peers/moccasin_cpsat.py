@@ -240,14 +240,17 @@ class Formulation:
         self.model = cp_model.CpModel()
         self.byte_unit = math.gcd(*graph.sizes, *(op.workspace for op in graph.ops)) or 1
         self.time_unit = math.gcd(*(op.duration for op in graph.ops)) or 1
-        self.budget = (budget - graph.resident) // self.byte_unit
+        trivial = self.scaled(evaluate(graph, range(len(graph.ops))).peak)  # no recompute at all, section 2.4
+        # Above the trivial peak all budgets have the same optimum, below 0 none has a schedule.
+        self.budget = min(max(-1, self.scaled(budget)), trivial)
+        self.check_sums()
         # Section 2.3 computes every op in the last event of its stage. Our choice: one more stage after them, where
         # `keep` tensors may be recomputed, and a moment after all events (horizon) at which they must be resident.
         count = len(graph.ops)
         self.last_stage = count if graph.keep else count - 1
         self.horizon = self.event(count, count if graph.keep else 0)
         self.copies = [self.new_copies(index) for index in range(count)]
-        self.peak, self.larger = self.new_peak(self.scaled(evaluate(graph, range(count)).peak))
+        self.peak, self.larger = self.new_peak(trivial)
         self.add_memory()
         self.add_supply()
 
@@ -256,8 +259,16 @@ class Formulation:
         """Eq. 11: the events of stage j come after those of the j smaller stages before it."""
         return stage * (stage + 1) // 2 + op
 
+    def check_sums(self):
+        """CP-SAT refuses a model whose sums might not fit in 64 bits; half of that leaves room for its own sums."""
+        ops, copies = self.graph.ops, self.max_computes
+        demands = (sum(self.graph.sizes) + sum(op.workspace for op in ops)) // self.byte_unit
+        durations = sum(op.duration for op in ops) // self.time_unit
+        if max(demands, durations) * copies > INT64_MAX // 2:
+            raise InputError(f"$: the sums of {copies} computes an op do not fit in CP-SAT's 64 bits")
+
     def scaled(self, peak):
-        """A peak in bytes as the cumulative counts it: without what is always resident, divided by the unit."""
+        """A peak or budget in bytes as the cumulative counts it: without what is always resident, in units."""
         return (peak - self.graph.resident) // self.byte_unit
 
     def check_time(self):
@@ -300,9 +311,8 @@ class Formulation:
 
     def new_peak(self, trivial):
         """The peak of eq. 13, and the larger of it and the budget (eq. 12); at most what no recompute at all needs."""
-        highest = max(self.budget, trivial)
-        peak = self.model.new_int_var(0, highest, "")
-        larger = self.model.new_int_var(self.budget, highest, "")
+        peak = self.model.new_int_var(0, trivial, "")
+        larger = self.model.new_int_var(self.budget, trivial, "")
         self.model.add(larger >= peak)
         return peak, larger
 
@@ -331,7 +341,7 @@ class Formulation:
                 if self.graph.producer[tensor] is not None:
                     self.add_reservoir(tensor, uses)
         for tensor in self.graph.keep:
-            self.add_reservoir(tensor, [(self.horizon, -1, True)])
+            self.add_reservoir(tensor, [(self.horizon, -1, True), (self.horizon + 1, 1, True)])
 
     def add_reservoir(self, tensor, uses):
         """The level changes of the tensor's intervals and of its uses."""
@@ -462,15 +472,20 @@ def new_solver(settings):
 
 
 def run(solver, formulation, watcher):
-    """CP-SAT's status; a model that it refuses (sums beyond 64 bits) is an input error."""
+    """CP-SAT's status. Both phases start from a solution, so infeasible would be an error of the formulation."""
     status = solver.solve(formulation.model, watcher)
     if status == cp_model.MODEL_INVALID:
         raise InputError("CP-SAT refuses the model: " + formulation.model.validate().splitlines()[0])
+    if status == cp_model.INFEASIBLE:
+        raise AssertionError("CP-SAT calls a model infeasible whose solution is known, its hint")
     return status
 
 
 def find_fit(formulation, settings, result):
-    """Phase 1 (eq. 12, 13), from the input order without recompute. Our choice: it ends when the budget holds or cannot."""
+    """Phase 1 (eq. 12, 13), from the input order without recompute.
+
+    Our choice: it ends as soon as a solution holds the budget, or the bound proves that none can.
+    """
     begun = time.monotonic()
     start = evaluate(formulation.graph, range(len(formulation.graph.ops)))
     formulation.minimize_peak()
@@ -492,8 +507,6 @@ def shorten(formulation, settings, result):
     formulation.hint(result.best, formulation.budget)
     solver = new_solver(settings)
     status = run(solver, formulation, Watcher(formulation, settings.budget, result, "phase 2", False))
-    if status == cp_model.INFEASIBLE:
-        raise AssertionError("CP-SAT calls a model infeasible whose solution is known")
     if status == cp_model.OPTIMAL:
         result.status, result.lower_bound = "optimal", result.best.duration
     elif math.isfinite(solver.best_objective_bound):
