@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/strategies/checkmate/checkmate.hpp"
 #include "engine/strategies/greedy.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
@@ -38,6 +39,10 @@ Method method_of(Strategy strategy) {
       return run_none;
     case Strategy::greedy:
       return run_greedy;
+    case Strategy::checkmate:
+      return run_checkmate;
+    case Strategy::checkmate_lp:
+      return run_checkmate_lp;
     default:
       return nullptr;
   }
