@@ -76,11 +76,12 @@ struct StrategyName {
   const char* name;
 };
 constexpr std::array kStrategies{
-    StrategyName{Strategy::automatic, "auto"},    StrategyName{Strategy::cp, "cp"},
-    StrategyName{Strategy::complete, "complete"}, StrategyName{Strategy::lns, "lns"},
-    StrategyName{Strategy::local, "local"},       StrategyName{Strategy::ruin, "ruin"},
-    StrategyName{Strategy::anneal, "anneal"},     StrategyName{Strategy::none, "none"},
-    StrategyName{Strategy::greedy, "greedy"},     StrategyName{Strategy::twremat, "twremat"}};
+    StrategyName{Strategy::automatic, "auto"},      StrategyName{Strategy::cp, "cp"},
+    StrategyName{Strategy::complete, "complete"},   StrategyName{Strategy::lns, "lns"},
+    StrategyName{Strategy::local, "local"},         StrategyName{Strategy::ruin, "ruin"},
+    StrategyName{Strategy::anneal, "anneal"},       StrategyName{Strategy::none, "none"},
+    StrategyName{Strategy::greedy, "greedy"},       StrategyName{Strategy::twremat, "twremat"},
+    StrategyName{Strategy::checkmate, "checkmate"}, StrategyName{Strategy::checkmate_lp, "checkmate-lp"}};
 
 }  // namespace
 

@@ -20,9 +20,11 @@ enum class Strategy {
   ruin,       ///< ruin and recreate alone
   anneal,     ///< annealing alone
   // The literature's methods, without a search of ours (engine/strategies/method.hpp).
-  none,     ///< the order as it is
-  greedy,   ///< XLA's heuristic
-  twremat,  ///< tree decomposition, any order
+  none,          ///< the order as it is
+  greedy,        ///< XLA's heuristic
+  twremat,       ///< tree decomposition, any order
+  checkmate,     ///< Checkmate's mixed integer program
+  checkmate_lp,  ///< its linear relaxation, rounded
 };
 
 /// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods that

@@ -43,6 +43,8 @@ class Interrupter : public CbcEventHandler {
   std::function<bool()> asked_;
 };
 
+}  // namespace
+
 void add_cut_generators(CbcModel& model) {
   CglProbing probing;
   probing.setUsingObjective(1);
@@ -57,8 +59,6 @@ void add_cut_generators(CbcModel& model) {
     model.addCutGenerator(generator, kAtTheRootOrWhereItHelps);
   }
 }
-
-}  // namespace
 
 void prepare(OsiClpSolverInterface& solver) {
   constexpr int kInterruptHandling = 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How this project runs CBC. Only for builds with it, and only for engine/bound.
+// How this project runs CBC. Only for builds with it, and only for this engine's .cpp files.
 #pragma once
 
 // The other headers of CBC need its first one first.
@@ -17,6 +17,9 @@ namespace remora {
 
 /// Makes the solver, and copies of it, silent and leave signals alone: Clp would catch SIGINT for itself.
 void prepare(OsiClpSolverInterface& solver);
+
+/// The kinds of cuts that CBC's own program looks for, each at the root and where it helps.
+void add_cut_generators(CbcModel& model);
 
 /// Solves the model with every column integer and whole costs, in silence, within the limits and `seconds`.
 void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds);

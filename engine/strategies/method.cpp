@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/strategies/checkmate/checkmate.hpp"
 #include "engine/strategies/greedy.hpp"
 #include "engine/strategies/twremat/twremat.hpp"
 #include "model/evaluate.hpp"
@@ -41,6 +42,10 @@ Method method_of(Strategy strategy) {
       return run_greedy;
     case Strategy::twremat:
       return run_twremat;
+    case Strategy::checkmate:
+      return run_checkmate;
+    case Strategy::checkmate_lp:
+      return run_checkmate_lp;
     default:
       return nullptr;
   }
