@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -41,6 +42,10 @@ std::string refusal(const Instance& instance) {
 
 std::string describe(const Program& program) {
   return std::to_string(program.costs.size()) + " columns, " + std::to_string(program.rows.least.size()) + " rows";
+}
+
+std::string percent(double part) {
+  return std::to_string(std::lround(100 * part)) + " %";
 }
 
 double seconds_left(const MethodInput& input) {
@@ -114,14 +119,14 @@ MethodResult run_checkmate_lp(const MethodInput& input) {
     if (best && (best->peak <= instance.budget() || input.deadline.reached())) break;
     const auto program = make_program(with_less(instance, allowance), columns, input.deadline);
     if (!program) break;
-    if (allowance == 0) result.note = describe(*program);
     const checkmate::Relaxation relaxation = solve_relaxation(*program, input.deadline);
     result.work += relaxation.iterations;
     if (allowance == 0) result.lower_bound = bound_for(instance, relaxation.bound);
+    result.note = describe(*program);
+    if (allowance > 0) result.note += "; budget lowered by up to " + percent(allowance);
     if (relaxation.infeasible) result.note += "; Clp: infeasible";
     if (relaxation.values.empty()) break;
     round_all(instance, columns, relaxation.values, random, input.deadline, best);
-    if (allowance > 0) result.note += "; budget lowered by " + std::to_string(allowance).substr(0, 4);
   }
   if (best) result.sequence = sequence_of(instance, best->plan);
   return result;

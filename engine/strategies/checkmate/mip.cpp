@@ -2,6 +2,7 @@
 #include "engine/strategies/checkmate/mip.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #ifdef REMORA_HAVE_CBC
 #include <CbcEventHandler.hpp>
@@ -26,6 +27,8 @@ MipSolution solve_mip(const Program&, const MipLimits&) {
 namespace {
 
 constexpr int kFeasibilityPumpPasses = 20;
+/// CBC's way to say "none".
+constexpr double kBeyond = 1e18;
 /// Costs are whole: a better solution is better by 1.
 constexpr double kCutoffIncrement = 1.0 - 1e-3;
 
@@ -50,7 +53,7 @@ class Watcher : public CbcEventHandler {
   /// CBC looks for what beats the incumbent: beyond its value nothing is known.
   void raise(double value) {
     value = std::min(value, model_->getMinimizationObjValue());
-    if (says_something(*model_, value)) bound_ = std::max(bound_, value);
+    if (std::isfinite(value) && value < kBeyond) bound_ = std::max(bound_, value);
   }
 
   const CbcModel& watched_;
