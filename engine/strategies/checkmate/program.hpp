@@ -22,8 +22,8 @@
 // must be kept; workspace; and sum over k of R(k,i) <= C_i, for ops may run only so often in the problem that we
 // state. Columns whose value is known are left out. Nothing is strengthened beyond that.
 //
-// Amounts of memory are in units of the largest one, to keep the coefficients near 1. Memory in use is a multiple of the
-// amounts' greatest common divisor, so that the budget is loosened by up to half of it: solvers' tolerances then
+// Amounts of memory are in units of the largest one, to keep the coefficients near 1. Memory in use is a multiple of
+// the amounts' greatest common divisor, so that the budget is loosened by up to half of it: solvers' tolerances then
 // neither lose a schedule that just fits nor, while the divisor is more than a millionth of the unit, admit another.
 #pragma once
 
