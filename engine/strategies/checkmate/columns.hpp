@@ -11,8 +11,8 @@
 //           2   r r 1 .               r is a column; `.` is 0
 //           3   r r r 1
 //
-// S is by tensor and R by op, as in rk-Checkmate (Zhao et al. 2023, appendix B: an op may have several outputs). FREE and
-// U follow from R and S; they are numbered where the rows are made (program.hpp).
+// S is by tensor and R by op, as in rk-Checkmate (Zhao et al. 2023, appendix B: an op may have several outputs). FREE
+// and U follow from R and S; they are numbered where the rows are made (program.hpp).
 #pragma once
 
 #include <cstdint>

@@ -6,13 +6,13 @@
 //     minimise  sum of duration(i) * R(k,i), first computes left out
 //     R(k,i) <= R(k,p) + S(k,t)                 inputs t, with producer p, are there                   (eq. 1b)
 //     S(k,t) <= R(k-1,p) + S(k-1,t)             what is retained was there                             (eq. 1c)
-//     U(k,first) = retained + own outputs       memory right after op i's outputs are allocated in     (eq. 2, 3)
+//     U(k,first) = retained + own outputs       memory right after op i's outputs are allocated in
 //     U(k,i) = U(k,i') - freed + own outputs    stage k; i' is the op before i that can run there
 //     U(k,i) + workspace(i) * R(k,i) <= budget                                                         (section 4.4)
-//     FREE(k,t,i) = R(k,i) * (1 - S(k+1,t)) * product over users j > i of t of (1 - R(k,j))            (eq. 5)
+//     FREE(k,t,i) = R(k,i) * (1 - S(k+1,t)) * product over users j > i of t of (1 - R(k,j))
 //
 // FREE, t's release right after op i, its producer or a user, is made linear by the number of hazards, of the factors
-// that are 0 (eq. 7):
+// that are 0 (section 4; the numbers of its equations could not be looked up):
 //
 //     1 - FREE <= hazards <= kappa * (1 - FREE)
 //
@@ -22,8 +22,8 @@
 // must be kept; workspace; and sum over k of R(k,i) <= C_i, for ops may run only so often in the problem that we
 // state. Columns whose value is known are left out. Nothing is strengthened beyond that.
 //
-// Amounts of memory are in units of the largest one, to keep the coefficients near 1. Memory in use is a multiple of the
-// amounts' greatest common divisor, so that the budget is loosened by up to half of it: solvers' tolerances then
+// Amounts of memory are in units of the largest one, to keep the coefficients near 1. Memory in use is a multiple of
+// the amounts' greatest common divisor, so that the budget is loosened by up to half of it: solvers' tolerances then
 // neither lose a schedule that just fits nor, while the divisor is more than a millionth of the unit, admit another.
 #pragma once
 

@@ -14,8 +14,8 @@ namespace remora::checkmate {
 /// Fills the solver, silent and without a hand on signals. Costs are in multiples of `unit`.
 void load(const Program& program, std::int64_t unit, OsiClpSolverInterface& solver);
 
-/// Makes every linear program of the solver, and of copies of it, end when the deadline is reached. CBC may take such an
-/// end for infeasibility: nothing that it says afterwards proves anything.
+/// Makes every linear program of the solver, and of copies of it, end when the deadline is reached. CBC may take such
+/// an end for infeasibility: nothing that it says afterwards proves anything.
 class Stopper {
  public:
   explicit Stopper(const Deadline& deadline) : state_(std::make_shared<State>(State{&deadline})) {}
