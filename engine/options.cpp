@@ -79,12 +79,15 @@ constexpr std::array kStrategies{StrategyName{Strategy::automatic, "auto"},    S
                                  StrategyName{Strategy::complete, "complete"}, StrategyName{Strategy::lns, "lns"},
                                  StrategyName{Strategy::local, "local"},       StrategyName{Strategy::ruin, "ruin"},
                                  StrategyName{Strategy::anneal, "anneal"},     StrategyName{Strategy::none, "none"},
-                                 StrategyName{Strategy::greedy, "greedy"}};
+                                 StrategyName{Strategy::greedy, "greedy"},     StrategyName{Strategy::sqrt, "sqrt"},
+                                 StrategyName{Strategy::rotor, "rotor"}};
 
 }  // namespace
 
-InstanceOptions default_problem(Strategy) {
-  return {};
+InstanceOptions default_problem(Strategy strategy) {
+  InstanceOptions problem;
+  if (strategy == Strategy::rotor) problem.max_computes = static_cast<int>(kComputesWithin64Bits);
+  return problem;
 }
 
 std::vector<OptionRow> option_rows() {

@@ -22,6 +22,8 @@ enum class Strategy {
   // The literature's methods, without a search of ours (engine/strategies/method.hpp).
   none,    ///< the order as it is
   greedy,  ///< XLA's heuristic
+  sqrt,    ///< checkpoints at segments' ends
+  rotor,   ///< the dynamic program for chains
 };
 
 /// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods that

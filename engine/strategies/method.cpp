@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/strategies/chains/checkpoint_sqrt.hpp"
+#include "engine/strategies/chains/rotor.hpp"
 #include "engine/strategies/greedy.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
@@ -38,6 +40,10 @@ Method method_of(Strategy strategy) {
       return run_none;
     case Strategy::greedy:
       return run_greedy;
+    case Strategy::sqrt:
+      return run_checkpoint_sqrt;
+    case Strategy::rotor:
+      return run_rotor;
     default:
       return nullptr;
   }
