@@ -5,6 +5,33 @@
 #include <vector>
 
 namespace remora {
+namespace {
+
+/// Strikes out the recomputes that nobody reads before the op's next compute. Pinned tensors are served by their first
+/// compute, so that reading them is no reason to recompute. One pass from the end, over what is still to be read.
+RecomputePlan without_unread(const Instance& instance, const RecomputePlan& plan) {
+  std::vector<bool> to_read(static_cast<std::size_t>(instance.tensor_count()), false);
+  const auto run = [&](OpId op) {
+    for (const TensorId t : instance.outputs(op)) to_read[static_cast<std::size_t>(t)] = false;
+    for (const TensorId t : instance.inputs(op)) to_read[static_cast<std::size_t>(t)] = !is_pinned(instance, t);
+  };
+  RecomputePlan kept;
+  auto next = plan.rbegin();
+  for (Stage stage = instance.op_count(); stage >= 0; --stage) {
+    if (stage < instance.op_count()) run(OpId(stage));
+    for (; next != plan.rend() && next->stage == stage; ++next) {
+      const auto outputs = instance.outputs(next->op);
+      const auto is_read = [&](TensorId t) { return to_read[static_cast<std::size_t>(t)]; };
+      if (std::none_of(outputs.begin(), outputs.end(), is_read)) continue;
+      run(next->op);
+      kept.push_back(*next);
+    }
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
+}  // namespace
 
 RecomputePlan expand(const Instance& instance, std::span<const TrainingBlock> blocks,
                      std::span<const ChainStep> steps) {
@@ -23,12 +50,13 @@ RecomputePlan expand(const Instance& instance, std::span<const TrainingBlock> bl
     }
     ran[b] = true;
   }
-  return without_useless(instance, std::move(plan));
+  return without_unread(instance, plan);
 }
 
 std::vector<TrainingBlock> coarsened(std::span<const TrainingBlock> blocks, std::size_t most) {
   const std::size_t together = (blocks.size() + most - 1) / most;
   std::vector<TrainingBlock> joined;
+  joined.reserve(most);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     if (b % together == 0) {
       joined.push_back(blocks[b]);

@@ -14,7 +14,7 @@
 
 namespace remora {
 
-/// Without recomputes that serve no use. O(passes of without_useless * steps).
+/// Without recomputes that nobody reads. O(steps of the plan + their inputs and outputs).
 RecomputePlan expand(const Instance& instance, std::span<const TrainingBlock> blocks, std::span<const ChainStep> steps);
 
 /// No more than `most` blocks: as many neighbours at a time joined to one as that takes.

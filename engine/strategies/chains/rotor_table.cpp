@@ -21,11 +21,25 @@ std::size_t pair_count(int blocks) {
 }
 
 /// What every amount that the recursion subtracts from memory is a multiple of; 0 if all are 0.
-std::int64_t common_divisor(const Chain& chain) {
+std::int64_t divisor_of_amounts(const Chain& chain) {
   std::int64_t divisor = 0;
   for (const ChainBlock& block : chain.blocks) {
     divisor = std::gcd(divisor, block.input.count());
     for (const BlockOption& option : block.options) divisor = std::gcd(divisor, option.saved.count());
+  }
+  return divisor;
+}
+
+/// What peaks and gradients are multiples of too.
+std::int64_t divisor_of_everything(const Chain& chain) {
+  std::int64_t divisor = std::gcd(divisor_of_amounts(chain), chain.gradient.count());
+  const auto add = [&](Bytes amount) { divisor = std::gcd(divisor, amount.count()); };
+  for (const ChainBlock& block : chain.blocks) {
+    add(block.gradient);
+    add(block.pass.peak);
+    for (const BlockOption& option : block.options) {
+      for (const BlockRun& run : {option.forward, option.alone, option.backward}) add(run.peak);
+    }
   }
   return divisor;
 }
@@ -53,9 +67,15 @@ RotorTable::RotorTable(Chain chain, Bytes memory, RotorLimits limits)
 }
 
 void RotorTable::choose_slots(Bytes memory, int most) {
-  const std::int64_t divisor = std::max<std::int64_t>(1, common_divisor(chain_));
-  exact_ = memory.count() / divisor <= most;
-  slot_ = exact_ ? divisor : ceil_divide(memory.count(), most);
+  exact_ = false;
+  slot_ = std::max<std::int64_t>(1, ceil_divide(memory.count(), most));
+  // The finer one first: exact for every amount, not only for amounts that whole slots part from `memory`.
+  for (const std::int64_t divisor : {divisor_of_everything(chain_), divisor_of_amounts(chain_)}) {
+    const std::int64_t slot = std::max<std::int64_t>(1, divisor);
+    if (exact_ || memory.count() / slot > most) continue;
+    exact_ = true;
+    slot_ = slot;
+  }
   slot_count_ = static_cast<int>(memory.count() / slot_);
   offset_ = memory.count() % slot_;
 }

@@ -14,8 +14,10 @@
 // persistent can be shorter: Beaumont et al. show a chain where one drops x_i halfway to make room for a large
 // temporary and computes it again; and reuse of saved data by a later forward run is not considered.
 //
-// Memory is counted in slots. Where the inputs and saved amounts have a common divisor that makes few slots, counting
-// is exact; otherwise amounts are rounded up to whole slots, so a schedule found always fits.
+// Memory is counted in slots. Where all amounts have a common divisor that makes few slots, counting is exact. Where only
+// the inputs and saved amounts do, it is exact for the memory of the constructor and what whole slots part from it;
+// other amounts are rounded down to these. Otherwise the chain's amounts are rounded up to whole slots. Either way a
+// schedule found fits.
 //
 // With a limit on how often a block may run forward, Opt has one more argument c: `save` takes Opt_c, `pass` takes
 // Opt_c(i, t) and Opt_(c-1)(s, i).
@@ -49,7 +51,7 @@ class RotorTable {
 
   /// False if the construction was stopped.
   [[nodiscard]] bool is_complete() const { return complete_; }
-  /// Whether the slots represent all amounts exactly.
+  /// Whether inputs and saved amounts are whole slots.
   [[nodiscard]] bool is_exact() const { return exact_; }
   /// The least time within so many bytes (at most those of the constructor); nothing if there is no schedule.
   [[nodiscard]] std::optional<Duration> duration(Bytes memory) const;
