@@ -15,10 +15,16 @@ std::int64_t draw(std::mt19937& random, std::int64_t least, std::int64_t most) {
   return least + static_cast<std::int64_t>(random() % static_cast<unsigned>(most - least + 1));
 }
 
-BlockOption random_option(std::mt19937& random, Bytes output) {
+/// What backward runs read: always their input, as in the papers, or not.
+enum class Reads { input, anything };
+
+BlockOption random_option(std::mt19937& random, Bytes output, Reads reads) {
   BlockOption option;
-  option.saved = output + Bytes(draw(random, 0, 4));
-  option.forward = {Duration(draw(random, 0, 5)), option.saved + Bytes(draw(random, 0, 2))};
+  option.reads_input = reads == Reads::input || draw(random, 0, 2) > 0;
+  option.reads_output = draw(random, 0, 1) > 0;
+  option.saved = Bytes(draw(random, 0, 4));
+  if (option.reads_output) option.saved += output;
+  option.forward = {Duration(draw(random, 0, 5)), option.saved + output + Bytes(draw(random, 0, 2))};
   option.alone = {Duration(draw(random, 0, option.forward.duration.count())),
                   option.forward.peak - Bytes(draw(random, 0, output.count()))};
   option.backward = {Duration(draw(random, 0, 5)), Bytes(draw(random, 0, 8))};
@@ -26,7 +32,7 @@ BlockOption random_option(std::mt19937& random, Bytes output) {
 }
 
 /// Sizes and durations of a few units; the last block writes nothing.
-Chain random_chain(std::mt19937& random, int blocks, int most_options) {
+Chain random_chain(std::mt19937& random, int blocks, int most_options, Reads reads = Reads::anything) {
   Chain chain;
   chain.gradient = Bytes(draw(random, 0, 1));
   for (int b = 0; b < blocks; ++b) {
@@ -37,7 +43,7 @@ Chain random_chain(std::mt19937& random, int blocks, int most_options) {
     const Bytes output = b + 1 < chain.blocks.size() ? chain.blocks[b + 1].input : Bytes(0);
     block.pass = {Duration(draw(random, 0, 5)), output + Bytes(draw(random, 0, 2))};
     const std::int64_t options = draw(random, 1, most_options);
-    for (std::int64_t o = 0; o < options; ++o) block.options.push_back(random_option(random, output));
+    for (std::int64_t o = 0; o < options; ++o) block.options.push_back(random_option(random, output, reads));
   }
   return chain;
 }
@@ -53,19 +59,20 @@ void expect_schedule(const Chain& chain, const RotorTable& table, Bytes memory, 
   EXPECT_TRUE(most_runs == 0 || run->most_runs <= most_runs);
 }
 
-TEST(RotorTable, IsTheShortestPersistentScheduleOfRandomChains) {
-  std::mt19937 random(1);
+/// Compares with the truth on random chains, and counts on all kinds of them.
+void compare_with_truth(unsigned seed, Reads reads, const test::ChainSearch& search) {
+  std::mt19937 random(seed);
   int feasible = 0;
   int infeasible = 0;
   int recomputing = 0;
   for (int round = 0; round < 2500; ++round) {
     const int blocks = static_cast<int>(draw(random, 1, 5));
-    const Chain chain = random_chain(random, blocks, blocks > 4 ? 2 : 3);
+    const Chain chain = random_chain(random, blocks, blocks > 4 ? 2 : 3, reads);
     const Bytes most(40);
     const RotorTable table(chain, most, {});
     ASSERT_TRUE(table.is_exact());
     const Bytes memory(draw(random, 4, 25));
-    const auto truth = test::chain_optimum(chain, memory);
+    const auto truth = test::chain_optimum(chain, memory, search);
     ASSERT_EQ(table.duration(memory), truth) << "round " << round << ", memory " << memory.count();
     expect_schedule(chain, table, memory, 0);
     truth ? ++feasible : ++infeasible;
@@ -76,6 +83,16 @@ TEST(RotorTable, IsTheShortestPersistentScheduleOfRandomChains) {
   EXPECT_GT(recomputing, 200);
 }
 
+TEST(RotorTable, IsTheShortestPersistentScheduleWhereBackwardRunsReadTheirInput) {
+  compare_with_truth(1, Reads::input, {});
+}
+
+// Where they need not, running a block twice on the way forward can be shorter: to swap its input for what it saves,
+// once the block behind has run.
+TEST(RotorTable, IsTheShortestNestedPersistentScheduleOfAnyChain) {
+  compare_with_truth(2, Reads::anything, {.nested = true});
+}
+
 TEST(RotorTable, IsTheShortestUnderALimitOnRuns) {
   std::mt19937 random(2);
   int longer = 0;
@@ -84,7 +101,7 @@ TEST(RotorTable, IsTheShortestUnderALimitOnRuns) {
     const int most_runs = static_cast<int>(draw(random, 1, 3));
     const Bytes memory(draw(random, 4, 20));
     const RotorTable table(chain, memory, {.most_runs = most_runs});
-    ASSERT_EQ(table.duration(memory), test::chain_optimum(chain, memory, most_runs)) << "round " << round;
+    ASSERT_EQ(table.duration(memory), test::chain_optimum(chain, memory, {most_runs, true})) << "round " << round;
     expect_schedule(chain, table, memory, most_runs);
     if (table.duration(memory) != RotorTable(chain, memory, {}).duration(memory)) ++longer;
   }
@@ -123,13 +140,13 @@ TEST(RotorTable, BreakpointsAreWhereTheTimeFalls) {
   }
 }
 
-/// Equal blocks that write their output over their input, save nothing else, and whose backward run is free: the steps
-/// of Griewank and Walther.
+/// Equal blocks that write their output over their input, save nothing, and whose backward run reads the input and is
+/// free: the steps of Griewank and Walther.
 Chain uniform_chain(int blocks) {
   Chain chain;
   for (int b = 0; b < blocks; ++b) {
     ChainBlock block{.input = Bytes(1), .pass = {Duration(1), Bytes(0)}};
-    block.options.push_back({.saved = Bytes(1), .forward = block.pass, .alone = {}, .backward = {}});
+    block.options.push_back({.forward = block.pass, .alone = {}, .backward = {}});
     chain.blocks.push_back(block);
   }
   return chain;

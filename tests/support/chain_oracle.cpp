@@ -39,9 +39,17 @@ const ChainBlock& block_at(const Chain& chain, int b) {
   return chain.blocks[static_cast<std::size_t>(b)];
 }
 
-bool has_input(const State& state, int b) {
+/// Whether x_b is among what the block before saved.
+bool is_saved_by_other(const Chain& chain, const State& state, int b) {
+  if (b == 0) return false;
+  const auto before = static_cast<std::size_t>(b - 1);
+  if (state.saved[before] == 0 || state.alone[before]) return false;
+  return block_at(chain, b - 1).options[static_cast<std::size_t>(state.saved[before] - 1)].reads_output;
+}
+
+bool has_input(const Chain& chain, const State& state, int b) {
   const auto at = static_cast<std::size_t>(b);
-  return state.kept[at] || state.loose == b || (b > 0 && state.saved[at - 1] > 0 && !state.alone[at - 1]);
+  return state.kept[at] || state.loose == b || is_saved_by_other(chain, state, b);
 }
 
 /// Inputs and saved data, without gradients. An input that the block before saved counts there.
@@ -70,8 +78,10 @@ struct Moved {
 
 std::optional<Moved> run_backward(const Chain& chain, State state, const ChainStep& step) {
   const auto at = static_cast<std::size_t>(step.block);
-  if (step.block + 1 != state.left || state.saved[at] != step.option + 1 || !has_input(state, step.block)) return {};
-  const BlockRun& run = block_at(chain, step.block).options[static_cast<std::size_t>(step.option)].backward;
+  if (step.block + 1 != state.left || state.saved[at] != step.option + 1) return {};
+  const BlockOption& option = block_at(chain, step.block).options[static_cast<std::size_t>(step.option)];
+  if (option.reads_input && !has_input(chain, state, step.block)) return {};
+  const BlockRun& run = option.backward;
   state.saved[at] = 0;
   state.alone[at] = false;
   const Bytes peak = stored(chain, state) + run.peak;
@@ -84,20 +94,21 @@ std::optional<Moved> run_backward(const Chain& chain, State state, const ChainSt
 std::optional<Moved> run_forward(const Chain& chain, State state, const ChainStep& step) {
   const int b = step.block;
   const auto at = static_cast<std::size_t>(b);
-  if (b >= state.left || !has_input(state, b) || state.saved[at] > 0) return {};
+  if (b >= state.left || !has_input(chain, state, b) || state.saved[at] > 0) return {};
   const ChainBlock& block = block_at(chain, b);
   const bool passes = step.kind == Kind::pass || step.kind == Kind::pass_on;
   const bool is_last = b + 1 == state.left;
   // Its output would serve nobody, or is there already.
-  if ((step.kind == Kind::alone) != is_last || (!is_last && has_input(state, b + 1))) return {};
+  if ((step.kind == Kind::alone) != is_last || (!is_last && has_input(chain, state, b + 1))) return {};
   if (step.kind == Kind::pass_on && state.loose != b) return {};
   const BlockOption* option = passes ? nullptr : &block.options[static_cast<std::size_t>(step.option)];
   const BlockRun& run = passes ? block.pass : step.kind == Kind::alone ? option->alone : option->forward;
   const Bytes peak = stored(chain, state) + gradient(chain, state.left) + run.peak;
   // Kept from now on, whichever it was, unless this run drops it.
   if (state.loose >= 0 && step.kind != Kind::pass_on) state.kept[static_cast<std::size_t>(state.loose)] = true;
-  state.loose = passes ? b + 1 : -1;
+  state.loose = passes || (step.kind == Kind::save && !option->reads_output) ? b + 1 : -1;
   if (!passes) {
+    if (!option->reads_input) state.kept[at] = false;
     state.saved[at] = step.option + 1;
     state.alone[at] = step.kind == Kind::alone;
   }
@@ -107,6 +118,14 @@ std::optional<Moved> run_forward(const Chain& chain, State state, const ChainSte
 
 std::optional<Moved> apply(const Chain& chain, const State& state, const ChainStep& step) {
   return step.kind == Kind::backward ? run_backward(chain, state, step) : run_forward(chain, state, step);
+}
+
+/// Whether anything of a block behind b is in memory.
+bool keeps_behind(const State& state, int b) {
+  for (std::size_t behind = static_cast<std::size_t>(b) + 1; behind < kMostBlocks; ++behind) {
+    if (state.kept[behind] || state.saved[behind] > 0 || state.loose == static_cast<int>(behind)) return true;
+  }
+  return false;
 }
 
 std::vector<ChainStep> all_steps(const Chain& chain) {
@@ -131,7 +150,7 @@ State first_state(const Chain& chain) {
 
 }  // namespace
 
-std::optional<Duration> chain_optimum(const Chain& chain, Bytes memory, int most_runs) {
+std::optional<Duration> chain_optimum(const Chain& chain, Bytes memory, const ChainSearch& search) {
   using Entry = std::pair<std::int64_t, State>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   std::map<State, std::int64_t> best;
@@ -144,11 +163,12 @@ std::optional<Duration> chain_optimum(const Chain& chain, Bytes memory, int most
     if (state.left == 0) return Duration(time);
     if (const auto known = best.find(state); known != best.end() && known->second < time) continue;
     for (const ChainStep& step : steps) {
+      if (search.nested && step.kind != Kind::backward && keeps_behind(state, step.block)) continue;
       auto moved = apply(chain, state, step);
       if (!moved || moved->peak > memory) continue;
       const auto runs = moved->state.runs[static_cast<std::size_t>(step.block)];
-      if (most_runs > 0 && runs > most_runs) continue;
-      if (most_runs == 0) moved->state.runs = {};
+      if (search.most_runs > 0 && runs > search.most_runs) continue;
+      if (search.most_runs == 0) moved->state.runs = {};
       const std::int64_t arrival = time + moved->duration.count();
       const auto [at, fresh] = best.try_emplace(moved->state, arrival);
       if (!fresh && at->second <= arrival) continue;

@@ -55,7 +55,7 @@ class Joiner {
   std::vector<TrainingBlock> run() {
     assign_backward();
     for (int op = forward_; op < instance_.op_count(); ++op) strike_reads(OpId(op));
-    return without_idle_cuts(joined(struck_.sum()));
+    return joined(struck_.sum());
   }
 
  private:
@@ -112,35 +112,6 @@ class Joiner {
       backward_end = backward;
     }
     return blocks;
-  }
-
-  [[nodiscard]] bool reads_input(const std::vector<TrainingBlock>& blocks, std::size_t b) const {
-    const auto inputs = inputs_of(instance_, blocks, b);
-    return std::any_of(inputs.begin(), inputs.end(), [&](TensorId t) {
-      const auto users = instance_.users(t);
-      return std::any_of(users.begin(), users.end(), [&](OpId op) { return blocks[b].backward.contains(op); });
-    });
-  }
-
-  [[nodiscard]] Bytes input_size(const std::vector<TrainingBlock>& blocks, std::size_t b) const {
-    Bytes total;
-    if (b == blocks.size()) return total;
-    for (const TensorId t : inputs_of(instance_, blocks, b)) total += instance_.size(t);
-    return total;
-  }
-
-  [[nodiscard]] std::vector<TrainingBlock> without_idle_cuts(const std::vector<TrainingBlock>& blocks) const {
-    std::vector<TrainingBlock> kept;
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      const bool joins = b > 0 && !reads_input(blocks, b) && input_size(blocks, b) >= input_size(blocks, b + 1);
-      if (!joins) {
-        kept.push_back(blocks[b]);
-        continue;
-      }
-      kept.back().forward.end = blocks[b].forward.end;
-      kept.back().backward.first = blocks[b].backward.first;
-    }
-    return kept;
   }
 
   const Instance& instance_;

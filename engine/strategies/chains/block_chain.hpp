@@ -54,8 +54,7 @@ bool is_pinned(const Instance& instance, TensorId tensor);
 /// The 1-separators among the first `forward` ops, in input order; the last op is one. O(ops + tensors).
 std::vector<OpId> separators(const Instance& instance, int forward);
 
-/// The blocks in forward order. Blocks whose backward ops don't read their input are joined to the block before, unless
-/// their input is smaller than their output: nobody would keep it. O(ops + edges).
+/// The blocks in forward order. O(ops + edges).
 std::vector<TrainingBlock> block_chain(const Instance& instance, int forward);
 
 /// What block b reads of separator b-1, pinned tensors left out; nothing for the first block.

@@ -4,7 +4,7 @@
 // it costs to run a block's forward part with or without keeping what its backward part needs.
 //
 //     x0 -> [block 0] -> x1 -> [block 1] -> x2 ...    forward
-//     d0 <- [block 0] <- d1 <- [block 1] <- d2 ...    backward; block b's reads x_b, d_(b+1) and what an option saved
+//     d0 <- [block 0] <- d1 <- [block 1] <- d2 ...    backward; block b's reads d_(b+1), what an option saved, x_b
 //
 // Nothing here knows of ops: a block may be a group of a hierarchy with one option for each schedule of its inside.
 #pragma once
@@ -26,9 +26,12 @@ struct BlockRun {
 
 /// One way to run a block such that its backward part can run.
 struct BlockOption {
-  /// What stays in memory behind the forward run until the backward run: all that the backward run reads except x_b and
-  /// gradients, and the output x_(b+1), which the blocks behind need.
+  /// What stays in memory behind the forward run until the backward run: all of the block's own that the latter reads,
+  /// the output x_(b+1) if that is among it.
   Bytes saved{};
+  /// Whether the backward run reads x_b, which then stays too, and x_(b+1). The papers' always read x_b.
+  bool reads_input = true;
+  bool reads_output = false;
   BlockRun forward{};
   /// The same where the blocks behind are done already, so that the output is not wanted for its own sake. The last
   /// block of a chain always runs so.
@@ -58,7 +61,7 @@ struct ChainStep {
   enum class Kind {
     pass_on,  ///< forward without saving; the input x_b is released (the papers' F_none)
     pass,     ///< forward without saving; the input stays (F_ck)
-    save,     ///< forward with an option (F_all, F^o)
+    save,     ///< forward with an option (F_all, F^o); the input stays if the backward run reads it
     alone,    ///< the same with the output not wanted
     backward
   };

@@ -80,14 +80,21 @@ class ChainCosts {
     return total;
   }
 
+  [[nodiscard]] bool is_read_in(const OpRange& range, TensorId t) const {
+    const auto users = instance_.users(t);
+    return std::any_of(users.begin(), users.end(), [&](OpId user) { return range.contains(user); });
+  }
+
+  [[nodiscard]] bool is_read_in(const OpRange& range, std::span<const TensorId> tensors) const {
+    return std::any_of(tensors.begin(), tensors.end(), [&](TensorId t) { return is_read_in(range, t); });
+  }
+
   /// What backward ops of the block read of its own forward ops.
   [[nodiscard]] std::vector<TensorId> read_behind(const TrainingBlock& block) const {
     std::vector<TensorId> tensors;
     for (int op = block.forward.first; op < block.forward.end; ++op) {
       for (const TensorId t : instance_.outputs(OpId(op))) {
-        const auto users = instance_.users(t);
-        const bool read = std::any_of(users.begin(), users.end(), [&](OpId u) { return block.backward.contains(u); });
-        if (read && !is_pinned(instance_, t)) tensors.push_back(t);
+        if (is_read_in(block.backward, t) && !is_pinned(instance_, t)) tensors.push_back(t);
       }
     }
     return tensors;
@@ -136,16 +143,19 @@ class ChainCosts {
     const TrainingBlock& block = blocks_[b];
     const std::vector<TensorId> outputs = inputs(b + 1);
     const std::vector<TensorId> read = read_behind(block);
-    std::vector<TensorId> saved = read;
+    std::vector<TensorId> all = read;
     for (const TensorId t : outputs) {
-      if (std::find(read.begin(), read.end(), t) == read.end()) saved.push_back(t);
+      if (!is_read_in(block.backward, t)) all.push_back(t);
     }
+    const bool reads_output = is_read_in(block.backward, outputs);
     const bool is_last = b + 1 == blocks_.size();
     return {.input = size_of(inputs(b)),
             .gradient = gradients_before(block.backward.end),
             .pass = run_forward(block, outputs, true),
-            .options = {{.saved = size_of(saved),
-                         .forward = run_forward(block, saved, true),
+            .options = {{.saved = size_of(reads_output ? all : read),
+                         .reads_input = is_read_in(block.backward, inputs(b)),
+                         .reads_output = reads_output,
+                         .forward = run_forward(block, all, true),
                          .alone = run_forward(block, read, is_last),
                          .backward = run_backward(block)}}};
   }
@@ -175,14 +185,18 @@ Bytes memory_beside_chain(const Instance& instance, int forward) {
 }
 
 Bytes memory_to_save_all(const Chain& chain) {
-  Bytes below = chain.blocks.front().input;
-  Bytes most = below;
+  Bytes below;
+  Bytes most;
+  bool owns_input = true;
   for (std::size_t b = 0; b < chain.blocks.size(); ++b) {
     const BlockOption& option = chain.blocks[b].options.front();
+    const Bytes input = owns_input ? chain.blocks[b].input : Bytes(0);
+    const Bytes staying = option.reads_input ? input : Bytes(0);
     const bool is_last = b + 1 == chain.blocks.size();
     const Bytes forward = chain.gradient + (is_last ? option.alone.peak : option.forward.peak);
-    most = std::max({most, below + forward, below + option.backward.peak});
-    below += option.saved;
+    most = std::max({most, below + input + forward, below + staying + option.backward.peak});
+    below += staying + option.saved;
+    owns_input = !option.reads_output;
   }
   return most;
 }

@@ -4,7 +4,7 @@
 //
 // Each block has one option, to save all that its backward ops read. Peaks are sums over what is alive at each op of
 // the block alone, so they are exact for the block's own tensors; what makes them conservative is that a block's input
-// counts as long as the block runs, and a kept or saved output until the backward run of the block that saved it.
+// counts as long as the block runs forward and, if its backward ops read it, as long as they run.
 //
 // Durations are of the ops that may run again; what runs once adds the same to every schedule. `alone` runs only what
 // the backward ops need, the last block excepted, whose one run is the first one.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <utility>
+#include <variant>
 
 #include "model/ensure.hpp"
 
@@ -57,11 +58,9 @@ RotorTable::RotorTable(Chain chain, Bytes memory, RotorLimits limits)
   const bool limited = limits_.most_runs > 0 && limits_.most_runs < block_count_;
   levels_ = limited ? limits_.most_runs : 1;
   if (!limited) limits_.most_runs = 0;
-  fits_input_ = memory >= chain_.blocks.front().input;
-  if (!fits_input_) return;
-  const auto rows = static_cast<std::int64_t>(pair_count(block_count_)) * levels_;
+  const auto rows = 2 * static_cast<std::int64_t>(pair_count(block_count_)) * levels_;
   const auto most = std::clamp<std::int64_t>(kMostEntries / rows - 1, 1, std::max(1, limits_.slots));
-  choose_slots(memory - chain_.blocks.front().input, static_cast<int>(most));
+  choose_slots(memory, static_cast<int>(most));
   table_.assign(static_cast<std::size_t>(rows) * static_cast<std::size_t>(slot_count_ + 1), kNever);
   fill_all();
 }
@@ -89,27 +88,56 @@ int RotorTable::slots_for_amount(Bytes amount) const {
   return static_cast<int>(std::min<std::int64_t>(ceil_divide(amount.count(), slot_), slot_count_ + 1));
 }
 
-std::int64_t* RotorTable::row(int level, int first, int end) {
-  return const_cast<std::int64_t*>(std::as_const(*this).row(level, first, end));
+std::size_t RotorTable::row_start(const Stretch& stretch) const {
+  const auto table = static_cast<std::size_t>(2 * stretch.level + (stretch.owns_input ? 1 : 0));
+  const std::size_t row =
+      pair_count(block_count_) * table + pair_count(stretch.end - 1) + static_cast<std::size_t>(stretch.first);
+  return row * static_cast<std::size_t>(slot_count_ + 1);
 }
 
-const std::int64_t* RotorTable::row(int level, int first, int end) const {
-  const std::size_t index = pair_count(block_count_) * static_cast<std::size_t>(level) + pair_count(end - 1) +
-                            static_cast<std::size_t>(first);
-  return table_.data() + index * static_cast<std::size_t>(slot_count_ + 1);
+std::int64_t RotorTable::value(const Problem& problem) const {
+  return table_[row_start(problem.stretch) + static_cast<std::size_t>(problem.slots)];
 }
 
 Bytes RotorTable::gradient(int end) const {
-  return end == block_count_ ? chain_.gradient : chain_.blocks[static_cast<std::size_t>(end)].gradient;
+  return end == block_count_ ? chain_.gradient : block(end).gradient;
 }
 
-int RotorTable::need(const BlockOption& option, const BlockRun& forward, int end) const {
-  return std::max(slots_for_peak(gradient(end) + forward.peak), slots_for_peak(option.backward.peak));
+Bytes RotorTable::own_input(const Stretch& stretch) const {
+  return stretch.owns_input ? block(stretch.first).input : Bytes(0);
 }
 
-std::optional<int> RotorTable::level_below(int level) const {
-  if (limits_.most_runs == 0) return level;
-  return level > 0 ? std::optional(level - 1) : std::nullopt;
+RotorTable::Start RotorTable::save(const Stretch& stretch, const BlockOption& option) const {
+  const bool is_last = stretch.first + 1 == stretch.end;
+  const BlockRun& forward = is_last ? option.alone : option.forward;
+  const Bytes input = own_input(stretch);
+  const Bytes staying = option.reads_input ? input : Bytes(0);
+  const int least = std::max(slots_for_peak(input + gradient(stretch.end) + forward.peak),
+                             slots_for_peak(staying + option.backward.peak));
+  return {least, slots_for_amount(option.saved + staying), (forward.duration + option.backward.duration).count()};
+}
+
+RotorTable::Stretch RotorTable::behind(const Stretch& stretch, const BlockOption& option) const {
+  return {stretch.first + 1, stretch.end, stretch.level, !option.reads_output};
+}
+
+std::optional<RotorTable::Stretch> RotorTable::again(const Stretch& stretch, int checkpoint) const {
+  if (limits_.most_runs == 0) return Stretch{stretch.first, checkpoint, stretch.level, stretch.owns_input};
+  if (stretch.level == 0) return std::nullopt;
+  return Stretch{stretch.first, checkpoint, stretch.level - 1, stretch.owns_input};
+}
+
+template <class Visit>
+void RotorTable::for_each_pass(const Stretch& stretch, Visit visit) const {
+  const Bytes beside = own_input(stretch) + gradient(stretch.end);
+  const BlockRun& first = block(stretch.first).pass;
+  Start start{slots_for_peak(beside + first.peak), slots_for_amount(own_input(stretch)), first.duration.count()};
+  for (int i = stretch.first + 1; i < stretch.end; ++i) {
+    visit(i, start);
+    const BlockRun& pass = block(i).pass;
+    start.time = std::min(kNever, start.time + pass.duration.count());
+    start.least = std::max(start.least, slots_for_peak(beside + block(i).input + pass.peak));
+  }
 }
 
 void RotorTable::fill_all() {
@@ -120,157 +148,132 @@ void RotorTable::fill_all() {
           complete_ = false;
           return;
         }
-        fill(level, first, first + length);
+        fill({first, first + length, level, false});
+        fill({first, first + length, level, true});
       }
     }
   }
 }
 
-void RotorTable::fill(int level, int first, int end) {
-  std::int64_t* values = row(level, first, end);
-  if (first + 1 == end) {
-    fill_last(values, first);
-    return;
-  }
-  fill_saving(values, level, first, end);
-  fill_passing(values, level, first, end);
+void RotorTable::fill(const Stretch& stretch) {
+  fill_saving(stretch);
+  fill_passing(stretch);
 }
 
-void RotorTable::fill_last(std::int64_t* values, int first) {
-  for (const BlockOption& option : chain_.blocks[static_cast<std::size_t>(first)].options) {
-    const std::int64_t time = (option.alone.duration + option.backward.duration).count();
-    for (int k = need(option, option.alone, first + 1); k <= slot_count_; ++k) values[k] = std::min(values[k], time);
+void RotorTable::fill_saving(const Stretch& stretch) {
+  std::int64_t* const values = table_.data() + row_start(stretch);
+  for (const BlockOption& option : block(stretch.first).options) {
+    const Start start = save(stretch, option);
+    work_ += slot_count_;
+    if (stretch.first + 1 == stretch.end) {
+      for (int k = start.least; k <= slot_count_; ++k) values[k] = std::min(values[k], start.time);
+      continue;
+    }
+    const std::int64_t* const rest = table_.data() + row_start(behind(stretch, option));
+    for (int k = std::max(start.least, start.taken); k <= slot_count_; ++k) {
+      values[k] = std::min(values[k], start.time + rest[k - start.taken]);
+    }
   }
 }
 
-void RotorTable::fill_saving(std::int64_t* values, int level, int first, int end) {
-  const std::int64_t* rest = row(level, first + 1, end);
-  for (const BlockOption& option : chain_.blocks[static_cast<std::size_t>(first)].options) {
-    const std::int64_t time = (option.forward.duration + option.backward.duration).count();
-    const int saved = slots_for_amount(option.saved);
-    for (int k = std::max(saved, need(option, option.forward, end)); k <= slot_count_; ++k) {
-      values[k] = std::min(values[k], time + rest[k - saved]);
+void RotorTable::fill_passing(const Stretch& stretch) {
+  std::int64_t* const values = table_.data() + row_start(stretch);
+  for_each_pass(stretch, [&](int i, const Start& start) {
+    const std::optional<Stretch> before = again(stretch, i);
+    if (!before) return;
+    const std::int64_t* const behind = table_.data() + row_start({i, stretch.end, stretch.level, true});
+    const std::int64_t* const rerun = table_.data() + row_start(*before);
+    for (int k = std::max(start.taken, start.least); k <= slot_count_; ++k) {
+      values[k] = std::min(values[k], start.time + behind[k - start.taken] + rerun[k]);
     }
     work_ += slot_count_;
-  }
-}
-
-void RotorTable::fill_passing(std::int64_t* values, int level, int first, int end) {
-  const std::optional<int> again = level_below(level);
-  if (!again) return;
-  const BlockRun& begin = chain_.blocks[static_cast<std::size_t>(first)].pass;
-  std::int64_t time = begin.duration.count();
-  int least = slots_for_peak(gradient(end) + begin.peak);
-  for (int i = first + 1; i < end; ++i) {
-    const ChainBlock& block = chain_.blocks[static_cast<std::size_t>(i)];
-    const std::int64_t* behind = row(level, i, end);
-    const std::int64_t* before = row(*again, first, i);
-    const int kept = slots_for_amount(block.input);
-    for (int k = std::max(kept, least); k <= slot_count_; ++k) {
-      values[k] = std::min(values[k], time + behind[k - kept] + before[k]);
-    }
-    work_ += slot_count_;
-    time = std::min(kNever, time + block.pass.duration.count());
-    least = std::max(least, slots_for_peak(gradient(end) + block.input + block.pass.peak));
-  }
+  });
 }
 
 std::optional<RotorTable::Problem> RotorTable::whole(Bytes memory) const {
-  if (!complete_ || !fits_input_) return std::nullopt;
-  const std::int64_t beside = (memory - chain_.blocks.front().input).count() - offset_;
-  if (beside < 0) return std::nullopt;
-  return Problem{0, block_count_, static_cast<int>(std::min<std::int64_t>(beside / slot_, slot_count_)), levels_ - 1};
+  const std::int64_t beyond = memory.count() - offset_;
+  if (!complete_ || beyond < 0) return std::nullopt;
+  const auto slots = static_cast<int>(std::min<std::int64_t>(beyond / slot_, slot_count_));
+  return Problem{{0, block_count_, levels_ - 1, true}, slots};
 }
 
 std::optional<Duration> RotorTable::duration(Bytes memory) const {
   const auto problem = whole(memory);
-  if (!problem) return std::nullopt;
-  const std::int64_t value = row(problem->level, 0, block_count_)[problem->slots];
-  return value < kNever ? std::optional(Duration(value)) : std::nullopt;
+  if (!problem || value(*problem) >= kNever) return std::nullopt;
+  return Duration(value(*problem));
 }
 
 std::vector<Bytes> RotorTable::breakpoints() const {
   std::vector<Bytes> points;
-  if (!complete_ || !fits_input_) return points;
-  const std::int64_t* values = row(levels_ - 1, 0, block_count_);
+  std::optional<Duration> before;
   for (int k = 0; k <= slot_count_; ++k) {
-    const bool falls = values[k] < (k == 0 ? kNever : values[k - 1]);
-    if (falls) points.push_back(chain_.blocks.front().input + Bytes(offset_ + k * slot_));
+    const Bytes memory(offset_ + k * slot_);
+    const auto now = duration(memory);
+    if (now && (!before || *now < *before)) points.push_back(memory);
+    before = now;
   }
   return points;
 }
 
-RotorTable::Choice RotorTable::choose_option(const Problem& problem, std::int64_t value) const {
-  const bool is_last = problem.first + 1 == problem.end;
-  const auto& options = chain_.blocks[static_cast<std::size_t>(problem.first)].options;
+RotorTable::Choice RotorTable::choose_option(const Problem& problem) const {
+  const Stretch& stretch = problem.stretch;
+  const auto& options = block(stretch.first).options;
   for (std::size_t o = 0; o < options.size(); ++o) {
-    const BlockOption& option = options[o];
-    const BlockRun& forward = is_last ? option.alone : option.forward;
-    const int saved = is_last ? 0 : slots_for_amount(option.saved);
-    if (problem.slots < std::max(saved, need(option, forward, problem.end))) continue;
-    std::int64_t time = (forward.duration + option.backward.duration).count();
-    if (!is_last) time += row(problem.level, problem.first + 1, problem.end)[problem.slots - saved];
-    if (time == value) return {static_cast<int>(o), -1};
+    Start start = save(stretch, options[o]);
+    if (problem.slots < start.least) continue;
+    if (stretch.first + 1 < stretch.end) {
+      if (problem.slots < start.taken) continue;
+      start.time += value({behind(stretch, options[o]), problem.slots - start.taken});
+    }
+    if (start.time == value(problem)) return {static_cast<int>(o), -1};
   }
   return {};
 }
 
 RotorTable::Choice RotorTable::choose(const Problem& problem) const {
-  const std::int64_t value = row(problem.level, problem.first, problem.end)[problem.slots];
-  const Choice saving = choose_option(problem, value);
-  if (saving.option >= 0) return saving;
-  const std::optional<int> again = level_below(problem.level);
-  const BlockRun& begin = chain_.blocks[static_cast<std::size_t>(problem.first)].pass;
-  std::int64_t time = begin.duration.count();
-  int least = slots_for_peak(gradient(problem.end) + begin.peak);
-  for (int i = problem.first + 1; again && i < problem.end && problem.slots >= least; ++i) {
-    const ChainBlock& block = chain_.blocks[static_cast<std::size_t>(i)];
-    const int kept = slots_for_amount(block.input);
-    if (problem.slots >= kept && time + row(problem.level, i, problem.end)[problem.slots - kept] +
-                                         row(*again, problem.first, i)[problem.slots] ==
-                                     value) {
-      return {-1, i};
-    }
-    time = std::min(kNever, time + block.pass.duration.count());
-    least = std::max(least, slots_for_peak(gradient(problem.end) + block.input + block.pass.peak));
-  }
-  ensure(false, "RotorTable: no choice gives the optimum");
-  return {};
+  Choice choice = choose_option(problem);
+  if (choice.option >= 0) return choice;
+  const Stretch& stretch = problem.stretch;
+  for_each_pass(stretch, [&](int i, const Start& start) {
+    const std::optional<Stretch> before = again(stretch, i);
+    if (!before || problem.slots < std::max(start.least, start.taken)) return;
+    const std::int64_t rest = value({{i, stretch.end, stretch.level, true}, problem.slots - start.taken});
+    if (start.time + rest + value({*before, problem.slots}) == value(problem)) choice.checkpoint = i;
+  });
+  ensure(choice.checkpoint >= 0, "RotorTable: no choice gives the optimum");
+  return choice;
 }
 
 std::vector<ChainStep> RotorTable::schedule(Bytes memory) const {
   std::vector<ChainStep> steps;
   if (!duration(memory)) return steps;
   using Kind = ChainStep::Kind;
-  /// What is left to do, the next at the back: a problem, or a step where `backward` is set.
-  struct Task {
-    Problem problem{};
-    std::optional<ChainStep> backward{};
-  };
-  std::vector<Task> tasks{{*whole(memory), {}}};
+  // What is left to do, the next at the back: backward runs, and problems to be taken apart.
+  std::vector<std::variant<Problem, ChainStep>> tasks{*whole(memory)};
   while (!tasks.empty()) {
-    const auto [problem, backward] = std::move(tasks.back());
+    const auto task = tasks.back();
     tasks.pop_back();
-    if (backward) {
+    if (const ChainStep* const backward = std::get_if<ChainStep>(&task)) {
       steps.push_back(*backward);
       continue;
     }
+    const auto& problem = std::get<Problem>(task);
+    const Stretch& stretch = problem.stretch;
     const Choice choice = choose(problem);
-    const ChainBlock& block = chain_.blocks[static_cast<std::size_t>(problem.first)];
     if (choice.option >= 0) {
-      const bool is_last = problem.first + 1 == problem.end;
-      steps.push_back({is_last ? Kind::alone : Kind::save, problem.first, choice.option});
-      tasks.push_back({{}, ChainStep{Kind::backward, problem.first, choice.option}});
-      const int saved = slots_for_amount(block.options[static_cast<std::size_t>(choice.option)].saved);
-      if (!is_last) tasks.push_back({{problem.first + 1, problem.end, problem.slots - saved, problem.level}, {}});
+      const BlockOption& option = block(stretch.first).options[static_cast<std::size_t>(choice.option)];
+      const bool is_last = stretch.first + 1 == stretch.end;
+      steps.push_back({is_last ? Kind::alone : Kind::save, stretch.first, choice.option});
+      tasks.emplace_back(ChainStep{Kind::backward, stretch.first, choice.option});
+      if (!is_last) tasks.emplace_back(Problem{behind(stretch, option), problem.slots - save(stretch, option).taken});
       continue;
     }
-    for (int i = problem.first; i < choice.checkpoint; ++i) {
-      steps.push_back({i == problem.first ? Kind::pass : Kind::pass_on, i, -1});
+    for (int i = stretch.first; i < choice.checkpoint; ++i) {
+      steps.push_back({i == stretch.first ? Kind::pass : Kind::pass_on, i, -1});
     }
-    const int kept = slots_for_amount(chain_.blocks[static_cast<std::size_t>(choice.checkpoint)].input);
-    tasks.push_back({{problem.first, choice.checkpoint, problem.slots, *level_below(problem.level)}, {}});
-    tasks.push_back({{choice.checkpoint, problem.end, problem.slots - kept, problem.level}, {}});
+    tasks.emplace_back(Problem{*again(stretch, choice.checkpoint), problem.slots});
+    tasks.emplace_back(Problem{{choice.checkpoint, stretch.end, stretch.level, true},
+                               problem.slots - slots_for_amount(own_input(stretch))});
   }
   return steps;
 }
