@@ -65,94 +65,6 @@ Schedule solve_with(const Instance& instance, Strategy strategy) {
   return schedule;
 }
 
-TEST(BlockChain, OfAChainIsItsLayers) {
-  const Instance instance(chain_graph(5), {});
-  const auto forward = forward_part(instance);
-  ASSERT_EQ(forward, 6);
-  const auto blocks = block_chain(instance, *forward);
-  ASSERT_EQ(blocks.size(), 6U);
-  for (int b = 0; b < 6; ++b) {
-    const TrainingBlock& block = blocks[static_cast<std::size_t>(b)];
-    EXPECT_EQ(block.forward.first, b);
-    EXPECT_EQ(block.forward.end, b + 1);
-    EXPECT_EQ(block.backward.first, 11 - b);
-    EXPECT_EQ(block.backward.end, 12 - b);
-  }
-}
-
-TEST(BlockChain, CutsATransformerBeforeAndBehindAttention) {
-  const Instance instance(transformer_graph(), {});
-  // Embedding with nothing, then attention and MLP of each of 3 layers, head, loss.
-  const auto blocks = block_chain(instance, *forward_part(instance));
-  EXPECT_EQ(blocks.size(), 1U + 2 * 3 + 2);
-}
-
-/// Adds an op with one output of one byte; returns the output.
-TensorId add(Graph& graph, Op op, Bytes size = Bytes(1)) {
-  const TensorId output = graph.add_tensor(op.name, size);
-  op.outputs = {output};
-  op.duration = Duration(1);
-  graph.add_op(std::move(op));
-  return output;
-}
-
-/// A chain of three forward ops and their backward ops; the weight gradient of the last waits for the end.
-GraphPointer late_weight_gradient() {
-  auto graph = std::make_shared<Graph>();
-  const TensorId a = add(*graph, {.name = "a", .phase = Phase::forward});
-  const TensorId b = add(*graph, {.name = "b", .inputs = {a}, .phase = Phase::forward});
-  const TensorId c = add(*graph, {.name = "c", .inputs = {b}, .phase = Phase::forward});
-  const TensorId dc = add(*graph, {.name = "dc", .inputs = {c, b}, .phase = Phase::backward, .backward_of = OpId(2)});
-  const TensorId db = add(*graph, {.name = "db", .inputs = {dc, a}, .phase = Phase::backward, .backward_of = OpId(1)});
-  add(*graph, {.name = "da", .inputs = {db}, .phase = Phase::backward, .backward_of = OpId(0)});
-  add(*graph, {.name = "wc", .inputs = {dc, b}, .phase = Phase::backward, .backward_of = OpId(2)});
-  return graph;
-}
-
-TEST(BlockChain, JoinsBlocksWhoseBackwardOpsAreOutOfOrder) {
-  const Instance instance(late_weight_gradient(), {});
-  const auto blocks = block_chain(instance, 3);
-  ASSERT_EQ(blocks.size(), 1U);
-  EXPECT_EQ(blocks[0].backward.end, 7);
-  const Schedule schedule = solve_with(instance, Strategy::rotor);
-  EXPECT_EQ(schedule.status, Status::unknown);
-  EXPECT_NE(schedule.solver.note.find("not a chain"), std::string::npos);
-}
-
-TEST(BlockChain, PinnedTensorsConnectNothing) {
-  // A mask that is computed once and read everywhere.
-  Graph graph;
-  const TensorId mask = add(graph, {.name = "mask", .recompute = false, .phase = Phase::forward});
-  TensorId x = add(graph, {.name = "x", .phase = Phase::forward});
-  for (int layer = 0; layer < 4; ++layer) {
-    x = add(graph, {.name = "y" + std::to_string(layer), .inputs = {x, mask}, .phase = Phase::forward});
-  }
-  TensorId d = add(graph, {.name = "d", .inputs = {x}, .phase = Phase::backward});
-  for (int layer = 3; layer >= 0; --layer) {
-    d = add(graph, {.name = "d" + std::to_string(layer),
-                    .inputs = {d, TensorId(layer + 1), mask},
-                    .phase = Phase::backward,
-                    .backward_of = OpId(layer + 2)});
-  }
-  const Instance instance(std::make_shared<const Graph>(std::move(graph)), {});
-  // The mask, x and four layers.
-  EXPECT_EQ(block_chain(instance, 6).size(), 6U);
-}
-
-TEST(BlockChain, CoarsenedCoversTheSameOps) {
-  const Instance instance(chain_graph(100), {});
-  const auto blocks = block_chain(instance, *forward_part(instance));
-  const auto joined = coarsened(blocks, 30);
-  EXPECT_LE(joined.size(), 30U);
-  EXPECT_EQ(joined.front().forward.first, 0);
-  EXPECT_EQ(joined.front().backward.end, instance.op_count());
-  for (std::size_t b = 1; b < joined.size(); ++b) {
-    EXPECT_EQ(joined[b].forward.first, joined[b - 1].forward.end);
-    EXPECT_EQ(joined[b].backward.end, joined[b - 1].backward.first);
-  }
-  EXPECT_EQ(joined.back().forward.end, joined.back().backward.first);
-}
-
 TEST(Chains, GraphsWithoutPhasesAreLeftAloneWithANote) {
   const Instance instance = instance_at(test::training_chain(5), Strategy::sqrt, 80);
   for (const Strategy strategy : {Strategy::sqrt, Strategy::rotor}) {
@@ -219,6 +131,19 @@ TEST(Rotor, IsNeverShorterThanTheProvedOptimumAndEqualsItOnUniformChains) {
     }
   }
   EXPECT_GT(proved, 8);
+}
+
+TEST(Rotor, JoinsTheBlocksOfLongChains) {
+  const Schedule schedule = solve_with(instance_at(chain_graph(400), Strategy::rotor, 30), Strategy::rotor);
+  ASSERT_TRUE(schedule.has_steps());
+  EXPECT_NE(schedule.solver.note.find("joined"), std::string::npos);
+  EXPECT_LT(schedule.gap(), 0.01);
+}
+
+TEST(Rotor, HasNothingForAGraphThatMakesOneBlock) {
+  const Schedule schedule = solve_with(Instance(test::late_weight_gradient(), {}), Strategy::rotor);
+  EXPECT_EQ(schedule.status, Status::unknown);
+  EXPECT_NE(schedule.solver.note.find("not a chain"), std::string::npos);
 }
 
 TEST(Rotor, KeepsToTwoComputesAnOpWhereTheInstanceSaysSo) {

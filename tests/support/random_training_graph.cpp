@@ -69,4 +69,26 @@ std::shared_ptr<const Graph> random_training_graph(std::mt19937& random, int mos
   return Builder(random).run(most_forward);
 }
 
+TensorId add_unit_op(Graph& graph, Op op) {
+  const TensorId output = graph.add_tensor(op.name, Bytes(1));
+  op.outputs = {output};
+  op.duration = Duration(1);
+  graph.add_op(std::move(op));
+  return output;
+}
+
+std::shared_ptr<const Graph> late_weight_gradient() {
+  auto graph = std::make_shared<Graph>();
+  const TensorId a = add_unit_op(*graph, {.name = "a", .phase = Phase::forward});
+  const TensorId b = add_unit_op(*graph, {.name = "b", .inputs = {a}, .phase = Phase::forward});
+  const TensorId c = add_unit_op(*graph, {.name = "c", .inputs = {b}, .phase = Phase::forward});
+  const TensorId dc =
+      add_unit_op(*graph, {.name = "dc", .inputs = {c, b}, .phase = Phase::backward, .backward_of = OpId(2)});
+  const TensorId db =
+      add_unit_op(*graph, {.name = "db", .inputs = {dc, a}, .phase = Phase::backward, .backward_of = OpId(1)});
+  add_unit_op(*graph, {.name = "da", .inputs = {db}, .phase = Phase::backward, .backward_of = OpId(0)});
+  add_unit_op(*graph, {.name = "wc", .inputs = {dc, b}, .phase = Phase::backward, .backward_of = OpId(2)});
+  return graph;
+}
+
 }  // namespace remora::test

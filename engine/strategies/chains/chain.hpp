@@ -42,7 +42,7 @@ struct BlockOption {
 struct ChainBlock {
   /// x_b.
   Bytes input{};
-  /// d_b: what is in memory between the backward runs of block b and block b-1 on behalf of the latter and those before.
+  /// d_b: what is in memory between the backward runs of blocks b and b-1 on behalf of the latter and those before it.
   Bytes gradient{};
   /// The forward run that saves nothing but its output.
   BlockRun pass{};

@@ -83,14 +83,14 @@ class Checkpointing {
   std::vector<bool> again_;
 };
 
-/// From 1 up to `most`, each about a tenth more than the one before.
+/// From 2 up to `most`, each about a tenth more than the one before.
 std::vector<std::size_t> segment_counts(std::size_t most) {
   std::vector<std::size_t> counts;
   for (std::size_t count = 2; count <= most; count += 1 + count / 10) counts.push_back(count);
   return counts;
 }
 
-/// The first places at which `weight`, summed from the first op, passes the multiples of total / count.
+/// The first places at which the sums, one a place, reach the multiples of total / count.
 std::vector<OpId> balanced_cuts(std::span<const OpId> places, std::span<const std::int64_t> sums, std::size_t count) {
   std::vector<OpId> cuts;
   const auto total = static_cast<Wide>(sums.back());
@@ -139,6 +139,7 @@ MethodResult run_checkpoint_sqrt(const MethodInput& input) {
   if (!forward) return {.note = kNoPhases};
   const std::vector<OpId> separating = separators(instance, *forward);
   std::vector<OpId> all;
+  all.reserve(static_cast<std::size_t>(*forward));
   for (int op = 0; op < *forward; ++op) all.emplace_back(op);
   PlanChoice choice(instance);
   choice.offer({});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpointing in segments (Chen et al. 2016, section 4): keep what later segments read, drop the rest of every segment
-// but the last, and compute it once more right before its backward ops. With n equal ops and sqrt(n) segments memory
-// grows like sqrt(n), for one more forward part at most.
+// Checkpointing in segments (Chen et al. 2016, section 4): keep what later segments read, drop the rest of every
+// segment but the last, and compute it once more right before its backward ops. With n equal ops and sqrt(n) segments
+// memory grows like sqrt(n), for one more forward part at most.
 //
 //     forward   [ . . K ][ . . K ][ . . . ]    K kept at the cut
 //     backward  of the last segment, recompute, of the second, recompute, of the first

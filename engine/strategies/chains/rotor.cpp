@@ -15,9 +15,9 @@
 namespace remora {
 namespace {
 
-/// The dynamic program takes about a second then.
-constexpr std::size_t kMostBlocks = 300;
-/// 500 up to the budget, as many beyond.
+/// More would leave so few slots (RotorTable) that rounding up costs more than joining blocks does.
+constexpr std::size_t kMostBlocks = 150;
+/// Two thirds of them up to the budget.
 constexpr int kSlots = 1000;
 
 class RotorSearch {
@@ -33,10 +33,10 @@ class RotorSearch {
     if (choice_.offer({})) return;
     const Bytes everything = memory_to_save_all(chain_);
     const Bytes within = instance_.budget() - memory_beside_chain(instance_, blocks_.back().forward.end);
-    const bool has_room = within > Bytes(0) && within < Bytes(everything.count() / 2);
-    // A table that ends at twice the budget has finer slots; if that is too little for any schedule, the least peak of
-    // a larger one is still worth showing.
-    if (has_room && search(within + within)) return;
+    const Bytes beyond = within + Bytes(within.count() / 2);
+    // A table that ends not far behind the budget has finer slots; if that is too little for any schedule, the least
+    // peak of a larger one is still worth showing.
+    if (within > Bytes(0) && beyond < everything && search(beyond)) return;
     search(everything);
   }
 

@@ -11,7 +11,7 @@
 namespace remora {
 
 /// No sequence, and a note, for graphs without phases and those that make one block. O(blocks^3 slots), with more than
-/// 300 blocks joined to 300; the plan that holds the budget in the least time, else the one with the least peak.
+/// 150 blocks joined to so many; the plan that holds the budget in the least time, else the one with the least peak.
 MethodResult run_rotor(const MethodInput& input);
 
 }  // namespace remora

@@ -19,9 +19,9 @@
 // one forward run be of use to the next (Zhao et al., section 3.4). And where options give back their input, a block
 // may run again before those behind it are done, to swap its input for what it saves; that is not considered either.
 //
-// Memory is counted in slots. Where all amounts have a common divisor that makes few slots, counting is exact. Where only
-// the inputs and saved amounts do, it is exact for the memory of the constructor and what whole slots part from it;
-// other amounts are rounded down to these. Otherwise the chain's amounts are rounded up to whole slots. Either way a
+// Memory is counted in slots. Where all amounts have a common divisor that makes few slots, counting is exact. Where
+// only the inputs and saved amounts do, it is exact for the memory of the constructor and what whole slots part from
+// it; other amounts are rounded down to these. Otherwise the chain's amounts are rounded up to whole slots. Either way a
 // schedule found fits.
 //
 // With a limit on how often a block may run forward, Opt has one more argument c: `save` takes Opt_c, `pass` takes
@@ -50,8 +50,8 @@ struct RotorLimits {
 
 class RotorTable {
  public:
-  /// For memory up to `memory` bytes, x_0 included. Durations of a chain, taken once each, must add up to at most 1/64 of
-  /// what 64 bits hold (kComputesWithin64Bits). Needs at least one block.
+  /// For memory up to `memory` bytes, x_0 included. Durations of a chain, taken once each, must add up to at most 1/64
+  /// of what 64 bits hold (kComputesWithin64Bits). Needs at least one block.
   RotorTable(Chain chain, Bytes memory, RotorLimits limits);
 
   /// False if the construction was stopped.
