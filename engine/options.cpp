@@ -80,13 +80,16 @@ constexpr std::array kStrategies{
     StrategyName{Strategy::complete, "complete"},   StrategyName{Strategy::lns, "lns"},
     StrategyName{Strategy::local, "local"},         StrategyName{Strategy::ruin, "ruin"},
     StrategyName{Strategy::anneal, "anneal"},       StrategyName{Strategy::none, "none"},
-    StrategyName{Strategy::greedy, "greedy"},       StrategyName{Strategy::twremat, "twremat"},
+    StrategyName{Strategy::greedy, "greedy"},       StrategyName{Strategy::sqrt, "sqrt"},
+    StrategyName{Strategy::rotor, "rotor"},         StrategyName{Strategy::twremat, "twremat"},
     StrategyName{Strategy::checkmate, "checkmate"}, StrategyName{Strategy::checkmate_lp, "checkmate-lp"}};
 
 }  // namespace
 
 InstanceOptions default_problem(Strategy strategy) {
-  if (strategy == Strategy::twremat) return {.max_computes = kComputesWithin64Bits, .order = OrderMode::free};
+  constexpr int kManyComputes = static_cast<int>(kComputesWithin64Bits);
+  if (strategy == Strategy::twremat) return {.max_computes = kManyComputes, .order = OrderMode::free};
+  if (strategy == Strategy::rotor) return {.max_computes = kManyComputes};
   return {};
 }
 

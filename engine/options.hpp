@@ -22,6 +22,8 @@ enum class Strategy {
   // The literature's methods, without a search of ours (engine/strategies/method.hpp).
   none,          ///< the order as it is
   greedy,        ///< XLA's heuristic
+  sqrt,          ///< checkpoints at segments' ends, for training graphs
+  rotor,         ///< the dynamic program for chains, for training graphs
   twremat,       ///< tree decomposition, any order
   checkmate,     ///< Checkmate's mixed integer program
   checkmate_lp,  ///< its linear relaxation, rounded

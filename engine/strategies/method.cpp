@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/strategies/chains/checkpoint_sqrt.hpp"
+#include "engine/strategies/chains/rotor.hpp"
 #include "engine/strategies/checkmate/checkmate.hpp"
 #include "engine/strategies/greedy.hpp"
 #include "engine/strategies/twremat/twremat.hpp"
@@ -40,6 +42,10 @@ Method method_of(Strategy strategy) {
       return run_none;
     case Strategy::greedy:
       return run_greedy;
+    case Strategy::sqrt:
+      return run_checkpoint_sqrt;
+    case Strategy::rotor:
+      return run_rotor;
     case Strategy::twremat:
       return run_twremat;
     case Strategy::checkmate:

@@ -58,10 +58,10 @@ OptionGroup search_options() {
       "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
       "auto: all workers, each as it pays; cp: the constraint program's, complete search and neighbourhoods; "
       "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal. The literature's methods: "
-      "none, the order as it is; greedy, XLA's heuristic; twremat, tree decomposition; checkmate, the mixed integer "
-      "program by CBC; checkmate-lp, its relaxation, rounded")("warm-start",
-                                                               po::value<std::string>()->value_name("FILE"),
-                                                               "start from this schedule of the graph, of any budget");
+      "none, the order as it is; greedy, XLA's heuristic; sqrt, checkpoints at segments' ends, and rotor, the dynamic "
+      "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
+      "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", po::value<std::string>()->value_name("FILE"),
+                                                       "start from this schedule of the graph, of any budget");
   for (const OptionRow& row : option_rows()) {
     const std::string range = row.range.empty() ? "" : row.range + ", ";
     const std::string help = std::string(row.help) + " (" + range + "default " + row.initial + ")";

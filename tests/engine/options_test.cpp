@@ -31,9 +31,9 @@ TEST(Options, WrongTextsAndRangesAreRefusedByName) {
 }
 
 TEST(Options, StrategyNamesRoundTrip) {
-  for (const Strategy strategy :
-       {Strategy::automatic, Strategy::cp, Strategy::complete, Strategy::lns, Strategy::local, Strategy::ruin,
-        Strategy::anneal, Strategy::none, Strategy::greedy, Strategy::twremat}) {
+  for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete, Strategy::lns, Strategy::local,
+                                  Strategy::ruin, Strategy::anneal, Strategy::none, Strategy::greedy, Strategy::sqrt,
+                                  Strategy::rotor, Strategy::twremat, Strategy::checkmate, Strategy::checkmate_lp}) {
     EXPECT_EQ(strategy_from_name(strategy_name(strategy)), strategy);
   }
   EXPECT_THROW(strategy_from_name("magic"), InputError);

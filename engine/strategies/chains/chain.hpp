@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A chain of blocks to train, as Rotor and Rockmate see it (Beaumont et al. 2019; Zhao et al. 2023, appendix C): what
+// it costs to run a block's forward part with or without keeping what its backward part needs.
+//
+//     x0 -> [block 0] -> x1 -> [block 1] -> x2 ...    forward
+//     d0 <- [block 0] <- d1 <- [block 1] <- d2 ...    backward; block b's reads d_(b+1), what an option saved, x_b
+//
+// Nothing here knows of ops: a block may be a group of a hierarchy with one option for each schedule of its inside.
+#pragma once
+
+#include <vector>
+
+#include "model/types.hpp"
+
+namespace remora {
+
+/// One run of a block's forward or backward part.
+struct BlockRun {
+  Duration duration{};
+  /// The most memory at any moment of the run, of everything that is the block's own: its outputs, what it saves or
+  /// saved, temporaries, for backward runs the gradients d_(b+1) and d_b too. Its input x_b is not counted, and neither
+  /// is, for forward runs, any gradient.
+  Bytes peak{};
+};
+
+/// One way to run a block such that its backward part can run.
+struct BlockOption {
+  /// What stays in memory behind the forward run until the backward run: all of the block's own that the latter reads,
+  /// the output x_(b+1) if that is among it.
+  Bytes saved{};
+  /// Whether the backward run reads x_b, which then stays too, and x_(b+1). The papers' always read x_b.
+  bool reads_input = true;
+  bool reads_output = false;
+  BlockRun forward{};
+  /// The same where the blocks behind are done already, so that the output is not wanted for its own sake. The last
+  /// block of a chain always runs so.
+  BlockRun alone{};
+  BlockRun backward{};
+};
+
+struct ChainBlock {
+  /// x_b.
+  Bytes input{};
+  /// d_b: what is in memory between the backward runs of blocks b and b-1 on behalf of the latter and those before it.
+  Bytes gradient{};
+  /// The forward run that saves nothing but its output.
+  BlockRun pass{};
+  /// At least one.
+  std::vector<BlockOption> options{};
+};
+
+struct Chain {
+  std::vector<ChainBlock> blocks{};
+  /// What is there before the last block's backward run on behalf of it; 0 where the loss belongs to the last block.
+  Bytes gradient{};
+};
+
+/// One run of a schedule.
+struct ChainStep {
+  enum class Kind {
+    pass_on,  ///< forward without saving; the input x_b is released (the papers' F_none)
+    pass,     ///< forward without saving; the input stays (F_ck)
+    save,     ///< forward with an option (F_all, F^o); the input stays if the backward run reads it
+    alone,    ///< the same with the output not wanted
+    backward
+  };
+  Kind kind = Kind::pass;
+  int block = 0;
+  /// Of the block's; -1 for runs that save nothing.
+  int option = -1;
+
+  friend bool operator==(const ChainStep&, const ChainStep&) = default;
+};
+
+}  // namespace remora
