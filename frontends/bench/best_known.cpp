@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
+#include "frontends/bench/words.hpp"
 #include "frontends/json/document.hpp"
 #include "frontends/json/text.hpp"
 
@@ -14,16 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using json::Document;
 using json::Node;
-
-std::vector<std::string> read_words(const Node& node, std::string_view key) {
-  std::vector<std::string> words;
-  if (!node.has(key)) return words;
-  const Node list = node.at(key);
-  list.expect_array();
-  words.reserve(list.size());
-  for (std::size_t i = 0; i < list.size(); ++i) words.push_back(list.element(i).string());
-  return words;
-}
 
 RecomputePlan read_plan(const Node& node) {
   node.expect_array();
@@ -79,9 +71,7 @@ void write_entry(std::string& out, const BestKnown& entry, const std::string& fo
   object.integer("baseline_duration", entry.baseline_duration);
   object.integer("duration", entry.duration);
   object.integer("lower_bound", entry.lower_bound);
-  const auto baseline = static_cast<double>(std::max<std::int64_t>(1, entry.baseline_duration));
-  const double percent = 100 * (static_cast<double>(entry.duration) / baseline - 1);
-  object.number("overhead", std::round(percent * 1e4) / 1e4);
+  object.number("overhead", std::round(percent_more(entry.duration, entry.baseline_duration) * 1e4) / 1e4);
   object.string("who", entry.who);
   object.string("when", entry.when);
   object.key("recomputes");
@@ -111,22 +101,25 @@ BestKnownTable::BestKnownTable(std::string_view text, const std::string& folder)
   }
 }
 
-const BestKnown* BestKnownTable::find(const std::string& instance, const std::string& budget, int max_computes) const {
+const BestKnown* BestKnownTable::find(const std::string& instance, const std::string& graph_sha256,
+                                      const std::string& budget, int max_computes) const {
   const auto at = entries_.find(Key(instance, budget, max_computes));
-  return at == entries_.end() ? nullptr : &at->second;
+  return at == entries_.end() || at->second.graph_sha256 != graph_sha256 ? nullptr : &at->second;
 }
 
-void BestKnownTable::learn(const BestKnown& news) {
+bool BestKnownTable::learn(const BestKnown& news) {
   const auto [at, is_new] = entries_.emplace(Key(news.instance.name, news.budget, news.max_computes), news);
   BestKnown& known = at->second;
-  if (is_new) return;
+  if (is_new) return true;
   if (known.graph_sha256 != news.graph_sha256 || known.budget_bytes != news.budget_bytes) {
     known = news;
-    return;
+    return true;
   }
+  const bool is_better = news.duration < known.duration || news.lower_bound > known.lower_bound;
   const std::int64_t bound = std::max(known.lower_bound, news.lower_bound);
   if (news.duration < known.duration) known = news;
   known.lower_bound = bound;
+  return is_better;
 }
 
 std::string BestKnownTable::text(const std::string& folder) const {

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "frontends/bench/result.hpp"
@@ -26,7 +27,7 @@ struct BestKnown {
   int max_computes = 0;
   std::int64_t baseline_duration = 0;
   std::int64_t duration = 0;
-  /// The best bound of anyone, which need not be who found the schedule.
+  /// The best bound of all who found schedules, which need not be who found the best.
   std::int64_t lower_bound = 0;
   std::string who{};
   std::string when{};
@@ -39,13 +40,14 @@ class BestKnownTable {
   /// What `text` holds. Throws InputError with the JSON path.
   explicit BestKnownTable(std::string_view text, const std::string& folder);
 
-  /// Null if nothing is known of it.
-  [[nodiscard]] const BestKnown* find(const std::string& instance, const std::string& budget, int max_computes) const;
+  /// Null if nothing is known of the instance with a graph of this content.
+  [[nodiscard]] const BestKnown* find(const std::string& instance, const std::string& graph_sha256,
+                                      const std::string& budget, int max_computes) const;
   [[nodiscard]] const auto& entries() const { return entries_; }
 
   /// Takes over what is better: a shorter schedule, a higher bound. A graph of the same name but other content replaces
-  /// what was known. Only verified schedules in input order may come here.
-  void learn(const BestKnown& news);
+  /// what was known. Only verified schedules in input order may come here. Whether anything was better.
+  bool learn(const BestKnown& news);
 
   [[nodiscard]] std::string text(const std::string& folder) const;
 

@@ -8,10 +8,10 @@
 namespace remora::bench {
 namespace {
 
-/// The lower median.
+/// The upper median: of two values the worse.
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
@@ -47,7 +47,7 @@ Cell cell_of(const std::vector<const Result*>& runs) {
   if (best != nullptr) cell.progress = progress_of(*best);
   // No schedule counts as worse than any: the median of all runs exists if more than half have one.
   std::sort(overheads.begin(), overheads.end());
-  const auto middle = static_cast<std::size_t>((cell.runs - 1) / 2);
+  const std::size_t middle = runs.size() / 2;
   if (middle < overheads.size()) cell.overhead = overheads[middle];
   cell.reached = median(reached);
   cell.seconds = median(seconds);
@@ -60,18 +60,28 @@ bool same_problem(const Result& a, const Result& b) {
 }
 
 Row row_of(const Suite& suite, const std::vector<const Result*>& results) {
-  const Result& first = *results.front();
-  Row row{.instance = first.key.instance, .ops = first.ops, .edges = first.edges, .budget = first.key.budget};
+  const Result& any = *results.front();
+  Row row{.instance = any.key.instance,
+          .graph_sha256 = any.graph_sha256,
+          .ops = any.ops,
+          .edges = any.edges,
+          .budget = any.key.budget};
+  const Result* first = nullptr;
   for (const Contender& contender : suite.contenders) {
     std::vector<const Result*> runs;
     for (const Result* result : results) {
       if (result->key.contender == contender.name) runs.push_back(result);
     }
+    for (const Result* run : runs) {
+      if (first == nullptr && &contender == &suite.contenders.front() && run->status != "failed") first = run;
+    }
     row.cells.push_back(cell_of(runs));
+    const auto& overhead = row.cells.back().overhead;
+    if (overhead) row.best = std::min(row.best.value_or(*overhead), *overhead);
   }
   for (const Result* result : results) {
-    if (same_problem(*result, first)) row.bound = std::max(row.bound, result->bound());
-    if (result->has_schedule()) row.best = std::min(row.best.value_or(*result->overhead()), *result->overhead());
+    if (first == nullptr || result->status == "failed" || !same_problem(*result, *first)) continue;
+    row.bound = std::max(row.bound.value_or(result->bound()), result->bound());
   }
   return row;
 }
@@ -95,6 +105,7 @@ Comparison compare(const Suite& suite, const std::vector<Result>& results) {
 std::vector<std::string> contradictions(const std::vector<Result>& results) {
   std::map<std::tuple<std::string, std::string, std::string, int>, std::vector<const Result*>> problems;
   for (const Result& result : results) {
+    if (result.status == "failed") continue;
     problems[{result.key.instance, result.key.budget, result.order, result.max_computes}].push_back(&result);
   }
   std::vector<std::string> lines;

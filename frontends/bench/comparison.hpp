@@ -20,8 +20,8 @@ struct Cell {
   int proved = 0;
   int infeasible = 0;
   int failed = 0;
-  /// Medians over the runs: overhead in per cent (none where most runs found no schedule), seconds to the last
-  /// improvement of the runs with a schedule, seconds of the process.
+  /// Medians over the runs (the upper one of two): overhead in per cent, in which no schedule is worst; seconds to the
+  /// last improvement of the runs with a schedule; seconds of the process.
   std::optional<double> overhead{};
   double reached = 0;
   double seconds = 0;
@@ -31,14 +31,15 @@ struct Cell {
 
 struct Row {
   std::string instance{};
+  std::string graph_sha256{};
   std::int64_t ops = 0;
   std::int64_t edges = 0;
   std::string budget{};
   /// By contender, as in the comparison.
   std::vector<Cell> cells{};
-  /// The best bound, in per cent, of those who solve the problem that the first contender solves.
-  double bound = 0;
-  /// The best overhead of anyone.
+  /// The best bound, in per cent, of those who solve the problem that the first contender solves; none without it.
+  std::optional<double> bound{};
+  /// The best of the cells' overheads.
   std::optional<double> best{};
 };
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <string>
+#include <utility>
 
 namespace remora::bench {
 namespace {
@@ -45,7 +47,10 @@ Figure by_budget(const Comparison& comparison, std::string title, const report::
                  Point point) {
   Figure figure{.title = std::move(title), .columns = 2};
   for (const std::string& budget : budgets_of(comparison)) {
-    if (figure.panels.size() == kMostPanels) break;
+    if (figure.panels.size() == kMostPanels) {
+      figure.title += ", the first " + std::to_string(kMostPanels) + " budgets";
+      break;
+    }
     figure.panels.push_back({"budget " + budget, x, y, scatter(comparison, budget, point)});
   }
   return figure;
@@ -78,7 +83,10 @@ Figure profile(const Comparison& comparison) {
   }
   // Baselines may be far off; the comparison is near the best.
   panel.x.most = std::min(widest, 20.0);
-  for (Series& series : panel.series) series.points.emplace_back(*panel.x.most, series.points.back().second);
+  for (Series& series : panel.series) {
+    std::erase_if(series.points, [&](const auto& point) { return point.first > *panel.x.most; });
+    series.points.emplace_back(*panel.x.most, series.points.back().second);
+  }
   return {.title = "Performance profile", .panels = {std::move(panel)}};
 }
 
@@ -94,7 +102,10 @@ Figure over_budgets(const Comparison& comparison) {
       instances.push_back(row.instance);
     }
   }
-  if (instances.size() > kMostPanels) instances.resize(kMostPanels);
+  if (instances.size() > kMostPanels) {
+    figure.title += ", the first " + std::to_string(kMostPanels) + " of " + std::to_string(instances.size());
+    instances.resize(kMostPanels);
+  }
   for (const std::string& instance : instances) {
     Panel panel{
         .title = instance, .x = {.label = "budget, % of the peak", .most = 100.0}, .y = {.label = "overhead, %"}};

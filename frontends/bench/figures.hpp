@@ -15,8 +15,9 @@ struct NamedFigure {
   report::Figure figure{};
 };
 
-/// The plots of a comparison: overhead over time (as in Moccasin's figure 5) and against time to solution, a performance
-/// profile over overheads (Dolan and More 2002), overhead against budget and time against size where there are several.
+/// The plots of a comparison: overhead over time (as in Moccasin's figure 5) and against time to solution, a
+/// performance profile over overheads (Dolan and More 2002), overhead against budget and time against size where there
+/// are several.
 std::vector<NamedFigure> figures(const Comparison& comparison);
 
 }  // namespace remora::bench

@@ -21,7 +21,7 @@ constexpr double kPatience = 600;
 
 }  // namespace
 
-InstanceStore::InstanceStore(std::string programs, std::string folder, const std::atomic<bool>* cancel)
+InstanceStore::InstanceStore(Programs programs, std::string folder, const std::atomic<bool>* cancel)
     : programs_(std::move(programs)), folder_(std::move(folder)), cancel_(cancel) {
   std::error_code error;
   fs::create_directories(folder_, error);
@@ -44,7 +44,10 @@ std::string InstanceStore::source_of(const SuiteInstance& instance) const {
     return instance.file;
   }
   std::vector<std::string> words = instance.make;
-  words.front() = (fs::path(programs_) / words.front()).string();
+  if (words.front() != "remora" && words.front() != "remora_zoo") {
+    throw InputError(words.front(), "makes no graphs: only remora and remora_zoo do");
+  }
+  words.front() = words.front() == "remora" ? programs_.remora : programs_.remora_zoo;
   words.insert(words.end(), {"-o", path(instance.name + ".made")});
   run(words);
   return words.back();
@@ -55,7 +58,7 @@ StoredInstance InstanceStore::get(const SuiteInstance& instance) const {
   stored.path = path(instance.name + ".json");
   try {
     // Made anew each time: a file of an earlier program, or of another suite, may be another graph.
-    std::vector<std::string> words{programs_ + "/remora", "convert", source_of(instance), "-o", stored.path, "--quiet"};
+    std::vector<std::string> words{programs_.remora, "convert", source_of(instance), "-o", stored.path, "--quiet"};
     words.insert(words.end(), instance.reading.begin(), instance.reading.end());
     run(words);
     const std::string content = json::read_file(stored.path);

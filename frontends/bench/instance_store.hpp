@@ -21,10 +21,16 @@ struct StoredInstance {
   std::string sha256{};
 };
 
+/// The programs that make and read graphs, each by a path that can be run.
+struct Programs {
+  std::string remora{};
+  std::string remora_zoo{};
+};
+
 class InstanceStore {
  public:
-  /// `programs`: the folder where remora and remora_zoo stand; `folder`: where the files go, made if need be.
-  InstanceStore(std::string programs, std::string folder, const std::atomic<bool>* cancel);
+  /// `folder`: where the files go, made if need be. `cancel` may be null.
+  InstanceStore(Programs programs, std::string folder, const std::atomic<bool>* cancel);
 
   [[nodiscard]] StoredInstance get(const SuiteInstance& instance) const;
 
@@ -33,7 +39,7 @@ class InstanceStore {
   void run(const std::vector<std::string>& words) const;
   [[nodiscard]] std::string source_of(const SuiteInstance& instance) const;
 
-  std::string programs_;
+  Programs programs_;
   std::string folder_;
   const std::atomic<bool>* cancel_;
 };

@@ -11,7 +11,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "engine/version.hpp"
 #include "remora_commit.hpp"
 
 namespace remora::bench {
@@ -29,12 +28,6 @@ std::string field_of(const char* file, const std::string& key, char separator) {
   return "unknown";
 }
 
-std::string cores_text() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return "unknown";
-  return std::to_string(CPU_COUNT(&allowed));
-}
-
 std::string memory_text() {
   const double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return std::to_string(std::lround(bytes / (1 << 30))) + " GiB";
@@ -48,14 +41,14 @@ std::string system_text() {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> describe_machine() {
-  return {{"processor", field_of("/proc/cpuinfo", "model name", ':')},
-          {"cores", cores_text()},
-          {"memory", memory_text()},
-          {"system", system_text()},
-          {"compiler", __VERSION__},
-          {"remora", version()},
-          {"commit", built_commit()}};
+int usable_cores() {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+}
+
+std::string machine_text() {
+  return field_of("/proc/cpuinfo", "model name", ':') + ", " + std::to_string(usable_cores()) + " cores, " +
+         memory_text() + ", " + system_text();
 }
 
 std::string built_commit() {

@@ -22,7 +22,7 @@ std::string fixed(double value, int digits) {
 
 /// "**2.2965*** in 1.2 s": bold the row's best, starred what is proved in every run.
 std::string cell_text(const Cell& cell, const Row& row) {
-  if (cell.runs == 0) return "";
+  if (cell.runs == 0) return "–";
   if (cell.failed > 0) return "failed";
   if (cell.infeasible == cell.runs) return "infeasible*";
   if (!cell.overhead) return "none";
@@ -36,10 +36,10 @@ std::string cell_text(const Cell& cell, const Row& row) {
 }
 
 std::string best_known_text(const BestKnownTable& table, const Row& row) {
-  const BestKnown* known = table.find(row.instance, row.budget, kUsualComputes);
-  if (known == nullptr || known->baseline_duration == 0) return "";
-  const double part = static_cast<double>(known->duration) / static_cast<double>(known->baseline_duration);
-  return fixed(100 * (part - 1), 4) + (known->duration == known->lower_bound ? "\\*" : "");
+  const BestKnown* known = table.find(row.instance, row.graph_sha256, row.budget, kUsualComputes);
+  if (known == nullptr) return "";
+  return fixed(percent_more(known->duration, known->baseline_duration), 4) +
+         (known->duration == known->lower_bound ? "\\*" : "");
 }
 
 class Page {
@@ -51,8 +51,9 @@ class Page {
     out_ << "# Suite " << suite.name << "\n\n"
          << "Made by\n\n    " << input_.command << "\n\n"
          << suite.time_limit << " s and " << suite.threads << (suite.threads == 1 ? " thread" : " threads")
-         << " a run, one run after the other, pinned to as many cores.\n";
-    add_machine();
+         << " a run, one run after the other, pinned to as many cores. " << input_.results.size() << " of "
+         << input_.planned << " planned runs have a result.\n\n";
+    add_origins();
     add_table();
     add_summary();
     for (const auto& [title, file] : input_.plots) out_ << "\n![" << title << "](" << file << ")\n";
@@ -61,20 +62,21 @@ class Page {
   }
 
  private:
-  void add_machine() {
-    out_ << "\n";
-    for (const auto& [name, value] : input_.machine) out_ << "- " << name << ": " << value << "\n";
+  void add_origins() {
+    std::set<std::string> machines;
     std::set<std::string> versions;
     std::set<std::string> commits;
     std::set<std::string> days;
     for (const Result& result : input_.results) {
+      machines.insert(result.machine);
       if (!result.version.empty()) versions.insert(result.version);
       commits.insert(result.commit);
       days.insert(result.when.substr(0, result.when.find('T')));
     }
-    add_list("solvers of the runs", versions);
-    add_list("commits of the runs", commits);
-    add_list("days of the runs", days);
+    add_list("machine", machines);
+    add_list("solvers", versions);
+    add_list("commits", commits);
+    add_list("days", days);
   }
 
   void add_list(const char* name, const std::set<std::string>& values) {
@@ -88,7 +90,8 @@ class Page {
   }
 
   void add_table() {
-    out_ << "\nOverhead in per cent (median over seeds) and when it was reached. Bold: the best of the row; \\*: "
+    out_ << "\nOverhead in per cent (median over seeds) and when it was reached, by the contender's own clock. Bold: "
+            "the best of the row; \\*: "
             "proved in\n"
             "every run, for the problem that the contender solves. *Bound* is the best one of the first contender's "
             "problem.\n\n"
@@ -100,7 +103,8 @@ class Page {
     for (const Row& row : input_.comparison.rows) {
       out_ << "| " << row.instance << " | " << row.ops << " | " << row.edges << " | " << row.budget << " |";
       for (const Cell& cell : row.cells) out_ << " " << cell_text(cell, row) << " |";
-      out_ << " " << fixed(row.bound, 4) << " | " << best_known_text(input_.best_known, row) << " |\n";
+      out_ << " " << (row.bound && row.best ? fixed(*row.bound, 4) : "") << " | "
+           << best_known_text(input_.best_known, row) << " |\n";
     }
   }
 

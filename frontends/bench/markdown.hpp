@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/bench/best_known.hpp"
@@ -21,7 +23,7 @@ struct PageInput {
   const BestKnownTable& best_known;
   /// What was typed.
   std::string command{};
-  std::vector<std::pair<std::string, std::string>> machine{};
+  std::size_t planned = 0;
   /// Title and file of each plot, beside the page.
   std::vector<std::pair<std::string, std::string>> plots{};
 };

@@ -6,10 +6,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +26,9 @@ namespace {
 constexpr auto kPause = std::chrono::milliseconds(2);
 /// From SIGTERM to SIGKILL.
 constexpr double kGrace = 10;
-constexpr int kCannotStart = 127;
+/// A look at the child's memory in so many pauses.
+constexpr int kPausesBetweenLooks = 20;
+constexpr std::size_t kLongestLine = 400;
 
 /// A pipe that closes itself.
 class Pipe {
@@ -62,17 +68,19 @@ void pin(int count) {
 }
 
 /// In the child, between fork and exec: nothing here may allocate.
-[[noreturn]] void become(char* const* words, int cores, int errors) {
+[[noreturn]] void become(char* const* words, int cores, int errors, int failure) {
   setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  signal(SIGPIPE, SIG_DFL);
   pin(cores);
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDIN_FILENO);
   dup2(nothing, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
   execvp(words[0], words);
-  constexpr std::string_view kMessage = "cannot be started\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
-  _exit(kCannotStart);
+  const int reason = errno;
+  [[maybe_unused]] const auto written = write(failure, &reason, sizeof reason);
+  _exit(1);
 }
 
 /// Takes what is there from the pipe and keeps the last line that is not empty.
@@ -92,8 +100,8 @@ class LastLine {
 
  private:
   void add(char c) {
-    if (c != '\n') {
-      line_ += c;
+    if (c != '\n' && c != '\r') {
+      if (line_.size() < kLongestLine) line_ += c >= ' ' && c <= '~' ? c : '?';
     } else if (!line_.empty()) {
       last_ = std::move(line_);
       line_.clear();
@@ -116,16 +124,20 @@ class Watch {
   ProcessOutcome wait_for(LastLine& errors) {
     int status = 0;
     rusage usage{};
-    while (wait4(child_, &status, WNOHANG, &usage) == 0) {
+    pid_t ended = 0;
+    for (int pauses = 0; (ended = wait4(child_, &status, WNOHANG, &usage)) == 0; ++pauses) {
       errors.take();
       end_if_due();
+      if (pauses % kPausesBetweenLooks == 0) look_at_memory();
       std::this_thread::sleep_for(kPause);
     }
+    // What it started and left behind would disturb the next measurement.
+    kill(-child_, SIGKILL);
+    if (ended < 0) throw InputError("wait4", std::strerror(errno));
     errors.take();
     outcome_.seconds = elapsed();
     outcome_.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     outcome_.cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-    outcome_.peak_kibibytes = usage.ru_maxrss;
     outcome_.last_error = errors.text();
     return outcome_;
   }
@@ -134,6 +146,16 @@ class Watch {
   [[nodiscard]] double elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
+  /// The system's own maximum (ru_maxrss) would begin with that of this process, from which the child was forked.
+  void look_at_memory() {
+    std::ifstream status("/proc/" + std::to_string(child_) + "/status");
+    for (std::string name; status >> name; status.ignore(kLongestLine, '\n')) {
+      if (name != "VmHWM:") continue;
+      status >> outcome_.peak_kibibytes;
+      return;
+    }
+  }
+
   void end_if_due() {
     if (options_.cancel != nullptr && options_.cancel->load()) {
       outcome_.cancelled = true;
@@ -161,15 +183,21 @@ ProcessOutcome run_process(const std::vector<std::string>& words, const ProcessO
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));  // NOLINT
   pointers.push_back(nullptr);
   Pipe errors;
+  // Closed by a successful exec; what comes through is why there was none.
+  Pipe failure;
   const pid_t child = fork();
   if (child < 0) throw InputError(words.front(), std::strerror(errno));
-  if (child == 0) become(pointers.data(), options.cores, errors.writing());
+  if (child == 0) become(pointers.data(), options.cores, errors.writing(), failure.writing());
   setpgid(child, child);
   errors.close_end(1);
+  failure.close_end(1);
+  int reason = 0;
+  if (read(failure.reading(), &reason, sizeof reason) == sizeof reason) {
+    waitpid(child, nullptr, 0);
+    throw InputError(words.front(), std::strerror(reason));
+  }
   LastLine last(errors.reading());
-  const ProcessOutcome outcome = Watch(child, options).wait_for(last);
-  if (outcome.code == kCannotStart) throw InputError(words.front(), outcome.last_error);
-  return outcome;
+  return Watch(child, options).wait_for(last);
 }
 
 }  // namespace remora::bench

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,15 @@ struct ProcessOutcome {
   double seconds = 0;
   /// Time on all cores, the system's included.
   double cpu_seconds = 0;
+  /// The largest resident memory that was seen, of the program itself.
   std::int64_t peak_kibibytes = 0;
-  /// The last line that it wrote to standard error; empty if none.
+  /// The last line that it wrote to standard error, printable ASCII, cut where it is long; empty if none.
   std::string last_error{};
 };
 
 /// Runs the program (looked for in PATH if its name has no slash), with empty input and its output thrown away, in a
-/// process group of its own. Throws InputError if it cannot be started.
+/// process group of its own, of which nothing is left afterwards. It does not outlive this process. Throws InputError
+/// if it cannot be started.
 ProcessOutcome run_process(const std::vector<std::string>& words, const ProcessOptions& options);
 
 }  // namespace remora::bench

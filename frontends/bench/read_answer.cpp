@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/bench/read_answer.hpp"
 
+#include <cmath>
 #include <filesystem>
 
 #include "frontends/json/file.hpp"
@@ -28,10 +29,20 @@ std::string how_it_ended(const ProcessOutcome& outcome) {
   return text;
 }
 
+/// Why the figures that the contender states cannot be; empty if they can.
+std::string wrong_figures(const Schedule& schedule, const Result& result) {
+  if (schedule.budget.count() != result.budget_bytes) return "solved for another budget";
+  if (schedule.baseline_duration.count() != result.baseline_duration) return "states another baseline duration";
+  if (!std::isfinite(schedule.solver.seconds)) return "states seconds that are no number";
+  if (!schedule.has_schedule()) return "";
+  if (schedule.lower_bound > schedule.duration) return "states a bound above its schedule";
+  const bool is_optimal = schedule.status == Status::optimal;
+  return is_optimal && schedule.lower_bound != schedule.duration ? "calls optimal what its bound is below" : "";
+}
+
 void take_figures(const Schedule& schedule, Result& result) {
   result.order = schedule.order == OrderMode::input ? "input" : "free";
   result.max_computes = schedule.solver.max_computes;
-  result.baseline_duration = schedule.baseline_duration.count();
   result.lower_bound = schedule.lower_bound.count();
   result.version = schedule.solver.version;
   result.note = schedule.solver.note;
@@ -43,7 +54,7 @@ void take_schedule(const Schedule& schedule, Result& result) {
   result.duration = schedule.duration.count();
   result.peak_memory = schedule.peak_memory.count();
   for (const Incumbent& incumbent : schedule.solver.history) {
-    if (incumbent.peak > schedule.budget) continue;
+    if (incumbent.peak > schedule.budget || !std::isfinite(incumbent.seconds)) continue;
     result.history.emplace_back(incumbent.seconds, incumbent.duration.count());
     result.reached = incumbent.seconds;
   }
@@ -55,21 +66,23 @@ std::optional<Schedule> read_answer(const ProcessOutcome& outcome, const std::st
                                     Result& result) {
   const bool answered =
       outcome.code == kScheduleWritten || outcome.code == kProvedInfeasible || outcome.code == kNoneFound;
-  if (!answered || !std::filesystem::exists(path)) return fail(result, how_it_ended(outcome));
+  if (!answered || outcome.late || !std::filesystem::exists(path)) return fail(result, how_it_ended(outcome));
   Schedule schedule;
   try {
     schedule = json::read_schedule(json::read_file(path), graph);
   } catch (const InputError& error) {
     return fail(result, std::string("wrote no schedule: ") + error.what());
   }
-  take_figures(schedule, result);
+  const std::string wrong = wrong_figures(schedule, result);
+  if (!wrong.empty()) return fail(result, wrong);
   if (outcome.code != kScheduleWritten) {
+    take_figures(schedule, result);
     result.status = outcome.code == kProvedInfeasible ? "infeasible" : "unknown";
     return std::nullopt;
   }
-  if (schedule.budget.count() != result.budget_bytes) return fail(result, "solved for another budget");
   const Verdict verdict = verify(graph, schedule);
   if (!verdict.valid()) return fail(result, "does not verify: " + verdict.errors.front());
+  take_figures(schedule, result);
   take_schedule(schedule, result);
   return schedule;
 }

@@ -13,8 +13,9 @@
 
 namespace remora::bench {
 
-/// Fills in what the contender's answer says: its figures if it is a schedule that holds the budget asked for and
-/// verifies; `failed` and why, else. Returns the schedule if there is one.
+/// Fills in what the contender's answer says, if it is one to the question: for the budget and the baseline of the
+/// result, in time, with a bound that its own schedule does not contradict; and if a schedule, one that verifies.
+/// Otherwise the run has `failed`, `note` says why, and no figure of it is taken. Returns the schedule if there is one.
 std::optional<Schedule> read_answer(const ProcessOutcome& outcome, const std::string& path, const Graph& graph,
                                     Result& result);
 

@@ -48,6 +48,7 @@ std::string to_line(const Result& result) {
   object.number("time_limit", result.key.time_limit);
   object.integer("threads", result.key.threads);
   object.string("graph_sha256", result.graph_sha256);
+  object.string("asked", result.asked);
   object.integer("ops", result.ops);
   object.integer("edges", result.edges);
   object.integer("budget_bytes", result.budget_bytes);
@@ -73,6 +74,7 @@ std::string to_line(const Result& result) {
   object.string("note", result.note);
   object.string("version", result.version);
   object.string("commit", result.commit);
+  object.string("machine", result.machine);
   object.string("when", result.when);
   object.close();
   return out;
@@ -89,6 +91,7 @@ Result from_line(std::string_view line) {
   result.key = {text("instance"), text("budget"),       text("contender"),
                 integer("seed"),  number("time_limit"), static_cast<int>(integer("threads"))};
   result.graph_sha256 = text("graph_sha256");
+  result.asked = text("asked");
   result.ops = integer("ops");
   result.edges = integer("edges");
   result.budget_bytes = integer("budget_bytes");
@@ -108,6 +111,7 @@ Result from_line(std::string_view line) {
   result.note = text("note");
   result.version = text("version");
   result.commit = text("commit");
+  result.machine = text("machine");
   result.when = text("when");
   return result;
 }

@@ -12,7 +12,7 @@
 
 namespace remora::bench {
 
-/// What is measured; two runs of one key are the same measurement.
+/// What is measured. With the same graph, and the contender asked the same way, two runs are the same measurement.
 struct RunKey {
   std::string instance{};
   /// As in the suite, "80%".
@@ -28,6 +28,8 @@ struct RunKey {
 struct Result {
   RunKey key{};
   std::string graph_sha256{};
+  /// The contender's arguments or command, as the suite has them.
+  std::string asked{};
   std::int64_t ops = 0;
   std::int64_t edges = 0;
   std::int64_t budget_bytes = 0;
@@ -41,7 +43,7 @@ struct Result {
   std::int64_t duration = 0;
   std::int64_t lower_bound = 0;
   std::int64_t peak_memory = 0;
-  /// Wall-clock time of the process, and when its last improvement came by its own clock.
+  /// Wall-clock time of the process, and when its last improvement came by the contender's own clock.
   double seconds = 0;
   double reached = 0;
   double cpu_seconds = 0;
@@ -52,6 +54,8 @@ struct Result {
   /// Who: the solver's version, and the commit that this program was built from.
   std::string version{};
   std::string commit{};
+  /// Where: processor, cores, memory, system.
+  std::string machine{};
   /// When: UTC, ISO 8601.
   std::string when{};
 

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/bench/runner.hpp"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <iomanip>
 #include <sstream>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include "frontends/bench/machine.hpp"
 #include "frontends/bench/process.hpp"
 #include "frontends/bench/read_answer.hpp"
+#include "frontends/bench/words.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
@@ -19,14 +27,8 @@ namespace fs = std::filesystem;
 /// A run that takes so many times its limit, and some, hangs.
 constexpr double kPatienceFactor = 1.5;
 constexpr double kPatienceSeconds = 60;
-
-std::string with_marks_filled(std::string word, const std::map<std::string, std::string>& values) {
-  for (const auto& [mark, value] : values) {
-    const auto at = word.find(mark);
-    if (at != std::string::npos) word.replace(at, mark.size(), value);
-  }
-  return word;
-}
+/// No graph's file is called so: theirs end in .json or .made.
+constexpr const char* kAnswerFile = "answer.schedule";
 
 std::string number_text(double value) {
   std::ostringstream text;
@@ -45,6 +47,38 @@ void for_each_key(const Suite& suite, const SuiteInstance& instance, Visit visit
     }
   }
 }
+
+/// The contender's question as one text.
+std::string asked_text(const Contender& contender) {
+  std::string text;
+  for (const std::string& word : contender.command.empty() ? contender.arguments : contender.command) {
+    text += (text.empty() ? "" : " ") + word;
+  }
+  return text;
+}
+
+bool is_asked(const Contender& contender, std::int64_t ops) {
+  return contender.most_ops == 0 || ops <= contender.most_ops;
+}
+
+/// Holds the folder for one benchmark at a time; the system lets go when the process ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder)
+      : descriptor_(open((folder + "/lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+    if (descriptor_ < 0 || flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      const std::string reason = std::strerror(errno);
+      if (descriptor_ >= 0) close(descriptor_);
+      throw InputError(folder, "another benchmark runs there, or it cannot be locked: " + reason);
+    }
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock() { close(descriptor_); }
+
+ private:
+  int descriptor_;
+};
 
 std::string log_text(const Result& result) {
   std::ostringstream text;
@@ -66,6 +100,7 @@ struct Runner::Job {
   const Contender& contender;
   RunKey key{};
   std::int64_t edges = 0;
+  Duration baseline{};
   Bytes budget{};
   std::string output{};
 };
@@ -74,7 +109,18 @@ Runner::Runner(const Suite& suite, RunnerOptions options)
     : suite_(suite),
       options_(std::move(options)),
       store_(options_.programs, options_.folder + "/work", options_.cancel),
-      results_(options_.folder + "/results.jsonl") {}
+      results_(options_.folder + "/results.jsonl") {
+  if (usable_cores() > 0 && suite.threads > usable_cores()) {
+    throw InputError("suite " + suite.name, "wants " + std::to_string(suite.threads) +
+                                                " threads, each pinned to a core, of " +
+                                                std::to_string(usable_cores()));
+  }
+  // Better now than after hours.
+  for (const SuiteInstance& instance : suite.instances) {
+    for_each_key(suite, instance,
+                 [&](const Contender&, const RunKey& key) { options_.parse_budget(key.budget, Bytes(0), Bytes(0)); });
+  }
+}
 
 void Runner::log(const std::string& line) const {
   if (options_.log != nullptr) *options_.log << line << std::endl;
@@ -84,27 +130,33 @@ void Runner::leave_out(const std::string& name, const std::string& why) {
   if (missing_.emplace(name, why).second) log(name + " left out: " + why);
 }
 
-bool Runner::run(BestKnownTable& best_known) {
+std::size_t Runner::planned() const {
+  std::size_t count = 0;
+  for (const SuiteInstance& instance : suite_.instances) {
+    for_each_key(suite_, instance, [&](const Contender&, const RunKey&) { ++count; });
+  }
+  return count;
+}
+
+bool Runner::run() {
+  const FolderLock lock(options_.folder);
   missing_.clear();
   done_ = 0;
-  planned_ = 0;
   for (const SuiteInstance& instance : suite_.instances) {
-    for_each_key(suite_, instance, [&](const Contender&, const RunKey&) { ++planned_; });
-  }
-  for (const SuiteInstance& instance : suite_.instances) {
-    if (!run_instance(instance, best_known)) return false;
+    if (!run_instance(instance)) return false;
   }
   return true;
 }
 
-bool Runner::run_instance(const SuiteInstance& instance, BestKnownTable& best_known) {
+bool Runner::run_instance(const SuiteInstance& instance) {
   const StoredInstance stored = store_.get(instance);
   if (cancelled()) return false;
   if (stored.graph == nullptr) {
     leave_out(instance.name, stored.missing);
     return true;
   }
-  const Bytes peak = baseline_peak(Instance(stored.graph, {}));
+  const Instance unlimited(stored.graph, {});
+  const Bytes peak = baseline_peak(unlimited);
   const std::int64_t edges = edge_count(*stored.graph);
   bool goes_on = true;
   for_each_key(suite_, instance, [&](const Contender& contender, const RunKey& key) {
@@ -114,20 +166,21 @@ bool Runner::run_instance(const SuiteInstance& instance, BestKnownTable& best_kn
                   contender,
                   key,
                   edges,
+                  unlimited.baseline_duration(),
                   options_.parse_budget(key.budget, stored.graph->fixed_memory, peak),
-                  options_.folder + "/work/schedule.json"};
-    goes_on = goes_on && (is_done(job) || run_job(job, best_known));
+                  options_.folder + "/work/" + kAnswerFile};
+    goes_on = goes_on && (is_done(job) || run_job(job));
   });
   return goes_on;
 }
 
 /// Whether there is nothing to run: an answer is there, or the contender is not asked.
 bool Runner::is_done(const Job& job) const {
-  const auto ops = static_cast<std::int64_t>(job.stored.graph->ops.size());
-  if (job.contender.most_ops > 0 && ops > job.contender.most_ops) return true;
+  if (!is_asked(job.contender, static_cast<std::int64_t>(job.stored.graph->ops.size()))) return true;
   if (missing_.contains(job.contender.name)) return true;
   const Result* known = results_.find(job.key);
-  return known != nullptr && known->graph_sha256 == job.stored.sha256 && known->status != "failed";
+  return known != nullptr && known->graph_sha256 == job.stored.sha256 && known->asked == asked_text(job.contender) &&
+         known->status != "failed";
 }
 
 std::vector<std::string> Runner::command(const Job& job) const {
@@ -139,27 +192,17 @@ std::vector<std::string> Runner::command(const Job& job) const {
                                                   {"{output}", job.output}};
   std::vector<std::string> words = job.contender.command;
   if (words.empty()) {
-    words = {options_.programs + "/remora",
-             "solve",
-             "{graph}",
-             "--budget",
-             "{budget}",
-             "--quiet",
-             "--time-limit",
-             "{time_limit}",
-             "--threads",
-             "{threads}",
-             "--seed",
-             "{seed}",
-             "-o",
-             "{output}"};
+    words = {options_.programs.remora, "solve",     "{graph}",   "--budget", "{budget}", "--quiet", "--time-limit",
+             "{time_limit}",           "--threads", "{threads}", "--seed",   "{seed}",   "-o",      "{output}"};
     words.insert(words.end(), job.contender.arguments.begin(), job.contender.arguments.end());
   }
-  for (std::string& word : words) word = with_marks_filled(word, values);
+  for (std::string& word : words) {
+    for (const auto& [mark, value] : values) replace_all(word, mark, value);
+  }
   return words;
 }
 
-bool Runner::run_job(const Job& job, BestKnownTable& best_known) {
+bool Runner::run_job(const Job& job) {
   fs::remove(job.output);
   ProcessOutcome outcome;
   try {
@@ -173,31 +216,42 @@ bool Runner::run_job(const Job& job, BestKnownTable& best_known) {
   if (outcome.cancelled || cancelled()) return false;
   Result result{.key = job.key,
                 .graph_sha256 = job.stored.sha256,
+                .asked = asked_text(job.contender),
                 .ops = static_cast<std::int64_t>(job.stored.graph->ops.size()),
                 .edges = job.edges,
                 .budget_bytes = job.budget.count(),
+                .baseline_duration = job.baseline.count(),
                 .seconds = outcome.seconds,
                 .cpu_seconds = outcome.cpu_seconds,
                 .peak_kibibytes = outcome.peak_kibibytes,
                 .commit = built_commit(),
+                .machine = machine_text(),
                 .when = now_text()};
   const std::optional<Schedule> schedule = read_answer(outcome, job.output, *job.stored.graph, result);
-  results_.add(result);
-  log("[" + std::to_string(done_) + "/" + std::to_string(planned_) + "] " + log_text(result));
-  if (schedule) {
+  if (schedule && options_.learn) {
     const std::optional<BestKnown> news = best_known_of(job.instance, *schedule, job.stored.graph, result);
-    if (news) best_known.learn(*news);
+    if (news) options_.learn(*news);
   }
+  results_.add(result);
+  log("[" + std::to_string(done_) + "/" + std::to_string(planned()) + "] " + log_text(result));
   return true;
 }
 
 std::vector<Result> Runner::results() const {
   std::vector<Result> list;
   for (const SuiteInstance& instance : suite_.instances) {
-    for_each_key(suite_, instance, [&](const Contender&, const RunKey& key) {
+    std::vector<const Result*> found;
+    for_each_key(suite_, instance, [&](const Contender& contender, const RunKey& key) {
       const Result* result = results_.find(key);
-      if (result != nullptr) list.push_back(*result);
+      if (result == nullptr || result->asked != asked_text(contender)) return;
+      if (is_asked(contender, result->ops)) found.push_back(result);
     });
+    if (found.empty()) continue;
+    const Result* latest = *std::max_element(found.begin(), found.end(),
+                                             [](const Result* a, const Result* b) { return a->when < b->when; });
+    for (const Result* result : found) {
+      if (result->graph_sha256 == latest->graph_sha256) list.push_back(*result);
+    }
   }
   return list;
 }

@@ -21,12 +21,13 @@
 namespace remora::bench {
 
 struct RunnerOptions {
-  /// Where remora and remora_zoo stand.
-  std::string programs{};
+  Programs programs{};
   /// Where results.jsonl and, in `work`, graphs and the latest schedule are.
   std::string folder{};
   /// Bytes from "80%": of which fixed memory and no-recompute peak. Throws for text that is no budget.
   std::function<Bytes(const std::string& text, Bytes fixed, Bytes peak)> parse_budget{};
+  /// Told of every verified schedule of the staged form, before its result is kept. May be empty.
+  std::function<void(const BestKnown&)> learn{};
   /// May be null.
   const std::atomic<bool>* cancel = nullptr;
   /// A line for each run; may be null.
@@ -35,14 +36,19 @@ struct RunnerOptions {
 
 class Runner {
  public:
-  /// Reads the results that are there. Throws InputError for a file that is not of this kind.
+  /// Reads the results that are there. Throws InputError for a file that is not of this kind, for a budget that is
+  /// none, and where the suite wants more threads than there are cores to use.
   Runner(const Suite& suite, RunnerOptions options);
 
-  /// Runs what is missing, and again what gave no valid answer. False if it was cancelled.
-  bool run(BestKnownTable& best_known);
+  /// Runs what is missing, and again what gave no valid answer. False if it was cancelled. Throws InputError if another
+  /// benchmark runs in the same folder.
+  bool run();
 
-  /// Everything of the suite that is known now, in the suite's order.
+  /// Everything of the suite that is known now, in the suite's order: of each instance only what was measured on its
+  /// latest graph, and of a contender only how the suite asks it now.
   [[nodiscard]] std::vector<Result> results() const;
+  /// How many runs the suite plans.
+  [[nodiscard]] std::size_t planned() const;
   /// Of the instances and contenders that are not to be had: name and reason. Known after run().
   [[nodiscard]] const std::map<std::string, std::string>& missing() const { return missing_; }
 
@@ -50,8 +56,8 @@ class Runner {
   struct Job;
   [[nodiscard]] bool cancelled() const { return options_.cancel != nullptr && options_.cancel->load(); }
   void log(const std::string& line) const;
-  bool run_instance(const SuiteInstance& instance, BestKnownTable& best_known);
-  bool run_job(const Job& job, BestKnownTable& best_known);
+  bool run_instance(const SuiteInstance& instance);
+  bool run_job(const Job& job);
   [[nodiscard]] std::vector<std::string> command(const Job& job) const;
   [[nodiscard]] bool is_done(const Job& job) const;
   void leave_out(const std::string& name, const std::string& why);
@@ -61,7 +67,6 @@ class Runner {
   InstanceStore store_;
   ResultsFile results_;
   std::map<std::string, std::string> missing_{};
-  std::size_t planned_ = 0;
   std::size_t done_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "frontends/bench/words.hpp"
 #include "frontends/json/document.hpp"
 #include "model/error.hpp"
 
@@ -29,7 +30,7 @@ class SuiteReader {
     if (root_.has("time_limit")) suite.time_limit = positive(root_.at("time_limit"));
     if (root_.has("threads")) suite.threads = static_cast<int>(root_.at("threads").integer(1, 1024));
     suite.seeds = root_.has("seeds") ? seeds(root_.at("seeds")) : std::vector<std::int64_t>{1};
-    suite.budgets = words(root_, "budgets");
+    suite.budgets = read_words(root_, "budgets");
     const Node instances = root_.at("instances");
     instances.expect_array();
     for (std::size_t i = 0; i < instances.size(); ++i) add_instance(instances.element(i), suite.instances);
@@ -41,10 +42,25 @@ class SuiteReader {
         contenders.element(i).fail("'" + suite.contenders.back().name + "' is there already");
       }
     }
+    check(suite);
     return suite;
   }
 
  private:
+  /// What would be an empty success, or left out in silence.
+  void check(const Suite& suite) const {
+    for (const SuiteInstance& instance : suite.instances) {
+      if (suite.budgets.empty() && instance.budgets.empty()) {
+        root_.fail("there are no budgets for '" + instance.name + "'");
+      }
+    }
+    if (suite.contenders.empty()) root_.fail("there are no contenders");
+    if (parameters_used_ < parameters_.size()) {
+      root_.fail("says nothing of a parameter {" + std::to_string(parameters_.size()) + "}, but '" +
+                 parameters_.back() + "' is given");
+    }
+  }
+
   static void refuse_unknown(const Node& node, const std::vector<std::string_view>& known) {
     node.expect_object();
     // A key that is misspelt must not silently change what is measured.
@@ -73,24 +89,12 @@ class SuiteReader {
     return values;
   }
 
-  /// A list of words; empty where the key is missing.
-  static std::vector<std::string> words(const Node& node, std::string_view key) {
-    std::vector<std::string> list;
-    if (!node.has(key)) return list;
-    const Node child = node.at(key);
-    child.expect_array();
-    list.reserve(child.size());
-    for (std::size_t i = 0; i < child.size(); ++i) list.push_back(child.element(i).string());
-    return list;
-  }
-
   /// The text with {1}, {2}, ... replaced.
-  [[nodiscard]] std::string filled(std::string text, const Node& node) const {
+  std::string filled(std::string text, const Node& node) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const std::string mark = "{" + std::to_string(i + 1) + "}";
-      for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + parameters_[i].size())) {
-        text.replace(at, mark.size(), parameters_[i]);
-      }
+      if (text.find(mark) != std::string::npos) parameters_used_ = std::max(parameters_used_, i + 1);
+      replace_all(text, mark, parameters_[i]);
     }
     const auto open = text.find('{');
     if (open != std::string::npos && open + 2 < text.size() && text[open + 1] >= '1' && text[open + 1] <= '9') {
@@ -100,7 +104,7 @@ class SuiteReader {
   }
 
   /// A parameter is a path of whoever gives it; what the suite itself says is one beside the suite.
-  [[nodiscard]] std::string path(const Node& node) const {
+  std::string path(const Node& node) {
     const std::string& text = node.string();
     const std::string whole = filled(text, node);
     return text.starts_with("{") || fs::path(whole).is_absolute() ? whole : (fs::path(folder_) / whole).string();
@@ -112,9 +116,9 @@ class SuiteReader {
       add_folder(node, instances);
     } else {
       SuiteInstance instance{.name = string_at(node, "name"),
-                             .make = words(node, "make"),
-                             .reading = words(node, "reading"),
-                             .budgets = words(node, "budgets")};
+                             .make = read_words(node, "make"),
+                             .reading = read_words(node, "reading"),
+                             .budgets = read_words(node, "budgets")};
       if (node.has("file")) instance.file = path(node.at("file"));
       if (instance.file.empty() == instance.make.empty()) node.fail("needs either file or make");
       add(std::move(instance), node, instances);
@@ -122,6 +126,7 @@ class SuiteReader {
   }
 
   void add_folder(const Node& node, std::vector<SuiteInstance>& instances) {
+    refuse_unknown(node, {"folder", "reading", "budgets"});
     const std::string folder = path(node.at("folder"));
     std::error_code error;
     std::vector<fs::path> files;
@@ -133,8 +138,8 @@ class SuiteReader {
     for (const fs::path& file : files) {
       add({.name = file.filename().string(),
            .file = file.string(),
-           .reading = words(node, "reading"),
-           .budgets = words(node, "budgets")},
+           .reading = read_words(node, "reading"),
+           .budgets = read_words(node, "budgets")},
           node, instances);
     }
   }
@@ -148,10 +153,11 @@ class SuiteReader {
   [[nodiscard]] Contender contender(const Node& node) const {
     if (node.value().is_string()) return {.name = node.string(), .arguments = {"--strategy", node.string()}};
     refuse_unknown(node, {"name", "arguments", "command", "seeds", "most_ops"});
-    Contender contender{.name = string_at(node, "name"), .arguments = words(node, "arguments")};
-    for (const std::string& word : words(node, "command")) {
+    Contender contender{.name = string_at(node, "name"), .arguments = read_words(node, "arguments")};
+    for (const std::string& word : read_words(node, "command")) {
       const bool is_path = word.starts_with("./") || word.starts_with("../");
-      contender.command.push_back(is_path ? (fs::path(folder_) / word).lexically_normal().string() : word);
+      // Absolute, for a program's name without a slash would be looked for in PATH.
+      contender.command.push_back(is_path ? fs::absolute(fs::path(folder_) / word).lexically_normal().string() : word);
     }
     if (contender.arguments.empty() == contender.command.empty()) node.fail("needs either arguments or command");
     if (node.has("seeds")) contender.seeds = seeds(node.at("seeds"));
@@ -162,6 +168,7 @@ class SuiteReader {
   const Node& root_;
   std::string folder_;
   const std::vector<std::string>& parameters_;
+  std::size_t parameters_used_ = 0;
   std::set<std::string> instance_names_{};
   std::set<std::string> contender_names_{};
 };

@@ -58,8 +58,8 @@ struct Suite {
 };
 
 /// The suite in `text`. Paths (of files and folders, and of a command's program and arguments that begin with ./ or
-/// ../) are taken from `folder`; "{1}", "{2}", ... in them are replaced by `parameters`. A folder becomes one instance a
-/// file in it. Throws InputError with the JSON path.
+/// ../) are taken from `folder`; "{1}", "{2}", ... in them are replaced by `parameters`, all of which must be used. A
+/// folder becomes one instance a file in it. Throws InputError with the JSON path.
 Suite read_suite(std::string_view text, const std::string& folder, const std::vector<std::string>& parameters);
 
 }  // namespace remora::bench

@@ -6,7 +6,6 @@
 #include "frontends/bench/best_known.hpp"
 #include "frontends/bench/comparison.hpp"
 #include "frontends/bench/figures.hpp"
-#include "frontends/bench/machine.hpp"
 #include "frontends/bench/markdown.hpp"
 #include "frontends/bench/runner.hpp"
 #include "frontends/bench/suite.hpp"
@@ -69,6 +68,16 @@ BestKnownTable load_best_known(const std::string& path) {
   }
 }
 
+void write_text(const std::string& path, const std::string& text) {
+  json::write_file(path, [&](std::ostream& out) { out << text; });
+}
+
+/// Keeps the schedule in the file at once if it is better: a run that is done is not repeated.
+void teach(const std::string& path, const BestKnown& news) {
+  BestKnownTable table = load_best_known(path);
+  if (table.learn(news)) write_text(path, table.text(folder_of(path)));
+}
+
 /// The suite with only the contenders named; UsageError for one that it has not.
 Suite only(const Suite& suite, const std::vector<std::string>& names) {
   Suite part = suite;
@@ -92,10 +101,6 @@ std::string typed(const Words& words) {
   return text;
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  json::write_file(path, [&](std::ostream& out) { out << text; });
-}
-
 void write_page(PageInput page, const std::string& folder) {
   for (const NamedFigure& figure : figures(page.comparison)) {
     const std::string file = figure.name + ".svg";
@@ -103,6 +108,12 @@ void write_page(PageInput page, const std::string& folder) {
     page.plots.emplace_back(figure.figure.title, file);
   }
   write_text(folder + "/README.md", markdown_page(page));
+}
+
+/// This program, also where its file has been replaced meanwhile, and the zoo beside it.
+Programs programs() {
+  const char* self = "/proc/self/exe";
+  return {self, (fs::read_symlink(self).parent_path() / "remora_zoo").string()};
 }
 
 /// A run that gave no valid answer, or two that exclude each other, must not pass unseen.
@@ -132,21 +143,24 @@ int bench_command(const Words& words) {
   const Suite part = arguments.has("only") ? only(suite, arguments.get<std::vector<std::string>>("only")) : suite;
   const std::string folder = arguments.has("out") ? arguments.get<std::string>("out") : "bench-" + suite.name;
   const std::string best_known_path = arguments.has("best-known") ? arguments.get<std::string>("best-known") : "";
-  BestKnownTable best_known = load_best_known(best_known_path);
+  const bool runs = !arguments.has("no-runs");
+  if (!best_known_path.empty() && runs) json::check_writable(best_known_path);
 
   const SignalGuard signals;
-  RunnerOptions options{.programs = folder_of(fs::read_symlink("/proc/self/exe").string()),
+  RunnerOptions options{.programs = programs(),
                         .folder = folder,
                         .parse_budget = parse_budget,
                         .cancel = &signals.flag(),
                         .log = arguments.has("quiet") ? nullptr : &std::cerr};
+  if (!best_known_path.empty()) options.learn = [&](const BestKnown& news) { teach(best_known_path, news); };
   Runner runner(part, options);
-  const bool finished = arguments.has("no-runs") || runner.run(best_known);
-  if (!best_known_path.empty()) write_text(best_known_path, best_known.text(folder_of(best_known_path)));
+  const bool finished = !runs || runner.run();
   // The page shows every contender's results, whoever ran now.
-  const std::vector<Result> results = Runner(suite, options).results();
+  const Runner all(suite, options);
+  const std::vector<Result> results = all.results();
   const Comparison comparison = compare(suite, results);
-  write_page({suite, comparison, results, runner.missing(), best_known, typed(words), describe_machine(), {}}, folder);
+  const BestKnownTable best_known = load_best_known(best_known_path);
+  write_page({suite, comparison, results, runner.missing(), best_known, typed(words), all.planned(), {}}, folder);
   if (!finished) {
     std::cerr << "remora: interrupted; run again to go on\n";
     return kInterrupted;

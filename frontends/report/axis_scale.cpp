@@ -2,7 +2,6 @@
 #include "frontends/report/axis_scale.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <sstream>
 

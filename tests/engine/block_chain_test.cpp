@@ -9,6 +9,7 @@
 
 #include "engine/strategies/chains/chain_expansion.hpp"
 #include "frontends/generate/chain.hpp"
+#include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "tests/support/random_training_graph.hpp"
 
@@ -66,6 +67,15 @@ TEST(BlockChain, PinnedTensorsConnectNothing) {
   const Instance instance(std::make_shared<const Graph>(std::move(graph)), {});
   // The mask, x and four layers.
   EXPECT_EQ(block_chain(instance, 6).size(), 6U);
+}
+
+TEST(BlockChain, OfCheckmatesVggIsItsLayers) {
+  // A backward op there reads its own layer's output and the next one's.
+  const auto graph = std::make_shared<const Graph>(generate::generate_checkmate({.network = "vgg16"}));
+  const Instance instance(graph, {});
+  const auto forward = forward_part(instance);
+  ASSERT_TRUE(forward.has_value());
+  EXPECT_EQ(block_chain(instance, *forward).size(), static_cast<std::size_t>(*forward));
 }
 
 TEST(BlockChain, CoarsenedCoversTheSameOps) {

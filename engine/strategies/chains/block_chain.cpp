@@ -63,15 +63,22 @@ class Joiner {
   [[nodiscard]] std::size_t backward_block(int op) const { return backward_[static_cast<std::size_t>(op - forward_)]; }
   void strike(std::size_t block, std::size_t other) { struck_.add(std::min(block, other), std::max(block, other)); }
 
-  /// The block that a backward op belongs to, `current` that of the op before it.
-  [[nodiscard]] std::size_t wanted(OpId op, std::size_t current) const {
-    const OpId of = instance_.graph().ops[static_cast<std::size_t>(op)].backward_of;
-    if (of.valid() && of < forward_) return block_of(of);
+  /// The last block whose forward tensors the op reads, pinned ones left out; nothing if there is none.
+  [[nodiscard]] std::optional<std::size_t> last_read(OpId op) const {
     std::optional<std::size_t> last;
     for (const TensorId t : instance_.inputs(op)) {
       const OpId producer = instance_.producer(t);
       if (producer < forward_ && !is_pinned(instance_, t)) last = std::max(last.value_or(0), block_of(producer));
     }
+    return last;
+  }
+
+  /// The block that a backward op belongs to, `current` that of the op before it.
+  [[nodiscard]] std::size_t wanted(OpId op, std::size_t current) const {
+    const OpId of = instance_.graph().ops[static_cast<std::size_t>(op)].backward_of;
+    const auto last = last_read(op);
+    // In Checkmate's graphs the backward op of a layer also reads what the next layer wrote: it is that one's.
+    if (of.valid() && of < forward_) return std::max(block_of(of), last.value_or(0));
     return std::min(last.value_or(current), current);
   }
 

@@ -9,8 +9,9 @@
 //
 // Blocks are stretches of the input order. The forward part ends with the last op of phase `forward` or `loss`; the
 // backward part is all that follows. Block b holds the forward ops behind separator b-1, separator b included, and the
-// backward ops that belong to them. A backward op belongs to the block of its `backward_of`; without one, to the last
-// block whose forward tensors it reads; if there is none, to the block of the backward op before it.
+// backward ops that belong to them. A backward op belongs to the block of its `backward_of` or to the last block whose
+// forward tensors it reads, whichever is later (in Jain et al.'s training graphs a layer's backward op reads what the
+// next layer wrote); if there is neither, to the block of the backward op before it.
 //
 // The chain promises that a backward op of block b reads, of forward tensors, only those of block b and what separator
 // b-1 wrote, and that the backward blocks come in reverse. Where the graph breaks that (weight gradients put off to the

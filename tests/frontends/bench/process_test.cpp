@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/bench/process.hpp"
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "model/error.hpp"
 #include "tests/frontends/bench/temporary_folder.hpp"
@@ -24,10 +26,45 @@ TEST_F(Process, IsPinnedToAsManyCoresAsAsked) {
   EXPECT_EQ(read("cores"), "1\n");
 }
 
+/// Whether the process whose number the file holds is there and no zombie.
+bool runs(const std::string& file) {
+  std::ifstream number(file);
+  std::string process;
+  number >> process;
+  std::ifstream status("/proc/" + process + "/stat");
+  std::string word;
+  status >> word >> word >> word;
+  return status && word != "Z";
+}
+
+/// The system ends a killed process in its own time.
+bool ends(const std::string& file) {
+  for (int i = 0; i < 1000 && runs(file); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return !runs(file);
+}
+
 TEST_F(Process, IsEndedWhenItHangsWithAllItsChildren) {
-  const ProcessOutcome outcome = run_process({"sh", "-c", "sleep 1000; exit 0"}, {.patience = 0.1});
+  const ProcessOutcome outcome =
+      run_process({"sh", "-c", "sleep 1000 & echo $! > " + path("child") + "; wait"}, {.patience = 0.3});
   EXPECT_TRUE(outcome.late);
   EXPECT_EQ(outcome.code, 128 + SIGTERM);
+  EXPECT_TRUE(ends(path("child")));
+}
+
+TEST_F(Process, LeavesNothingBehind) {
+  EXPECT_EQ(run_process({"sh", "-c", "sleep 1000 & echo $! > " + path("child")}, {.patience = 60}).code, 0);
+  EXPECT_TRUE(ends(path("child")));
+}
+
+TEST_F(Process, MemoryIsItsOwn) {
+  const std::vector<char> ours(100'000'000, 'x');
+  const ProcessOutcome outcome = run_process({"sleep", "0.2"}, {.patience = 60});
+  EXPECT_GT(outcome.peak_kibibytes, 100);
+  EXPECT_LT(outcome.peak_kibibytes, 50'000) << ours.size();
+}
+
+TEST_F(Process, TellsWhatItSaidInPrintableLetters) {
+  EXPECT_EQ(run_process({"sh", "-c", "printf 'a\\377b\\n' >&2"}, {.patience = 60}).last_error, "a?b");
 }
 
 TEST_F(Process, IsKilledWhenCancelled) {

@@ -84,7 +84,22 @@ TEST(Comparison, TakesMediansInWhichNoScheduleIsWorst) {
   EXPECT_NEAR(*row.cells[0].overhead, 10, 1e-9);
   EXPECT_EQ(row.cells[0].schedules, 2);
   EXPECT_FALSE(row.cells[1].overhead.has_value());
-  EXPECT_NEAR(*row.best, 5, 1e-9);
+  EXPECT_NEAR(*row.best, 10, 1e-9);
+}
+
+TEST(Comparison, TakesTheWorseOfTwo) {
+  const Comparison comparison = compare(two_contenders(), {result("auto", 1, 1100), result("auto", 2, 1200),
+                                                           result("greedy", 1, 1400), result("greedy", 2, 0)});
+  EXPECT_NEAR(comparison.rows[0].cells[0].overhead.value_or(-1), 20, 1e-9);
+  EXPECT_FALSE(comparison.rows[0].cells[1].overhead.has_value());
+}
+
+TEST(Comparison, TakesNothingFromAFailedRun) {
+  Result failed = result("greedy", 1, 0);
+  failed.status = "failed";
+  failed.lower_bound = 5000;
+  EXPECT_TRUE(contradictions({result("auto", 1, 1100), failed}).empty());
+  EXPECT_NEAR(compare(two_contenders(), {result("auto", 1, 1100), failed}).rows[0].bound.value_or(-1), 0, 1e-9);
 }
 
 TEST(Comparison, ShowsBoundsOfTheFirstContendersProblemOnly) {
@@ -93,7 +108,8 @@ TEST(Comparison, ShowsBoundsOfTheFirstContendersProblemOnly) {
   Result other = result("greedy", 1, 1100);
   other.max_computes = 64;
   other.lower_bound = 1090;
-  EXPECT_NEAR(compare(two_contenders(), {bounded, other}).rows[0].bound, 4, 1e-9);
+  EXPECT_NEAR(compare(two_contenders(), {bounded, other}).rows[0].bound.value_or(-1), 4, 1e-9);
+  EXPECT_FALSE(compare(two_contenders(), {other}).rows[0].bound.has_value());
 }
 
 TEST(Comparison, SeesAProofThatASchedulesExcludes) {

@@ -43,7 +43,7 @@ TEST_F(SuiteFile, ReadsInstancesAndContenders) {
   EXPECT_EQ(read.contenders.at(0).arguments, (std::vector<std::string>{"--strategy", "auto"}));
   EXPECT_EQ(read.contenders.at(1).seeds, std::vector<std::int64_t>{9});
   EXPECT_EQ(read.contenders.at(1).most_ops, 50);
-  EXPECT_EQ(read.contenders.at(2).command.front(), "peer");
+  EXPECT_EQ(read.contenders.at(2).command.front(), std::filesystem::absolute("peer"));
 }
 
 TEST_F(SuiteFile, MakesAnInstanceOfEveryFileInAFolder) {
@@ -71,6 +71,13 @@ TEST_F(SuiteFile, RefusesWhatItCannotMeanWithThePath) {
   EXPECT_NE(message(with(good, R"({"name": "c"})")).find("needs either arguments or command"), std::string::npos);
   EXPECT_NE(message(with(R"({"folder": "{1}"})", "\"auto\"")).find("needs a parameter"), std::string::npos);
   EXPECT_NE(message(with(R"({"folder": "{1}"})", "\"auto\""), {"/not/there"}).find("/not/there"), std::string::npos);
+  EXPECT_NE(message(with(R"({"folder": "{1}", "name": "a"})", "\"auto\""), {"."}).find("name"), std::string::npos);
+  EXPECT_NE(message(with(good, "\"auto\""), {"stray"}).find("stray"), std::string::npos);
+  EXPECT_NE(message(with(good, "")).find("no contenders"), std::string::npos);
+  EXPECT_NE(message(R"({"format": "remora-suite", "version": 1, "name": "s", "instances": [{"name": "a", "file": "x"}],
+      "contenders": ["auto"]})")
+                .find("no budgets for 'a'"),
+            std::string::npos);
   EXPECT_NE(message(R"({"format": "remora-graph", "version": 1})").find("remora-suite"), std::string::npos);
 }
 
@@ -79,7 +86,9 @@ TEST_F(SuiteFile, AllSuitesOfTheRepositoryAreRead) {
   for (const auto& entry : std::filesystem::directory_iterator(REMORA_SOURCE_DIR "/benchmarks/suites")) {
     std::ostringstream text;
     text << std::ifstream(entry.path()).rdbuf();
-    const Suite read = read_suite(text.str(), entry.path().parent_path().string(), {path("")});
+    const bool has_parameter = text.str().find("{1}") != std::string::npos;
+    const Suite read = read_suite(text.str(), entry.path().parent_path().string(),
+                                  has_parameter ? std::vector<std::string>{path("")} : std::vector<std::string>{});
     EXPECT_EQ(read.name + ".json", entry.path().filename());
     EXPECT_FALSE(read.contenders.empty());
     ++suites;
