@@ -48,15 +48,6 @@ void for_each_key(const Suite& suite, const SuiteInstance& instance, Visit visit
   }
 }
 
-/// The contender's question as one text.
-std::string asked_text(const Contender& contender) {
-  std::string text;
-  for (const std::string& word : contender.command.empty() ? contender.arguments : contender.command) {
-    text += (text.empty() ? "" : " ") + word;
-  }
-  return text;
-}
-
 bool is_asked(const Contender& contender, std::int64_t ops) {
   return contender.most_ops == 0 || ops <= contender.most_ops;
 }
@@ -179,7 +170,7 @@ bool Runner::is_done(const Job& job) const {
   if (!is_asked(job.contender, static_cast<std::int64_t>(job.stored.graph->ops.size()))) return true;
   if (missing_.contains(job.contender.name)) return true;
   const Result* known = results_.find(job.key);
-  return known != nullptr && known->graph_sha256 == job.stored.sha256 && known->asked == asked_text(job.contender) &&
+  return known != nullptr && known->graph_sha256 == job.stored.sha256 && known->asked == job.contender.asked &&
          known->status != "failed";
 }
 
@@ -216,7 +207,7 @@ bool Runner::run_job(const Job& job) {
   if (outcome.cancelled || cancelled()) return false;
   Result result{.key = job.key,
                 .graph_sha256 = job.stored.sha256,
-                .asked = asked_text(job.contender),
+                .asked = job.contender.asked,
                 .ops = static_cast<std::int64_t>(job.stored.graph->ops.size()),
                 .edges = job.edges,
                 .budget_bytes = job.budget.count(),
@@ -243,7 +234,7 @@ std::vector<Result> Runner::results() const {
     std::vector<const Result*> found;
     for_each_key(suite_, instance, [&](const Contender& contender, const RunKey& key) {
       const Result* result = results_.find(key);
-      if (result == nullptr || result->asked != asked_text(contender)) return;
+      if (result == nullptr || result->asked != contender.asked) return;
       if (is_asked(contender, result->ops)) found.push_back(result);
     });
     if (found.empty()) continue;

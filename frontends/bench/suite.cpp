@@ -16,6 +16,10 @@ namespace fs = std::filesystem;
 using json::Document;
 using json::Node;
 
+void append_word(std::string& line, const std::string& word) {
+  line += (line.empty() ? "" : " ") + word;
+}
+
 class SuiteReader {
  public:
   SuiteReader(const Node& root, std::string folder, const std::vector<std::string>& parameters)
@@ -151,10 +155,15 @@ class SuiteReader {
   }
 
   [[nodiscard]] Contender contender(const Node& node) const {
-    if (node.value().is_string()) return {.name = node.string(), .arguments = {"--strategy", node.string()}};
+    if (node.value().is_string()) {
+      const std::string& name = node.string();
+      return {.name = name, .arguments = {"--strategy", name}, .asked = "--strategy " + name};
+    }
     refuse_unknown(node, {"name", "arguments", "command", "seeds", "most_ops"});
     Contender contender{.name = string_at(node, "name"), .arguments = read_words(node, "arguments")};
+    for (const std::string& word : contender.arguments) append_word(contender.asked, word);
     for (const std::string& word : read_words(node, "command")) {
+      append_word(contender.asked, word);
       const bool is_path = word.starts_with("./") || word.starts_with("../");
       // Absolute, for a program's name without a slash would be looked for in PATH.
       contender.command.push_back(is_path ? fs::absolute(fs::path(folder_) / word).lexically_normal().string() : word);

@@ -39,6 +39,8 @@ struct Contender {
   /// Another program, with {graph}, {budget} (bytes), {time_limit}, {threads}, {seed} and {output} replaced; it writes
   /// a remora-schedule and ends with the exit codes of `remora solve`.
   std::vector<std::string> command{};
+  /// Arguments or command as the suite has them, in one line.
+  std::string asked{};
   /// Instead of the suite's seeds, where given: one is enough for what draws no lots.
   std::vector<std::int64_t> seeds{};
   /// It is not asked about larger graphs; 0 for any.
