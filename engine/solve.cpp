@@ -77,13 +77,16 @@ void bound(const Instance& instance, const SolveOptions& options, const Deadline
   const auto ascent = covering_bound(problem);
   state.infeasible = ascent.infeasible;
   state.lower_bound = ascent.extra;
-  if (ascent.event.valid()) schedule.certificate = cover_certificate(instance, problem, ascent.event);
+  // What is resident at an event is known for the input order only.
+  const bool is_certain = instance.options().order == OrderMode::input;
+  if (ascent.event.valid() && is_certain) schedule.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
   if (state.infeasible || !exceeded || !options.covering_mip) return;
   auto mip = solve_cover_mip(problem, cover_mip_limits(options, deadline));
   state.infeasible = mip.infeasible;
   state.lower_bound = std::max(state.lower_bound, mip.bound);
-  if (mip.infeasible) schedule.certificate = cover_certificate(instance, problem, mip.event, mip.given_up);
+  if (mip.infeasible && is_certain)
+    schedule.certificate = cover_certificate(instance, problem, mip.event, mip.given_up);
   state.cover.given_up = std::move(mip.given_up);
   if (options.reduced_costs) state.cover.priced = std::move(mip.priced);
 }
@@ -142,22 +145,29 @@ Found run_search(const Instance& instance, const SolveOptions& options, const So
 }
 
 /// The one answer of a method of the literature; nothing if it has none that the instance permits.
-std::optional<Found> run_method(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                                SearchState& state, SolverReport& report) {
+std::optional<Found> run_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                                const Deadline& deadline, SearchState& state, SolverReport& report) {
   if (state.infeasible) return std::nullopt;
   MethodResult result = method_of(options.strategy)({instance, options, deadline});
-  state.infeasible = result.infeasible;
   state.lower_bound = std::max(state.lower_bound, result.lower_bound);
   report.work = result.work;
   report.note = std::move(result.note);
   if (result.sequence.empty() && instance.op_count() > 0) return std::nullopt;
   if (!is_permitted(instance, result.sequence)) {
-    report.note = "its sequence is not one of this problem: other order, or more computes of an op than allowed";
+    report.note +=
+        (report.note.empty() ? "" : "; ") +
+        std::string("its sequence is not one of this problem: other order, or more computes of an op than allowed");
     return std::nullopt;
   }
   Found answer = found(instance, std::move(result.sequence));
   report.reached_peak = answer.peak;
-  report.history.push_back({deadline.elapsed(), answer.duration, answer.peak, strategy_name(options.strategy)});
+  const std::string name = strategy_name(options.strategy);
+  report.history.push_back({deadline.elapsed(), answer.duration, answer.peak, name});
+  if (callbacks.progress) {
+    const int phase = answer.peak <= instance.budget() ? 2 : 1;
+    const Duration bound = instance.baseline_duration() + state.lower_bound;
+    callbacks.progress({deadline.elapsed(), phase, name, answer.duration, answer.peak, bound, report.work});
+  }
   return answer;
 }
 
@@ -185,11 +195,12 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   const Deadline deadline(options.time_limit, callbacks.cancel);
   Schedule schedule = describe(instance, options);
   SearchState state;
-  state.incumbent = first_solution(instance, warm_start);
+  const bool searches = method_of(options.strategy) == nullptr;
+  state.incumbent = first_solution(instance, searches ? warm_start : std::span<const OpId>{});
   bound(instance, options, deadline, state, schedule);
-  const std::optional<Found> answer = method_of(options.strategy) != nullptr
-                                          ? run_method(instance, options, deadline, state, schedule.solver)
-                                          : run_search(instance, options, callbacks, deadline, state, schedule.solver);
+  const std::optional<Found> answer = searches
+                                          ? run_search(instance, options, callbacks, deadline, state, schedule.solver)
+                                          : run_method(instance, options, callbacks, deadline, state, schedule.solver);
   schedule.lower_bound = instance.baseline_duration() + state.lower_bound;
   schedule.status = state.infeasible ? Status::infeasible : Status::unknown;
   if (answer && answer->peak <= instance.budget()) write_steps(instance, *answer, schedule);

@@ -79,7 +79,7 @@ struct CoverProblem {
 };
 
 /// The covering problem of the instance's form. `limit_computes`: with the rows of C_v; they may be left out. Staged:
-/// O(edges); free order: O(ops * (ops + edges) / 64), and no items on graphs of more than 20,000 ops.
+/// O(edges); free order: O(ops * (ops + edges) / 64), and no items on graphs of more than 2,000 ops.
 CoverProblem covering_relaxation(const Instance& instance, bool limit_computes = true);
 
 struct CoverBoundResult {

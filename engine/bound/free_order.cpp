@@ -76,7 +76,12 @@ CoverProblem free_order_relaxation(const Instance& instance) {
       const Bytes held = held_across(instance, ancestors, op, OpId(k));
       if (held == Bytes(0)) continue;
       problem.excess[static_cast<std::size_t>(k)] += held;
-      item.gaps.push_back({k, k, held});
+      const bool goes_on = !item.gaps.empty() && item.gaps.back().last == k - 1 && item.gaps.back().size == held;
+      if (goes_on) {
+        item.gaps.back().last = k;
+      } else {
+        item.gaps.push_back({k, k, held});
+      }
     }
     if (!item.gaps.empty() && instance.max_computes(op) > 1) problem.items.push_back(std::move(item));
   }

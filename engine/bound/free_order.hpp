@@ -11,7 +11,7 @@
 namespace remora {
 
 /// Graphs with more ops get no items: the bound is 0 then, and only an event that exceeds the budget anyway is seen.
-inline constexpr int kMostOpsOfFreeRelaxation = 20'000;
+inline constexpr int kMostOpsOfFreeRelaxation = 2'000;
 
 CoverProblem free_order_relaxation(const Instance& instance);
 

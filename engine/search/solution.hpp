@@ -32,10 +32,14 @@ inline Solution make_solution(const Instance& instance, std::span<const Compute>
 
 /// Phase 1 wants a lower max(peak, budget) (Moccasin, eq. 12), then less time; phase 2, where both hold the budget,
 /// just less time.
+inline bool better(const Instance& instance, Bytes peak_a, Duration time_a, Bytes peak_b, Duration time_b) {
+  const Bytes above_a = std::max(peak_a, instance.budget());
+  const Bytes above_b = std::max(peak_b, instance.budget());
+  return above_a != above_b ? above_a < above_b : time_a < time_b;
+}
+
 inline bool better(const Instance& instance, const Solution& a, const Solution& b) {
-  const Bytes peak_a = std::max(a.peak, instance.budget());
-  const Bytes peak_b = std::max(b.peak, instance.budget());
-  return peak_a != peak_b ? peak_a < peak_b : a.extra < b.extra;
+  return better(instance, a.peak, a.extra, b.peak, b.extra);
 }
 
 }  // namespace remora

@@ -29,9 +29,9 @@ std::optional<Recompute> best_at(EventKey event, PlanMoves& moves, std::vector<T
   return best;
 }
 
-void relieve(EventKey event, PlanMoves& moves) {
+void relieve(EventKey event, PlanMoves& moves, const Deadline& deadline) {
   std::vector<TensorId> crossing;
-  while (moves.state().memory(event) > moves.instance().budget()) {
+  while (moves.state().memory(event) > moves.instance().budget() && !deadline.reached()) {
     const auto best = best_at(event, moves, crossing);
     if (!best) return;
     moves.add(*best);
@@ -41,12 +41,13 @@ void relieve(EventKey event, PlanMoves& moves) {
 
 }  // namespace
 
-RecomputePlan greedy_plan(const Instance& instance) {
+RecomputePlan greedy_plan(const Instance& instance, const Deadline& deadline) {
   PlanMoves moves(instance);
   const EventKey end = EventKey::end(instance.op_count());
   // What is given up at an event runs again later, so that nothing is added behind.
-  for (EventKey event = EventKey::first_compute(0); event < end; event = moves.state().event_after(event)) {
-    relieve(event, moves);
+  for (EventKey event = EventKey::first_compute(0); event < end && !deadline.reached();
+       event = moves.state().event_after(event)) {
+    relieve(event, moves, deadline);
   }
   return moves.state().plan();
 }

@@ -8,13 +8,15 @@
 //                 a goes first: A runs again right before E
 #pragma once
 
+#include "engine/deadline.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"
 
 namespace remora {
 
-/// A plan of the staged form, which may exceed the budget. The heuristic looks neither ahead nor at durations.
+/// A plan of the staged form, which may exceed the budget. The heuristic looks neither ahead nor at durations. At the deadline
+/// it ends with the plan so far.
 /// O(events over the budget * tensors alive there * what their recomputes change).
-RecomputePlan greedy_plan(const Instance& instance);
+RecomputePlan greedy_plan(const Instance& instance, const Deadline& deadline);
 
 }  // namespace remora

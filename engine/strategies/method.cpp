@@ -2,6 +2,7 @@
 #include "engine/strategies/method.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/strategies/chains/checkpoint_sqrt.hpp"
 #include "engine/strategies/chains/rotor.hpp"
@@ -19,7 +20,8 @@ MethodResult run_none(const MethodInput& input) {
 }
 
 MethodResult run_greedy(const MethodInput& input) {
-  return {.sequence = sequence_of(input.instance, without_useless(input.instance, greedy_plan(input.instance)))};
+  RecomputePlan plan = greedy_plan(input.instance, input.deadline);
+  return {.sequence = sequence_of(input.instance, without_useless(input.instance, std::move(plan)))};
 }
 
 /// Every op after the first computes of its `after` ops, and not more often than it may.

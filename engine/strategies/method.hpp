@@ -31,8 +31,6 @@ struct MethodResult {
   std::vector<OpId> sequence{};
   /// No schedule of the instance's problem takes less time beyond the baseline; 0 where the method proves nothing.
   Duration lower_bound{};
-  /// Proved: no schedule of the instance's problem holds the budget.
-  bool infeasible = false;
   /// Units of work done, of the method's own kind.
   std::int64_t work = 0;
   /// What the user should know, in a few words: why there is no schedule, which parameter was taken. May be empty.

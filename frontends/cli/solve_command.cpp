@@ -81,6 +81,13 @@ SolveOptions read_options(const Arguments& arguments) {
     // A work limit is there for reproducibility, which the default time limit would spoil on a slow machine.
     if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
     check_options(options);
+    // What a user asks for in vain must not pass in silence.
+    const bool counts_work = method_of(options.strategy) == nullptr || options.strategy == Strategy::checkmate;
+    const std::string name = strategy_name(options.strategy);
+    if (!counts_work && arguments.has("work-limit")) throw UsageError("--work-limit: " + name + " has none");
+    if (method_of(options.strategy) != nullptr && arguments.has("warm-start")) {
+      throw UsageError("--warm-start: " + name + " does not start from a schedule");
+    }
   } catch (const InputError& error) {
     throw UsageError(error.what());
   }

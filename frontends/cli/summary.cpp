@@ -34,7 +34,8 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   }
   std::erase_if(rows, [](const Row& row) { return row.times < 1; });
   if (rows.empty()) {
-    out << "recomputed  nothing: the input order holds the budget\n";
+    const char* order = schedule.order == OrderMode::input ? "the input order" : "this order";
+    out << "recomputed  nothing: " << order << " holds the budget\n";
     return;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.paid > b.paid; });

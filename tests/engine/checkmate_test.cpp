@@ -100,6 +100,31 @@ TEST_F(Checkmate, FindsAndProvesTheOptimumOfRandomGraphs) {
   EXPECT_GT(infeasible, 50);
 }
 
+TEST_F(Checkmate, ClaimsNothingFalseWhereAmountsAreFarApart) {
+  // Sizes from bytes to gigabytes and durations of 10^12 are what double precision is bad at.
+  std::mt19937 random(77);
+  int proved = 0;
+  for (int round = 0; round < 150; ++round) {
+    Graph graph = *test::random_graph(random);
+    const auto draw = [&](std::int64_t most) { return static_cast<std::int64_t>(random()) % most; };
+    for (Tensor& tensor : graph.tensors) tensor.size = Bytes(1 + draw(20) + (draw(2) * (1 + draw(5)) * 1'000'000'000));
+    for (Op& op : graph.ops) op.duration = Duration(draw(5) * 1'000'000'000'000 + draw(9));
+    const Instance instance = with_random_budget(std::make_shared<const Graph>(std::move(graph)), random);
+    const Schedule schedule = solve_with(instance, Strategy::checkmate);
+    const auto truth = test::optimum(instance);
+    if (!truth) {
+      EXPECT_FALSE(schedule.has_schedule());
+      continue;
+    }
+    EXPECT_LE(schedule.lower_bound, *truth) << "round " << round;
+    if (schedule.has_schedule()) {
+      EXPECT_GE(schedule.duration, *truth) << "round " << round;
+    }
+    proved += schedule.status == Status::optimal ? 1 : 0;
+  }
+  EXPECT_GT(proved, 30);
+}
+
 TEST_F(Checkmate, RoundingNeverBeatsTheOptimumNorItsBoundExceedsIt) {
   std::mt19937 random(5);
   int found = 0;

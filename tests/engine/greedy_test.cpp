@@ -28,15 +28,20 @@ Schedule solve_with(const Instance& instance, Strategy strategy) {
 
 TEST(Greedy, RecomputesTheOneOpOfFigureOne) {
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
-  EXPECT_EQ(greedy_plan(instance).size(), 1U);
+  EXPECT_EQ(greedy_plan(instance, Deadline(1e9, nullptr)).size(), 1U);
   EXPECT_EQ(solve_with(instance, Strategy::greedy).peak_memory, Bytes(3));
 }
 
 TEST(Greedy, LeavesAloneWhatFits) {
   const Instance instance(test::figure_1(), {.budget = Bytes(4)});
-  EXPECT_TRUE(greedy_plan(instance).empty());
+  EXPECT_TRUE(greedy_plan(instance, Deadline(1e9, nullptr)).empty());
   EXPECT_EQ(solve_with(instance, Strategy::greedy).status, Status::optimal);
   EXPECT_EQ(solve_with(instance, Strategy::none).status, Status::optimal);
+}
+
+TEST(Greedy, EndsAtTheDeadlineWithItsPlanSoFar) {
+  const Instance instance(test::figure_1(), {.budget = Bytes(3)});
+  EXPECT_TRUE(greedy_plan(instance, Deadline(0, nullptr)).empty());
 }
 
 TEST(Greedy, NeverBeatsTheOptimum) {

@@ -30,6 +30,16 @@ TEST(Options, WrongTextsAndRangesAreRefusedByName) {
   EXPECT_THROW(check_options(options), InputError);
 }
 
+TEST(Options, MethodsAreGivenTheirProblem) {
+  EXPECT_EQ(default_problem(Strategy::automatic).max_computes, 2);
+  EXPECT_EQ(default_problem(Strategy::automatic).order, OrderMode::input);
+  EXPECT_EQ(default_problem(Strategy::checkmate).max_computes, 2);
+  EXPECT_EQ(default_problem(Strategy::rotor).max_computes, 64);
+  EXPECT_EQ(default_problem(Strategy::rotor).order, OrderMode::input);
+  EXPECT_EQ(default_problem(Strategy::twremat).max_computes, 64);
+  EXPECT_EQ(default_problem(Strategy::twremat).order, OrderMode::free);
+}
+
 TEST(Options, StrategyNamesRoundTrip) {
   for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete, Strategy::lns, Strategy::local,
                                   Strategy::ruin, Strategy::anneal, Strategy::none, Strategy::greedy, Strategy::sqrt,

@@ -54,11 +54,13 @@ RecomputePlan expand(const Instance& instance, std::span<const TrainingBlock> bl
 }
 
 std::vector<TrainingBlock> coarsened(std::span<const TrainingBlock> blocks, std::size_t most) {
-  const std::size_t together = (blocks.size() + most - 1) / most;
+  const std::size_t parts = std::min(most, blocks.size());
+  // Part k has the blocks b with b * parts / blocks = k, rounded down: all parts are as even as can be.
+  const auto part = [&](std::size_t b) { return b * parts / blocks.size(); };
   std::vector<TrainingBlock> joined;
   joined.reserve(most);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    if (b % together == 0) {
+    if (b == 0 || part(b) != part(b - 1)) {
       joined.push_back(blocks[b]);
       continue;
     }

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "engine/search/solution.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -10,15 +11,12 @@ namespace remora {
 bool PlanChoice::offer(const RecomputePlan& plan) {
   auto sequence = sequence_of(instance_, plan);
   const Evaluation evaluation = evaluate(instance_, sequence);
-  const bool holds = evaluation.peak <= instance_.budget();
-  const bool is_better = holds ? !holds_ || evaluation.duration < duration_ : !holds_ && evaluation.peak < peak_;
-  if (offers_++ == 0 || is_better) {
+  if (offers_++ == 0 || better(instance_, evaluation.peak, evaluation.duration, peak_, duration_)) {
     best_ = std::move(sequence);
     duration_ = evaluation.duration;
     peak_ = evaluation.peak;
-    holds_ = holds;
   }
-  return holds;
+  return evaluation.peak <= instance_.budget();
 }
 
 }  // namespace remora

@@ -17,7 +17,8 @@ class PlanChoice {
   /// Whether the plan holds the budget. One evaluation.
   bool offer(const RecomputePlan& plan);
 
-  [[nodiscard]] bool holds() const { return holds_; }
+  /// Whether any plan held the budget.
+  [[nodiscard]] bool holds() const { return offers_ > 0 && peak_ <= instance_.budget(); }
   /// The best plan's sequence; empty before the first offer.
   [[nodiscard]] const std::vector<OpId>& best() const { return best_; }
   [[nodiscard]] std::int64_t offers() const { return offers_; }
@@ -27,7 +28,6 @@ class PlanChoice {
   std::vector<OpId> best_;
   Duration duration_{};
   Bytes peak_{};
-  bool holds_ = false;
   std::int64_t offers_ = 0;
 };
 

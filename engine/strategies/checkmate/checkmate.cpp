@@ -58,11 +58,9 @@ Duration bound_for(const Instance& instance, Duration bound) {
 }
 
 /// The evaluator has the last word on memory, in whole bytes.
-void take_solution(const Instance& instance, const checkmate::MipSolution& solution, RecomputePlan plan,
-                   MethodResult& result) {
+void take_solution(const Instance& instance, RecomputePlan plan, MethodResult& result) {
   const Solution best = make_solution(instance, std::move(plan));
   result.sequence = sequence_of(instance, best.plan);
-  if (solution.proved) result.lower_bound = bound_for(instance, best.extra);
   if (best.peak > instance.budget()) result.note += "; CBC's solution exceeds the budget, by its tolerances";
 }
 
@@ -104,7 +102,7 @@ MethodResult run_checkmate(const MethodInput& input) {
   result.lower_bound = bound_for(instance, solution.bound);
   if (solution.infeasible) result.note += "; CBC: infeasible";
   if (solution.values.empty()) return result;
-  take_solution(instance, solution, plan_of_values(instance, columns, solution.values), result);
+  take_solution(instance, plan_of_values(instance, columns, solution.values), result);
   return result;
 }
 

@@ -124,7 +124,6 @@ class Mip {
   /// What CBC says in the end, where none of its linear programs was cut short.
   void read_end(const CbcModel& model, double& units) {
     result_.infeasible = model.isProvenInfeasible();
-    result_.proved = model.isProvenOptimal() && limits_.gap == 0;
     const double value = model.getBestPossibleObjValue();
     if (says_something(model, value)) units = std::max(units, value);
   }

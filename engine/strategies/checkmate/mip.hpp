@@ -25,8 +25,6 @@ struct MipSolution {
   std::vector<double> values{};
   /// No solution of the program costs less, recomputes alone.
   Duration bound{};
-  /// `values` are the best there is: CBC came to its end, with a gap of 0.
-  bool proved = false;
   /// CBC says that there is no solution; in double precision, so that it proves nothing.
   bool infeasible = false;
   std::int64_t nodes = 0;

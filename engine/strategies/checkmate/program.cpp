@@ -10,8 +10,10 @@ namespace remora::checkmate {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// The most that the budget is loosened by, in parts of the unit: just above the tolerances of solvers.
-constexpr double kLoosening = 1e-6;
+/// How finely amounts of memory are counted: at most so many parts make the largest one.
+constexpr std::int64_t kParts = 1 << 20;
+/// What the largest amount is for solvers: then one part is far above their tolerances (1e-7 to 1e-6).
+constexpr double kLargest = 1000;
 
 /// One row in the making. Constants go to the other side.
 class Row {
@@ -37,31 +39,37 @@ class Row {
   double constants_ = 0;
 };
 
-/// Bytes as solvers see them.
+/// Bytes as solvers see them: whole parts of a size, rounded down, which is a relaxation.
 class Scale {
  public:
   explicit Scale(const Instance& instance) {
+    std::int64_t largest = 1;
+    std::int64_t divisor = 0;
     const auto add = [&](Bytes bytes) {
-      largest_ = std::max(largest_, bytes);
-      divisor_ = Bytes(std::gcd(divisor_.count(), bytes.count()));
+      largest = std::max(largest, bytes.count());
+      divisor = std::gcd(divisor, bytes.count());
     };
     for (int t = 0; t < instance.tensor_count(); ++t) {
       if (instance.producer(TensorId(t)).valid()) add(instance.size(TensorId(t)));
     }
     for (int i = 0; i < instance.op_count(); ++i) add(instance.workspace(OpId(i)));
-    const Bytes room = instance.budget() - instance.base_memory();
-    room_ = in_units(room) + std::min(kLoosening, in_units(divisor_) / 2);
+    part_ = std::max({std::int64_t{1}, divisor, (largest - 1) / kParts + 1});
+    factor_ = kLargest / static_cast<double>(std::max<std::int64_t>(1, largest / part_));
+    room_ = in_units(instance.budget() - instance.base_memory()) + factor_ / 2;
   }
 
   [[nodiscard]] double in_units(Bytes bytes) const {
-    return static_cast<double>(bytes.count()) / static_cast<double>(std::max(Bytes(1), largest_).count());
+    const std::int64_t parts = bytes.count() / part_;
+    return factor_ * static_cast<double>(parts);
   }
-  /// The budget beyond base memory.
+  /// The budget beyond base memory, and half a part.
   [[nodiscard]] double room() const { return room_; }
 
  private:
-  Bytes largest_{};
-  Bytes divisor_{};
+  /// In bytes.
+  std::int64_t part_ = 1;
+  /// Units a part.
+  double factor_ = 1;
   double room_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include "engine/strategies/checkmate/rounding.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace remora::checkmate {
 namespace {
@@ -15,14 +16,17 @@ Rounding::Rounding(const Instance& instance, const Columns& columns, const std::
 
 RecomputePlan Rounding::deterministic(double threshold) {
   round([&](double value) { return value >= threshold; });
-  RecomputePlan plan = complete();
-  while (repair(plan)) plan = complete();
-  return plan;
+  return complete_within_limits();
 }
 
 RecomputePlan Rounding::randomized(Random& random) {
   round([&](double value) { return random.unit() < value; });
+  return complete_within_limits();
+}
+
+RecomputePlan Rounding::complete_within_limits() {
   RecomputePlan plan = complete();
+  // Each time, an op beyond its limit retains its outputs in stages where it did not.
   while (repair(plan)) plan = complete();
   return plan;
 }
@@ -74,29 +78,35 @@ void Rounding::complete_stage(Stage stage, RecomputePlan& plan) const {
 bool Rounding::repair(const RecomputePlan& plan) {
   std::vector<std::vector<Stage>> stages(static_cast<std::size_t>(instance_.op_count()));
   for (const Recompute& recompute : plan) stages[static_cast<std::size_t>(recompute.op)].push_back(recompute.stage);
+  bool any = false;
   for (int i = 0; i < instance_.op_count(); ++i) {
-    const OpId op(i);
     const auto& again = stages[static_cast<std::size_t>(i)];
-    if (static_cast<int>(again.size()) < instance_.max_computes(op)) continue;
-    Stage from = op;
-    Stage best_from = op;
-    Stage best = again.front();
-    for (const Stage stage : again) {
-      if (stage - from < best - best_from) {
-        best_from = from;
-        best = stage;
-      }
-      from = stage;
-    }
+    const int excess = static_cast<int>(again.size()) + 1 - instance_.max_computes(OpId(i));
+    if (excess <= 0) continue;
+    retain_closest(OpId(i), again, static_cast<std::size_t>(excess));
+    any = true;
+  }
+  return any;
+}
+
+void Rounding::retain_closest(OpId op, const std::vector<Stage>& again, std::size_t count) {
+  std::vector<std::pair<Stage, Stage>> stretches;
+  Stage from = op;
+  for (const Stage stage : again) {
+    stretches.emplace_back(from, stage);
+    from = stage;
+  }
+  std::stable_sort(stretches.begin(), stretches.end(),
+                   [](const auto& a, const auto& b) { return a.second - a.first < b.second - b.first; });
+  stretches.resize(count);
+  for (const auto& [first, last] : stretches) {
     for (const TensorId t : instance_.outputs(op)) {
-      for (Stage k = best_from + 1; k <= best; ++k) {
+      for (Stage k = first + 1; k <= last; ++k) {
         const Term held = columns_.retained(k, t);
         if (held.is_column()) retained_[static_cast<std::size_t>(held.column)] = true;
       }
     }
-    return true;
   }
-  return false;
 }
 
 RecomputePlan plan_of_values(const Instance& instance, const Columns& columns, const std::vector<double>& values) {

@@ -14,6 +14,7 @@
 // recomputes away.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -29,7 +30,8 @@ class Rounding {
   /// `values`: by column. All must outlive the rounding.
   Rounding(const Instance& instance, const Columns& columns, const std::vector<double>& values);
 
-  /// What is retained with a value of at least `threshold` is. O(stages * (tensors + edges)).
+  /// What is retained with a value of at least `threshold` is. O(stages * (tensors + edges)) for each time that ops are
+  /// found beyond their limits, hardly ever more than a few.
   RecomputePlan deterministic(double threshold);
   RecomputePlan randomized(Random& random);
 
@@ -39,8 +41,11 @@ class Rounding {
   /// The fewest recomputes for what is retained, sorted.
   [[nodiscard]] RecomputePlan complete() const;
   void complete_stage(Stage stage, RecomputePlan& plan) const;
-  /// Retains the outputs of one op that `plan` computes too often; false if there is none.
+  RecomputePlan complete_within_limits();
+  /// Retains outputs of the ops that `plan` computes too often; false if there are none.
   bool repair(const RecomputePlan& plan);
+  /// Retains the op's outputs over the `count` shortest stretches between its computes; `again`: its recomputes' stages.
+  void retain_closest(OpId op, const std::vector<Stage>& again, std::size_t count);
 
   const Instance& instance_;
   const Columns& columns_;

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "engine/search/solution.hpp"
 #include "engine/strategies/twremat/recompute_removal.hpp"
 #include "engine/strategies/twremat/separator_schedule.hpp"
 #include "model/evaluate.hpp"
@@ -72,16 +73,11 @@ class Sweep {
     remove_beyond_limits(trimmed);
     if (trimmed.peak() <= instance.budget()) remove_unneeded(trimmed, input_.deadline);
     Candidate candidate{trimmed.sequence(), trimmed.peak(), trimmed.duration(), limit};
-    if (is_permitted(instance, candidate.sequence) && better(candidate)) best_ = std::move(candidate);
+    if (is_permitted(instance, candidate.sequence) && is_best(candidate)) best_ = std::move(candidate);
   }
 
-  [[nodiscard]] bool better(const Candidate& candidate) const {
-    if (holds(candidate) != holds(best_)) return holds(candidate);
-    const auto key = [&](const Candidate& c) {
-      return holds(candidate) ? std::pair(c.duration.count(), c.peak.count())
-                              : std::pair(c.peak.count(), c.duration.count());
-    };
-    return key(candidate) < key(best_);
+  [[nodiscard]] bool is_best(const Candidate& candidate) const {
+    return better(input_.instance, candidate.peak, candidate.duration, best_.peak, best_.duration);
   }
 
   const MethodInput& input_;

@@ -221,6 +221,22 @@ TEST_F(Program, AWarmStartIsTakenFromAScheduleFile) {
   EXPECT_EQ(run("solve graph.json --budget 3 --warm-start absent.json").code, 65);
 }
 
+TEST_F(Program, AMethodSolvesItsOwnProblemUnlessToldAnother) {
+  const auto schedule_of = [&](const std::string& options) {
+    EXPECT_EQ(run("solve graph.json --quiet " + options + " -o s.json").code, 0);
+    EXPECT_EQ(run("verify graph.json s.json").code, 0);
+    return json::parse(read("s.json"));
+  };
+  const json free = schedule_of("--budget 4 --strategy twremat");
+  EXPECT_EQ(free["order"], "free");
+  EXPECT_EQ(free["solver"]["limits"]["max_computes"], 64);
+  EXPECT_EQ(schedule_of("--budget 3 --strategy greedy")["order"], "input");
+  EXPECT_EQ(schedule_of("--budget 3 --strategy greedy --order free --max-computes 3")["order"], "free");
+  EXPECT_EQ(run("solve graph.json --budget 3 --order free").code, 64);
+  EXPECT_EQ(run("solve graph.json --budget 3 --strategy greedy --work-limit 5").code, 64);
+  EXPECT_EQ(run("solve graph.json --budget 3 --strategy greedy --warm-start s.json").code, 64);
+}
+
 TEST_F(Program, ConvertedGraphsSolveTheSame) {
   ASSERT_EQ(run("convert graph.json -o copy.json").code, 0);
   const json a = json::parse(run("solve graph.json -b 3 -q --work-limit 1000").out);
