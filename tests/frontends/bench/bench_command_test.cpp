@@ -9,12 +9,12 @@
 #include <sys/wait.h>
 
 #include "frontends/bench/result.hpp"
-#include "tests/frontends/bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace remora::bench {
 namespace {
 
-class BenchCommand : public TemporaryFolder {
+class BenchCommand : public test::TemporaryFolder {
  protected:
   struct Outcome {
     int code = -1;

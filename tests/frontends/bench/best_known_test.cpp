@@ -10,12 +10,12 @@
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
-#include "tests/frontends/bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace remora::bench {
 namespace {
 
-using BestKnownFile = TemporaryFolder;
+using BestKnownFile = test::TemporaryFolder;
 
 BestKnown claim(std::int64_t duration, std::int64_t bound) {
   return {.instance = {.name = "g", .make = {"remora", "generate", "chain"}},

@@ -6,12 +6,12 @@
 #include <thread>
 
 #include "model/error.hpp"
-#include "tests/frontends/bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace remora::bench {
 namespace {
 
-using Process = TemporaryFolder;
+using Process = test::TemporaryFolder;
 
 TEST_F(Process, TellsHowItEndedAndItsLastWords) {
   const ProcessOutcome outcome =

@@ -2,12 +2,12 @@
 #include "frontends/bench/comparison.hpp"
 #include "frontends/bench/results_file.hpp"
 #include "model/error.hpp"
-#include "tests/frontends/bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace remora::bench {
 namespace {
 
-using Results = TemporaryFolder;
+using Results = test::TemporaryFolder;
 
 Result result(const std::string& contender, std::int64_t seed, std::int64_t duration) {
   Result made;

@@ -4,12 +4,12 @@
 #include <functional>
 
 #include "model/error.hpp"
-#include "tests/frontends/bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace remora::bench {
 namespace {
 
-using SuiteFile = TemporaryFolder;
+using SuiteFile = test::TemporaryFolder;
 
 constexpr const char* kHead = R"({"format": "remora-suite", "version": 1, "name": "s", "budgets": ["80%"], )";
 

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/temporary_folder.hpp"
+
 namespace remora::cli {
 namespace {
 
@@ -39,36 +41,20 @@ constexpr const char* kFigureOne = R"({"format": "remora-graph", "version": 1, "
          {"name": "D", "duration": 1, "inputs": ["b", "c"], "outputs": ["d"]},
          {"name": "E", "duration": 1, "inputs": ["a", "d"], "outputs": ["e"]}]})";
 
-class Program : public testing::Test {
+class Program : public test::TemporaryFolder {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("remora-cli-" + std::to_string(getpid()));
-    fs::create_directories(folder_);
+    TemporaryFolder::SetUp();
     write("graph.json", kFigureOne);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
-  }
-
-  [[nodiscard]] std::string read(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(path(name), std::ios::binary).rdbuf();
-    return text.str();
   }
 
   /// Runs `remora` with these shell words, `prefix` before it.
   [[nodiscard]] Outcome run(const std::string& words, const std::string& prefix = "") const {
-    const std::string command = "cd '" + folder_.string() + "' && " + prefix + " '" REMORA_PROGRAM "' " + words +
-                                " > out.txt 2> err.txt < /dev/null";
+    const std::string command =
+        "cd '" + folder() + "' && " + prefix + " '" REMORA_PROGRAM "' " + words + " > out.txt 2> err.txt < /dev/null";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out.txt"), read("err.txt")};
   }
-
-  fs::path folder_;
 };
 
 long lines(const std::string& text) {
@@ -371,7 +357,7 @@ TEST_F(Program, AnInterruptKeepsTheIncumbent) {
 
 TEST_F(Program, AReaderOfTheLogThatGoesAwayDoesNotEndTheSearch) {
   const std::string command =
-      "cd '" + folder_.string() + "' && '" REMORA_PROGRAM "' solve graph.json --budget 3 -o kept.json 2>&1 | true";
+      "cd '" + folder() + "' && '" REMORA_PROGRAM "' solve graph.json --budget 3 -o kept.json 2>&1 | true";
   EXPECT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(run("verify graph.json kept.json").code, 0);
 }

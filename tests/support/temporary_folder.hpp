@@ -9,17 +9,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace remora::bench {
+namespace remora::test {
 
 /// Tests with a folder of their own, which goes when they end.
 class TemporaryFolder : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("remora-bench-" + std::to_string(getpid()));
+    folder_ = std::filesystem::temp_directory_path() / ("remora-test-" + std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
+  [[nodiscard]] std::string folder() const { return folder_.string(); }
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::binary) << text;
@@ -34,4 +35,4 @@ class TemporaryFolder : public testing::Test {
   std::filesystem::path folder_;
 };
 
-}  // namespace remora::bench
+}  // namespace remora::test
