@@ -42,7 +42,7 @@ OptionGroup bench_options() {
 /// The file, or the suite of that name beside the others: benchmarks/suites/NAME.json.
 std::string find_suite(const std::string& name) {
   if (fs::exists(name)) return name;
-  const std::string named = "benchmarks/suites/" + name + ".json";
+  std::string named = "benchmarks/suites/" + name + ".json";
   if (fs::exists(named)) return named;
   throw UsageError("there is no suite '" + name + "': neither that file nor " + named);
 }
@@ -96,7 +96,8 @@ Suite only(const Suite& suite, const std::vector<std::string>& names) {
 std::string typed(const Words& words) {
   std::string text = "remora bench";
   for (const std::string& word : words) {
-    text += word.find_first_of(" ,'\"") == std::string::npos ? " " + word : " '" + word + "'";
+    const char* quote = word.find_first_of(" ,'\"") == std::string::npos ? "" : "'";
+    text.append(" ").append(quote).append(word).append(quote);
   }
   return text;
 }
@@ -104,10 +105,10 @@ std::string typed(const Words& words) {
 void write_page(PageInput page, const std::string& folder) {
   for (const NamedFigure& figure : figures(page.comparison)) {
     const std::string file = figure.name + ".svg";
-    write_text(folder + "/" + file, report::svg(figure.figure));
+    write_text((fs::path(folder) / file).string(), report::svg(figure.figure));
     page.plots.emplace_back(figure.figure.title, file);
   }
-  write_text(folder + "/README.md", markdown_page(page));
+  write_text((fs::path(folder) / "README.md").string(), markdown_page(page));
 }
 
 /// This program, also where its file has been replaced meanwhile, and the zoo beside it.

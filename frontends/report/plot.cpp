@@ -70,7 +70,8 @@ class Drawing {
     open(width, legend + legend_height(width));
     for (std::size_t i = 0; i < panels(); ++i) {
       const double x = kPanelWidth * static_cast<double>(i % columns);
-      draw(figure_.panels[i], x, kTitle + kPanelHeight * static_cast<double>(i / columns));
+      const std::size_t row = i / columns;
+      draw(figure_.panels[i], x, kTitle + kPanelHeight * static_cast<double>(row));
     }
     draw_legend(width, legend);
     out_ << "</svg>\n";
@@ -202,7 +203,8 @@ class Drawing {
     const std::size_t in_line = entries_in_line(width);
     for (std::size_t i = 0; i < names_.size(); ++i) {
       const double x = kRight + kLegendEntry * static_cast<double>(i % in_line);
-      const double line = y + 6 + kLegendLine * static_cast<double>(i / in_line);
+      const std::size_t above = i / in_line;
+      const double line = y + 6 + kLegendLine * static_cast<double>(above);
       draw_path({{x, line}, {x + 24, line}}, Join::line, i);
       draw_mark(x + 12, line, i);
       label(x + 30, line + 4, "start", names_[i]);
