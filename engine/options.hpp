@@ -29,8 +29,8 @@ enum class Strategy {
   checkmate_lp,  ///< its linear relaxation, rounded
 };
 
-/// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods that
-/// need other orders, or an op more often, are given them; everything else keeps the input order and two computes.
+/// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods
+/// that need other orders, or an op more often, are given them; everything else keeps the input order and two computes.
 InstanceOptions default_problem(Strategy strategy);
 
 /// The largest time limit there is: thirty years.

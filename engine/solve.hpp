@@ -45,16 +45,16 @@ struct SolveCallbacks {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-/// Solves the instance's problem. The schedule has status optimal, feasible, infeasible (with a certificate where one event
-/// alone proves it) or unknown (its solver report then says which peak was reached). The graph's name is filled in; the
-/// file's hash is the caller's business.
+/// Solves the instance's problem. The schedule has status optimal, feasible, infeasible (with a certificate where one
+/// event alone proves it) or unknown (its solver report then says which peak was reached). The graph's name is filled
+/// in; the file's hash is the caller's business.
 ///
 /// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the
 /// input order. Recomputes beyond max_computes are left out. Empty for none.
 ///
-/// Strategies that do not search (engine/strategies/method.hpp) leave the warm start and, but for checkmate, the
-/// work limit aside; what they find is taken if
-/// it is a schedule of the instance's problem: its order, and how often each op may run (default_problem()).
+/// Strategies that do not search (engine/strategies/method.hpp) leave the warm start and, but for checkmate, the work
+/// limit aside; what they find is taken if it is a schedule of the instance's problem: its order, and how often each op
+/// may run (default_problem()).
 ///
 /// Throws InputError for options out of range, for an instance with options per op, for a search in free order (the
 /// model in model/cp knows both, the search does not yet), and for a warm start that is not of the staged form.

@@ -14,8 +14,8 @@
 
 namespace remora {
 
-/// A plan of the staged form, which may exceed the budget. The heuristic looks neither ahead nor at durations. At the deadline
-/// it ends with the plan so far.
+/// A plan of the staged form, which may exceed the budget. The heuristic looks neither ahead nor at durations. At the
+/// deadline it ends with the plan so far.
 /// O(events over the budget * tensors alive there * what their recomputes change).
 RecomputePlan greedy_plan(const Instance& instance, const Deadline& deadline);
 

@@ -21,8 +21,8 @@
 //
 // Memory is counted in slots. Where all amounts have a common divisor that makes few slots, counting is exact. Where
 // only the inputs and saved amounts do, it is exact for the memory of the constructor and what whole slots part from
-// it; other amounts are rounded down to these. Otherwise the chain's amounts are rounded up to whole slots. Either way a
-// schedule found fits.
+// it; other amounts are rounded down to these. Otherwise the chain's amounts are rounded up to whole slots. Either way
+// a schedule found fits.
 //
 // With a limit on how often a block may run forward, Opt has one more argument c: `save` takes Opt_c, `pass` takes
 // Opt_c(i, t) and Opt_(c-1)(s, i).

@@ -23,10 +23,11 @@
 // state. Columns whose value is known are left out. Nothing is strengthened beyond that.
 //
 // Amounts of memory are counted in whole parts: their greatest common divisor or, where that is less than a millionth
-// (2^-20) of the largest amount, such a millionth, to which they are rounded down. That is a relaxation: bounds hold, and
-// a solution that exceeds the budget by what was rounded off is refused by the evaluator. In solvers' units the largest
-// amount is 1000 and the budget is loosened by half a part, so that tolerances neither lose a schedule that just fits
-// nor admit another. (With amounts from 1 to 1e-9, exact but for double precision, CBC called wrong values optimal.)
+// (2^-20) of the largest amount, such a millionth, to which they are rounded down. That is a relaxation: bounds hold,
+// and a solution that exceeds the budget by what was rounded off is refused by the evaluator. In solvers' units the
+// largest amount is 1000 and the budget is loosened by half a part, so that tolerances neither lose a schedule that
+// just fits nor admit another. (With amounts from 1 to 1e-9, exact but for double precision, CBC called wrong values
+// optimal.)
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,8 @@ class Rounding {
   RecomputePlan complete_within_limits();
   /// Retains outputs of the ops that `plan` computes too often; false if there are none.
   bool repair(const RecomputePlan& plan);
-  /// Retains the op's outputs over the `count` shortest stretches between its computes; `again`: its recomputes' stages.
+  /// Retains the op's outputs over the `count` shortest stretches between its computes. `again`: its recomputes'
+  /// stages.
   void retain_closest(OpId op, const std::vector<Stage>& again, std::size_t count);
 
   const Instance& instance_;
