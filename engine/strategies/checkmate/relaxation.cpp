@@ -24,6 +24,8 @@ ClpSolve dual_simplex() {
   ClpSolve options;
   options.setSpecialOption(kInterruptHandling, kOff);
   options.setSolveType(ClpSolve::useDual);
+  // CoinUtils leaks memory in this step of its presolve.
+  options.setDoImpliedFree(false);
   return options;
 }
 
