@@ -139,9 +139,15 @@ Figure progress(const Comparison& comparison) {
     Panel panel{.title = row->instance + ", budget " + row->budget,
                 .x = {.label = "seconds", .logarithmic = true},
                 .y = {.label = "overhead, %"}};
+    // Whoever ends early has its schedule for the rest of the time.
+    double end = 0;
+    for (const Cell& cell : row->cells) {
+      if (!cell.progress.empty()) end = std::max(end, cell.progress.back().first);
+    }
     for (std::size_t i = 0; i < comparison.contenders.size(); ++i) {
       Series series{comparison.contenders[i], Join::steps, row->cells[i].progress};
       for (auto& [seconds, overhead] : series.points) seconds = seconds_shown(seconds);
+      if (!series.points.empty()) series.points.emplace_back(end, series.points.back().second);
       panel.series.push_back(std::move(series));
     }
     figure.panels.push_back(std::move(panel));
