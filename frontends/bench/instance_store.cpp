@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "frontends/bench/process.hpp"
@@ -61,9 +62,14 @@ StoredInstance InstanceStore::get(const SuiteInstance& instance) const {
     std::vector<std::string> words{programs_.remora, "convert", source_of(instance), "-o", stored.path, "--quiet"};
     words.insert(words.end(), instance.reading.begin(), instance.reading.end());
     run(words);
-    const std::string content = json::read_file(stored.path);
-    stored.graph = std::make_shared<const Graph>(json::read_graph(content));
-    stored.sha256 = json::sha256_hex(content);
+    Graph graph = json::read_graph(json::read_file(stored.path));
+    // Where it came from names files and folders of this machine: the same graph would have another hash elsewhere.
+    graph.meta.clear();
+    std::ostringstream content;
+    json::write_graph(content, graph);
+    json::write_file(stored.path, [&](std::ostream& out) { out << content.str(); });
+    stored.graph = std::make_shared<const Graph>(std::move(graph));
+    stored.sha256 = json::sha256_hex(content.str());
   } catch (const InputError& error) {
     stored.missing = error.what();
   }

@@ -16,7 +16,7 @@ struct StoredInstance {
   /// Null where the graph is not to be had; `missing` says why.
   std::shared_ptr<const Graph> graph{};
   std::string missing{};
-  /// The remora-graph file.
+  /// The remora-graph file, without `meta`.
   std::string path{};
   std::string sha256{};
 };
