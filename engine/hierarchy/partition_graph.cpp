@@ -75,7 +75,8 @@ class Grouped {
     for (int node = 0; node < graph_.node_count(); ++node) {
       unit_counts[static_cast<std::size_t>(node_of(node))] += graph_.unit_count(node);
     }
-    return {std::move(node_of_), PartitionGraph(std::move(unit_counts), std::move(edges_), values())};
+    PartitionGraph contracted(std::move(unit_counts), std::move(edges_), values());
+    return {std::move(node_of_), std::move(contracted)};
   }
 
  private:
