@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Partitioning alone: H-Partition's hierarchy of training graphs of transformer-like layers, and of sparse random
-// layered graphs (inference). The counters: ops, groups and levels.
+// Partitioning alone: H-Partition's hierarchy of training graphs of transformer-like layers, of sparse random layered
+// graphs and of stars (inference). The counters: ops, groups and levels.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -74,6 +74,16 @@ Graph layered(std::int64_t ops) {
   return graph;
 }
 
+/// One op that all others read, and one that reads all others.
+Graph star(std::int64_t ops) {
+  Graph graph;
+  const TensorId hub = add_op(graph, {}, Phase::none, 1);
+  std::vector<TensorId> rays;
+  while (std::ssize(graph.ops) + 1 < ops) rays.push_back(add_op(graph, {hub}, Phase::none, 1));
+  add_op(graph, std::move(rays), Phase::none, 1);
+  return graph;
+}
+
 void partition(benchmark::State& state, Graph graph) {
   const Instance instance(std::make_shared<const Graph>(std::move(graph)), {});
   Partition made;
@@ -92,6 +102,11 @@ void partition_layered(benchmark::State& state) {
   partition(state, layered(state.range(0)));
 }
 BENCHMARK(partition_layered)->Arg(250)->Arg(100'000)->Arg(1'000'000)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+void partition_star(benchmark::State& state) {
+  partition(state, star(state.range(0)));
+}
+BENCHMARK(partition_star)->Arg(250)->Arg(100'000)->Arg(1'000'000)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace remora

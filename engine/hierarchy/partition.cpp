@@ -76,9 +76,9 @@ class Tree {
   int level_ = 0;
 };
 
-/// Too little to go on with: a level that takes off less than a tenth.
+/// Too little to go on with: a level that takes off less than a third.
 bool is_poor(int before, int after) {
-  return static_cast<std::int64_t>(after) * 10 > static_cast<std::int64_t>(before) * 9;
+  return static_cast<std::int64_t>(after) * 3 > static_cast<std::int64_t>(before) * 2;
 }
 
 }  // namespace
