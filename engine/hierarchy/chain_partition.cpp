@@ -14,7 +14,7 @@ std::vector<int> block_ends(const PartitionGraph& graph) {
   for (int node = 0; node < graph.node_count(); ++node) {
     if (reach <= node) ends.push_back(node + 1);
     const auto next = graph.successors(node);
-    if (!next.empty()) reach = std::max(reach, next.back());
+    if (!next.empty() && !graph.is_constant(node)) reach = std::max(reach, next.back());
   }
   return ends;
 }

@@ -93,7 +93,19 @@ std::vector<int> immediate_dominators(const PartitionGraph& graph) {
   return dominators;
 }
 
-std::vector<std::vector<int>> candidate_groups(const PartitionGraph& graph, int most) {
+namespace {
+
+/// The same nodes, constants without edges; no values.
+PartitionGraph without_constants(const PartitionGraph& graph) {
+  std::vector<PartitionEdge> edges;
+  for (int node = 0; node < graph.node_count(); ++node) {
+    if (graph.is_constant(node)) continue;
+    for (const int next : graph.successors(node)) edges.push_back({node, next});
+  }
+  return {std::vector<std::int64_t>(static_cast<std::size_t>(graph.node_count()), 1), std::move(edges), {}};
+}
+
+std::vector<std::vector<int>> groups_by_all_edges(const PartitionGraph& graph, int most) {
   const std::vector<int> dominators = immediate_dominators(graph);
   std::vector<std::vector<int>> groups;
   const auto add = [&](std::vector<int> nodes) {
@@ -116,6 +128,14 @@ std::vector<std::vector<int>> candidate_groups(const PartitionGraph& graph, int 
     }
   }
   return groups;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> candidate_groups(const PartitionGraph& graph, int most) {
+  bool has_constants = false;
+  for (int node = 0; node < graph.node_count(); ++node) has_constants = has_constants || graph.is_constant(node);
+  return has_constants ? groups_by_all_edges(without_constants(graph), most) : groups_by_all_edges(graph, most);
 }
 
 }  // namespace remora

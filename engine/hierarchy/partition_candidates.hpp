@@ -12,6 +12,9 @@
 //
 // So is every union of two that meet (Theorem A.4), and disjoint ones can't form a cycle among them: whatever leads into
 // a group reaches all of it, so a cycle of groups would be a cycle of nodes.
+//
+// One thing the paper does not do: edges from constants (PartitionGraph::is_constant) are overlooked, and constants are
+// in no candidate. A mask that every layer reads would otherwise be the only common ancestor of all layers' parts.
 #pragma once
 
 #include <vector>
@@ -20,7 +23,7 @@
 
 namespace remora {
 
-/// a(x) of each node; -1 is the global source. O(edges log nodes).
+/// a(x) of each node, by all edges; -1 is the global source. O(edges log nodes).
 std::vector<int> immediate_dominators(const PartitionGraph& graph);
 
 /// Every candidate of two to `most` nodes, each ascending. O(nodes x most^2).

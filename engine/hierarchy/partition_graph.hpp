@@ -53,6 +53,11 @@ class PartitionGraph {
   [[nodiscard]] const PartitionValue& value(int value) const { return values_[static_cast<std::size_t>(value)]; }
   /// The values that the node reads or writes, ascending.
   [[nodiscard]] std::span<const int> values(int node) const { return values_of_[node]; }
+  /// Whether several nodes depend on this one, which depends on none, and no memory hangs on it: a mask that every layer
+  /// reads and nobody recomputes, say. No cycle can go through it as long as it stays alone.
+  [[nodiscard]] bool is_constant(int node) const {
+    return predecessors(node).empty() && successors(node).size() > 1 && values(node).empty();
+  }
 
  private:
   void index_edges(std::vector<PartitionEdge> edges);

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -84,6 +87,18 @@ void expect_order(const Instance& instance, const Partition& partition) {
 }
 
 }  // namespace
+
+Instance instance_of(Graph graph) {
+  return {std::make_shared<const Graph>(std::move(graph)), {}};
+}
+
+int add_op(Graph& graph, const std::vector<int>& reads, std::int64_t size) {
+  Op op{.name = "o" + std::to_string(graph.ops.size()), .duration = Duration(1)};
+  for (const int read : reads) op.inputs.push_back(graph.ops[static_cast<std::size_t>(read)].outputs.front());
+  op.outputs = {graph.add_tensor("t" + std::to_string(graph.ops.size()), Bytes(size))};
+  graph.add_op(std::move(op));
+  return static_cast<int>(graph.ops.size()) - 1;
+}
 
 Reachability unit_reachability(const Instance& instance, const Units& units) {
   const std::size_t count = units.units.size();

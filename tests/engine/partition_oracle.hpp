@@ -4,11 +4,17 @@
 // but the assignment of ops to units.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/hierarchy/partition.hpp"
 
 namespace remora::test {
+
+Instance instance_of(Graph graph);
+
+/// Adds an op that reads the first tensors of the ops given, and returns its number.
+int add_op(Graph& graph, const std::vector<int>& reads, std::int64_t size = 1);
 
 /// reach[u][v]: whether a way leads from unit u to unit v, u = v included. O(units^2 x degree).
 std::vector<std::vector<char>> unit_reachability(const Instance& instance, const Units& units);
