@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -58,7 +60,7 @@ class Greedy {
       if (is_stale(best)) continue;
       if (blocks_.count() <= settings_.top_size && best.score != last_score) break;
       last_score = best.score;
-      wrap(candidate(best.candidate).blocks);
+      wrap(best.candidate);
       if (heap_.size() > 2 * candidates_.size()) drop_stale();
     }
     return blocks_.blocks_of_nodes();
@@ -88,10 +90,9 @@ class Greedy {
     return made;
   }
 
-  /// Merges the blocks and updates all candidates that meet them.
-  void wrap(const std::vector<int>& chosen) {
-    // A copy: the chosen candidate is among those updated.
-    const std::vector<int> merged = chosen;
+  /// Merges the candidate's blocks and updates all others that meet them.
+  void wrap(int chosen) {
+    const std::vector<int> merged = std::exchange(candidate(chosen).blocks, {});
     std::vector<int> meeting;
     ++round_;
     for (const int block : merged) {

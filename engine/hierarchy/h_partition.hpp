@@ -11,8 +11,8 @@
 // then treated alike. Equal scores are ordered by: contiguous in the input order first, then the first node, then size.
 // So equal layers are worked off from the front, the same way each, and come out as few distinct shapes.
 //
-// Each candidate is updated at most 2 M^l times, whatever the degrees: O(n M^l (M^l d + log n)) for n nodes that touch d
-// values each, the hubs among them left out (partition_blocks.hpp).
+// Each candidate is updated at most 2 M^l times, whatever the degrees: O(n M^l (M^l d + log n)) for n nodes of d values
+// each, the hubs among them left out (partition_blocks.hpp).
 #pragma once
 
 #include "engine/hierarchy/partitioner.hpp"

@@ -46,9 +46,10 @@ struct Partition {
 /// The units below each node of the partition, ascending. O(units x levels).
 std::vector<std::vector<int>> units_below(const Partition& partition);
 
-/// The root is always a group: of a single unit where there is but one, of none where there are no ops. Throws
-/// InputError for settings out of range and std::logic_error, which names the partitioner, where it broke its promise.
-/// O(levels x edges log edges) beyond what the partitioner takes.
+/// The root is always a group: of a single unit where there is but one, of none where there are no ops, and of up to
+/// max(M^l, M^t) nodes where a partitioner put all that was left into one group. Throws InputError
+/// for settings out of range and std::logic_error, which names the partitioner, where it broke its promise. O(levels x edges
+/// log edges) beyond what the partitioner takes.
 Partition make_partition(const Instance& instance, const Partitioner& partitioner,
                          const PartitionSettings& settings = {});
 

@@ -10,8 +10,8 @@
 //     0 ----+              +--> 4           a(2) = 1, candidate  {1 2}: one node alone is none
 //           +--> 3 --------+
 //
-// So is every union of two that meet (Theorem A.4), and disjoint ones can't form a cycle among them: whatever leads into
-// a group reaches all of it, so a cycle of groups would be a cycle of nodes.
+// So is every union of two that meet (Theorem A.4), and disjoint ones can't form a cycle among them: what leads into a
+// group reaches all of it, so a cycle of groups would be a cycle of nodes.
 //
 // One thing the paper does not do: edges from constants (PartitionGraph::is_constant) are overlooked, and constants are
 // in no candidate. A mask that every layer reads would otherwise be the only common ancestor of all layers' parts.

@@ -2,8 +2,8 @@
 //
 // The graph that one level of a hierarchy groups: nodes, what they hand to each other, and what must come first.
 //
-// Nodes are numbered in a topological order of the edges. Values carry the memory: what one node writes and others read.
-// A value orders nothing by itself (a reader may stand before the producer, where its backward half reads what a later
+// Nodes are numbered in a topological order of the edges. Values carry the memory: what a node writes and others read. A
+// value orders nothing by itself (a reader may stand before the producer, where its backward half reads what a later
 // node wrote): that is what edges are for.
 //
 //     node       0 --> 1 --> 2         contract {1, 2}        0 --> 1
@@ -53,8 +53,8 @@ class PartitionGraph {
   [[nodiscard]] const PartitionValue& value(int value) const { return values_[static_cast<std::size_t>(value)]; }
   /// The values that the node reads or writes, ascending.
   [[nodiscard]] std::span<const int> values(int node) const { return values_of_[node]; }
-  /// Whether several nodes depend on this one, which depends on none, and no memory hangs on it: a mask that every layer
-  /// reads and nobody recomputes, say. No cycle can go through it as long as it stays alone.
+  /// Whether several nodes depend on this one, which depends on none, and no memory hangs on it: a mask that all layers
+  /// read and nobody recomputes, say. No cycle can go through it as long as it stays alone.
   [[nodiscard]] bool is_constant(int node) const {
     return predecessors(node).empty() && successors(node).size() > 1 && values(node).empty();
   }

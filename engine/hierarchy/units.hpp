@@ -7,7 +7,7 @@
 //     backward   b0 <-- b1 <-- b2                unit 2: f2, b2
 //                        \--> w1
 //
-// Where an instance has a forward part (engine/strategies/chains/block_chain.hpp), its ops are the units and every later
+// Where an instance has a forward part (engine/strategies/chains/block_chain.hpp), its ops are the units and each later
 // op belongs to one of them: to that of its `backward_of`, else to the last one whose forward tensors it reads, else to
 // that of the op before it; but never to a later one than a backward op that it reads from or comes `after`. Backward
 // halves therefore feed only earlier units, or their own. Elsewhere (inference) each op is a unit of its own.

@@ -106,6 +106,7 @@ TEST(Partition, HandlesGraphsWithoutStructure) {
   for (int i = 0; i < 500; ++i) add_op(fan_out, i > 0 ? std::vector<int>{0} : std::vector<int>{});
   Graph fan_in;
   std::vector<int> all;
+  all.reserve(500);
   for (int i = 0; i < 500; ++i) all.push_back(add_op(fan_in, {}));
   add_op(fan_in, all);
   Graph bipartite;
