@@ -9,8 +9,8 @@
 //      [0]  [ 1   2      3 ]   [ 4   5      6 ]  [ 7     8 ]       a block ends with its separator
 //
 // A block of several nodes is a group, never joined with its neighbours, so that equal layers give equal groups. Runs
-// of blocks of one node are cut into groups no longer than needed to come to the top size. A block of more than M^l nodes
-// is left as it is: chain_partition has nothing to say about graphs that are no chains. Edges
+// of blocks of one node are cut into groups no longer than needed to come to the top size. A block of more than M^l
+// nodes is left as it is: chain_partition has nothing to say about graphs that are no chains. Edges
 // from constants (PartitionGraph::is_constant) are overlooked; groups are intervals, which no edge makes less convex.
 #pragma once
 

@@ -48,8 +48,8 @@ std::vector<std::vector<int>> units_below(const Partition& partition);
 
 /// The root is always a group: of a single unit where there is but one, of none where there are no ops, and of up to
 /// max(M^l, M^t) nodes where a partitioner put all that was left into one group. Throws InputError
-/// for settings out of range and std::logic_error, which names the partitioner, where it broke its promise. O(levels x edges
-/// log edges) beyond what the partitioner takes.
+/// for settings out of range and std::logic_error, which names the partitioner, where it broke its promise.
+/// O(levels x edges log edges) beyond what the partitioner takes.
 Partition make_partition(const Instance& instance, const Partitioner& partitioner,
                          const PartitionSettings& settings = {});
 

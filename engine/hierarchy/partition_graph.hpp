@@ -2,8 +2,8 @@
 //
 // The graph that one level of a hierarchy groups: nodes, what they hand to each other, and what must come first.
 //
-// Nodes are numbered in a topological order of the edges. Values carry the memory: what a node writes and others read. A
-// value orders nothing by itself (a reader may stand before the producer, where its backward half reads what a later
+// Nodes are numbered in a topological order of the edges. Values carry the memory: what a node writes and others read.
+// A value orders nothing by itself (a reader may stand before the producer, where its backward half reads what a later
 // node wrote): that is what edges are for.
 //
 //     node       0 --> 1 --> 2         contract {1, 2}        0 --> 1
