@@ -25,9 +25,11 @@ template <class StepType>
 std::vector<RetentionInterval> retention_intervals(const Instance& instance, std::span<const StepType> sequence) {
   std::vector<RetentionInterval> intervals;
   std::vector<int> current(static_cast<std::size_t>(instance.tensor_count()), -1);
+  const bool reads_differ = instance.reads_differ();
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     const int now = static_cast<int>(step);
     for (const TensorId t : instance.inputs(op_of(sequence[step]))) {
+      if (reads_differ && !instance.reads(op_of(sequence[step]), option_of(sequence[step]), t)) continue;
       const int interval = current[static_cast<std::size_t>(t)];
       ensure(interval >= 0, "evaluate: an op comes before the producer of its input");
       intervals[static_cast<std::size_t>(interval)].last_step = now;

@@ -2,7 +2,7 @@
 //
 // The one evaluator: from a sequence of op computes to retention intervals, memory at every step, peak and duration.
 //
-// Each use of a tensor is served by the latest earlier compute of its producer. A compute's output is retained from
+// Each use of a tensor is served by the latest earlier compute of its producer; a compute uses what its option reads. A compute's output is retained from
 // that step to the last use that it serves; an output nobody reads is released at once; a `keep` tensor's last compute
 // is retained to the end. For a given sequence no other choice of releases needs less memory at any step.
 //
@@ -37,7 +37,7 @@ struct Evaluation {
   Duration duration{};
 };
 
-/// Evaluates a sequence in which every op's inputs are computed earlier (else std::logic_error).
+/// Evaluates a sequence in which what every compute reads is computed earlier (else std::logic_error).
 /// O(steps + their inputs and outputs). Of ops alone: every compute takes option 0.
 Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
 Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence);

@@ -69,10 +69,7 @@ void Instance::limit_computes() {
   for (int v = 0; v < op_count(); ++v) {
     const OpId id(v);
     const Op& op = graph_->ops[static_cast<std::size_t>(v)];
-    Bytes footprint = base_memory_ + workspaces_[id];
-    for (const TensorId t : inputs(id)) footprint += sizes_[t];
-    for (const TensorId t : op.outputs) footprint += sizes_[t];
-    footprints_.push_back(footprint);
+    footprints_.push_back(least_footprint(id));
     baseline_duration_ += durations_[id];
     // Nobody reads what a dead end computes a second time, unless it must be there at the end.
     const bool useful = std::any_of(op.outputs.begin(), op.outputs.end(),

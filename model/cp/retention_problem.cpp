@@ -81,7 +81,8 @@ void RetentionProblem::add_free_op(OpId op) {
                        .first_copy = copy_count(),
                        .copies = copies,
                        .first_included = first_included,
-                       .options = options});
+                       .options = options,
+                       .reads_differ = instance_.reads_differ(op)});
   copy_owner_.insert(copy_owner_.end(), static_cast<std::size_t>(copies), id);
 }
 
@@ -175,7 +176,8 @@ void RetentionProblem::anchor_touched() {
       if (id.valid()) computes[id].push_back({anchor, instance_.size(t, event.compute.option)});
     }
     for (const TensorId t : instance_.inputs(event.compute.op)) {
-      if (const TouchedId id = touched_of_tensor_[t]; id.valid()) uses[id].push_back(anchor);
+      const TouchedId id = touched_of_tensor_[t];
+      if (id.valid() && instance_.reads(event.compute.op, event.compute.option, t)) uses[id].push_back(anchor);
     }
   }
   const auto last_slot = static_cast<std::int32_t>(2 * fixed_events_.size());
@@ -210,7 +212,9 @@ void RetentionProblem::collect_rest_memory() {
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
     const Compute& compute = fixed_events_[position].compute;
     const auto slot = static_cast<std::int32_t>(2 * position + 1);
-    for (const TensorId t : instance_.inputs(compute.op)) held[static_cast<std::size_t>(t)].last = slot;
+    for (const TensorId t : instance_.inputs(compute.op)) {
+      if (instance_.reads(compute.op, compute.option, t)) held[static_cast<std::size_t>(t)].last = slot;
+    }
     for (const TensorId t : instance_.outputs(compute.op)) {
       if (touched_of_tensor_[t].valid()) continue;
       close(held[static_cast<std::size_t>(t)]);
@@ -269,7 +273,11 @@ void RetentionProblem::order_first_computes() {
   }
   for (std::size_t t = 0; t < touched_.size(); ++t) {
     const OpId producer = instance_.producer(touched_[t].tensor);
-    for (const OpId user : instance_.users(touched_[t].tensor)) precede(producer, user);
+    for (const OpId user : instance_.users(touched_[t].tensor)) {
+      precede(producer, user);
+      const bool by_all = ~instance_.readers(user, touched_[t].tensor) == 0;
+      if (!by_all && free_of_op_[producer].valid()) awaited_[free_of_op_[producer]] = true;
+    }
   }
   // Several tensors between two ops say the same.
   std::sort(precedences_.begin(), precedences_.end());

@@ -51,8 +51,14 @@ bool supplied(const Instance& instance, const std::vector<Compute>& sequence) {
   return true;
 }
 
+/// Whether some op waits for the first compute of this one, though not for its outputs in any case.
 bool awaited(const Instance& instance, OpId op) {
   const auto& ops = instance.graph().ops;
+  for (int user = 0; user < instance.op_count(); ++user) {
+    for (const TensorId t : instance.inputs(OpId(user))) {
+      if (instance.producer(t) == op && ~instance.readers(OpId(user), t) != 0) return true;
+    }
+  }
   return std::any_of(ops.begin(), ops.end(), [&](const Op& other) {
     return std::find(other.after.begin(), other.after.end(), op) != other.after.end();
   });
@@ -64,6 +70,7 @@ bool serves(const Instance& instance, const std::vector<Compute>& sequence, std:
   for (std::size_t next = step + 1; next < sequence.size(); ++next) {
     if (sequence[next].op == op) return false;
     for (const TensorId t : instance.inputs(sequence[next].op)) {
+      if (!instance.reads(sequence[next].op, sequence[next].option, t)) continue;
       if (instance.producer(t) == op) return true;
     }
   }

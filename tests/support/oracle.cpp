@@ -127,6 +127,12 @@ class Oracle {
     if (state.count(op) >= limits_[op]) return false;
     if (staged_) return op == state.stage || (op < state.stage && op >= state.last);
     if (state.count(op) > 0) return true;
+    // The graph's order of first computes does not ask what an option reads.
+    const auto inputs = instance_.inputs(OpId(std::size_t{op}));
+    const bool supplied = std::all_of(inputs.begin(), inputs.end(), [&](TensorId t) {
+      return state.count(static_cast<unsigned>(std::int32_t{instance_.producer(t)})) > 0;
+    });
+    if (!supplied) return false;
     const auto& after = graph_.ops[op].after;
     return std::all_of(after.begin(), after.end(),
                        [&](OpId earlier) { return state.count(static_cast<unsigned>(std::int32_t{earlier})) > 0; });
@@ -136,6 +142,7 @@ class Oracle {
     const Op& op = graph_.ops[id];
     const OpId leader = instance_.leader(OpId(std::size_t{id}));
     for (const TensorId t : op.inputs) {
+      if (produced_[t] && !instance_.reads(OpId(std::size_t{id}), option, t)) continue;
       const unsigned held = state.held(static_cast<unsigned>(std::int32_t{t}));
       if (held == 0) return;
       const bool led = leader.valid() && instance_.producer(t) == leader;
