@@ -14,9 +14,13 @@
 // An option need not read all of its op's inputs (HiRemate, B.1.2: one backward half recomputes what another reads): the
 // others need not be resident. First computes keep the graph's order all the same: an op's first compute comes after
 // those of the producers of all its inputs.
+//
+// An option may stand for several computes of the ops inside, of which only so many are allowed: then it weighs more
+// than one of its op's computes.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -31,6 +35,9 @@ using Option = std::int32_t;
 /// Options an op may have, the graph's own included.
 inline constexpr int kMostOptions = 64;
 
+/// So many computes that they are no limit.
+inline constexpr int kNoMostComputes = std::numeric_limits<int>::max();
+
 struct ComputeOption {
   Duration duration{};
   Bytes workspace{};
@@ -38,6 +45,8 @@ struct ComputeOption {
   std::vector<Bytes> output_sizes{};
   /// Inputs of the op that this option does not read. A follower reads some output of its leader by every option.
   std::vector<TensorId> unread{};
+  /// What a compute by this option weighs against the op's most_computes, at least 1.
+  int computes = 1;
 };
 
 /// What one op can do beside option 0, and what the graph does not say of option 0.
@@ -49,6 +58,9 @@ struct OpOptions {
   OpId follows{};
   /// For option 0, as in ComputeOption.
   std::vector<TensorId> unread{};
+  int computes = 1;
+  /// What the op's computes may weigh together; one of its options at least weighs no more.
+  int most_computes = kNoMostComputes;
 };
 
 /// By op, ascending; ops that are not mentioned have option 0 only and follow nobody.

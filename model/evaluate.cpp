@@ -86,11 +86,14 @@ Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence)
 
 bool options_hold(const Instance& instance, std::span<const Compute> sequence) {
   std::vector<Option> latest(static_cast<std::size_t>(instance.op_count()), -1);
+  std::vector<std::int64_t> weights(latest.size(), 0);
   for (const Compute& compute : sequence) {
     if (!instance.offers(compute.op, compute.option)) return false;
     const OpId leader = instance.leader(compute.op);
     if (leader.valid() && latest[leader] != compute.option) return false;
     latest[compute.op] = compute.option;
+    weights[compute.op] += instance.computes(compute.op, compute.option);
+    if (weights[compute.op] > instance.most_computes(compute.op)) return false;
   }
   return true;
 }

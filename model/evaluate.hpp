@@ -42,8 +42,8 @@ struct Evaluation {
 Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
 Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence);
 
-/// Whether every compute takes an option that its op offers, and every follower the option of the leader's compute that
-/// serves it (model/compute_options.hpp).
+/// Whether every compute takes an option that its op offers, every follower the option of the leader's compute that
+/// serves it, and no op's computes weigh more than its most_computes (model/compute_options.hpp).
 bool options_hold(const Instance& instance, std::span<const Compute> sequence);
 
 /// The sequence as steps with their releases, in the written form.

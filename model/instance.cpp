@@ -77,7 +77,7 @@ void Instance::limit_computes() {
     const int own = op.recompute && useful ? op.max_computes.value_or(options_.max_computes) : 1;
     // The staged form computes an op once a stage at most: in the stages from its first compute to the last one.
     const int stages = options_.order == OrderMode::input ? op_count() - v + 1 : std::numeric_limits<int>::max();
-    max_computes_.push_back(std::min({own, options_.max_computes, stages}));
+    max_computes_.push_back(std::min({own, options_.max_computes, stages, most_computes(id) / lightest(id)}));
     all_computes += Wide{longest(id).count()} * max_computes_.back();
   }
   if (all_computes > std::numeric_limits<std::int64_t>::max()) {

@@ -38,7 +38,8 @@ class Instance {
  public:
   /// Throws InputError where `validate(*graph)` would, for a negative budget or max_computes < 1, and for options that
   /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, an unread tensor that is no
-  /// input, a leader that produces none of what the follower reads or has another number of options.
+  /// input, weights below 1 or all above the op's limit, a leader that produces none of what the follower reads or has
+  /// another number of options.
   Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options,
            std::shared_ptr<const ComputeOptions> compute_options = nullptr);
 
@@ -52,7 +53,7 @@ class Instance {
 
   [[nodiscard]] Duration duration(OpId op) const { return durations_[op]; }
   [[nodiscard]] Bytes workspace(OpId op) const { return workspaces_[op]; }
-  /// C_v of this op: 1 where recomputing is not allowed or would serve nobody.
+  /// C_v of this op: 1 where recomputing is not allowed or would serve nobody; no more than most_computes allows.
   [[nodiscard]] int max_computes(OpId op) const { return max_computes_[op]; }
   /// The produced tensors that `op` reads by some option, each once.
   [[nodiscard]] std::span<const TensorId> inputs(OpId op) const { return inputs_[op]; }
@@ -75,6 +76,9 @@ class Instance {
   [[nodiscard]] Bytes workspace(OpId op, Option option) const;
   /// The tensor's size where its producer was computed with the option.
   [[nodiscard]] Bytes size(TensorId tensor, Option option) const;
+  /// What the op's computes may weigh together, and what each weighs by its option, at least 1.
+  [[nodiscard]] int most_computes(OpId op) const;
+  [[nodiscard]] int computes(OpId op, Option option) const;
   /// Whether some option, of any op or of this one, leaves an input unread.
   [[nodiscard]] bool reads_differ() const { return reads_differ_; }
   [[nodiscard]] bool reads_differ(OpId op) const { return reads_differ_ && !readers_[op].empty(); }
@@ -108,12 +112,14 @@ class Instance {
   void index_followers();
   void check_options() const;
   void check_leader(std::size_t entry) const;
+  void check_computes(std::size_t entry) const;
   void limit_computes();
   [[nodiscard]] const OpOptions* further(OpId op) const;
   [[nodiscard]] const ComputeOption& further(OpId op, Option option) const;
   [[nodiscard]] std::span<const TensorId> unread(OpId op, Option option) const;
   [[nodiscard]] Duration longest(OpId op) const;
   [[nodiscard]] Bytes least_footprint(OpId op) const;
+  [[nodiscard]] int lightest(OpId op) const;
 
   std::shared_ptr<const Graph> graph_;
   InstanceOptions options_;

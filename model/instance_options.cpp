@@ -93,6 +93,25 @@ std::span<const OpId> Instance::followers(OpId op) const {
   return has_options() ? followers_[op] : std::span<const OpId>();
 }
 
+int Instance::most_computes(OpId op) const {
+  const OpOptions* options = further(op);
+  return options == nullptr ? kNoMostComputes : options->most_computes;
+}
+
+int Instance::computes(OpId op, Option option) const {
+  if (option > 0) return further(op, option).computes;
+  const OpOptions* options = further(op);
+  return options == nullptr ? 1 : options->computes;
+}
+
+int Instance::lightest(OpId op) const {
+  int result = computes(op, 0);
+  for (Option option = 1; option < option_count(op); ++option) {
+    if (offers(op, option)) result = std::min(result, computes(op, option));
+  }
+  return result;
+}
+
 Duration Instance::longest(OpId op) const {
   Duration result = graph_->ops[op].duration;
   for (Option option = 1; option < option_count(op); ++option) {
@@ -195,6 +214,7 @@ void Instance::check_options() const {
       }
     }
     check_reads(options.unread, op, "compute_options[" + std::to_string(entry) + "]");
+    check_computes(entry);
     if (options.follows.valid()) check_leader(entry);
   }
   for (int v = 0; v < op_count(); ++v) accumulate(durations, longest(OpId(v)).count());
@@ -205,6 +225,13 @@ void Instance::check_options() const {
     if (producers_[t].valid()) accumulate(bytes, largest[t].count());
   }
   accumulate(bytes, most_workspace.count());
+}
+
+void Instance::check_computes(std::size_t entry) const {
+  const OpId op = (*compute_options_)[entry].op;
+  const std::string place = "compute_options[" + std::to_string(entry) + "]";
+  if (lightest(op) < 1) throw InputError(place + ".computes", "must be at least 1");
+  if (most_computes(op) < lightest(op)) throw InputError(place + ".most_computes", "all options weigh more");
 }
 
 void Instance::check_leader(std::size_t entry) const {

@@ -86,6 +86,21 @@ void RetentionProblem::add_free_op(OpId op) {
   copy_owner_.insert(copy_owner_.end(), static_cast<std::size_t>(copies), id);
 }
 
+bool RetentionProblem::limits_computes() const {
+  return std::any_of(free_ops_.begin(), free_ops_.end(), [&](const FreeOp& free) { return limits_computes(free); });
+}
+
+bool RetentionProblem::limits_computes(const FreeOp& free) const {
+  const std::int64_t most = instance_.most_computes(free.op);
+  if (most == kNoMostComputes) return false;
+  int heaviest = 1;
+  for (Option option = 0; option < free.options; ++option) {
+    if (instance_.offers(free.op, option)) heaviest = std::max(heaviest, instance_.computes(free.op, option));
+  }
+  // With one option, max_computes says it all.
+  return free.options > 1 && most < std::int64_t{heaviest} * free.copies;
+}
+
 RetentionProblem::StartRange RetentionProblem::possible_starts(CopyId copy) const {
   const FreeId owner = copy_owner_[copy];
   if (!is_recompute(copy)) return first_starts_[owner];

@@ -165,6 +165,9 @@ class RetentionProblem {
     return option_copies_[static_cast<std::size_t>(variable - copy_count())];
   }
   [[nodiscard]] bool has_options() const { return !option_copies_.empty(); }
+  /// Whether the computes of some free op could weigh more than they may (all its computes are copies then).
+  [[nodiscard]] bool limits_computes() const;
+  [[nodiscard]] bool limits_computes(const FreeOp& free) const;
   /// The variable's value in the incumbent.
   [[nodiscard]] Start incumbent(int variable) const { return incumbent_[static_cast<std::size_t>(variable)]; }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/ensure.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora::test {
@@ -47,6 +48,30 @@ bool supplied(const Instance& instance, const std::vector<Compute>& sequence) {
     const auto& after = instance.graph().ops[static_cast<std::size_t>(compute.op)].after;
     if (!std::all_of(after.begin(), after.end(), is_computed)) return false;
     computed[static_cast<std::size_t>(compute.op)] = true;
+  }
+  return true;
+}
+
+bool tied(const Instance& instance, const std::vector<Compute>& sequence) {
+  for (std::size_t step = 0; step < sequence.size(); ++step) {
+    const Compute& compute = sequence[step];
+    if (!instance.offers(compute.op, compute.option)) return false;
+    const OpId leader = instance.leader(compute.op);
+    if (!leader.valid()) continue;
+    std::size_t server = step;
+    while (server > 0 && sequence[server].op != leader) --server;
+    if (sequence[server].op != leader || sequence[server].option != compute.option) return false;
+  }
+  return true;
+}
+
+bool light(const Instance& instance, const std::vector<Compute>& sequence) {
+  for (int op = 0; op < instance.op_count(); ++op) {
+    std::int64_t weight = 0;
+    for (const Compute& compute : sequence) {
+      if (compute.op == op) weight += instance.computes(compute.op, compute.option);
+    }
+    if (weight > instance.most_computes(OpId(op))) return false;
   }
   return true;
 }
@@ -125,7 +150,9 @@ Assignment truth_of(const RetentionProblem& problem, const std::vector<int>& val
   }
   const auto sequence = problem.sequence_with(values);
   result.supplied = supplied(instance, sequence);
-  result.options_hold = options_hold(instance, sequence);
+  result.tied = tied(instance, sequence);
+  result.light = light(instance, sequence);
+  ensure(options_hold(instance, sequence) == (result.tied && result.light), "truth: options_hold says otherwise");
   if (!result.meaningful()) return result;
   result.useless = has_useless(problem, values, sequence);
   const Evaluation evaluation = evaluate(instance, std::span<const Compute>(sequence));

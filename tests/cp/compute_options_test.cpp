@@ -57,5 +57,22 @@ TEST(ComputeOptionsInSearch, AnInputThatIsNotReadIsNotKept) {
   }
 }
 
+TEST(ComputeOptionsInSearch, ComputesWeighNoMoreThanTheyMay) {
+  // With 9 bytes F runs twice: by its own option for 5 each, or by one that takes 7.
+  const ComputeOption slow{.duration = Duration(7), .output_sizes = {Bytes(3)}};
+  const auto options = [&](int own, int further, int most) {
+    ComputeOption option = slow;
+    option.computes = further;
+    return ComputeOptions{{.op = OpId(0), .further = {option}, .computes = own, .most_computes = most}};
+  };
+  for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
+    EXPECT_EQ(best_extra(block(), options(2, 1, 4), Bytes(9), order), Duration(5));
+    EXPECT_EQ(best_extra(block(), options(2, 1, 3), Bytes(9), order), Duration(7));
+    EXPECT_EQ(best_extra(block(), options(2, 1, 2), Bytes(9), order), Duration(9));
+    EXPECT_EQ(best_extra(block(), options(2, 2, 3), Bytes(9), order), std::nullopt);
+    EXPECT_EQ(best_extra(block(), options(2, 2, 3), Bytes(10), order), Duration(0));
+  }
+}
+
 }  // namespace
 }  // namespace remora

@@ -82,6 +82,39 @@ TEST(ComputeOptions, TheFootprintIsThatOfTheOptionThatNeedsLeast) {
   EXPECT_EQ(instance_with({.op = kC, .further = {option_of_c({})}, .unread = {kOfB}}).footprint(kC), Bytes(5));
 }
 
+TEST(ComputeOptions, HoldIfTheComputesWeighNoMoreThanTheyMay) {
+  ComputeOption heavy{.duration = Duration(1), .output_sizes = {Bytes(1)}, .computes = 3};
+  const Instance instance = instance_with({.op = kA, .further = {heavy}, .computes = 1, .most_computes = 4});
+  EXPECT_EQ(instance.computes(kA, 1), 3);
+  EXPECT_EQ(instance.computes(kB, 0), 1);
+  EXPECT_EQ(instance.most_computes(kB), kNoMostComputes);
+  const auto holds = [&](std::vector<Compute> sequence) { return options_hold(instance, sequence); };
+  EXPECT_TRUE(holds({{kA, 0}, {kA, 0}, {kA, 0}, {kA, 0}}));
+  EXPECT_FALSE(holds({{kA, 0}, {kA, 0}, {kA, 0}, {kA, 0}, {kA, 0}}));
+  EXPECT_TRUE(holds({{kA, 1}, {kB, 0}, {kA, 0}}));
+  EXPECT_FALSE(holds({{kA, 1}, {kA, 1}}));
+}
+
+TEST(ComputeOptions, TheLightestOptionLimitsHowOftenAnOpRuns) {
+  const auto most = [](OpOptions options) {
+    const ComputeOptions all{std::move(options)};
+    return Instance(triangle(), {.max_computes = 3}, std::make_shared<const ComputeOptions>(all)).max_computes(kA);
+  };
+  const ComputeOption light{.output_sizes = {Bytes(1)}, .computes = 2};
+  EXPECT_EQ(most({.op = kA, .computes = 3}), 3);
+  EXPECT_EQ(most({.op = kA, .computes = 3, .most_computes = 5}), 1);
+  EXPECT_EQ(most({.op = kA, .further = {light}, .computes = 3, .most_computes = 5}), 2);
+}
+
+TEST(ComputeOptions, RefuseWeightsBelowOneOrAllAboveTheLimit) {
+  EXPECT_THROW(instance_with({.op = kA, .computes = 0}), InputError);
+  EXPECT_THROW(instance_with({.op = kA, .computes = 3, .most_computes = 2}), InputError);
+  EXPECT_NO_THROW(instance_with({.op = kA,
+                                 .further = {ComputeOption{.output_sizes = {Bytes(1)}, .computes = 2}},
+                                 .computes = 3,
+                                 .most_computes = 2}));
+}
+
 TEST(ComputeOptions, RefuseUnreadTensorsThatAreNoInputs) {
   EXPECT_THROW(instance_with({.op = kB, .unread = {kOfB}}), InputError);
   EXPECT_THROW(instance_with({.op = kB, .further = {ComputeOption{.output_sizes = {Bytes(1)}, .unread = {kOfB}}}}),

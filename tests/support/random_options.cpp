@@ -51,6 +51,19 @@ std::vector<TensorId> random_unread(std::mt19937& random, const Graph& graph, co
   return served ? result : std::vector<TensorId>{};
 }
 
+/// Sometimes, weights of up to 3 and a limit that at least the lightest option keeps.
+void limit_computes(std::mt19937& random, OpOptions& entry) {
+  if (random() % 3 != 0) return;
+  entry.computes = 1 + static_cast<int>(random() % 3);
+  int lightest = entry.computes;
+  for (auto& option : entry.further) {
+    if (!option) continue;
+    option->computes = 1 + static_cast<int>(random() % 3);
+    lightest = std::min(lightest, option->computes);
+  }
+  entry.most_computes = lightest + static_cast<int>(random() % 5);
+}
+
 }  // namespace
 
 std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const Graph& graph,
@@ -73,7 +86,10 @@ std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const
       entry.further.back()->unread = random_unread(random, graph, graph.ops[v], entry.follows);
     }
     entry.unread = random_unread(random, graph, graph.ops[v], entry.follows);
-    if (!entry.further.empty() || entry.follows.valid() || !entry.unread.empty()) result.push_back(std::move(entry));
+    limit_computes(random, entry);
+    if (!entry.further.empty() || entry.follows.valid() || !entry.unread.empty() ||
+        entry.most_computes != kNoMostComputes)
+      result.push_back(std::move(entry));
   }
   return std::make_shared<const ComputeOptions>(std::move(result));
 }
