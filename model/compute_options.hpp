@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ways to compute an op: options of duration, workspace and output sizes, of which every compute chooses one.
+// Ways to compute an op: options of duration, workspace, output sizes and inputs, of which every compute chooses one.
 //
 // A graph gives each op one way, its option 0. Whoever composes schedules of subgraphs (Rockmate, HiRemate: an option
 // is one ready schedule of a block) gives some ops further ones. An op may follow another: each of its computes takes
@@ -10,9 +10,17 @@
 //
 //     leader    F(1)          F(0)            1: fast, saves nothing; 0: saves what the backward half needs
 //     follower                     B(0)       served by the second F
+//
+// An option need not read all of its op's inputs (HiRemate, B.1.2: one backward half recomputes what another reads): the
+// others need not be resident. First computes keep the graph's order all the same: an op's first compute comes after
+// those of the producers of all its inputs.
+//
+// An option may stand for several computes of the ops inside, of which only so many are allowed: then it weighs more
+// than one of its op's computes.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,20 +35,32 @@ using Option = std::int32_t;
 /// Options an op may have, the graph's own included.
 inline constexpr int kMostOptions = 64;
 
+/// So many computes that they are no limit.
+inline constexpr int kNoMostComputes = std::numeric_limits<int>::max();
+
 struct ComputeOption {
   Duration duration{};
   Bytes workspace{};
   /// One size an output, in the order of the op's outputs.
   std::vector<Bytes> output_sizes{};
+  /// Inputs of the op that this option does not read. A follower reads some output of its leader by every option.
+  std::vector<TensorId> unread{};
+  /// What a compute by this option weighs against the op's most_computes, at least 1.
+  int computes = 1;
 };
 
-/// What one op can do beside option 0.
+/// What one op can do beside option 0, and what the graph does not say of option 0.
 struct OpOptions {
   OpId op{};
   /// Options 1, 2, ...; nothing where this op lacks the option.
   std::vector<std::optional<ComputeOption>> further{};
   /// The leader, a producer of one of the op's inputs, or none.
   OpId follows{};
+  /// For option 0, as in ComputeOption.
+  std::vector<TensorId> unread{};
+  int computes = 1;
+  /// What the op's computes may weigh together; one of its options at least weighs no more.
+  int most_computes = kNoMostComputes;
 };
 
 /// By op, ascending; ops that are not mentioned have option 0 only and follow nobody.

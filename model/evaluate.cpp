@@ -25,9 +25,11 @@ template <class StepType>
 std::vector<RetentionInterval> retention_intervals(const Instance& instance, std::span<const StepType> sequence) {
   std::vector<RetentionInterval> intervals;
   std::vector<int> current(static_cast<std::size_t>(instance.tensor_count()), -1);
+  const bool reads_differ = instance.reads_differ();
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     const int now = static_cast<int>(step);
     for (const TensorId t : instance.inputs(op_of(sequence[step]))) {
+      if (reads_differ && !instance.reads(op_of(sequence[step]), option_of(sequence[step]), t)) continue;
       const int interval = current[static_cast<std::size_t>(t)];
       ensure(interval >= 0, "evaluate: an op comes before the producer of its input");
       intervals[static_cast<std::size_t>(interval)].last_step = now;
@@ -84,11 +86,14 @@ Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence)
 
 bool options_hold(const Instance& instance, std::span<const Compute> sequence) {
   std::vector<Option> latest(static_cast<std::size_t>(instance.op_count()), -1);
+  std::vector<std::int64_t> weights(latest.size(), 0);
   for (const Compute& compute : sequence) {
     if (!instance.offers(compute.op, compute.option)) return false;
     const OpId leader = instance.leader(compute.op);
     if (leader.valid() && latest[leader] != compute.option) return false;
     latest[compute.op] = compute.option;
+    weights[compute.op] += instance.computes(compute.op, compute.option);
+    if (weights[compute.op] > instance.most_computes(compute.op)) return false;
   }
   return true;
 }

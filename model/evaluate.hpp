@@ -2,7 +2,7 @@
 //
 // The one evaluator: from a sequence of op computes to retention intervals, memory at every step, peak and duration.
 //
-// Each use of a tensor is served by the latest earlier compute of its producer. A compute's output is retained from
+// Each use of a tensor is served by the latest earlier compute of its producer; a compute uses what its option reads. A compute's output is retained from
 // that step to the last use that it serves; an output nobody reads is released at once; a `keep` tensor's last compute
 // is retained to the end. For a given sequence no other choice of releases needs less memory at any step.
 //
@@ -37,13 +37,13 @@ struct Evaluation {
   Duration duration{};
 };
 
-/// Evaluates a sequence in which every op's inputs are computed earlier (else std::logic_error).
+/// Evaluates a sequence in which what every compute reads is computed earlier (else std::logic_error).
 /// O(steps + their inputs and outputs). Of ops alone: every compute takes option 0.
 Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
 Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence);
 
-/// Whether every compute takes an option that its op offers, and every follower the option of the leader's compute that
-/// serves it (model/compute_options.hpp).
+/// Whether every compute takes an option that its op offers, every follower the option of the leader's compute that
+/// serves it, and no op's computes weigh more than its most_computes (model/compute_options.hpp).
 bool options_hold(const Instance& instance, std::span<const Compute> sequence);
 
 /// The sequence as steps with their releases, in the written form.

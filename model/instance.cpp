@@ -69,10 +69,7 @@ void Instance::limit_computes() {
   for (int v = 0; v < op_count(); ++v) {
     const OpId id(v);
     const Op& op = graph_->ops[static_cast<std::size_t>(v)];
-    Bytes footprint = base_memory_ + workspaces_[id];
-    for (const TensorId t : inputs(id)) footprint += sizes_[t];
-    for (const TensorId t : op.outputs) footprint += sizes_[t];
-    footprints_.push_back(footprint);
+    footprints_.push_back(least_footprint(id));
     baseline_duration_ += durations_[id];
     // Nobody reads what a dead end computes a second time, unless it must be there at the end.
     const bool useful = std::any_of(op.outputs.begin(), op.outputs.end(),
@@ -80,7 +77,7 @@ void Instance::limit_computes() {
     const int own = op.recompute && useful ? op.max_computes.value_or(options_.max_computes) : 1;
     // The staged form computes an op once a stage at most: in the stages from its first compute to the last one.
     const int stages = options_.order == OrderMode::input ? op_count() - v + 1 : std::numeric_limits<int>::max();
-    max_computes_.push_back(std::min({own, options_.max_computes, stages}));
+    max_computes_.push_back(std::min({own, options_.max_computes, stages, most_computes(id) / lightest(id)}));
     all_computes += Wide{longest(id).count()} * max_computes_.back();
   }
   if (all_computes > std::numeric_limits<std::int64_t>::max()) {

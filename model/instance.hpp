@@ -12,6 +12,7 @@
 // An Instance is safe to share between threads.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -36,8 +37,9 @@ struct InstanceOptions {
 class Instance {
  public:
   /// Throws InputError where `validate(*graph)` would, for a negative budget or max_computes < 1, and for options that
-  /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, a leader that produces none of
-  /// the follower's inputs or has another number of options.
+  /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, an unread tensor that is no
+  /// input, weights below 1 or all above the op's limit, a leader that produces none of what the follower reads or has
+  /// another number of options.
   Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options,
            std::shared_ptr<const ComputeOptions> compute_options = nullptr);
 
@@ -51,9 +53,9 @@ class Instance {
 
   [[nodiscard]] Duration duration(OpId op) const { return durations_[op]; }
   [[nodiscard]] Bytes workspace(OpId op) const { return workspaces_[op]; }
-  /// C_v of this op: 1 where recomputing is not allowed or would serve nobody.
+  /// C_v of this op: 1 where recomputing is not allowed or would serve nobody; no more than most_computes allows.
   [[nodiscard]] int max_computes(OpId op) const { return max_computes_[op]; }
-  /// The produced tensors that `op` reads, each once.
+  /// The produced tensors that `op` reads by some option, each once.
   [[nodiscard]] std::span<const TensorId> inputs(OpId op) const { return inputs_[op]; }
   [[nodiscard]] std::span<const TensorId> outputs(OpId op) const { return graph_->ops[op].outputs; }
 
@@ -61,7 +63,7 @@ class Instance {
   [[nodiscard]] bool keep(TensorId tensor) const { return graph_->tensors[tensor].keep; }
   /// None for an input of the graph.
   [[nodiscard]] OpId producer(TensorId tensor) const { return producers_[tensor]; }
-  /// The ops that read the tensor, in input order, each once.
+  /// The ops that read the tensor by some option, in input order, each once.
   [[nodiscard]] std::span<const OpId> users(TensorId tensor) const { return users_[tensor]; }
 
   /// Whether any op has further options.
@@ -74,6 +76,17 @@ class Instance {
   [[nodiscard]] Bytes workspace(OpId op, Option option) const;
   /// The tensor's size where its producer was computed with the option.
   [[nodiscard]] Bytes size(TensorId tensor, Option option) const;
+  /// What the op's computes may weigh together, and what each weighs by its option, at least 1.
+  [[nodiscard]] int most_computes(OpId op) const;
+  [[nodiscard]] int computes(OpId op, Option option) const;
+  /// Whether some option, of any op or of this one, leaves an input unread.
+  [[nodiscard]] bool reads_differ() const { return reads_differ_; }
+  [[nodiscard]] bool reads_differ(OpId op) const { return reads_differ_ && !readers_[op].empty(); }
+  /// The options that read the tensor, one of the op's inputs: a bit each, set for those the op lacks, too.
+  [[nodiscard]] std::uint64_t readers(OpId op, TensorId input) const;
+  [[nodiscard]] bool reads(OpId op, Option option, TensorId input) const {
+    return !reads_differ_ || (readers(op, input) >> static_cast<unsigned>(option) & 1U) != 0;
+  }
   /// The op whose option each compute of `op` takes over, or none; and the other way round.
   [[nodiscard]] OpId leader(OpId op) const { return has_options() ? leaders_[op] : OpId::none(); }
   [[nodiscard]] std::span<const OpId> followers(OpId op) const;
@@ -84,7 +97,8 @@ class Instance {
   [[nodiscard]] Duration baseline_duration() const { return baseline_duration_; }
   /// What all computes that are allowed cost at most, each by its longest option, beyond the baseline.
   [[nodiscard]] Duration all_recomputes() const { return all_recomputes_; }
-  /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace.
+  /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace; by the option that
+  /// needs least, every input at its least size.
   [[nodiscard]] Bytes footprint(OpId op) const { return footprints_[op]; }
 
   /// The same graph with another budget; O(ops + edges).
@@ -94,11 +108,18 @@ class Instance {
   void index_tensors();
   void index_ops();
   void index_options();
+  void index_readers();
+  void index_followers();
   void check_options() const;
+  void check_leader(std::size_t entry) const;
+  void check_computes(std::size_t entry) const;
   void limit_computes();
   [[nodiscard]] const OpOptions* further(OpId op) const;
   [[nodiscard]] const ComputeOption& further(OpId op, Option option) const;
+  [[nodiscard]] std::span<const TensorId> unread(OpId op, Option option) const;
   [[nodiscard]] Duration longest(OpId op) const;
+  [[nodiscard]] Bytes least_footprint(OpId op) const;
+  [[nodiscard]] int lightest(OpId op) const;
 
   std::shared_ptr<const Graph> graph_;
   InstanceOptions options_;
@@ -115,6 +136,9 @@ class Instance {
   std::vector<std::int32_t> option_index_;
   std::vector<OpId> leaders_;
   Adjacency<OpId, OpId> followers_;
+  /// Beside inputs_, the options that read each; empty rows where every option reads all, no rows where all ops do so.
+  Adjacency<OpId, std::uint64_t> readers_;
+  bool reads_differ_ = false;
   Bytes base_memory_{};
   Duration baseline_duration_{};
   Duration all_recomputes_{};

@@ -16,12 +16,20 @@ std::string place_of(std::size_t entry, std::size_t option) {
   return "compute_options[" + std::to_string(entry) + "].further[" + std::to_string(option) + "]";
 }
 
+void check_reads(std::span<const TensorId> unread, const Op& op, const std::string& place) {
+  const bool inputs = std::all_of(unread.begin(), unread.end(), [&](TensorId t) {
+    return std::find(op.inputs.begin(), op.inputs.end(), t) != op.inputs.end();
+  });
+  if (!inputs) throw InputError(place + ".unread", "must be inputs of the op");
+}
+
 void check_option(const ComputeOption& option, const Op& op, const std::string& place) {
   if (option.output_sizes.size() != op.outputs.size()) throw InputError(place, "needs one size for each output");
   const bool negative =
       option.duration < Duration(0) || option.workspace < Bytes(0) ||
       std::any_of(option.output_sizes.begin(), option.output_sizes.end(), [](Bytes size) { return size < Bytes(0); });
   if (negative) throw InputError(place, "amounts must not be negative");
+  check_reads(option.unread, op, place);
 }
 
 /// Adds an amount that is not negative to a sum that must stay within 64 bits.
@@ -68,8 +76,40 @@ Bytes Instance::size(TensorId tensor, Option option) const {
   return further(op, option).output_sizes[static_cast<std::size_t>(at)];
 }
 
+std::span<const TensorId> Instance::unread(OpId op, Option option) const {
+  if (option > 0) return further(op, option).unread;
+  const OpOptions* options = further(op);
+  return options == nullptr ? std::span<const TensorId>() : options->unread;
+}
+
+std::uint64_t Instance::readers(OpId op, TensorId input) const {
+  if (!reads_differ(op)) return ~std::uint64_t{0};
+  const auto all = inputs(op);
+  const auto at = std::find(all.begin(), all.end(), input) - all.begin();
+  return readers_[op][static_cast<std::size_t>(at)];
+}
+
 std::span<const OpId> Instance::followers(OpId op) const {
   return has_options() ? followers_[op] : std::span<const OpId>();
+}
+
+int Instance::most_computes(OpId op) const {
+  const OpOptions* options = further(op);
+  return options == nullptr ? kNoMostComputes : options->most_computes;
+}
+
+int Instance::computes(OpId op, Option option) const {
+  if (option > 0) return further(op, option).computes;
+  const OpOptions* options = further(op);
+  return options == nullptr ? 1 : options->computes;
+}
+
+int Instance::lightest(OpId op) const {
+  int result = computes(op, 0);
+  for (Option option = 1; option < option_count(op); ++option) {
+    if (offers(op, option)) result = std::min(result, computes(op, option));
+  }
+  return result;
 }
 
 Duration Instance::longest(OpId op) const {
@@ -78,6 +118,18 @@ Duration Instance::longest(OpId op) const {
     if (offers(op, option)) result = std::max(result, duration(op, option));
   }
   return result;
+}
+
+Bytes Instance::least_footprint(OpId op) const {
+  Bytes least = Bytes::max();
+  for (Option option = 0; option < option_count(op); ++option) {
+    if (!offers(op, option)) continue;
+    Bytes footprint = base_memory_ + workspace(op, option);
+    for (const TensorId t : inputs(op)) footprint += reads(op, option, t) ? sizes_[t] : Bytes(0);
+    for (const TensorId t : outputs(op)) footprint += size(t, option);
+    least = std::min(least, footprint);
+  }
+  return least;
 }
 
 /// After index_ops: lowers the amounts that are asked without an option to the least of all options.
@@ -105,6 +157,11 @@ void Instance::index_options() {
       }
     }
   }
+  index_readers();
+  index_followers();
+}
+
+void Instance::index_followers() {
   std::vector<std::vector<OpId>> followers(static_cast<std::size_t>(op_count()));
   for (int v = 0; v < op_count(); ++v) {
     if (leader(OpId(v)).valid()) followers[leaders_[static_cast<std::size_t>(v)]].push_back(OpId(v));
@@ -112,6 +169,26 @@ void Instance::index_options() {
   for (const auto& row : followers) {
     for (const OpId op : row) followers_.push(op);
     followers_.end_row();
+  }
+}
+
+void Instance::index_readers() {
+  for (int v = 0; v < op_count(); ++v) {
+    const OpId op(v);
+    std::vector<std::uint64_t> readers(inputs(op).size(), ~std::uint64_t{0});
+    bool all = true;
+    for (Option option = 0; option < option_count(op); ++option) {
+      if (!offers(op, option)) continue;
+      const auto skipped = unread(op, option);
+      for (std::size_t i = 0; i < readers.size(); ++i) {
+        if (std::find(skipped.begin(), skipped.end(), inputs(op)[i]) == skipped.end()) continue;
+        readers[i] &= ~(std::uint64_t{1} << static_cast<unsigned>(option));
+        all = false;
+      }
+    }
+    for (std::size_t i = 0; !all && i < readers.size(); ++i) readers_.push(readers[i]);
+    readers_.end_row();
+    reads_differ_ = reads_differ_ || !all;
   }
 }
 
@@ -136,13 +213,9 @@ void Instance::check_options() const {
         largest[op.outputs[i]] = std::max(largest[op.outputs[i]], options.further[o]->output_sizes[i]);
       }
     }
-    const OpId leader = options.follows;
-    if (!leader.valid()) continue;
-    const auto read = inputs(options.op);
-    const bool served = std::any_of(read.begin(), read.end(), [&](TensorId t) { return producers_[t] == leader; });
-    const std::string place = "compute_options[" + std::to_string(entry) + "].follows";
-    if (!served) throw InputError(place, "the leader produces none of the op's inputs");
-    if (option_count(leader) != option_count(options.op)) throw InputError(place, "the leader has other options");
+    check_reads(options.unread, op, "compute_options[" + std::to_string(entry) + "]");
+    check_computes(entry);
+    if (options.follows.valid()) check_leader(entry);
   }
   for (int v = 0; v < op_count(); ++v) accumulate(durations, longest(OpId(v)).count());
   if (durations * kComputesWithin64Bits > std::numeric_limits<std::int64_t>::max()) {
@@ -152,6 +225,30 @@ void Instance::check_options() const {
     if (producers_[t].valid()) accumulate(bytes, largest[t].count());
   }
   accumulate(bytes, most_workspace.count());
+}
+
+void Instance::check_computes(std::size_t entry) const {
+  const OpId op = (*compute_options_)[entry].op;
+  const std::string place = "compute_options[" + std::to_string(entry) + "]";
+  if (lightest(op) < 1) throw InputError(place + ".computes", "must be at least 1");
+  if (most_computes(op) < lightest(op)) throw InputError(place + ".most_computes", "all options weigh more");
+}
+
+void Instance::check_leader(std::size_t entry) const {
+  const OpId op = (*compute_options_)[entry].op;
+  const OpId leader = (*compute_options_)[entry].follows;
+  const std::string place = "compute_options[" + std::to_string(entry) + "].follows";
+  if (leader < 0 || leader >= op_count()) throw InputError(place, "the leader must exist");
+  if (option_count(leader) != option_count(op)) throw InputError(place, "the leader has other options");
+  const auto read = inputs(op);
+  for (Option option = 0; option < option_count(op); ++option) {
+    if (!offers(op, option)) continue;
+    const auto skipped = unread(op, option);
+    const bool served = std::any_of(read.begin(), read.end(), [&](TensorId t) {
+      return producers_[t] == leader && std::find(skipped.begin(), skipped.end(), t) == skipped.end();
+    });
+    if (!served) throw InputError(place, "the leader produces nothing that the op reads");
+  }
 }
 
 }  // namespace remora

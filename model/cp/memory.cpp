@@ -114,9 +114,23 @@ bool Memory::fits(CopyId copy, Start start) const {
   // None of its outputs is mandatory there: the copy itself may be what serves the next use.
   for (const TouchedId t : problem().outputs(owner)) needed += profile().least_size(copy, t);
   for (const TouchedId t : problem().inputs(owner)) {
+    if (!problem().reads(owner, profile().options(copy), t)) continue;
     if (!profile().covers_slot(t, slot, Reading::mandatory)) needed += problem().touched()[t].size;
   }
   return needed <= problem().limits().capacity;
+}
+
+/// The least size of what the assigned copy reads by the option and the profile does not count there.
+Bytes Memory::missing_inputs(const MemoryEvent& event, Option option) const {
+  const FreeId owner = problem().owner(event.copy);
+  const auto counted = [&](const Retention& retention) { return retention.covers(event.moment); };
+  Bytes missing;
+  for (const TouchedId t : problem().inputs(owner)) {
+    if (!problem().reads(owner, std::uint64_t{1} << static_cast<unsigned>(option), t)) continue;
+    const auto all = profile().retentions(t, Reading::mandatory);
+    if (std::none_of(all.begin(), all.end(), counted)) missing += problem().touched()[t].size;
+  }
+  return missing;
 }
 
 /// At an assigned copy the profile counts each open option's least amounts; with one option alone it may be too much.
@@ -136,6 +150,7 @@ ExecStatus Memory::remove_impossible_options(Space& home, bool& changed) {
       for (const TouchedId t : problem().outputs(owner)) {
         needed += problem().instance().size(problem().touched()[t].tensor, option);
       }
+      if (problem().free_ops()[owner].reads_differ) needed += missing_inputs(assigned[i], option);
       return needed > problem().limits().capacity;
     };
     GECODE_ES_CHECK(remove_options(home, x[variable], too_large, changed));

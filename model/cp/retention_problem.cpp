@@ -81,8 +81,24 @@ void RetentionProblem::add_free_op(OpId op) {
                        .first_copy = copy_count(),
                        .copies = copies,
                        .first_included = first_included,
-                       .options = options});
+                       .options = options,
+                       .reads_differ = instance_.reads_differ(op)});
   copy_owner_.insert(copy_owner_.end(), static_cast<std::size_t>(copies), id);
+}
+
+bool RetentionProblem::limits_computes() const {
+  return std::any_of(free_ops_.begin(), free_ops_.end(), [&](const FreeOp& free) { return limits_computes(free); });
+}
+
+bool RetentionProblem::limits_computes(const FreeOp& free) const {
+  const std::int64_t most = instance_.most_computes(free.op);
+  if (most == kNoMostComputes) return false;
+  int heaviest = 1;
+  for (Option option = 0; option < free.options; ++option) {
+    if (instance_.offers(free.op, option)) heaviest = std::max(heaviest, instance_.computes(free.op, option));
+  }
+  // With one option, max_computes says it all.
+  return free.options > 1 && most < std::int64_t{heaviest} * free.copies;
 }
 
 RetentionProblem::StartRange RetentionProblem::possible_starts(CopyId copy) const {
@@ -175,7 +191,8 @@ void RetentionProblem::anchor_touched() {
       if (id.valid()) computes[id].push_back({anchor, instance_.size(t, event.compute.option)});
     }
     for (const TensorId t : instance_.inputs(event.compute.op)) {
-      if (const TouchedId id = touched_of_tensor_[t]; id.valid()) uses[id].push_back(anchor);
+      const TouchedId id = touched_of_tensor_[t];
+      if (id.valid() && instance_.reads(event.compute.op, event.compute.option, t)) uses[id].push_back(anchor);
     }
   }
   const auto last_slot = static_cast<std::int32_t>(2 * fixed_events_.size());
@@ -210,7 +227,9 @@ void RetentionProblem::collect_rest_memory() {
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
     const Compute& compute = fixed_events_[position].compute;
     const auto slot = static_cast<std::int32_t>(2 * position + 1);
-    for (const TensorId t : instance_.inputs(compute.op)) held[static_cast<std::size_t>(t)].last = slot;
+    for (const TensorId t : instance_.inputs(compute.op)) {
+      if (instance_.reads(compute.op, compute.option, t)) held[static_cast<std::size_t>(t)].last = slot;
+    }
     for (const TensorId t : instance_.outputs(compute.op)) {
       if (touched_of_tensor_[t].valid()) continue;
       close(held[static_cast<std::size_t>(t)]);
@@ -269,7 +288,11 @@ void RetentionProblem::order_first_computes() {
   }
   for (std::size_t t = 0; t < touched_.size(); ++t) {
     const OpId producer = instance_.producer(touched_[t].tensor);
-    for (const OpId user : instance_.users(touched_[t].tensor)) precede(producer, user);
+    for (const OpId user : instance_.users(touched_[t].tensor)) {
+      precede(producer, user);
+      const bool by_all = ~instance_.readers(user, touched_[t].tensor) == 0;
+      if (!by_all && free_of_op_[producer].valid()) awaited_[free_of_op_[producer]] = true;
+    }
   }
   // Several tensors between two ops say the same.
   std::sort(precedences_.begin(), precedences_.end());

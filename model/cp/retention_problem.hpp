@@ -80,6 +80,8 @@ struct FreeOp {
   /// Whether the first of them is the op's first compute; if not, all are recomputes.
   bool first_included = false;
   std::int32_t options = 1;
+  /// Whether some option leaves an input unread.
+  bool reads_differ = false;
   /// The free op whose option each compute takes over, or none.
   FreeId leader{};
 };
@@ -163,21 +165,29 @@ class RetentionProblem {
     return option_copies_[static_cast<std::size_t>(variable - copy_count())];
   }
   [[nodiscard]] bool has_options() const { return !option_copies_.empty(); }
+  /// Whether the computes of some free op could weigh more than they may (all its computes are copies then).
+  [[nodiscard]] bool limits_computes() const;
+  [[nodiscard]] bool limits_computes(const FreeOp& free) const;
   /// The variable's value in the incumbent.
   [[nodiscard]] Start incumbent(int variable) const { return incumbent_[static_cast<std::size_t>(variable)]; }
 
   [[nodiscard]] std::span<const TouchedTensor> touched() const { return touched_; }
-  /// The touched tensors among the free op's outputs and inputs.
+  /// The touched tensors among the free op's outputs and inputs, those of any option.
   [[nodiscard]] std::span<const TouchedId> outputs(FreeId op) const { return outputs_[op]; }
   [[nodiscard]] std::span<const TouchedId> inputs(FreeId op) const { return inputs_[op]; }
   /// The computes of the tensor's producer that are fixed, by moment.
   [[nodiscard]] std::span<const FixedCompute> fixed_computes(TouchedId tensor) const { return fixed_computes_[tensor]; }
   /// The uses that are fixed, by moment; the end of the schedule is one for a tensor that must be kept.
   [[nodiscard]] std::span<const Anchor> fixed_uses(TouchedId tensor) const { return fixed_uses_[tensor]; }
-  /// The free ops that use the tensor.
+  /// The free ops that use the tensor by some option.
   [[nodiscard]] std::span<const FreeId> free_users(TouchedId tensor) const { return free_users_[tensor]; }
+  /// Whether the free op reads the tensor, one of its inputs, by all of the options (a bit each).
+  [[nodiscard]] bool reads(FreeId op, std::uint64_t options, TouchedId input) const {
+    const FreeOp& free = free_ops_[op];
+    return !free.reads_differ || (options & ~instance_.readers(free.op, touched_[input].tensor)) == 0;
+  }
   /// Whether the op's first compute may as well come later if that serves every use: free order, and no op waits for it
-  /// by `after`.
+  /// by `after` or for an input that it need not read.
   [[nodiscard]] bool may_move_first(FreeId op) const { return free_order_ && !awaited_[op]; }
   /// Pairs of free ops of which the one's first compute must come before the other's; in free order only.
   struct Precedence {
@@ -271,7 +281,7 @@ class RetentionProblem {
   std::vector<Start> latest_useful_;
   Adjacency<FreeId, StartRange> banned_;
   std::vector<Precedence> precedences_;
-  /// By free op: whether some op is `after` it.
+  /// By free op: whether some op's first compute waits for its first compute and not for its outputs.
   std::vector<bool> awaited_;
 
   std::vector<FixedEvent> fixed_events_;

@@ -34,8 +34,9 @@ void RetentionProfile::refresh(const Views& views) {
     changed = true;
     const FreeId owner = problem_.owner(copy);
     mark_dirty(problem_.outputs(owner));
-    // A copy uses its inputs from when it is certain to happen.
-    if (starts_differ && (was_active || domain.active())) mark_dirty(problem_.inputs(owner));
+    // A copy uses its inputs from when it is certain to happen and to read them.
+    const bool reads_differ = starts_differ || problem_.free_ops()[owner].reads_differ;
+    if (reads_differ && (was_active || domain.active())) mark_dirty(problem_.inputs(owner));
   }
   if (!changed) return;
   collect_assigned();
@@ -96,7 +97,7 @@ void RetentionProfile::collect_uses(TouchedId id) {
     const FreeOp& free = problem_.free_ops()[user];
     for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
       const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
-      if (!domain.active()) continue;
+      if (!domain.active() || !problem_.reads(user, options(CopyId(copy)), id)) continue;
       uses_.push_back({problem_.free_use(domain.earliest(), free.op), problem_.moment_of(domain.latest(), free.op)});
     }
   }

@@ -15,6 +15,8 @@
 //     mandatory  [=====]     [====]     [=======]
 //     potential  [==============================]
 //
+// A use is certain once its compute is, and all options open to the compute read the tensor.
+//
 // A use whose own moment is open, somewhere in a window, is certain up to the window's beginning: the tensor is
 // resident there if no compute can come inside the window (the compulsory part of a task, as scheduling calls it).
 //

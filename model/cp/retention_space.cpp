@@ -11,6 +11,7 @@
 #include "model/cp/memory.hpp"
 #include "model/cp/tied_options.hpp"
 #include "model/cp/useless_recompute.hpp"
+#include "model/cp/weighted_computes.hpp"
 #include "model/ensure.hpp"
 
 namespace remora::cp {
@@ -66,6 +67,7 @@ RetentionSpace::RetentionSpace(Context& context, const Branching& branching)
   Views views(*this, Gecode::IntVarArgs(variables_));
   order_events(views);
   if (problem.has_options()) GECODE_ES_FAIL(TiedOptions::post(*this, views, context));
+  if (problem.limits_computes()) GECODE_ES_FAIL(WeightedComputes::post(*this, views, context));
   if (inferences.useless_recompute) GECODE_ES_FAIL(UselessRecompute::post(*this, views, context));
   GECODE_ES_FAIL(Memory::post(*this, views, context));
   if (inferences.later_recompute && !problem.free_order()) {

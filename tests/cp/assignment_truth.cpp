@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/ensure.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora::test {
@@ -51,8 +52,38 @@ bool supplied(const Instance& instance, const std::vector<Compute>& sequence) {
   return true;
 }
 
+bool tied(const Instance& instance, const std::vector<Compute>& sequence) {
+  for (std::size_t step = 0; step < sequence.size(); ++step) {
+    const Compute& compute = sequence[step];
+    if (!instance.offers(compute.op, compute.option)) return false;
+    const OpId leader = instance.leader(compute.op);
+    if (!leader.valid()) continue;
+    std::size_t server = step;
+    while (server > 0 && sequence[server].op != leader) --server;
+    if (sequence[server].op != leader || sequence[server].option != compute.option) return false;
+  }
+  return true;
+}
+
+bool light(const Instance& instance, const std::vector<Compute>& sequence) {
+  for (int op = 0; op < instance.op_count(); ++op) {
+    std::int64_t weight = 0;
+    for (const Compute& compute : sequence) {
+      if (compute.op == op) weight += instance.computes(compute.op, compute.option);
+    }
+    if (weight > instance.most_computes(OpId(op))) return false;
+  }
+  return true;
+}
+
+/// Whether some op waits for the first compute of this one, though not for its outputs in any case.
 bool awaited(const Instance& instance, OpId op) {
   const auto& ops = instance.graph().ops;
+  for (int user = 0; user < instance.op_count(); ++user) {
+    for (const TensorId t : instance.inputs(OpId(user))) {
+      if (instance.producer(t) == op && ~instance.readers(OpId(user), t) != 0) return true;
+    }
+  }
   return std::any_of(ops.begin(), ops.end(), [&](const Op& other) {
     return std::find(other.after.begin(), other.after.end(), op) != other.after.end();
   });
@@ -64,6 +95,7 @@ bool serves(const Instance& instance, const std::vector<Compute>& sequence, std:
   for (std::size_t next = step + 1; next < sequence.size(); ++next) {
     if (sequence[next].op == op) return false;
     for (const TensorId t : instance.inputs(sequence[next].op)) {
+      if (!instance.reads(sequence[next].op, sequence[next].option, t)) continue;
       if (instance.producer(t) == op) return true;
     }
   }
@@ -118,7 +150,9 @@ Assignment truth_of(const RetentionProblem& problem, const std::vector<int>& val
   }
   const auto sequence = problem.sequence_with(values);
   result.supplied = supplied(instance, sequence);
-  result.options_hold = options_hold(instance, sequence);
+  result.tied = tied(instance, sequence);
+  result.light = light(instance, sequence);
+  ensure(options_hold(instance, sequence) == (result.tied && result.light), "truth: options_hold says otherwise");
   if (!result.meaningful()) return result;
   result.useless = has_useless(problem, values, sequence);
   const Evaluation evaluation = evaluate(instance, std::span<const Compute>(sequence));

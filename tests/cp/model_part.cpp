@@ -12,6 +12,7 @@
 #include "model/cp/retention_space.hpp"
 #include "model/cp/tied_options.hpp"
 #include "model/cp/useless_recompute.hpp"
+#include "model/cp/weighted_computes.hpp"
 
 namespace remora::test {
 namespace {
@@ -53,7 +54,7 @@ bool makes_later(const cp::RetentionProblem& problem) {
 
 Fate fate_in_whole(const cp::RetentionProblem& problem, const Assignment& a) {
   const cp::Limits& limits = problem.limits();
-  if (!a.meaningful() || !a.packed || !a.options_hold || !a.plain_absences) return Fate::refused;
+  if (!a.meaningful() || !a.packed || !a.tied || !a.light || !a.plain_absences) return Fate::refused;
   if (a.peak > limits.capacity || a.extra >= limits.extra_below) return Fate::refused;
   const bool may_go = problem.inferences().useless_recompute || makes_later(problem);
   return may_go && a.useless ? Fate::open : Fate::kept;
@@ -66,7 +67,11 @@ Fate fate(const cp::RetentionProblem& problem, ModelPart part, const Assignment&
   if (part == ModelPart::one_event_a_place) return a.distinct && a.packed ? Fate::kept : Fate::refused;
   // The others read the values as a sequence.
   if (!a.meaningful()) return Fate::open;
-  if (part == ModelPart::tied_options) return a.options_hold && a.plain_absences ? Fate::kept : Fate::refused;
+  if (part == ModelPart::tied_options) return a.tied && a.plain_absences ? Fate::kept : Fate::refused;
+  if (part == ModelPart::weighted_computes) {
+    if (!a.light) return Fate::refused;
+    return a.plain_absences ? Fate::kept : Fate::open;
+  }
   if (part == ModelPart::memory) return a.peak <= limits.capacity ? Fate::kept : Fate::refused;
   if (part == ModelPart::extra_duration) {
     if (a.extra >= limits.extra_below) return Fate::refused;
@@ -89,6 +94,7 @@ void post_copy_orders(PartSpace& space, const cp::RetentionProblem& problem) {
 bool has_part(const cp::RetentionProblem& problem, ModelPart part) {
   if (part == ModelPart::one_event_a_place) return problem.free_order();
   if (part == ModelPart::later_recompute) return !problem.free_order();
+  if (part == ModelPart::weighted_computes) return problem.limits_computes();
   return part != ModelPart::tied_options || problem.has_options();
 }
 
@@ -119,6 +125,9 @@ void PartSpace::post(cp::Context& context, ModelPart part) {
       break;
     case ModelPart::tied_options:
       GECODE_ES_FAIL(cp::TiedOptions::post(*this, x, context));
+      break;
+    case ModelPart::weighted_computes:
+      GECODE_ES_FAIL(cp::WeightedComputes::post(*this, x, context));
       break;
     case ModelPart::supply:
       GECODE_ES_FAIL(cp::UselessRecompute::post(*this, x, context));

@@ -7,6 +7,7 @@
 //   one event a place two at a place, or a place empty   -
 //   tied options      a follower by another option, an   -
 //                     absent copy by one other than 0
+//   weighted computes an op's computes weigh too much    an absent copy by an option other than 0
 //   supply            -                                  what computes something useless
 //   memory            more than the capacity anywhere    -
 //   extra duration    the bound reached                  more than the capacity anywhere
@@ -30,6 +31,7 @@ enum class ModelPart {
   copy_order,
   one_event_a_place,
   tied_options,
+  weighted_computes,
   supply,
   memory,
   extra_duration,

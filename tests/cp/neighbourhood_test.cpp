@@ -150,6 +150,7 @@ int check_neighbourhoods(unsigned seed, int rounds, OrderMode order, bool with_o
     const InstanceOptions limits{.max_computes = 2 + static_cast<int>(random() % 2), .order = order};
     const Instance unlimited(graph, limits, options);
     const auto incumbent = random_sequence(random, unlimited);
+    if (!options_hold(unlimited, incumbent)) continue;
     // Tied ops are freed together, so that fewer are chosen where there are options.
     const auto free_ops = random_free_ops(random, unlimited, with_options ? 1 : 2);
     int computes = 0;

@@ -184,7 +184,8 @@ class Propagator : public testing::TestWithParam<ModelPart> {};
 
 TEST_P(Propagator, TellsTheAssignmentsThatHoldFromThoseThatDoNot) {
   const ModelPart part = GetParam();
-  const std::uint32_t problems = part == ModelPart::later_recompute ? 1000 : 150;
+  const std::uint32_t problems =
+      part == ModelPart::later_recompute ? 1000 : (part == ModelPart::weighted_computes ? 400 : 150);
   const Tally tally = for_problems(1000, problems, part, [&](auto& random, auto& small, auto& problem, Tally& seen) {
     check_assigned(random, small, problem, part, seen);
   });
@@ -196,22 +197,25 @@ TEST_P(Propagator, TellsTheAssignmentsThatHoldFromThoseThatDoNot) {
 
 TEST_P(Propagator, NeverRemovesWhatMustStayWhenPrunedAtRandom) {
   const ModelPart part = GetParam();
-  const Tally tally = for_problems(2000, 400, part, [&](auto& random, auto& small, auto& problem, Tally& seen) {
+  // Few have weights at all.
+  const std::uint32_t problems = part == ModelPart::weighted_computes ? 2000 : 400;
+  const Tally tally = for_problems(2000, problems, part, [&](auto& random, auto& small, auto& problem, Tally& seen) {
     check_pruned(random, small, problem, part, seen);
   });
   EXPECT_GT(tally.kept, 1000);
 }
 
 std::string name_of(const testing::TestParamInfo<ModelPart>& part) {
-  const char* const names[] = {"CopyOrder", "EventsInPlaces", "TiedOptions",    "UselessRecompute",
-                               "Memory",    "ExtraDuration",  "LaterRecompute", "All"};
+  const char* const names[] = {"CopyOrder",        "EventsInPlaces",   "TiedOptions",
+                               "WeightedComputes", "UselessRecompute", "Memory",
+                               "ExtraDuration",    "LaterRecompute",   "All"};
   return names[static_cast<int>(part.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Propagator,
                          testing::Values(ModelPart::copy_order, ModelPart::one_event_a_place, ModelPart::tied_options,
-                                         ModelPart::supply, ModelPart::memory, ModelPart::extra_duration,
-                                         ModelPart::later_recompute, ModelPart::whole),
+                                         ModelPart::weighted_computes, ModelPart::supply, ModelPart::memory,
+                                         ModelPart::extra_duration, ModelPart::later_recompute, ModelPart::whole),
                          name_of);
 
 TEST(RetentionModel, KeepsASolutionOfLeastCostAmongThoseItNeverRemoves) {

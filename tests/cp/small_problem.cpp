@@ -85,6 +85,7 @@ bool SmallProblem::draw(std::mt19937& random, const SmallProblemKind& kind) {
   incumbent_ = computes_of(free_ops_);
   if (kind.neighbourhood) {
     incumbent_ = random_incumbent(random, *instance_);
+    if (!options_hold(*instance_, incumbent_)) return false;
     const auto fixed = std::remove_if(free_ops_.begin(), free_ops_.end(), [&](OpId) { return random() % 2 == 0; });
     free_ops_.erase(fixed, free_ops_.end());
   }

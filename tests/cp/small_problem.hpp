@@ -32,7 +32,10 @@ struct Assignment {
   bool plain_absences = true;
 
   // What follows is known of meaningful assignments only.
-  bool options_hold = false;
+  /// Every compute's option is offered, a follower's is its server's.
+  bool tied = false;
+  /// No op's computes weigh more than they may.
+  bool light = false;
   /// Some copy serves no use and need not be there: a recompute, or a first compute that may come later.
   bool useless = false;
   /// At each step of the sequence, and the largest of it.

@@ -17,6 +17,7 @@ constexpr std::size_t kMostOps = 8;
 constexpr std::size_t kMostTensors = 16;
 constexpr int kMostComputes = 3;
 constexpr int kMostOracleOptions = 3;
+constexpr int kMostWeight = 5;
 
 struct State {
   /// Staged form: first computes done so far (the next one is op `stage`).
@@ -27,10 +28,22 @@ struct State {
   unsigned resident = 0;
   /// Two bits an op.
   unsigned counts = 0;
+  /// Four bits an op: what its computes weigh, if that is limited.
+  unsigned weights = 0;
 
-  [[nodiscard]] std::uint64_t key() const {
-    return (std::uint64_t{stage} << 56U) | (std::uint64_t{last} << 48U) | (std::uint64_t{counts} << 32U) | resident;
+  struct Key {
+    std::uint64_t first = 0;
+    std::uint64_t second = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const { return (key.first * 0x9e3779b97f4a7c15U) ^ (key.second * 31U); }
+  };
+  [[nodiscard]] Key key() const {
+    return {(std::uint64_t{stage} << 56U) | (std::uint64_t{last} << 48U) | (std::uint64_t{counts} << 32U) | resident,
+            weights};
   }
+  [[nodiscard]] int weight(unsigned op) const { return static_cast<int>((weights >> (4 * op)) & 15U); }
   [[nodiscard]] unsigned count(unsigned op) const { return (counts >> (2 * op)) & 3U; }
   [[nodiscard]] unsigned held(unsigned tensor) const { return (resident >> (2 * tensor)) & 3U; }
   void release(unsigned tensor) { resident &= ~(3U << (2 * tensor)); }
@@ -51,6 +64,10 @@ class Oracle {
     for (std::size_t v = 0; v < graph_.ops.size(); ++v) {
       const Op& op = graph_.ops[v];
       ensure(instance.option_count(OpId(v)) <= kMostOracleOptions, "oracle: too many options");
+      for (Option option = 0; option < instance.option_count(OpId(v)); ++option) {
+        if (!instance.offers(OpId(v), option)) continue;
+        ensure(instance.computes(OpId(v), option) <= kMostWeight, "oracle: too large a weight");
+      }
       for (const TensorId t : op.outputs) produced_[t] = true;
       const int own = std::min(op.recompute ? op.max_computes.value_or(max_computes) : 1, max_computes);
       limits_.push_back(static_cast<unsigned>(own));
@@ -127,6 +144,12 @@ class Oracle {
     if (state.count(op) >= limits_[op]) return false;
     if (staged_) return op == state.stage || (op < state.stage && op >= state.last);
     if (state.count(op) > 0) return true;
+    // The graph's order of first computes does not ask what an option reads.
+    const auto inputs = instance_.inputs(OpId(std::size_t{op}));
+    const bool supplied = std::all_of(inputs.begin(), inputs.end(), [&](TensorId t) {
+      return state.count(static_cast<unsigned>(std::int32_t{instance_.producer(t)})) > 0;
+    });
+    if (!supplied) return false;
     const auto& after = graph_.ops[op].after;
     return std::all_of(after.begin(), after.end(),
                        [&](OpId earlier) { return state.count(static_cast<unsigned>(std::int32_t{earlier})) > 0; });
@@ -136,6 +159,7 @@ class Oracle {
     const Op& op = graph_.ops[id];
     const OpId leader = instance_.leader(OpId(std::size_t{id}));
     for (const TensorId t : op.inputs) {
+      if (produced_[t] && !instance_.reads(OpId(std::size_t{id}), option, t)) continue;
       const unsigned held = state.held(static_cast<unsigned>(std::int32_t{t}));
       if (held == 0) return;
       const bool led = leader.valid() && instance_.producer(t) == leader;
@@ -145,6 +169,11 @@ class Oracle {
     for (const TensorId t : op.outputs) next.hold(static_cast<unsigned>(std::int32_t{t}), option);
     if (memory(next) + instance_.workspace(OpId(std::size_t{id}), option) > instance_.budget()) return;
     next.counts += 1U << (2 * id);
+    const int most = instance_.most_computes(OpId(std::size_t{id}));
+    if (const int weight = instance_.computes(OpId(std::size_t{id}), option); most != kNoMostComputes) {
+      if (state.weight(id) + weight > most) return;
+      next.weights += static_cast<unsigned>(weight) << (4 * id);
+    }
     if (staged_) {
       next.last = id == state.stage ? 0 : id + 1;
       if (id == state.stage) ++next.stage;
@@ -158,7 +187,7 @@ class Oracle {
   std::vector<bool> produced_;
   std::vector<unsigned> limits_;
   std::priority_queue<Entry> queue_;
-  std::unordered_map<std::uint64_t, std::int64_t> best_;
+  std::unordered_map<State::Key, std::int64_t, State::Hash> best_;
 };
 
 }  // namespace

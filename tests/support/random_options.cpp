@@ -35,6 +35,35 @@ std::vector<OpId> producers_of(const Graph& graph, const Op& op) {
   return result;
 }
 
+/// Mostly nothing, else about half of the op's inputs; something of the leader's stays read.
+std::vector<TensorId> random_unread(std::mt19937& random, const Graph& graph, const Op& op, OpId leader) {
+  std::vector<TensorId> result;
+  if (random() % 4 != 0) return result;
+  for (const TensorId t : op.inputs) {
+    if (random() % 2 == 0) result.push_back(t);
+  }
+  if (!leader.valid()) return result;
+  const auto& led = graph.ops[leader].outputs;
+  const bool served = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId t) {
+    return std::find(led.begin(), led.end(), t) != led.end() &&
+           std::find(result.begin(), result.end(), t) == result.end();
+  });
+  return served ? result : std::vector<TensorId>{};
+}
+
+/// Sometimes, weights of up to 3 and a limit that at least the lightest option keeps.
+void limit_computes(std::mt19937& random, OpOptions& entry) {
+  if (random() % 3 != 0) return;
+  entry.computes = 1 + static_cast<int>(random() % 3);
+  int lightest = entry.computes;
+  for (auto& option : entry.further) {
+    if (!option) continue;
+    option->computes = 1 + static_cast<int>(random() % 3);
+    lightest = std::min(lightest, option->computes);
+  }
+  entry.most_computes = lightest + static_cast<int>(random() % 5);
+}
+
 }  // namespace
 
 std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const Graph& graph,
@@ -51,11 +80,16 @@ std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const
       further[v] = 1 + random() % 2;
     }
     for (std::size_t o = 0; o < further[v]; ++o) {
-      const bool lacks = entry.follows.valid() && random() % 3 == 0;
-      entry.further.push_back(
-          lacks ? std::nullopt : std::optional(random_option(random, graph.ops[v], largest_size, longest_duration)));
+      entry.further.emplace_back();
+      if (entry.follows.valid() && random() % 3 == 0) continue;
+      entry.further.back() = random_option(random, graph.ops[v], largest_size, longest_duration);
+      entry.further.back()->unread = random_unread(random, graph, graph.ops[v], entry.follows);
     }
-    if (!entry.further.empty() || entry.follows.valid()) result.push_back(std::move(entry));
+    entry.unread = random_unread(random, graph, graph.ops[v], entry.follows);
+    limit_computes(random, entry);
+    if (!entry.further.empty() || entry.follows.valid() || !entry.unread.empty() ||
+        entry.most_computes != kNoMostComputes)
+      result.push_back(std::move(entry));
   }
   return std::make_shared<const ComputeOptions>(std::move(result));
 }
