@@ -65,7 +65,8 @@ Row row_of(const Suite& suite, const std::vector<const Result*>& results) {
           .graph_sha256 = any.graph_sha256,
           .ops = any.ops,
           .edges = any.edges,
-          .budget = any.key.budget};
+          .budget = any.key.budget,
+          .time_limit = any.key.time_limit};
   const Result* first = nullptr;
   for (const Contender& contender : suite.contenders) {
     std::vector<const Result*> runs;

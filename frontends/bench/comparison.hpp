@@ -35,6 +35,8 @@ struct Row {
   std::int64_t ops = 0;
   std::int64_t edges = 0;
   std::string budget{};
+  /// Seconds a run.
+  double time_limit = 0;
   /// By contender, as in the comparison.
   std::vector<Cell> cells{};
   /// The best bound, in per cent, of those who solve the problem that the first contender solves; none without it.

@@ -152,6 +152,24 @@ TEST_F(BenchCommand, RunsEveryGraphOfAFolder) {
   EXPECT_EQ(results().size(), 1U);
 }
 
+TEST_F(BenchCommand, GivesAnInstanceItsOwnTimeUnlessTheUserSaysAnother) {
+  write("suite.json", R"({"format": "remora-suite", "version": 1, "name": "s", "time_limit": 5, "budgets": ["90%"],
+    "instances": [{"name": "a", "make": ["remora", "generate", "chain", "--layers", "4"]},
+                  {"name": "b", "make": ["remora", "generate", "chain", "--layers", "5"], "time_limit": 7.5}],
+    "contenders": ["greedy"]})");
+  const std::string arguments = path("suite.json") + " -o " + path("out");
+  EXPECT_EQ(bench(arguments).code, 0);
+  ASSERT_EQ(results().size(), 2U);
+  EXPECT_EQ(results()[0].key.time_limit, 5);
+  EXPECT_EQ(results()[1].key.time_limit, 7.5);
+  EXPECT_NE(read("out/README.md").find("| 90% | 7.5 s |"), std::string::npos);
+  EXPECT_EQ(bench(arguments + " --time-limit 6").code, 0);
+  ASSERT_EQ(results().size(), 4U);
+  EXPECT_EQ(results()[2].key.time_limit, 6);
+  EXPECT_EQ(results()[3].key.time_limit, 6);
+  EXPECT_EQ(bench(arguments + " --time-limit 0").code, 64);
+}
+
 TEST_F(BenchCommand, SaysWhatItCannotRun) {
   EXPECT_EQ(bench("no-such-suite").code, 64);
   write_suite("\"auto\"");
