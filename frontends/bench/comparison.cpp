@@ -38,6 +38,7 @@ Cell cell_of(const std::vector<const Result*>& runs) {
     cell.proved += run->status == "optimal" ? 1 : 0;
     cell.infeasible += run->status == "infeasible" ? 1 : 0;
     cell.failed += run->status == "failed" ? 1 : 0;
+    if (cell.statistics.empty()) cell.statistics = run->statistics;
     seconds.push_back(run->seconds);
     if (!run->has_schedule()) continue;
     overheads.push_back(*run->overhead());

@@ -27,6 +27,8 @@ struct Cell {
   double seconds = 0;
   /// Of the best run: seconds and overhead in per cent of each incumbent, and the last one again at the run's end.
   std::vector<std::pair<double, double>> progress{};
+  /// Of the first run that tells some.
+  std::vector<std::pair<std::string, double>> statistics{};
 };
 
 struct Row {

@@ -136,7 +136,8 @@ class Page {
     if (!references_.empty()) {
       out_ << "*Reference*: overhead in per cent (predicted, as ours), peak in per cent of that without recompute and "
               "minutes to solve, as published.\n"
-              "For orientation only: other graphs' granularity, GPU, PyTorch's peak.\n";
+              "For orientation only: other graphs' granularity, GPU, PyTorch's peak; our budgets are in per cent "
+              "of what is above fixed memory.\n";
     }
     out_ << "\n";
   }

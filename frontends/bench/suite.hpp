@@ -4,7 +4,8 @@
 //
 //     {"format": "remora-suite", "version": 1, "name": "quick", "time_limit": 5, "threads": 2, "seeds": [1],
 //      "instances": [{"name": "layered-100", "make": ["remora", "generate", "layered", "--ops", "100"]},
-//                    {"name": "rl100", "file": "../../../shared/instances/rl100.json", "time_limit": 30},
+//                    {"name": "rl100", "file": "../../../shared/instances/rl100.json"},
+//                    {"name": "deep", "file": "deep.json", "budgets": ["40%"], "time_limit": 300},
 //                    {"folder": "{1}"}],
 //      "budgets": ["90%", "80%"],
 //      "contenders": ["auto", {"name": "auto, 3 computes", "arguments": ["--max-computes", "3"]},
@@ -19,8 +20,8 @@
 
 namespace remora::bench {
 
-/// What others published of the network that an instance is made after. Orientation, not a contender: their graph, their
-/// machine and their way to measure are others.
+/// What others published of the network that an instance is made after. Orientation, not a contender: their graph,
+/// their machine and their way to measure are others.
 struct Reference {
   /// Whose it is.
   std::string name{};

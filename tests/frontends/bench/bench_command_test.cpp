@@ -115,6 +115,21 @@ TEST_F(BenchCommand, AnAnswerThatDoesNotVerifyIsAFailure) {
   EXPECT_EQ(results()[0].note, "states a bound above its schedule");
 }
 
+TEST_F(BenchCommand, KeepsTheStatisticsThatAnAnswerTells) {
+  write("teller", std::string("#!/bin/sh\n") + REMORA_PROGRAM +
+                      " solve \"$1\" --budget \"$2\" --quiet -o - | "
+                      "sed 's/^    \"history\"/    \"statistics\": {\"levels\": 3}, &/' > \"$3\"\n");
+  std::filesystem::permissions(path("teller"), std::filesystem::perms::owner_all);
+  write("suite.json", R"({"format": "remora-suite", "version": 1, "name": "s", "time_limit": 5, "budgets": ["90%"],
+    "instances": [{"name": "chain", "make": ["remora", "generate", "chain", "--layers", "4"]}],
+    "contenders": [{"name": "teller", "command": ["./teller", "{graph}", "{budget}", "{output}"]}]})");
+  const Outcome outcome = bench(path("suite.json") + " -o " + path("out"));
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  ASSERT_EQ(results().size(), 1U);
+  EXPECT_EQ(results()[0].status, "optimal") << results()[0].note;
+  EXPECT_EQ(results()[0].statistics, (std::vector<std::pair<std::string, double>>{{"levels", 3}}));
+}
+
 TEST_F(BenchCommand, AScheduleThatDoesNotVerifyIsAFailure) {
   // It forgets every release.
   write("hoarder", std::string("#!/bin/sh\n") + REMORA_PROGRAM +
