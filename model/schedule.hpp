@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/types.hpp"
@@ -68,9 +70,15 @@ struct SolverReport {
   std::vector<Incumbent> history{};
   /// What a method has to say of its run; empty if nothing.
   std::string note{};
+  /// Figures of a method of its own run as name and value, in order: names are distinct and as JSON keys are
+  /// ("groups"), values finite; the wall-clock time of a phase is "NAME_seconds".
+  std::vector<std::pair<std::string, double>> statistics{};
   /// Other settings of the solve as name and value, in order.
   std::vector<std::pair<std::string, std::string>> options{};
 };
+
+/// "compose" of the statistic "compose_seconds"; nothing of one that is no time.
+std::optional<std::string> phase_of(std::string_view statistic);
 
 struct Schedule {
   std::string graph{};

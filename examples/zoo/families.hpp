@@ -11,6 +11,7 @@ namespace remora::zoo {
 
 std::vector<Architecture> vgg_family();
 std::vector<Architecture> resnet_family();
+std::vector<Architecture> regnet_family();
 std::vector<Architecture> mobilenet_family();
 std::vector<Architecture> unet_family();
 std::vector<Architecture> fcn_family();

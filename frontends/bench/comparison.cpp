@@ -38,6 +38,7 @@ Cell cell_of(const std::vector<const Result*>& runs) {
     cell.proved += run->status == "optimal" ? 1 : 0;
     cell.infeasible += run->status == "infeasible" ? 1 : 0;
     cell.failed += run->status == "failed" ? 1 : 0;
+    if (cell.statistics.empty()) cell.statistics = run->statistics;
     seconds.push_back(run->seconds);
     if (!run->has_schedule()) continue;
     overheads.push_back(*run->overhead());
@@ -65,7 +66,8 @@ Row row_of(const Suite& suite, const std::vector<const Result*>& results) {
           .graph_sha256 = any.graph_sha256,
           .ops = any.ops,
           .edges = any.edges,
-          .budget = any.key.budget};
+          .budget = any.key.budget,
+          .time_limit = any.key.time_limit};
   const Result* first = nullptr;
   for (const Contender& contender : suite.contenders) {
     std::vector<const Result*> runs;

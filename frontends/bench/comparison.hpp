@@ -27,6 +27,8 @@ struct Cell {
   double seconds = 0;
   /// Of the best run: seconds and overhead in per cent of each incumbent, and the last one again at the run's end.
   std::vector<std::pair<double, double>> progress{};
+  /// Of the first run that tells some.
+  std::vector<std::pair<std::string, double>> statistics{};
 };
 
 struct Row {
@@ -35,6 +37,8 @@ struct Row {
   std::int64_t ops = 0;
   std::int64_t edges = 0;
   std::string budget{};
+  /// Seconds a run.
+  double time_limit = 0;
   /// By contender, as in the comparison.
   std::vector<Cell> cells{};
   /// The best bound, in per cent, of those who solve the problem that the first contender solves; none without it.

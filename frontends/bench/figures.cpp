@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "model/schedule.hpp"
 
 namespace remora::bench {
 namespace {
@@ -155,6 +158,40 @@ Figure progress(const Comparison& comparison) {
   return figure;
 }
 
+/// The contender's seconds of each phase against ops, over all rows of the budget: a series a phase, in their order.
+std::vector<Series> phases(const Comparison& comparison, const std::string& budget, std::size_t contender) {
+  std::vector<Series> list;
+  for (const Row& row : comparison.rows) {
+    if (row.budget != budget) continue;
+    for (const auto& [statistic, seconds] : row.cells[contender].statistics) {
+      const auto phase = phase_of(statistic);
+      if (!phase) continue;
+      const auto is_it = [&](const Series& series) { return series.name == *phase; };
+      auto at = std::find_if(list.begin(), list.end(), is_it);
+      if (at == list.end()) at = list.insert(at, {.name = *phase, .join = Join::line});
+      at->points.emplace_back(static_cast<double>(row.ops), seconds_shown(seconds));
+    }
+  }
+  for (Series& series : list) std::sort(series.points.begin(), series.points.end());
+  return list;
+}
+
+/// A panel for each budget and contender that tells its phases; none if nobody does.
+Figure phases_by_size(const Comparison& comparison) {
+  Figure figure{.title = "Time of each phase against size", .columns = 2};
+  for (const std::string& budget : budgets_of(comparison)) {
+    for (std::size_t i = 0; i < comparison.contenders.size() && figure.panels.size() < kMostPanels; ++i) {
+      std::vector<Series> series = phases(comparison, budget, i);
+      if (series.empty()) continue;
+      figure.panels.push_back({comparison.contenders[i] + ", budget " + budget,
+                               {.label = "ops", .logarithmic = true},
+                               {.label = "seconds", .logarithmic = true},
+                               std::move(series)});
+    }
+  }
+  return figure;
+}
+
 std::size_t sizes_of(const Comparison& comparison) {
   std::set<std::int64_t> sizes;
   for (const Row& row : comparison.rows) sizes.insert(row.ops);
@@ -179,6 +216,8 @@ std::vector<NamedFigure> figures(const Comparison& comparison) {
                                 seconds, [](const Row& row, const Cell& cell) {
                                   return std::pair(static_cast<double>(row.ops), seconds_shown(cell.reached));
                                 })});
+    Figure told = phases_by_size(comparison);
+    if (!told.panels.empty()) list.push_back({"phases-size", std::move(told)});
   }
   return list;
 }

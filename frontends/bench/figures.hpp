@@ -17,7 +17,7 @@ struct NamedFigure {
 
 /// The plots of a comparison: overhead over time (as in Moccasin's figure 5) and against time to solution, a
 /// performance profile over overheads (Dolan and More 2002), overhead against budget and time against size where there
-/// are several.
+/// are several, and seconds of each phase against size where contenders tell them.
 std::vector<NamedFigure> figures(const Comparison& comparison);
 
 }  // namespace remora::bench

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -42,15 +43,40 @@ std::string best_known_text(const BestKnownTable& table, const Row& row) {
          (known->duration == known->lower_bound ? "\\*" : "");
 }
 
+/// As short as it is exact: "7.9", "147".
+std::string short_text(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+/// "22.3 at 36.6 % in 7.9 min (HiRemate)".
+std::string reference_text(const Reference& reference) {
+  return short_text(reference.overhead) + " at " + short_text(reference.relative_peak) + " % in " +
+         short_text(reference.minutes) + " min (" + reference.name + ")";
+}
+
+/// "60 s", or "30 to 300 s" where instances differ.
+std::string limits_text(const std::set<double>& limits) {
+  const std::string most = short_text(*limits.rbegin()) + " s";
+  return limits.size() == 1 ? most : short_text(*limits.begin()) + " to " + most;
+}
+
 class Page {
  public:
-  explicit Page(const PageInput& input) : input_(input) {}
+  explicit Page(const PageInput& input) : input_(input) {
+    for (const SuiteInstance& instance : input.suite.instances) {
+      limits_.insert(instance.time_limit.value_or(input.suite.time_limit));
+      if (instance.reference) references_.emplace(instance.name, *instance.reference);
+    }
+    if (limits_.empty()) limits_.insert(input.suite.time_limit);
+  }
 
   std::string text() {
     const Suite& suite = input_.suite;
     out_ << "# Suite " << suite.name << "\n\n"
          << "Made by\n\n    " << input_.command << "\n\n"
-         << suite.time_limit << " s and " << suite.threads << (suite.threads == 1 ? " thread" : " threads")
+         << limits_text(limits_) << " and " << suite.threads << (suite.threads == 1 ? " thread" : " threads")
          << " a run, one run after the other, pinned to as many cores. " << input_.results.size() << " of "
          << input_.planned << " planned runs have a result.\n\n";
     add_origins();
@@ -90,22 +116,43 @@ class Page {
   }
 
   void add_table() {
+    add_legend();
+    out_ << "| instance | ops | edges | budget |" << (limits_differ() ? " limit |" : "");
+    for (const std::string& contender : input_.comparison.contenders) out_ << " " << contender << " |";
+    out_ << " bound | best known |" << (references_.empty() ? "" : " reference |") << "\n|";
+    const std::size_t columns =
+        6 + input_.comparison.contenders.size() + (limits_differ() ? 1 : 0) + (references_.empty() ? 0 : 1);
+    for (std::size_t i = 0; i < columns; ++i) out_ << "---|";
+    out_ << "\n";
+    for (const Row& row : input_.comparison.rows) add_row(row);
+  }
+
+  void add_legend() {
     out_ << "\nOverhead in per cent (median over seeds) and when it was reached, by the contender's own clock. Bold: "
             "the best of the row; \\*: "
             "proved in\n"
             "every run, for the problem that the contender solves. *Bound* is the best one of the first contender's "
-            "problem.\n\n"
-            "| instance | ops | edges | budget |";
-    for (const std::string& contender : input_.comparison.contenders) out_ << " " << contender << " |";
-    out_ << " bound | best known |\n|---|---|---|---|";
-    for (std::size_t i = 0; i < input_.comparison.contenders.size() + 2; ++i) out_ << "---|";
-    out_ << "\n";
-    for (const Row& row : input_.comparison.rows) {
-      out_ << "| " << row.instance << " | " << row.ops << " | " << row.edges << " | " << row.budget << " |";
-      for (const Cell& cell : row.cells) out_ << " " << cell_text(cell, row) << " |";
-      out_ << " " << (row.bound && row.best ? fixed(*row.bound, 4) : "") << " | "
-           << best_known_text(input_.best_known, row) << " |\n";
+            "problem.\n";
+    if (!references_.empty()) {
+      out_ << "*Reference*: overhead in per cent (predicted, as ours), peak in per cent of that without recompute and "
+              "minutes to solve, as published.\n"
+              "For orientation only: other graphs' granularity, GPU, PyTorch's peak; our budgets are in per cent "
+              "of what is above fixed memory.\n";
     }
+    out_ << "\n";
+  }
+
+  void add_row(const Row& row) {
+    out_ << "| " << row.instance << " | " << row.ops << " | " << row.edges << " | " << row.budget << " |";
+    if (limits_differ()) out_ << " " << short_text(row.time_limit) << " s |";
+    for (const Cell& cell : row.cells) out_ << " " << cell_text(cell, row) << " |";
+    out_ << " " << (row.bound && row.best ? fixed(*row.bound, 4) : "") << " | "
+         << best_known_text(input_.best_known, row) << " |";
+    if (!references_.empty()) {
+      const auto at = references_.find(row.instance);
+      out_ << " " << (at == references_.end() ? "" : reference_text(at->second)) << " |";
+    }
+    out_ << "\n";
   }
 
   void add_summary() {
@@ -141,7 +188,11 @@ class Page {
     for (const std::string& line : contradictions(input_.results)) out_ << "\nContradiction: " << line << "\n";
   }
 
+  [[nodiscard]] bool limits_differ() const { return limits_.size() > 1; }
+
   const PageInput& input_;
+  std::set<double> limits_{};
+  std::map<std::string, Reference> references_{};
   std::ostringstream out_{};
 };
 

@@ -46,6 +46,7 @@ void take_figures(const Schedule& schedule, Result& result) {
   result.lower_bound = schedule.lower_bound.count();
   result.version = schedule.solver.version;
   result.note = schedule.solver.note;
+  result.statistics = schedule.solver.statistics;
   result.reached = schedule.solver.seconds;
 }
 

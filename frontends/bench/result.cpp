@@ -71,6 +71,7 @@ std::string to_line(const Result& result) {
     out += ", " + std::to_string(result.history[i].second) + "]";
   }
   out += ']';
+  object.numbers("statistics", result.statistics);
   object.string("note", result.note);
   object.string("version", result.version);
   object.string("commit", result.commit);
@@ -108,6 +109,10 @@ Result from_line(std::string_view line) {
   result.peak_kibibytes = integer("peak_kibibytes");
   const Node history = root.at("history");
   result.history = read_history(history);
+  if (root.has("statistics")) {
+    const Node statistics = root.at("statistics");
+    result.statistics = statistics.numbers();
+  }
   result.note = text("note");
   result.version = text("version");
   result.commit = text("commit");

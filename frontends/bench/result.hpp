@@ -50,6 +50,8 @@ struct Result {
   std::int64_t peak_kibibytes = 0;
   /// Seconds and duration of every incumbent within the budget.
   std::vector<std::pair<double, std::int64_t>> history{};
+  /// Figures of the solver's own run, as in SolverReport; empty if it tells none.
+  std::vector<std::pair<std::string, double>> statistics{};
   std::string note{};
   /// Who: the solver's version, and the commit that this program was built from.
   std::string version{};

@@ -39,10 +39,11 @@ std::string number_text(double value) {
 /// Calls visit(contender, key) for every run that the suite plans of the instance.
 template <class Visit>
 void for_each_key(const Suite& suite, const SuiteInstance& instance, Visit visit) {
+  const double time_limit = instance.time_limit.value_or(suite.time_limit);
   for (const std::string& budget : instance.budgets.empty() ? suite.budgets : instance.budgets) {
     for (const Contender& contender : suite.contenders) {
       for (const std::int64_t seed : contender.seeds.empty() ? suite.seeds : contender.seeds) {
-        visit(contender, RunKey{instance.name, budget, contender.name, seed, suite.time_limit, suite.threads});
+        visit(contender, RunKey{instance.name, budget, contender.name, seed, time_limit, suite.threads});
       }
     }
   }

@@ -78,6 +78,19 @@ class SuiteReader {
     return value;
   }
 
+  static std::optional<double> limit(const Node& node) {
+    if (!node.has("time_limit")) return std::nullopt;
+    return positive(node.at("time_limit"));
+  }
+
+  static Reference reference(const Node& node) {
+    refuse_unknown(node, {"name", "overhead", "relative_peak", "minutes"});
+    return {.name = string_at(node, "name"),
+            .overhead = node.at("overhead").number(),
+            .relative_peak = positive(node.at("relative_peak")),
+            .minutes = positive(node.at("minutes"))};
+  }
+
   static std::string string_at(const Node& node, std::string_view key) {
     const Node child = node.at(key);
     if (child.string().empty()) child.fail("must not be empty");
@@ -115,14 +128,16 @@ class SuiteReader {
   }
 
   void add_instance(const Node& node, std::vector<SuiteInstance>& instances) {
-    refuse_unknown(node, {"name", "file", "make", "folder", "reading", "budgets"});
+    refuse_unknown(node, {"name", "file", "make", "folder", "reading", "budgets", "time_limit", "reference"});
     if (node.has("folder")) {
       add_folder(node, instances);
     } else {
       SuiteInstance instance{.name = string_at(node, "name"),
                              .make = read_words(node, "make"),
                              .reading = read_words(node, "reading"),
-                             .budgets = read_words(node, "budgets")};
+                             .budgets = read_words(node, "budgets"),
+                             .time_limit = limit(node)};
+      if (node.has("reference")) instance.reference = reference(node.at("reference"));
       if (node.has("file")) instance.file = path(node.at("file"));
       if (instance.file.empty() == instance.make.empty()) node.fail("needs either file or make");
       add(std::move(instance), node, instances);
@@ -130,7 +145,7 @@ class SuiteReader {
   }
 
   void add_folder(const Node& node, std::vector<SuiteInstance>& instances) {
-    refuse_unknown(node, {"folder", "reading", "budgets"});
+    refuse_unknown(node, {"folder", "reading", "budgets", "time_limit"});
     const std::string folder = path(node.at("folder"));
     std::error_code error;
     std::vector<fs::path> files;
@@ -143,7 +158,8 @@ class SuiteReader {
       add({.name = file.filename().string(),
            .file = file.string(),
            .reading = read_words(node, "reading"),
-           .budgets = read_words(node, "budgets")},
+           .budgets = read_words(node, "budgets"),
+           .time_limit = limit(node)},
           node, instances);
     }
   }

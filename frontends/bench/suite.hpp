@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A benchmark suite: instances x budgets x contenders x seeds, under one limit (docs/benchmark.md has the format).
+// A benchmark suite: instances x budgets x contenders x seeds, each under a limit (docs/benchmark.md has the format).
 //
 //     {"format": "remora-suite", "version": 1, "name": "quick", "time_limit": 5, "threads": 2, "seeds": [1],
 //      "instances": [{"name": "layered-100", "make": ["remora", "generate", "layered", "--ops", "100"]},
 //                    {"name": "rl100", "file": "../../../shared/instances/rl100.json"},
+//                    {"name": "deep", "file": "deep.json", "budgets": ["40%"], "time_limit": 300},
 //                    {"folder": "{1}"}],
 //      "budgets": ["90%", "80%"],
 //      "contenders": ["auto", {"name": "auto, 3 computes", "arguments": ["--max-computes", "3"]},
@@ -12,11 +13,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace remora::bench {
+
+/// What others published of the network that an instance is made after. Orientation, not a contender: their graph,
+/// their machine and their way to measure are others.
+struct Reference {
+  /// Whose it is.
+  std::string name{};
+  /// Per cent more than without recompute, of the durations that their schedule adds up to, as ours does.
+  double overhead = 0;
+  /// Peak in per cent of that without recompute.
+  double relative_peak = 0;
+  /// Until their schedule was there.
+  double minutes = 0;
+};
 
 struct SuiteInstance {
   /// Unique in the suite.
@@ -29,6 +44,9 @@ struct SuiteInstance {
   std::vector<std::string> reading{};
   /// Instead of the suite's budgets, where given.
   std::vector<std::string> budgets{};
+  /// Seconds a run, instead of the suite's limit, where given.
+  std::optional<double> time_limit{};
+  std::optional<Reference> reference{};
 };
 
 /// One of those that are compared.
@@ -49,7 +67,7 @@ struct Contender {
 
 struct Suite {
   std::string name{};
-  /// Seconds a run.
+  /// Seconds a run, of the instances that have no limit of their own.
   double time_limit = 60;
   /// Threads of a run, each pinned to a core.
   int threads = 2;

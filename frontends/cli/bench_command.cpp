@@ -32,7 +32,7 @@ OptionGroup bench_options() {
                       "where results.jsonl, README.md and plots go (default: bench-NAME)")(
       "only", po::value<std::vector<std::string>>()->value_name("CONTENDER"),
       "run only this contender of the suite (repeatable); the page shows all that is known")(
-      "time-limit", po::value<double>()->value_name("S"), "seconds a run, in place of the suite's")(
+      "time-limit", po::value<double>()->value_name("S"), "seconds a run, in place of the suite's and its instances'")(
       "best-known", po::value<std::string>()->value_name("FILE"),
       "table of best known schedules: shown beside the results, and taught what is better")(
       "no-runs", "only the page and the plots, from the results that are there")("quiet,q", "no line for each run");
@@ -76,6 +76,13 @@ void write_text(const std::string& path, const std::string& text) {
 void teach(const std::string& path, const BestKnown& news) {
   BestKnownTable table = load_best_known(path);
   if (table.learn(news)) write_text(path, table.text(folder_of(path)));
+}
+
+/// The suite with one limit for every run: what a user types goes before what the suite says anywhere.
+void limit_all(Suite& suite, double seconds) {
+  if (!(seconds > 0)) throw UsageError("--time-limit: must be above 0");
+  suite.time_limit = seconds;
+  for (SuiteInstance& instance : suite.instances) instance.time_limit.reset();
 }
 
 /// The suite with only the contenders named; UsageError for one that it has not.
@@ -139,8 +146,7 @@ int bench_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const std::string path = find_suite(arguments.file("SUITE"));
   Suite suite = load_suite(path, arguments.rest());
-  if (arguments.has("time-limit")) suite.time_limit = arguments.get<double>("time-limit");
-  if (!(suite.time_limit > 0)) throw UsageError("--time-limit: must be above 0");
+  if (arguments.has("time-limit")) limit_all(suite, arguments.get<double>("time-limit"));
   const Suite part = arguments.has("only") ? only(suite, arguments.get<std::vector<std::string>>("only")) : suite;
   const std::string folder = arguments.has("out") ? arguments.get<std::string>("out") : "bench-" + suite.name;
   const std::string best_known_path = arguments.has("best-known") ? arguments.get<std::string>("best-known") : "";

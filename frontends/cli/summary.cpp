@@ -2,9 +2,12 @@
 #include "frontends/cli/summary.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <ostream>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/cli/amounts.hpp"
@@ -88,6 +91,31 @@ void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& sc
   out << "\n";
 }
 
+/// Whole numbers by thousands, times to the millisecond.
+std::string statistic_text(double value, bool is_time) {
+  constexpr double kExact = 1e15;
+  if (!is_time && std::trunc(value) == value && std::abs(value) < kExact) {
+    return grouped(static_cast<std::int64_t>(value));
+  }
+  std::ostringstream text;
+  if (is_time) text << std::fixed << std::setprecision(3);
+  text << value << (is_time ? " s" : "");
+  return std::move(text).str();
+}
+
+/// "levels 3, distinct groups 1,028, compose 1.250 s".
+void print_statistics(std::ostream& out, const std::vector<std::pair<std::string, double>>& statistics) {
+  const char* separator = "figures     ";
+  for (const auto& [name, value] : statistics) {
+    const auto phase = phase_of(name);
+    std::string words = phase.value_or(name);
+    std::replace(words.begin(), words.end(), '_', ' ');
+    out << separator << printable(words) << " " << statistic_text(value, phase.has_value());
+    separator = ", ";
+  }
+  if (!statistics.empty()) out << "\n";
+}
+
 }  // namespace
 
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule) {
@@ -98,6 +126,7 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
   } else {
     print_no_schedule(out, graph, schedule);
   }
+  print_statistics(out, schedule.solver.statistics);
   if (!schedule.solver.note.empty()) out << "note        " << schedule.solver.note << "\n";
 }
 

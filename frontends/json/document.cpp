@@ -126,6 +126,16 @@ const std::string& Node::string() const {
   return value_->get_ref<const std::string&>();
 }
 
+std::vector<std::pair<std::string, double>> Node::numbers() const {
+  expect_object();
+  std::vector<std::pair<std::string, double>> members;
+  members.reserve(size());
+  for (const auto& [key, value] : value_->get_ref<const Document::object_t&>()) {
+    members.emplace_back(key, at(key).number());
+  }
+  return members;
+}
+
 std::string Node::unknown_keys(std::span<const std::string_view> known) const {
   std::string text;
   for (const auto& [key, value] : value_->get_ref<const Document::object_t&>()) {

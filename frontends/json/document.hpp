@@ -23,6 +23,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -76,6 +78,9 @@ class Node {
 
   /// The keys of this object that are not among `known`, as the text of a JSON object; empty if there are none.
   [[nodiscard]] std::string unknown_keys(std::span<const std::string_view> known) const;
+
+  /// The members of this object, all of them numbers, in the order of the text.
+  [[nodiscard]] std::vector<std::pair<std::string, double>> numbers() const;
 
  private:
   Node(const Document& value, const Node& parent, std::string_view key, std::size_t index)

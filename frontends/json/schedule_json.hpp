@@ -16,9 +16,9 @@ namespace remora::json {
 /// and all inside it may be missing; unknown keys are ignored.
 Schedule read_schedule(std::string_view text, const Graph& graph);
 
-/// Writes the schedule as one JSON object, a step a line. Its ids must be those of `graph`, its seconds finite; only
-/// the time limit may be infinite, which is written as null. Throws InputError for a string that is not UTF-8; then
-/// nothing has been written.
+/// Writes the schedule as one JSON object, a step a line. Its ids must be those of `graph`, its seconds and
+/// statistics finite, and the latter's names distinct; only the time limit may be infinite, which is written as null.
+/// Throws InputError for a string that is not UTF-8; then nothing has been written.
 void write_schedule(std::ostream& out, const Schedule& schedule, const Graph& graph);
 
 }  // namespace remora::json

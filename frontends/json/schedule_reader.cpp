@@ -118,6 +118,10 @@ SolverReport read_solver(const Node& node) {
   read(node, "seconds", report.seconds);
   if (node.has("phases")) read_phases(node.at("phases"), report);
   read(node, "note", report.note);
+  if (node.has("statistics")) {
+    const Node statistics = node.at("statistics");
+    report.statistics = statistics.numbers();
+  }
   if (node.has("options")) {
     const Node options = node.at("options");
     options.expect_object();

@@ -77,6 +77,7 @@ class ScheduleWriter {
     object.key("phases");
     write_phases(report);
     if (!report.note.empty()) object.string("note", report.note);
+    object.numbers("statistics", report.statistics);
     if (!report.options.empty()) {
       object.key("options");
       ObjectText options(out_);

@@ -3,6 +3,7 @@
 // The architectures' parameters do what they say: parameter counts and shapes by formulas from the papers.
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <onnx/checker.h>
@@ -139,6 +140,52 @@ TEST(Resnet, StridesInTheThreeByThreeConvolution) {
   const auto shapes = infer_shapes(model);
   EXPECT_EQ(shapes.at("layer2/block0/conv1"), "1x128x56x56");
   EXPECT_EQ(shapes.at("layer2/block0/conv2"), "1x128x28x28");
+}
+
+std::int64_t regnet_parameters(const std::vector<std::int64_t>& depths, const std::vector<std::int64_t>& widths,
+                               std::int64_t group_width, bool squeezes, std::int64_t classes) {
+  std::int64_t count = 3 * 9 * 32 + 2 * 32;
+  std::int64_t from = 32;
+  for (std::size_t i = 0; i < depths.size(); ++i) {
+    const std::int64_t to = widths[i];
+    const std::int64_t norm = 2 * to;
+    count += from * to + norm;  // the shortcut, which changes the shape
+    for (std::int64_t j = 0; j < depths[i]; ++j, from = to) {
+      count += from * to + norm + 9 * to * std::min(group_width, to) + norm + to * to + norm;
+      // Quarters of widths that are no multiple of four are not told apart here.
+      if (squeezes) count += convolution_parameters(to, from / 4, 1) + convolution_parameters(from / 4, to, 1);
+    }
+  }
+  return count + from * classes + classes;
+}
+
+TEST(Regnet, CountsItsParametersAsTheFormulaDoes) {
+  const Given given{{"depths", "1,3,2,1"}, {"widths", "8,24,48,96"}, {"group-width", "24"}, {"classes", "7"}};
+  for (const bool squeezes : {false, true}) {
+    Given with_block = given;
+    with_block["block"] = squeezes ? "y" : "x";
+    const onnx::ModelProto model = make("regnet", with_block, 2).proto;
+    EXPECT_EQ(count_parameters(model), regnet_parameters({1, 3, 2, 1}, {8, 24, 48, 96}, 24, squeezes, 7));
+    EXPECT_EQ(output_shape(model), "2x7");
+    // The stem, three a block, a shortcut a stage; two more a block that squeezes.
+    EXPECT_EQ(count_nodes(model, "Conv"), 1 + 3 * 7 + 4 + (squeezes ? 2 * 7 : 0));
+    EXPECT_EQ(count_nodes(model, "Sigmoid"), squeezes ? 7 : 0);
+  }
+  EXPECT_EQ(regnet_parameters({2, 6, 15, 2}, {96, 192, 432, 1008}, 48, false, 1000), 15'296'552);
+}
+
+TEST(Regnet, HasThePublishedParametersOfRegNetY32) {
+  const Given given{{"block", "y"}, {"depths", "2,5,13,1"}, {"widths", "72,216,576,1512"}, {"group-width", "24"}};
+  EXPECT_EQ(count_parameters(make("regnet", given).proto), 19'436'338);
+}
+
+TEST(Regnet, HalvesTheImageInAStagesFirstGroupedConvolution) {
+  const auto shapes = infer_shapes(make("regnet").proto);
+  EXPECT_EQ(shapes.at("stem/conv"), "1x32x112x112");
+  EXPECT_EQ(shapes.at("stage1/block0/1/conv"), "1x96x112x112");
+  EXPECT_EQ(shapes.at("stage1/block0/2/conv"), "1x96x56x56");
+  EXPECT_EQ(shapes.at("stage2/block0/shortcut/conv"), "1x192x28x28");
+  EXPECT_EQ(shapes.at("stage4/block1/add"), "1x1008x7x7");
 }
 
 TEST(MlpMixer, CanDecomposeLayerNormalization) {

@@ -115,6 +115,21 @@ TEST_F(BenchCommand, AnAnswerThatDoesNotVerifyIsAFailure) {
   EXPECT_EQ(results()[0].note, "states a bound above its schedule");
 }
 
+TEST_F(BenchCommand, KeepsTheStatisticsThatAnAnswerTells) {
+  write("teller", std::string("#!/bin/sh\n") + REMORA_PROGRAM +
+                      " solve \"$1\" --budget \"$2\" --quiet -o - | "
+                      "sed 's/^    \"history\"/    \"statistics\": {\"levels\": 3}, &/' > \"$3\"\n");
+  std::filesystem::permissions(path("teller"), std::filesystem::perms::owner_all);
+  write("suite.json", R"({"format": "remora-suite", "version": 1, "name": "s", "time_limit": 5, "budgets": ["90%"],
+    "instances": [{"name": "chain", "make": ["remora", "generate", "chain", "--layers", "4"]}],
+    "contenders": [{"name": "teller", "command": ["./teller", "{graph}", "{budget}", "{output}"]}]})");
+  const Outcome outcome = bench(path("suite.json") + " -o " + path("out"));
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  ASSERT_EQ(results().size(), 1U);
+  EXPECT_EQ(results()[0].status, "optimal") << results()[0].note;
+  EXPECT_EQ(results()[0].statistics, (std::vector<std::pair<std::string, double>>{{"levels", 3}}));
+}
+
 TEST_F(BenchCommand, AScheduleThatDoesNotVerifyIsAFailure) {
   // It forgets every release.
   write("hoarder", std::string("#!/bin/sh\n") + REMORA_PROGRAM +
@@ -150,6 +165,24 @@ TEST_F(BenchCommand, RunsEveryGraphOfAFolder) {
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_NE(outcome.text.find("garbage.json left out"), std::string::npos);
   EXPECT_EQ(results().size(), 1U);
+}
+
+TEST_F(BenchCommand, GivesAnInstanceItsOwnTimeUnlessTheUserSaysAnother) {
+  write("suite.json", R"({"format": "remora-suite", "version": 1, "name": "s", "time_limit": 5, "budgets": ["90%"],
+    "instances": [{"name": "a", "make": ["remora", "generate", "chain", "--layers", "4"]},
+                  {"name": "b", "make": ["remora", "generate", "chain", "--layers", "5"], "time_limit": 7.5}],
+    "contenders": ["greedy"]})");
+  const std::string arguments = path("suite.json") + " -o " + path("out");
+  EXPECT_EQ(bench(arguments).code, 0);
+  ASSERT_EQ(results().size(), 2U);
+  EXPECT_EQ(results()[0].key.time_limit, 5);
+  EXPECT_EQ(results()[1].key.time_limit, 7.5);
+  EXPECT_NE(read("out/README.md").find("| 90% | 7.5 s |"), std::string::npos);
+  EXPECT_EQ(bench(arguments + " --time-limit 6").code, 0);
+  ASSERT_EQ(results().size(), 4U);
+  EXPECT_EQ(results()[2].key.time_limit, 6);
+  EXPECT_EQ(results()[3].key.time_limit, 6);
+  EXPECT_EQ(bench(arguments + " --time-limit 0").code, 64);
 }
 
 TEST_F(BenchCommand, SaysWhatItCannotRun) {

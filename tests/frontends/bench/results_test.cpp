@@ -35,6 +35,14 @@ TEST_F(Results, ALineReadsBackAsItWasWritten) {
   EXPECT_DOUBLE_EQ(*again.overhead(), 100 * (1234.0 / 1000 - 1));
 }
 
+TEST_F(Results, ALineKeepsStatisticsAndNeedsNone) {
+  Result told = result("auto", 3, 1234);
+  EXPECT_EQ(to_line(told).find("statistics"), std::string::npos);
+  EXPECT_TRUE(from_line(to_line(told)).statistics.empty());
+  told.statistics = {{"levels", 3}, {"compose_seconds", 0.25}};
+  EXPECT_EQ(from_line(to_line(told)).statistics, told.statistics);
+}
+
 TEST_F(Results, AreThereAfterAStop) {
   {
     ResultsFile file(path("r.jsonl"));

@@ -46,6 +46,41 @@ TEST_F(SuiteFile, ReadsInstancesAndContenders) {
   EXPECT_EQ(read.contenders.at(2).command.front(), std::filesystem::absolute("peer"));
 }
 
+TEST_F(SuiteFile, AnInstanceMayHaveALimitAndAReferenceOfItsOwn) {
+  write("a.json", "");
+  const Suite read = read_suite(suite(R"("time_limit": 5, "contenders": ["auto"], "instances": [
+      {"name": "plain", "file": "a"},
+      {"name": "long", "file": "a", "time_limit": 300,
+       "reference": {"name": "HiRemate", "overhead": 22.3, "relative_peak": 36.6, "minutes": 7.9}},
+      {"folder": "{1}", "time_limit": 0.5}])"),
+                                "", {path("")});
+  ASSERT_EQ(read.instances.size(), 3U);
+  EXPECT_FALSE(read.instances[0].time_limit.has_value());
+  EXPECT_FALSE(read.instances[0].reference.has_value());
+  EXPECT_EQ(read.instances[1].time_limit, 300);
+  EXPECT_EQ(read.instances[2].time_limit, 0.5);
+  const Reference reference = read.instances[1].reference.value_or(Reference{});
+  EXPECT_EQ(reference.name, "HiRemate");
+  EXPECT_EQ(reference.overhead, 22.3);
+  EXPECT_EQ(reference.relative_peak, 36.6);
+  EXPECT_EQ(reference.minutes, 7.9);
+}
+
+TEST_F(SuiteFile, RefusesALimitOrAReferenceThatIsNone) {
+  const auto fault = [](const std::string& members) {
+    return message(suite(R"("contenders": ["auto"], "instances": [{"name": "a", "file": "x", )" + members + "}]"));
+  };
+  EXPECT_NE(fault("\"time_limit\": 0").find("$.instances[0].time_limit: must be above 0"), std::string::npos);
+  EXPECT_NE(fault("\"time_limit\": \"60\"").find("$.instances[0].time_limit"), std::string::npos);
+  EXPECT_NE(fault("\"reference\": 22.3").find("$.instances[0].reference"), std::string::npos);
+  EXPECT_NE(fault(R"("reference": {"name": "H", "overhead": 1, "relative_peak": 2, "minute": 3})").find("minute"),
+            std::string::npos);
+  EXPECT_NE(fault(R"("reference": {"name": "H", "overhead": 1, "relative_peak": 2})").find("minutes"),
+            std::string::npos);
+  EXPECT_NE(fault(R"("reference": {"name": "", "overhead": 1, "relative_peak": 2, "minutes": 3})").find("empty"),
+            std::string::npos);
+}
+
 TEST_F(SuiteFile, MakesAnInstanceOfEveryFileInAFolder) {
   write("b.json", "");
   write("a.onnx", "");

@@ -46,6 +46,7 @@ Schedule full_schedule() {
                      .phase2_seconds = 2e-9,
                      .reached_peak = Bytes(3),
                      .history = {{0.25, Duration(7), Bytes(3), "cp 0"}, {0.5, Duration(6), Bytes(3), "lns \"1\""}},
+                     .statistics = {{"levels", 3}, {"compose_seconds", 0.125}},
                      .options = {{"z", "1"}, {"a", "2"}}};
   return schedule;
 }
@@ -89,6 +90,7 @@ TEST(WriteSchedule, PutsAStepALine) {
     "work": 17,
     "seconds": 0.1,
     "phases": {"feasibility": {"seconds": 0.3333333333333333, "reached_peak_memory": 3}, "duration": {"seconds": 2e-09}},
+    "statistics": {"levels": 3.0, "compose_seconds": 0.125},
     "options": {"z": "1", "a": "2"},
     "history": [
       [0.25, 7, 3, "cp 0"],
@@ -107,6 +109,7 @@ TEST(ReadSchedule, UndoesWriting) {
   // The text has every field, so equal texts are equal schedules.
   EXPECT_EQ(text_of(again, graph), text);
   EXPECT_EQ(again.steps, schedule.steps);
+  EXPECT_EQ(again.solver.statistics, schedule.solver.statistics);
   EXPECT_EQ(again.solver.options, schedule.solver.options);
   EXPECT_EQ(again.solver.phase1_seconds, schedule.solver.phase1_seconds);
 }
@@ -172,6 +175,8 @@ const std::vector<Malformed> kMalformed = {
     {R"("seconds": 60.0)", R"("seconds": "60")", "$.solver.limits.seconds", "must be a number"},
     {R"("reached_peak_memory": 3)", R"("reached_peak_memory": -3)", "$.solver.phases.feasibility.reached_peak_memory",
      "must not be negative"},
+    {R"("levels": 3.0)", R"("levels": "3")", "$.solver.statistics.levels", "must be a number"},
+    {R"({"levels": 3.0, "compose_seconds": 0.125})", "[]", "$.solver.statistics", "must be an object"},
     {R"("z": "1")", R"("z": 1)", "$.solver.options.z", "must be a string"},
     {R"([0.25, 7, 3, "cp 0"])", R"([0.25, 7, 3])", "$.solver.history[0]", "[seconds, duration, peak_memory, source]"},
     {R"([0.25, 7, 3, "cp 0"])", R"([0.25, 7, -3, "cp 0"])", "$.solver.history[0][2]", "must not be negative"},
