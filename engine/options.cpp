@@ -71,18 +71,46 @@ std::string range_text(T least, T most) {
   return text_of(least) + " to " + text_of(most);
 }
 
-struct StrategyName {
-  Strategy strategy;
+/// What an enumeration's values are called.
+template <class Value>
+struct Name {
+  Value value;
   const char* name;
 };
 constexpr std::array kStrategies{
-    StrategyName{Strategy::automatic, "auto"},      StrategyName{Strategy::cp, "cp"},
-    StrategyName{Strategy::complete, "complete"},   StrategyName{Strategy::lns, "lns"},
-    StrategyName{Strategy::local, "local"},         StrategyName{Strategy::ruin, "ruin"},
-    StrategyName{Strategy::anneal, "anneal"},       StrategyName{Strategy::none, "none"},
-    StrategyName{Strategy::greedy, "greedy"},       StrategyName{Strategy::sqrt, "sqrt"},
-    StrategyName{Strategy::rotor, "rotor"},         StrategyName{Strategy::twremat, "twremat"},
-    StrategyName{Strategy::checkmate, "checkmate"}, StrategyName{Strategy::checkmate_lp, "checkmate-lp"}};
+    Name{Strategy::automatic, "auto"},      Name{Strategy::cp, "cp"},
+    Name{Strategy::complete, "complete"},   Name{Strategy::lns, "lns"},
+    Name{Strategy::local, "local"},         Name{Strategy::ruin, "ruin"},
+    Name{Strategy::anneal, "anneal"},       Name{Strategy::hierarchical, "hierarchical"},
+    Name{Strategy::none, "none"},           Name{Strategy::greedy, "greedy"},
+    Name{Strategy::sqrt, "sqrt"},           Name{Strategy::rotor, "rotor"},
+    Name{Strategy::twremat, "twremat"},     Name{Strategy::checkmate, "checkmate"},
+    Name{Strategy::checkmate_lp, "checkmate-lp"}};
+constexpr std::array kGroupings{Name{Grouping::h_partition, "h-partition"}, Name{Grouping::chain, "chain"},
+                                Name{Grouping::intervals, "intervals"}};
+
+template <class Names, class Value>
+const char* name_in(const Names& names, Value value) {
+  for (const auto& row : names) {
+    if (row.value == value) return row.name;
+  }
+  return "";
+}
+
+template <class Names>
+std::string listed(const Names& names) {
+  std::string text;
+  for (const auto& row : names) text.append(text.empty() ? "" : ", ").append(row.name);
+  return text;
+}
+
+template <class Names>
+auto value_in(const Names& names, const char* option, const std::string& name) {
+  for (const auto& row : names) {
+    if (name == row.name) return row.value;
+  }
+  throw InputError(option, "'" + name + "' is none of " + listed(names));
+}
 
 }  // namespace
 
@@ -120,7 +148,8 @@ void check_options(const SolveOptions& options) {
 }
 
 std::vector<std::pair<std::string, std::string>> describe_options(const SolveOptions& options) {
-  std::vector<std::pair<std::string, std::string>> rows{{"strategy", strategy_name(options.strategy)}};
+  std::vector<std::pair<std::string, std::string>> rows{{"strategy", strategy_name(options.strategy)},
+                                                        {"grouping", grouping_name(options.grouping)}};
 #define REMORA_OPTION(type, name, initial, least, most, help) rows.emplace_back(#name, text_of<type>(options.name));
 #include "engine/options.def"
 #undef REMORA_OPTION
@@ -128,23 +157,23 @@ std::vector<std::pair<std::string, std::string>> describe_options(const SolveOpt
 }
 
 const char* strategy_name(Strategy strategy) {
-  for (const StrategyName& row : kStrategies) {
-    if (row.strategy == strategy) return row.name;
-  }
-  return "";
+  return name_in(kStrategies, strategy);
 }
 
 Strategy strategy_from_name(const std::string& name) {
-  for (const StrategyName& row : kStrategies) {
-    if (name == row.name) return row.strategy;
-  }
-  throw InputError("--strategy", "'" + name + "' is none of " + strategy_names());
+  return value_in(kStrategies, "--strategy", name);
 }
 
 std::string strategy_names() {
-  std::string names;
-  for (const StrategyName& row : kStrategies) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return names;
+  return listed(kStrategies);
+}
+
+const char* grouping_name(Grouping grouping) {
+  return name_in(kGroupings, grouping);
+}
+
+Grouping grouping_from_name(const std::string& name) {
+  return value_in(kGroupings, "--grouping", name);
 }
 
 }  // namespace remora

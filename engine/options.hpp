@@ -19,6 +19,7 @@ enum class Strategy {
   local,      ///< ruin and annealing
   ruin,       ///< ruin and recreate alone
   anneal,     ///< annealing alone
+  hierarchical,  ///< groups' options composed (engine/hierarchy), then the workers of automatic
   // The literature's methods, without a search of ours (engine/strategies/method.hpp).
   none,          ///< the order as it is
   greedy,        ///< XLA's heuristic
@@ -27,6 +28,13 @@ enum class Strategy {
   twremat,       ///< tree decomposition, any order
   checkmate,     ///< Checkmate's mixed integer program
   checkmate_lp,  ///< its linear relaxation, rounded
+};
+
+/// How the hierarchy finds its groups.
+enum class Grouping {
+  h_partition,  ///< HiRemate's greedy choice of groups that share little memory with the rest
+  chain,        ///< Rockmate's blocks between 1-separators
+  intervals,    ///< stretches of the input order
 };
 
 /// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods
@@ -38,6 +46,7 @@ inline constexpr double kNoTimeLimit = 1e9;
 
 struct SolveOptions {
   Strategy strategy = Strategy::automatic;
+  Grouping grouping = Grouping::h_partition;
 #define REMORA_OPTION(type, name, initial, least, most, help) type name = initial;
 #include "engine/options.def"
 #undef REMORA_OPTION
@@ -69,5 +78,9 @@ const char* strategy_name(Strategy strategy);
 Strategy strategy_from_name(const std::string& name);
 /// "auto, cp, complete, ..."
 std::string strategy_names();
+
+/// "h-partition", "chain", "intervals".
+const char* grouping_name(Grouping grouping);
+Grouping grouping_from_name(const std::string& name);
 
 }  // namespace remora

@@ -5,13 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "engine/bound/cover_facts.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/covering.hpp"
 #include "engine/bound/footprint.hpp"
 #include "engine/deadline.hpp"
 #include "engine/search/crew.hpp"
 #include "engine/search/rounds.hpp"
+#include "engine/search/start.hpp"
 #include "engine/strategies/method.hpp"
 #include "engine/version.hpp"
 #include "model/error.hpp"
@@ -91,34 +91,11 @@ void bound(const Instance& instance, const SolveOptions& options, const Deadline
   if (options.reduced_costs) state.cover.priced = std::move(mip.priced);
 }
 
-/// The input order or, if that is better, the warm start.
-Solution first_solution(const Instance& instance, std::span<const OpId> warm_start) {
-  Solution plain = make_solution(instance, RecomputePlan{});
-  if (warm_start.empty()) return plain;
-  if (!is_staged(instance, warm_start)) {
-    throw InputError("warm start",
-                     "its first computes don't follow the input order, or the recomputes of a stage don't");
-  }
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 1);
-  RecomputePlan plan = plan_of(instance, warm_start);
-  std::erase_if(plan, [&](const Recompute& recompute) {
-    return ++computes[static_cast<std::size_t>(recompute.op)] > instance.max_computes(recompute.op);
-  });
-  Solution warm = make_solution(instance, std::move(plan));
-  return better(instance, warm, plain) ? warm : plain;
-}
-
-/// What the relaxation gives up, given up, if that is better.
-void start_from_relaxation(const Instance& instance, const SolveOptions& options, SearchState& state) {
-  if (!options.covering_start || state.cover.given_up.empty()) return;
-  Solution suggested = make_solution(instance, suggested_plan(instance, state.cover));
-  if (better(instance, suggested, state.incumbent)) state.incumbent = std::move(suggested);
-}
-
 /// Phases 1 and 2 of Moccasin, section 2.4.
 void search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
             const Deadline& deadline, SearchState& state, SolverReport& report) {
   Rounds rounds(instance, options, callbacks, deadline, state);
+  const double begin = deadline.elapsed();
   rounds.report(1, "start");
   const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
   rounds.run(1, make_mix(instance, options, 1), holds_budget);
@@ -129,6 +106,7 @@ void search(const Instance& instance, const SolveOptions& options, const SolveCa
     rounds.run(2, make_mix(instance, options, 2), [&] { return state.incumbent.extra <= state.lower_bound; });
     report.phase2_seconds = deadline.elapsed() - report.phase1_seconds;
   }
+  if (!report.statistics.empty()) report.statistics.emplace_back("polish_seconds", deadline.elapsed() - begin);
 }
 
 /// The two phases from the best start there is.
@@ -136,6 +114,7 @@ Found run_search(const Instance& instance, const SolveOptions& options, const So
                  const Deadline& deadline, SearchState& state, SolverReport& report) {
   if (!state.infeasible) {
     start_from_relaxation(instance, options, state);
+    start_from_groups(instance, options, deadline, state, report);
     search(instance, options, callbacks, deadline, state, report);
   }
   report.work = state.work;

@@ -32,6 +32,7 @@ struct Crew {
 Crew crew_of(Strategy strategy) {
   switch (strategy) {
     case Strategy::automatic:
+    case Strategy::hierarchical:
       return {.complete = true, .benders = true, .neighbourhoods = 2, .ruins = 3, .annealings = 1};
     case Strategy::cp:
       return {.complete = true, .benders = true, .neighbourhoods = 3};

@@ -57,11 +57,16 @@ OptionGroup search_options() {
   group.add_options()(
       "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
       "auto: all workers, each as it pays; cp: the constraint program's, complete search and neighbourhoods; "
-      "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal. The literature's methods: "
+      "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal; hierarchical: groups of the graph "
+      "solved for several budgets and composed, then as auto, which does so itself where it pays. The literature's methods: "
       "none, the order as it is; greedy, XLA's heuristic; sqrt, checkpoints at segments' ends, and rotor, the dynamic "
       "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
       "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", po::value<std::string>()->value_name("FILE"),
                                                        "start from this schedule of the graph, of any budget");
+  group.add_options()("grouping",
+                      po::value<std::string>()->default_value(grouping_name(Grouping{}))->value_name("NAME"),
+                      "hierarchy: how groups are found: h-partition (HiRemate), chain (Rockmate's blocks), intervals "
+                      "of the input order");
   for (const OptionRow& row : option_rows()) {
     const std::string range = row.range.empty() ? "" : row.range + ", ";
     const std::string help = std::string(row.help) + " (" + range + "default " + row.initial + ")";
@@ -74,6 +79,7 @@ SolveOptions read_options(const Arguments& arguments) {
   SolveOptions options;
   try {
     options.strategy = strategy_from_name(arguments.get<std::string>("strategy"));
+    options.grouping = grouping_from_name(arguments.get<std::string>("grouping"));
     for (const OptionRow& row : option_rows()) {
       const std::string name = dashed(row.name);
       if (arguments.has(name)) set_option(options, row.name, arguments.get<std::string>(name));

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/hierarchy/block_classes.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace remora {
+namespace {
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// A block's description: everything that its problem depends on, as a string of numbers.
+class Description {
+ public:
+  explicit Description(const Instance& instance) : instance_(instance) {}
+
+  std::string describe(const Block& block, const std::vector<int>& class_of, std::size_t unit_count) {
+    text_.clear();
+    for (const BlockTensor& tensor : block.tensors) {
+      add(static_cast<std::int64_t>(tensor.role));
+      add(tensor.size.count());
+      add(tensor.keep ? 1 : 0);
+    }
+    for (const BlockOp& op : block.ops) {
+      add(static_cast<std::int64_t>(op.kind));
+      add(op.child);
+      if (op.kind == BlockOp::Kind::op) add_op(op.op);
+      add_all(op.inputs);
+      add_all(op.outputs);
+      add_all(op.after);
+    }
+    for (std::size_t child = 0; child < block.children.size(); ++child) {
+      add(class_of[at(block.children[child]) - unit_count]);
+      add_all(block.interfaces[child]);
+    }
+    return text_;
+  }
+
+ private:
+  void add(std::int64_t number) {
+    text_.append(reinterpret_cast<const char*>(&number), sizeof number);  // NOLINT: bytes of a number
+  }
+  void add_all(const std::vector<int>& numbers) {
+    add(static_cast<std::int64_t>(numbers.size()));
+    for (const int number : numbers) add(number);
+  }
+  void add_op(OpId id) {
+    const Op& op = instance_.graph().ops[at(id)];
+    add(types_.try_emplace(op.type, static_cast<int>(types_.size())).first->second);
+    add(op.duration.count());
+    add(op.workspace.count());
+    add(op.recompute ? 1 : 0);
+    add(op.max_computes.value_or(0));
+  }
+
+  const Instance& instance_;
+  std::unordered_map<std::string_view, int> types_;
+  std::string text_;
+};
+
+}  // namespace
+
+BlockClasses classify(const Instance& instance, const std::vector<Block>& blocks, std::size_t unit_count) {
+  BlockClasses classes;
+  classes.class_of.reserve(blocks.size());
+  Description description(instance);
+  std::unordered_map<std::string, int> seen;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const auto [found, is_new] = seen.try_emplace(description.describe(blocks[b], classes.class_of, unit_count),
+                                                  static_cast<int>(classes.representative.size()));
+    classes.class_of.push_back(found->second);
+    if (!is_new) continue;
+    int height = 0;
+    for (const int child : blocks[b].children) {
+      height = std::max(height, 1 + classes.height[at(classes.class_of[at(child) - unit_count])]);
+    }
+    classes.representative.push_back(static_cast<int>(b));
+    classes.height.push_back(height);
+  }
+  return classes;
+}
+
+}  // namespace remora

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/hierarchy/block_problem.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/hierarchy/group_option.hpp"
+
+namespace remora {
+namespace {
+
+using Kind = BlockOp::Kind;
+using Role = BlockTensor::Role;
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+std::string name_of(const Instance& network, const BlockOp& op) {
+  switch (op.kind) {
+    case Kind::op:
+      return network.graph().ops[at(op.op)].name;
+    case Kind::forward_half:
+      return "forward half of child " + std::to_string(op.child);
+    case Kind::backward_half:
+      return "backward half of child " + std::to_string(op.child);
+    case Kind::enter:
+      return "enter";
+    case Kind::leave:
+      return "leave";
+    case Kind::away:
+      return "away";
+  }
+  return {};
+}
+
+/// Whether every op of the child may run again as often as any.
+bool may_run_again(const ChildOptions& child) {
+  return child.pass != nullptr && child.pass->repeatable;
+}
+
+class ProblemBuilder {
+ public:
+  ProblemBuilder(const Instance& network, const Block& block, const std::vector<ChildOptions>& children)
+      : network_(network), block_(block), children_(children) {}
+
+  Graph graph() const {
+    Graph result;
+    result.name = "block";
+    for (std::size_t t = 0; t < block_.tensors.size(); ++t) {
+      const BlockTensor& tensor = block_.tensors[t];
+      result.add_tensor("t" + std::to_string(t), tensor.size, tensor.keep);
+    }
+    for (const BlockOp& op : block_.ops) result.add_op(make_op(op));
+    for (const BlockOp& op : block_.ops) {
+      if (op.kind != Kind::forward_half || children_[at(op.child)].options.front().backward.empty()) continue;
+      result.tensors[at(op.outputs.back())].size = children_[at(op.child)].options.front().saved;
+    }
+    return result;
+  }
+
+  ComputeOptions options() const {
+    ComputeOptions result;
+    for (std::size_t o = 0; o < block_.ops.size(); ++o) {
+      const BlockOp& op = block_.ops[o];
+      if (op.kind == Kind::forward_half) result.push_back(forward_options(OpId(o), op));
+      if (op.kind == Kind::backward_half) result.push_back(backward_options(OpId(o), op));
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] Op make_op(const BlockOp& op) const {
+    Op result;
+    result.name = name_of(network_, op);
+    for (const int t : op.inputs) result.inputs.emplace_back(t);
+    for (const int t : op.outputs) result.outputs.emplace_back(t);
+    for (const int before : op.after) result.after.emplace_back(before);
+    if (op.kind == Kind::op) {
+      const Op& original = network_.graph().ops[at(op.op)];
+      result.duration = original.duration;
+      result.workspace = original.workspace;
+      result.recompute = original.recompute;
+      result.max_computes = original.max_computes;
+    } else if (op.kind == Kind::forward_half || op.kind == Kind::backward_half) {
+      const bool forward = op.kind == Kind::forward_half;
+      const GroupOption& first = children_[at(op.child)].options.front();
+      result.duration = (forward ? first.forward_cost : first.backward_cost).duration;
+      result.workspace = (forward ? first.forward_cost : first.backward_cost).workspace;
+      // A backward half runs once: what it makes are gradients, seldom worth another run.
+      result.recompute = forward && may_run_again(children_[at(op.child)]);
+    } else {
+      result.recompute = false;
+    }
+    return result;
+  }
+
+  [[nodiscard]] ComputeOption make_option(const BlockOp& op, const HalfCost& cost, Bytes saved) const {
+    ComputeOption result{.duration = cost.duration, .workspace = cost.workspace};
+    result.output_sizes.reserve(op.outputs.size());
+    for (const int t : op.outputs) {
+      const BlockTensor& tensor = block_.tensors[at(t)];
+      result.output_sizes.push_back(tensor.role == Role::phantom ? saved : tensor.size);
+    }
+    return result;
+  }
+
+  [[nodiscard]] OpOptions forward_options(OpId id, const BlockOp& op) const {
+    const ChildOptions& child = children_[at(op.child)];
+    OpOptions result{.op = id};
+    result.most_computes = network_.options().max_computes;
+    result.computes = child.options.front().computes;
+    const auto add = [&](const GroupOption& option) {
+      ComputeOption further = make_option(op, option.forward_cost, option.saved);
+      further.computes = option.computes;
+      result.further.emplace_back(std::move(further));
+    };
+    for (const GroupOption& option : child.options.subspan(1)) add(option);
+    // Without halves every option is a pass.
+    if (!child.options.front().backward.empty()) add(*child.pass);
+    return result;
+  }
+
+  [[nodiscard]] OpOptions backward_options(OpId id, const BlockOp& op) const {
+    const ChildOptions& child = children_[at(op.child)];
+    OpOptions result{.op = id, .follows = id_of_forward(op.child)};
+    result.unread = unread(op, child.options.front());
+    for (const GroupOption& option : child.options.subspan(1)) {
+      ComputeOption further = make_option(op, option.backward_cost, Bytes(0));
+      further.unread = unread(op, option);
+      result.further.emplace_back(std::move(further));
+    }
+    result.further.emplace_back(std::nullopt);
+    return result;
+  }
+
+  [[nodiscard]] OpId id_of_forward(int child) const {
+    for (std::size_t o = 0; o < block_.ops.size(); ++o) {
+      if (block_.ops[o].kind == Kind::forward_half && block_.ops[o].child == child) return OpId(o);
+    }
+    return OpId::none();
+  }
+
+  [[nodiscard]] std::vector<TensorId> unread(const BlockOp& op, const GroupOption& option) const {
+    const std::vector<int>& interface = block_.interfaces[at(op.child)];
+    std::vector<TensorId> result;
+    for (std::size_t i = 0; i < interface.size(); ++i) {
+      const bool input = std::find(op.inputs.begin(), op.inputs.end(), interface[i]) != op.inputs.end();
+      if (input && !option.reads[i]) result.emplace_back(interface[i]);
+    }
+    return result;
+  }
+
+  const Instance& network_;
+  const Block& block_;
+  const std::vector<ChildOptions>& children_;
+};
+
+}  // namespace
+
+Bytes BlockProblem::given_back() const {
+  Bytes sum;
+  if (block->away < 0) return sum;
+  for (const int t : block->ops[at(block->away)].outputs) sum += block->tensors[at(t)].size;
+  return sum;
+}
+
+BlockProblem make_block_problem(const Instance& network, const Block& block, std::vector<ChildOptions> children) {
+  BlockProblem problem;
+  problem.block = &block;
+  problem.max_computes = network.options().max_computes;
+  problem.children = std::move(children);
+  const ProblemBuilder builder(network, block, problem.children);
+  problem.graph = std::make_shared<const Graph>(builder.graph());
+  if (!block.children.empty()) problem.options = std::make_shared<const ComputeOptions>(builder.options());
+  return problem;
+}
+
+Instance with_budgets(const BlockProblem& problem, Bytes peak, Bytes saved) {
+  const InstanceOptions options{.budget = peak, .max_computes = problem.max_computes};
+  if (problem.block->away < 0 || saved >= peak) return {problem.graph, options, problem.options};
+  Graph graph = *problem.graph;
+  graph.ops[at(problem.block->away)].workspace = std::max(Bytes(0), peak - saved - problem.given_back());
+  return {std::make_shared<const Graph>(std::move(graph)), options, problem.options};
+}
+
+}  // namespace remora

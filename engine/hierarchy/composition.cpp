@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/hierarchy/composition.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/hierarchy/option_state.hpp"
+#include "engine/search/complete_worker.hpp"
+#include "engine/search/worker.hpp"
+#include "model/cp/solve_retention.hpp"
+#include "model/evaluate.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+namespace {
+
+/// Ops up to which the complete search is tried first, and its nodes.
+constexpr int kMostOpsForCompleteSearch = 80;
+constexpr std::int64_t kCompleteNodes = 3000;
+constexpr double kFirstSize = 10;
+constexpr double kLeastSize = 4;
+constexpr double kSizeChange = 1.1;
+constexpr double kLeastStride = 1.0 / 64;
+constexpr double kNoise = 0.3;
+/// Fruitless neighbourhoods in a row, in ops, after which the composition is taken for done.
+constexpr int kPatience = 3;
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+class Composer {
+ public:
+  Composer(const Instance& instance, const SolveOptions& options, std::uint64_t seed, const CompositionLimits& limits)
+      : instance_(instance),
+        limits_(limits),
+        inferences_(inferences_of(options)),
+        node_limit_(options.neighbourhood_nodes),
+        random_(seed) {}
+
+  Composition run() {
+    take(computes_of(input_order(instance_)));
+    choose_cheapest();
+    while (best_.peak > instance_.budget() && !finished() && stride_ >= kLeastStride) lower_peak();
+    if (best_.peak <= instance_.budget()) {
+      exchange();
+      search_all();
+      for (int fruitless = 0; !best_.complete && fruitless < kPatience * instance_.op_count() && !finished();) {
+        fruitless = improve() ? 0 : fruitless + 1;
+      }
+      exchange();
+    }
+    best_.effort = effort_;
+    return std::move(best_);
+  }
+
+ private:
+  [[nodiscard]] bool finished() const {
+    return effort_ >= limits_.effort || (limits_.interrupted && limits_.interrupted());
+  }
+
+  void take(std::vector<Compute> sequence) {
+    evaluation_ = evaluate(instance_, sequence);
+    best_.sequence = std::move(sequence);
+    best_.peak = evaluation_.peak;
+    best_.extra = evaluation_.duration - instance_.baseline_duration();
+  }
+
+  void charge(const OptionState& state) { effort_ += state.looks() / kLocalPerEffort; }
+
+  /// While the budget is exceeded: the option whose relief costs least time.
+  void choose_cheapest() {
+    OptionState state(instance_, best_.sequence);
+    while (state.score().overflow > Bytes(0) && (!limits_.interrupted || !limits_.interrupted())) {
+      const auto move = best_relief(state);
+      if (!move) break;
+      state.set(move->first, move->second);
+    }
+    charge(state);
+    take(state.sequence());
+  }
+
+  [[nodiscard]] std::optional<std::pair<int, Option>> best_relief(OptionState& state) const {
+    std::optional<std::pair<int, Option>> best;
+    double best_value = 0;
+    for (int choice = 0; choice < static_cast<int>(state.choices().size()); ++choice) {
+      for (Option option = 0; option < state.option_count(choice); ++option) {
+        if (option == state.option(choice)) continue;
+        const auto score = state.probe(choice, option);
+        if (!score || score->overflow >= state.score().overflow) continue;
+        const auto relief = static_cast<double>((state.score().overflow - score->overflow).count());
+        const auto time = static_cast<double>(std::max<std::int64_t>(
+            0, (score->duration - state.score().duration).count()));
+        const double value = relief / (1 + time);
+        if (value <= best_value) continue;
+        best_value = value;
+        best = {choice, option};
+      }
+    }
+    return best;
+  }
+
+  /// Options that save more where there is room, alone or against another group's that saves less.
+  void exchange() {
+    OptionState state(instance_, best_.sequence);
+    for (bool changed = true; changed && !finished();) {
+      changed = false;
+      for (int choice = 0; choice < static_cast<int>(state.choices().size()); ++choice) {
+        changed = shorten(state, choice) || changed;
+        effort_ += state.choices().size() / 8;
+        if (finished()) break;
+      }
+    }
+    charge(state);
+    if (state.score().overflow == Bytes(0) && state.score().duration < evaluation_.duration) take(state.sequence());
+  }
+
+  bool shorten(OptionState& state, int choice) {
+    const Option before = state.option(choice);
+    for (Option option = 0; option < state.option_count(choice); ++option) {
+      if (option == before) continue;
+      const auto score = state.probe(choice, option);
+      if (!score || score->duration >= state.score().duration) continue;
+      const Duration now = state.score().duration;
+      if (score->overflow == Bytes(0)) {
+        state.set(choice, option);
+        return true;
+      }
+      state.set(choice, option);
+      if (make_room(state, choice, now)) return true;
+      state.set(choice, before);
+    }
+    return false;
+  }
+
+  /// Another group's option that saves less, such that all fits and takes less than `below`.
+  bool make_room(OptionState& state, int except, Duration below) const {
+    for (int choice = 0; choice < static_cast<int>(state.choices().size()); ++choice) {
+      if (choice == except) continue;
+      for (Option option = 0; option < state.option_count(choice); ++option) {
+        if (option == state.option(choice)) continue;
+        const auto score = state.probe(choice, option);
+        if (!score || score->overflow > Bytes(0) || score->duration >= below) continue;
+        state.set(choice, option);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// The ops whose computes or options compete at the step, and some others, about `size`.
+  std::vector<OpId> free_ops(int step, int size) {
+    std::vector<OpId> ops{best_.sequence[at(step)].op};
+    std::vector<OpId> others;
+    for (const RetentionInterval& interval : evaluation_.intervals) {
+      if (interval.first_step < step && step < interval.last_step) others.push_back(instance_.producer(interval.tensor));
+    }
+    random_.shuffle(others);
+    ops.insert(ops.end(), others.begin(), others.end());
+    for (int i = 0; i < size; ++i) ops.emplace_back(random_.below(at(instance_.op_count())));
+    std::vector<bool> chosen(at(instance_.op_count()), false);
+    std::vector<OpId> result;
+    for (const OpId op : ops) {
+      const bool decides = instance_.max_computes(op) > 1 || instance_.option_count(op) > 1;
+      if (!decides || chosen[at(op)]) continue;
+      chosen[at(op)] = true;
+      result.push_back(op);
+      if (static_cast<int>(result.size()) >= size) break;
+    }
+    std::sort(result.begin(), result.end());
+    return result;
+  }
+
+  cp::SearchOutcome search(const std::vector<OpId>& free, const cp::Limits& limits, std::int64_t nodes, bool first_only,
+                           double noise) {
+    const cp::RetentionProblem problem(instance_, best_.sequence, free, limits, inferences_);
+    cp::SearchSettings settings;
+    settings.node_limit = nodes;
+    settings.first_only = first_only;
+    settings.noise = noise;
+    settings.follow_incumbent = random_.below(2) == 0;
+    settings.seed = random_.next();
+    settings.interrupted = limits_.interrupted;
+    auto outcome = cp::solve_retention(problem, settings);
+    effort_ += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
+    return outcome;
+  }
+
+  void lower_peak() {
+    const Bytes way = best_.peak - instance_.budget();
+    const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(way.count()) * stride_));
+    const Bytes target = std::max(instance_.budget(), best_.peak - Bytes(step));
+    const auto free = free_ops(evaluation_.peak_step, 2 * static_cast<int>(size_));
+    const auto outcome = search(free, {target, Duration::max()}, node_limit_, true, kNoise);
+    stride_ = outcome.sequence ? std::min(1.0, stride_ * 1.5) : stride_ * 0.9;
+    if (outcome.sequence) take(*outcome.sequence);
+  }
+
+  /// Small problems whole, which may prove the optimum.
+  void search_all() {
+    if (instance_.op_count() > kMostOpsForCompleteSearch || finished()) return;
+    const auto outcome =
+        search(input_order(instance_), {instance_.budget(), best_.extra}, kCompleteNodes, false, 0);
+    if (outcome.sequence) take(*outcome.sequence);
+    best_.complete = outcome.complete;
+  }
+
+  /// One neighbourhood. Whether it found something better.
+  bool improve() {
+    const int steps = static_cast<int>(best_.sequence.size());
+    int step = static_cast<int>(random_.below(at(steps)));
+    const int other = static_cast<int>(random_.below(at(steps)));
+    if (evaluation_.memory[at(other)] > evaluation_.memory[at(step)]) step = other;
+    const auto free = free_ops(step, static_cast<int>(size_));
+    const auto outcome = search(free, {instance_.budget(), best_.extra}, node_limit_, false, kNoise);
+    if (outcome.sequence) take(*outcome.sequence);
+    size_ = outcome.complete ? std::min(size_ * kSizeChange, static_cast<double>(instance_.op_count()))
+                             : std::max(kLeastSize, size_ / kSizeChange);
+    return outcome.sequence.has_value();
+  }
+
+  const Instance& instance_;
+  const CompositionLimits& limits_;
+  cp::Inferences inferences_;
+  std::int64_t node_limit_;
+  Random random_;
+  Composition best_;
+  Evaluation evaluation_;
+  std::int64_t effort_ = 0;
+  double size_ = kFirstSize;
+  double stride_ = 1;
+};
+
+}  // namespace
+
+Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
+                    const CompositionLimits& limits) {
+  return Composer(instance, options, seed, limits).run();
+}
+
+}  // namespace remora

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/hierarchy/hierarchical.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/hierarchy/chain_partition.hpp"
+#include "engine/hierarchy/composition.hpp"
+#include "engine/hierarchy/h_partition.hpp"
+#include "engine/hierarchy/partition_intervals.hpp"
+#include "engine/hierarchy/option_grid.hpp"
+#include "engine/hierarchy/partition.hpp"
+#include "engine/hierarchy/stitching.hpp"
+#include "engine/search/rounds.hpp"
+#include "engine/strategies/chains/block_chain.hpp"
+#include "engine/tasks.hpp"
+
+namespace remora {
+namespace {
+
+/// Shares of the time limit.
+constexpr double kOptionShare = 0.25;
+constexpr double kComposeShare = 0.15;
+constexpr int kCompositions = 4;
+/// Compositions of the root at a time, whatever the number of threads, for the sake of reproducibility.
+constexpr std::size_t kSeeds = 2;
+/// Below, the flat search alone does as well.
+constexpr int kLeastOps = 500;
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+class HierarchicalSolve {
+ public:
+  HierarchicalSolve(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                    const Partitioner& partitioner)
+      : instance_(instance), options_(options), deadline_(deadline), partitioner_(partitioner) {}
+
+  HierarchicalResult run() {
+    partition();
+    find_options();
+    compose_root();
+    return std::move(result_);
+  }
+
+ private:
+  /// One budget to solve a class for.
+  struct Cell {
+    int problem = 0;
+    GridBudget budget{};
+    std::optional<GroupOption> option{};
+  };
+  struct ClassProblem {
+    int index = 0;
+    BlockProblem problem{};
+    GroupOption saving{};
+  };
+
+  void note(const char* name, double value) { result_.statistics.emplace_back(name, value); }
+  /// The seconds since the last call.
+  void note_seconds(const char* name) {
+    const double now = deadline_.elapsed();
+    note(name, now - last_);
+    last_ = now;
+  }
+
+  void partition() {
+    last_ = deadline_.elapsed();
+    PartitionSettings settings;
+    settings.group_size = options_.group_size;
+    settings.top_size = options_.top_size;
+    settings.alpha = options_.group_alpha;
+    const Partition partition = make_partition(instance_, partitioner_, settings);
+    hierarchy_.unit_count = at(partition.unit_count());
+    hierarchy_.blocks = make_blocks(instance_, partition);
+    hierarchy_.classes = classify(instance_, hierarchy_.blocks, hierarchy_.unit_count);
+    hierarchy_.options.resize(hierarchy_.classes.representative.size());
+    const auto groups = hierarchy_.blocks.size() - 1;
+    const auto distinct = hierarchy_.options.size() - 1;
+    const int levels = partition.node(partition.root()).level;
+    note("levels", levels);
+    note("groups", static_cast<double>(groups));
+    note("distinct_groups", static_cast<double>(distinct));
+    result_.note = std::to_string(groups) + " groups of " + std::to_string(distinct) + " forms on " +
+                   std::to_string(levels) + " levels";
+    note_seconds("partition_seconds");
+  }
+
+  [[nodiscard]] int root_class() const { return hierarchy_.classes.class_of.back(); }
+
+  [[nodiscard]] BlockProblem problem_of(const Block& block) const {
+    std::vector<ChildOptions> children;
+    children.reserve(block.children.size());
+    for (const int child : block.children) {
+      const ClassOptions& options = hierarchy_.options[at(hierarchy_.class_of(child))];
+      children.push_back({options.options, &options.pass});
+    }
+    return make_block_problem(instance_, block, std::move(children));
+  }
+
+  void find_options() {
+    const auto& heights = hierarchy_.classes.height;
+    const int highest = heights.empty() ? 0 : heights[at(root_class())];
+    for (int height = 0; height < highest; ++height) solve_classes(height);
+    double count = 0;
+    for (const ClassOptions& options : hierarchy_.options) count += static_cast<double>(options.options.size());
+    note("options", count);
+    note_seconds("options_seconds");
+  }
+
+  void solve_classes(int height) {
+    std::vector<ClassProblem> problems;
+    std::vector<Cell> cells;
+    for (int c = 0; c < static_cast<int>(hierarchy_.options.size()); ++c) {
+      if (c == root_class() || hierarchy_.classes.height[at(c)] != height) continue;
+      ClassProblem problem{c, problem_of(hierarchy_.blocks[at(hierarchy_.classes.representative[at(c)])]), {}};
+      problem.saving = saving_option(problem.problem);
+      for (const GridBudget& budget : make_grid(problem.problem, problem.saving, options_.grid_levels)) {
+        cells.push_back({static_cast<int>(problems.size()), budget, std::nullopt});
+      }
+      problems.push_back(std::move(problem));
+    }
+    const CellLimits limits = cell_limits(cells.size());
+    run_tasks(thread_count(options_), cells.size(), [&](std::size_t i) {
+      if (!deadline_.reached()) {
+        cells[i].option = solve_cell(problems[at(cells[i].problem)].problem, cells[i].budget, options_, limits);
+      }
+    });
+    for (std::size_t p = 0; p < problems.size(); ++p) keep_options(problems[p], static_cast<int>(p), cells);
+  }
+
+  /// Every class of one height gets the same.
+  [[nodiscard]] CellLimits cell_limits(std::size_t cells) const {
+    CellLimits limits;
+    limits.interrupted = [this] { return deadline_.reached(); };
+    limits.seconds = kNoTimeLimit;
+    const int levels = std::max(1, hierarchy_.classes.height[at(root_class())]);
+    const double part = kOptionShare / levels / static_cast<double>(std::max<std::size_t>(1, cells));
+    if (options_.work_limit > 0) {
+      limits.work = std::max<std::int64_t>(100, static_cast<std::int64_t>(static_cast<double>(options_.work_limit) * part));
+    } else {
+      limits.seconds = options_.time_limit * part * thread_count(options_);
+    }
+    return limits;
+  }
+
+  void keep_options(const ClassProblem& problem, int number, std::vector<Cell>& cells) {
+    ClassOptions& kept = hierarchy_.options[at(problem.index)];
+    std::vector<GroupOption> options{problem.saving};
+    for (Cell& cell : cells) {
+      if (cell.problem == number && cell.option) options.push_back(*std::move(cell.option));
+    }
+    kept.options = select_options(std::move(options), at(options_.group_options));
+    const Instance instance(problem.problem.graph, {.max_computes = problem.problem.max_computes},
+                            problem.problem.options);
+    kept.pass = passing_option(problem.problem, instance);
+  }
+
+  /// One composition a thread, each with its own seed; the best, the first among equals.
+  [[nodiscard]] Composition compose_from_seeds(const Instance& top, const CompositionLimits& limits) const {
+    std::vector<Composition> compositions(kSeeds);
+    run_tasks(thread_count(options_), compositions.size(), [&](std::size_t i) {
+      compositions[i] = compose(top, options_, static_cast<std::uint64_t>(options_.seed) * kSeeds + i, limits);
+    });
+    return *std::min_element(compositions.begin(), compositions.end(), [&](const Composition& a, const Composition& b) {
+      return better(top, a.peak, a.extra, b.peak, b.extra);
+    });
+  }
+
+  /// Composes under a budget, stitches, and corrects the budget by what stitching gives back.
+  void compose_root() {
+    const BlockProblem problem = problem_of(hierarchy_.blocks.back());
+    const Bytes budget = instance_.budget() - instance_.base_memory();
+    const double end = deadline_.elapsed() + options_.time_limit * kComposeShare;
+    CompositionLimits limits;
+    limits.effort = options_.work_limit > 0 ? options_.work_limit : INT64_MAX;
+    double stitching = 0;
+    Bytes allowed = budget;
+    for (int round = 0; round < kCompositions && !deadline_.reached(); ++round) {
+      const double now = deadline_.elapsed();
+      const double round_end = now + (end - now) / (kCompositions - round);
+      limits.interrupted = [&] {
+        return deadline_.reached() || (options_.work_limit == 0 && deadline_.elapsed() > round_end);
+      };
+      const Instance top = with_budgets(problem, allowed, allowed);
+      const Composition composition = compose_from_seeds(top, limits);
+      const double composed = deadline_.elapsed();
+      Solution stitched = make_solution(instance_, plan_of_any(instance_, expand(hierarchy_, composition.sequence)));
+      const Bytes exact = stitched.peak - instance_.base_memory();
+      if (round == 0 || better(instance_, stitched, result_.solution)) result_.solution = std::move(stitched);
+      stitching += deadline_.elapsed() - composed;
+      const Bytes corrected = budget + (composition.peak - exact);
+      if (corrected == allowed) break;
+      allowed = corrected;
+    }
+    note("stitch_seconds", stitching);
+    last_ += stitching;
+    note_seconds("compose_seconds");
+  }
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  const Deadline& deadline_;
+  const Partitioner& partitioner_;
+  Hierarchy hierarchy_;
+  HierarchicalResult result_;
+  double last_ = 0;
+};
+
+}  // namespace
+
+bool hierarchy_pays(const Instance& instance) {
+  return instance.op_count() >= kLeastOps && forward_part(instance).has_value();
+}
+
+HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options,
+                                        const Deadline& deadline, const Partitioner& partitioner) {
+  return HierarchicalSolve(instance, options, deadline, partitioner).run();
+}
+
+HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options,
+                                        const Deadline& deadline) {
+  switch (options.grouping) {
+    case Grouping::chain:
+      return solve_hierarchically(instance, options, deadline, ChainPartition());
+    case Grouping::intervals:
+      return solve_hierarchically(instance, options, deadline, IntervalPartition());
+    case Grouping::h_partition:
+      break;
+  }
+  return solve_hierarchically(instance, options, deadline, HPartition());
+}
+
+}  // namespace remora

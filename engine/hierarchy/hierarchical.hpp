@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The hierarchical solve (HiRemate, section 3; Rockmate, section 3): partition, options, composition, stitching.
+//
+//     instance -> units -> partition -> blocks -> classes of equal blocks          once
+//              -> options of each class, lowest groups first, cells in TBB tasks   for a grid of budgets
+//              -> composition of the root under the real budget                    again with what the exact
+//              -> stitched to ops, evaluated exactly                               evaluation gives back
+//
+// A composition counts a group's inputs and outputs while its halves run, though the flat schedule frees them as soon
+// as it can. So the root is composed under a budget that is corrected by what the exact evaluation of the stitched
+// schedule says (HiRemate's correction terms, B.3, for the whole schedule at once).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/deadline.hpp"
+#include "engine/hierarchy/partitioner.hpp"
+#include "engine/options.hpp"
+#include "engine/search/solution.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+
+/// Names and values, in order: levels, groups, distinct groups, options, seconds per phase.
+using Statistics = std::vector<std::pair<std::string, double>>;
+
+struct HierarchicalResult {
+  /// The best stitched plan, within the budget or not.
+  Solution solution{};
+  Statistics statistics{};
+  /// "235 groups of 9 forms on 3 levels".
+  std::string note{};
+};
+
+/// Whether strategy automatic starts from groups: a training graph too large for the flat search alone to come far in.
+/// Measured in benchmarks/README.md.
+bool hierarchy_pays(const Instance& instance);
+
+/// Takes a part of the options' time limit, or, under a work limit, fixed amounts of work. The instance is of the
+/// staged form and without options of its own.
+HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options,
+                                        const Deadline& deadline);
+
+/// The same with a partitioner of the caller's own in place of options.grouping.
+HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options,
+                                        const Deadline& deadline, const Partitioner& partitioner);
+
+}  // namespace remora

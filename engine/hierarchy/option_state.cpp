@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/hierarchy/option_state.hpp"
+
+#include <utility>
+
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+}  // namespace
+
+OptionState::OptionState(const Instance& instance, std::vector<Compute> sequence)
+    : instance_(instance), sequence_(std::move(sequence)) {
+  std::vector<int> latest(at(instance.op_count()), -1);
+  for (int step = 0; step < static_cast<int>(sequence_.size()); ++step) {
+    const OpId op = sequence_[at(step)].op;
+    const OpId leader = instance.leader(op);
+    if (leader.valid()) {
+      followers_[at(latest[at(leader)])].push_back(step);
+    } else if (instance.option_count(op) > 1) {
+      latest[at(op)] = static_cast<int>(choices_.size());
+      choices_.push_back(step);
+      followers_.emplace_back();
+    }
+  }
+  score_ = evaluate_now();
+}
+
+Option OptionState::option(int choice) const {
+  return sequence_[at(choices_[at(choice)])].option;
+}
+
+int OptionState::option_count(int choice) const {
+  return instance_.option_count(sequence_[at(choices_[at(choice)])].op);
+}
+
+void OptionState::assign(int choice, Option option) {
+  sequence_[at(choices_[at(choice)])].option = option;
+  for (const int step : followers_[at(choice)]) sequence_[at(step)].option = option;
+}
+
+OptionScore OptionState::evaluate_now() {
+  const Evaluation evaluation = evaluate(instance_, sequence_);
+  looks_ += static_cast<std::int64_t>(evaluation.intervals.size() + sequence_.size());
+  OptionScore score{Bytes(0), evaluation.duration};
+  for (const Bytes here : evaluation.memory) {
+    if (here > instance_.budget()) score.overflow += here - instance_.budget();
+  }
+  return score;
+}
+
+std::optional<OptionScore> OptionState::probe(int choice, Option option) {
+  const Option before = this->option(choice);
+  assign(choice, option);
+  std::optional<OptionScore> score;
+  if (options_hold(instance_, sequence_)) score = evaluate_now();
+  assign(choice, before);
+  return score;
+}
+
+void OptionState::set(int choice, Option option) {
+  assign(choice, option);
+  score_ = evaluate_now();
+}
+
+}  // namespace remora

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/start.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/bound/cover_facts.hpp"
+#include "engine/hierarchy/hierarchical.hpp"
+#include "model/error.hpp"
+
+namespace remora {
+
+Solution first_solution(const Instance& instance, std::span<const OpId> warm_start) {
+  Solution plain = make_solution(instance, RecomputePlan{});
+  if (warm_start.empty()) return plain;
+  if (!is_staged(instance, warm_start)) {
+    throw InputError("warm start",
+                     "its first computes don't follow the input order, or the recomputes of a stage don't");
+  }
+  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 1);
+  RecomputePlan plan = plan_of(instance, warm_start);
+  std::erase_if(plan, [&](const Recompute& recompute) {
+    return ++computes[static_cast<std::size_t>(recompute.op)] > instance.max_computes(recompute.op);
+  });
+  Solution warm = make_solution(instance, std::move(plan));
+  return better(instance, warm, plain) ? warm : plain;
+}
+
+void start_from_relaxation(const Instance& instance, const SolveOptions& options, SearchState& state) {
+  if (!options.covering_start || state.cover.given_up.empty()) return;
+  Solution suggested = make_solution(instance, suggested_plan(instance, state.cover));
+  if (better(instance, suggested, state.incumbent)) state.incumbent = std::move(suggested);
+}
+
+void start_from_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                       SearchState& state, SolverReport& report) {
+  const bool asked = options.strategy == Strategy::hierarchical;
+  if (!asked && (options.strategy != Strategy::automatic || !hierarchy_pays(instance))) return;
+  HierarchicalResult result = solve_hierarchically(instance, options, deadline);
+  report.statistics = std::move(result.statistics);
+  report.note = result.note;
+  if (!better(instance, result.solution, state.incumbent)) return;
+  state.incumbent = std::move(result.solution);
+  state.history.push_back({deadline.elapsed(), instance.baseline_duration() + state.incumbent.extra,
+                           state.incumbent.peak, "hierarchy"});
+}
+
+}  // namespace remora

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a search begins: the input order, a warm start, what the covering relaxation gives up, what groups' options
+// compose to; whichever is best.
+#pragma once
+
+#include <span>
+
+#include "engine/deadline.hpp"
+#include "engine/options.hpp"
+#include "engine/search/rounds.hpp"
+#include "engine/search/solution.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+/// The input order or, if that is better, the warm start; empty for none. Throws InputError for a warm start that is not
+/// of the staged form. Recomputes beyond an op's limit are left out.
+Solution first_solution(const Instance& instance, std::span<const OpId> warm_start);
+
+/// What the relaxation gives up, given up, if that is better than the incumbent.
+void start_from_relaxation(const Instance& instance, const SolveOptions& options, SearchState& state);
+
+/// What groups' options compose to (engine/hierarchy), if that is better; for strategy hierarchical, and for automatic
+/// where it pays. The report gets the statistics, and a note that says why.
+void start_from_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                       SearchState& state, SolverReport& report);
+
+}  // namespace remora
