@@ -11,14 +11,19 @@
 //     leader    F(1)          F(0)            1: fast, saves nothing; 0: saves what the backward half needs
 //     follower                     B(0)       served by the second F
 //
-// An option need not read all of its op's inputs (HiRemate, B.1.2: one backward half recomputes what another reads): the
-// others need not be resident. First computes keep the graph's order all the same: an op's first compute comes after
-// those of the producers of all its inputs.
+// An option need not read all of its op's inputs (HiRemate, B.1.2: one backward half recomputes what another reads):
+// the others need not be resident. First computes keep the graph's order all the same: an op's first compute comes
+// after those of the producers of all its inputs.
+//
+// An option may stand for a schedule of its own, which is done with some inputs before its memory is highest (HiRemate,
+// B.3): its inner peaks say what it takes when, beside all inputs and outputs, and which inputs are released by then if
+// nobody needs them later.
 //
 // An option may stand for several computes of the ops inside, of which only so many are allowed: then it weighs more
 // than one of its op's computes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -38,8 +43,17 @@ inline constexpr int kMostOptions = 64;
 /// So many computes that they are no limit.
 inline constexpr int kNoMostComputes = std::numeric_limits<int>::max();
 
+/// A moment inside a compute.
+struct InnerPeak {
+  /// What it takes beside what is retained, all inputs and outputs included; negative where some aren't there.
+  Bytes workspace{};
+  /// Inputs that the option reads and is done with before: released if their retention ends with this compute.
+  std::vector<TensorId> freed{};
+};
+
 struct ComputeOption {
   Duration duration{};
+  /// Not read where there are inner peaks.
   Bytes workspace{};
   /// One size an output, in the order of the op's outputs.
   std::vector<Bytes> output_sizes{};
@@ -47,6 +61,8 @@ struct ComputeOption {
   std::vector<TensorId> unread{};
   /// What a compute by this option weighs against the op's most_computes, at least 1.
   int computes = 1;
+  /// The memory of a compute is the most of these; if empty, `workspace` says it.
+  std::vector<InnerPeak> inner{};
 };
 
 /// What one op can do beside option 0, and what the graph does not say of option 0.
@@ -59,6 +75,7 @@ struct OpOptions {
   /// For option 0, as in ComputeOption.
   std::vector<TensorId> unread{};
   int computes = 1;
+  std::vector<InnerPeak> inner{};
   /// What the op's computes may weigh together; one of its options at least weighs no more.
   int most_computes = kNoMostComputes;
 };
@@ -75,6 +92,19 @@ struct Compute {
     return std::int32_t{a.op} == std::int32_t{b.op} && a.option == b.option;
   }
 };
+
+/// What the highest of the peaks (at least one) takes beside all inputs and outputs; `released(tensor)`: what is off
+/// for an input that is freed before a peak.
+template <class Released>
+Bytes highest_peak(std::span<const InnerPeak> peaks, Released released) {
+  Bytes highest(std::numeric_limits<std::int64_t>::min());
+  for (const InnerPeak& peak : peaks) {
+    Bytes here = peak.workspace;
+    for (const TensorId t : peak.freed) here -= released(t);
+    highest = std::max(highest, here);
+  }
+  return highest;
+}
 
 /// The sequence with option 0 everywhere, and the ops of a sequence.
 std::vector<Compute> computes_of(std::span<const OpId> sequence);

@@ -21,11 +21,21 @@ Option option_of(const Compute& step) {
   return step.option;
 }
 
+/// An input that a step with inner peaks reads, and the interval that serves it.
+struct Reading {
+  int step = 0;
+  TensorId tensor{};
+  int interval = 0;
+};
+
+/// `readings`: those of steps with inner peaks, in order.
 template <class StepType>
-std::vector<RetentionInterval> retention_intervals(const Instance& instance, std::span<const StepType> sequence) {
+std::vector<RetentionInterval> retention_intervals(const Instance& instance, std::span<const StepType> sequence,
+                                                   std::vector<Reading>& readings) {
   std::vector<RetentionInterval> intervals;
   std::vector<int> current(static_cast<std::size_t>(instance.tensor_count()), -1);
   const bool reads_differ = instance.reads_differ();
+  const bool has_inner = instance.has_inner();
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     const int now = static_cast<int>(step);
     for (const TensorId t : instance.inputs(op_of(sequence[step]))) {
@@ -33,6 +43,9 @@ std::vector<RetentionInterval> retention_intervals(const Instance& instance, std
       const int interval = current[static_cast<std::size_t>(t)];
       ensure(interval >= 0, "evaluate: an op comes before the producer of its input");
       intervals[static_cast<std::size_t>(interval)].last_step = now;
+      if (has_inner && !instance.inner(op_of(sequence[step]), option_of(sequence[step])).empty()) {
+        readings.push_back({now, t, interval});
+      }
     }
     for (const TensorId t : instance.outputs(op_of(sequence[step]))) {
       current[static_cast<std::size_t>(t)] = static_cast<int>(intervals.size());
@@ -48,10 +61,34 @@ std::vector<RetentionInterval> retention_intervals(const Instance& instance, std
   return intervals;
 }
 
+/// What the step takes beside all that it reads and writes: its workspace, or its highest inner peak. `readings`: those
+/// of this step and later ones; this one's are taken off. `last`: the last step releases nothing that must be kept.
+Bytes workspace_of(const Instance& instance, int step, bool last, const Compute& compute,
+                   const std::vector<RetentionInterval>& intervals, std::span<const Reading>& readings) {
+  const auto peaks = instance.inner(compute.op, compute.option);
+  if (peaks.empty()) return instance.workspace(compute.op, compute.option);
+  std::size_t count = 0;
+  while (count < readings.size() && readings[count].step == step) ++count;
+  const auto own = readings.first(count);
+  readings = readings.subspan(count);
+  return highest_peak(peaks, [&](TensorId tensor) {
+    for (const Reading& reading : own) {
+      const RetentionInterval& interval = intervals[static_cast<std::size_t>(reading.interval)];
+      if (reading.tensor != tensor) continue;
+      const bool released = interval.last_step == step && !(last && instance.keep(tensor));
+      return released ? interval.size : Bytes(0);
+    }
+    return Bytes(0);
+  });
+}
+
 template <class StepType>
 Evaluation evaluate_steps(const Instance& instance, std::span<const StepType> sequence) {
   Evaluation result;
-  result.intervals = retention_intervals(instance, sequence);
+  std::vector<Reading> readings;
+  result.intervals = retention_intervals(instance, sequence, readings);
+  const bool has_inner = instance.has_inner();
+  std::span<const Reading> readings_left(readings);
   std::vector<Bytes> change(sequence.size() + 1);
   for (const RetentionInterval& interval : result.intervals) {
     change[static_cast<std::size_t>(interval.first_step)] += interval.size;
@@ -63,7 +100,11 @@ Evaluation evaluate_steps(const Instance& instance, std::span<const StepType> se
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     resident += change[step];
     const OpId op = op_of(sequence[step]);
-    const Bytes here = resident + instance.workspace(op, option_of(sequence[step]));
+    const Compute compute{op, option_of(sequence[step])};
+    const bool last = step + 1 == sequence.size();
+    const Bytes here = resident + (has_inner ? workspace_of(instance, static_cast<int>(step), last, compute,
+                                                            result.intervals, readings_left)
+                                             : instance.workspace(op, compute.option));
     result.memory.push_back(here);
     result.duration += instance.duration(op, option_of(sequence[step]));
     if (here > result.peak) {

@@ -2,9 +2,11 @@
 //
 // The one evaluator: from a sequence of op computes to retention intervals, memory at every step, peak and duration.
 //
-// Each use of a tensor is served by the latest earlier compute of its producer; a compute uses what its option reads. A compute's output is retained from
-// that step to the last use that it serves; an output nobody reads is released at once; a `keep` tensor's last compute
-// is retained to the end. For a given sequence no other choice of releases needs less memory at any step.
+// Each use of a tensor is served by the latest earlier compute of its producer; a compute uses what its option reads. A
+// compute's output is retained from that step to the last use that it serves; an output nobody reads is released at
+// once; a `keep` tensor's last compute is retained to the end. Inside a step with inner peaks, an input whose retention
+// ends there is released when the peak says. For a given sequence no other choice of releases needs less memory at any
+// step.
 //
 //     sequence  A B C D A E        a: [0,2] [4,5]   b: [1,3]   c: [2,3]   d: [3,5]   e: [5,5]
 //     memory    1 2 3 3 2 3        (unit sizes: figure 1 of Kumar et al. 2019)

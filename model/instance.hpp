@@ -38,8 +38,8 @@ class Instance {
  public:
   /// Throws InputError where `validate(*graph)` would, for a negative budget or max_computes < 1, and for options that
   /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, an unread tensor that is no
-  /// input, weights below 1 or all above the op's limit, a leader that produces none of what the follower reads or has
-  /// another number of options.
+  /// input, a freed one that is not read or mentioned twice, weights below 1 or all above the op's limit, a leader that
+  /// produces none of what the follower reads or has another number of options.
   Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options,
            std::shared_ptr<const ComputeOptions> compute_options = nullptr);
 
@@ -74,6 +74,11 @@ class Instance {
   /// The amounts of an option that the op offers.
   [[nodiscard]] Duration duration(OpId op, Option option) const;
   [[nodiscard]] Bytes workspace(OpId op, Option option) const;
+  /// The option's inner peaks, instead of a workspace if there are any.
+  [[nodiscard]] std::span<const InnerPeak> inner(OpId op, Option option) const;
+  /// Whether some option, of any op or of this one, has inner peaks.
+  [[nodiscard]] bool has_inner() const { return has_inner_; }
+  [[nodiscard]] bool has_inner(OpId op) const;
   /// The tensor's size where its producer was computed with the option.
   [[nodiscard]] Bytes size(TensorId tensor, Option option) const;
   /// What the op's computes may weigh together, and what each weighs by its option, at least 1.
@@ -98,7 +103,7 @@ class Instance {
   /// What all computes that are allowed cost at most, each by its longest option, beyond the baseline.
   [[nodiscard]] Duration all_recomputes() const { return all_recomputes_; }
   /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace; by the option that
-  /// needs least, every input at its least size.
+  /// needs least, every input at its least size, at its highest inner peak with everything released that may be.
   [[nodiscard]] Bytes footprint(OpId op) const { return footprints_[op]; }
 
   /// The same graph with another budget; O(ops + edges).
@@ -113,6 +118,7 @@ class Instance {
   void check_options() const;
   void check_leader(std::size_t entry) const;
   void check_computes(std::size_t entry) const;
+  void check_inner(std::size_t entry) const;
   void limit_computes();
   [[nodiscard]] const OpOptions* further(OpId op) const;
   [[nodiscard]] const ComputeOption& further(OpId op, Option option) const;
@@ -120,6 +126,8 @@ class Instance {
   [[nodiscard]] Duration longest(OpId op) const;
   [[nodiscard]] Bytes least_footprint(OpId op) const;
   [[nodiscard]] int lightest(OpId op) const;
+  [[nodiscard]] Bytes largest(TensorId tensor) const;
+  [[nodiscard]] Bytes least_workspace(OpId op, Option option) const;
 
   std::shared_ptr<const Graph> graph_;
   InstanceOptions options_;
@@ -139,6 +147,7 @@ class Instance {
   /// Beside inputs_, the options that read each; empty rows where every option reads all, no rows where all ops do so.
   Adjacency<OpId, std::uint64_t> readers_;
   bool reads_differ_ = false;
+  bool has_inner_ = false;
   Bytes base_memory_{};
   Duration baseline_duration_{};
   Duration all_recomputes_{};

@@ -16,6 +16,12 @@ std::string place_of(std::size_t entry, std::size_t option) {
   return "compute_options[" + std::to_string(entry) + "].further[" + std::to_string(option) + "]";
 }
 
+/// Without its sign.
+Bytes magnitude(Bytes bytes) {
+  if (bytes.count() == std::numeric_limits<std::int64_t>::min()) return Bytes::max();
+  return bytes < Bytes(0) ? Bytes(0) - bytes : bytes;
+}
+
 void check_reads(std::span<const TensorId> unread, const Op& op, const std::string& place) {
   const bool inputs = std::all_of(unread.begin(), unread.end(), [&](TensorId t) {
     return std::find(op.inputs.begin(), op.inputs.end(), t) != op.inputs.end();
@@ -76,6 +82,38 @@ Bytes Instance::size(TensorId tensor, Option option) const {
   return further(op, option).output_sizes[static_cast<std::size_t>(at)];
 }
 
+std::span<const InnerPeak> Instance::inner(OpId op, Option option) const {
+  if (option > 0) return further(op, option).inner;
+  const OpOptions* options = further(op);
+  return options == nullptr ? std::span<const InnerPeak>() : options->inner;
+}
+
+bool Instance::has_inner(OpId op) const {
+  if (!has_inner_) return false;
+  for (Option option = 0; option < option_count(op); ++option) {
+    if (offers(op, option) && !inner(op, option).empty()) return true;
+  }
+  return false;
+}
+
+/// The tensor's size by the option of its producer that leaves most.
+Bytes Instance::largest(TensorId tensor) const {
+  const OpId op = producers_[tensor];
+  Bytes result = graph_->tensors[tensor].size;
+  if (!op.valid()) return result;
+  for (Option option = 1; option < option_count(op); ++option) {
+    if (offers(op, option)) result = std::max(result, size(tensor, option));
+  }
+  return result;
+}
+
+/// What the option takes beside all inputs and outputs if everything is released that may be.
+Bytes Instance::least_workspace(OpId op, Option option) const {
+  const auto peaks = inner(op, option);
+  if (peaks.empty()) return workspace(op, option);
+  return highest_peak(peaks, [&](TensorId t) { return producers_[t].valid() ? largest(t) : Bytes(0); });
+}
+
 std::span<const TensorId> Instance::unread(OpId op, Option option) const {
   if (option > 0) return further(op, option).unread;
   const OpOptions* options = further(op);
@@ -124,9 +162,12 @@ Bytes Instance::least_footprint(OpId op) const {
   Bytes least = Bytes::max();
   for (Option option = 0; option < option_count(op); ++option) {
     if (!offers(op, option)) continue;
-    Bytes footprint = base_memory_ + workspace(op, option);
+    Bytes footprint = base_memory_;
     for (const TensorId t : inputs(op)) footprint += reads(op, option, t) ? sizes_[t] : Bytes(0);
     for (const TensorId t : outputs(op)) footprint += size(t, option);
+    const auto peaks = inner(op, option);
+    const auto released = [&](TensorId t) { return producers_[t].valid() ? sizes_[t] : Bytes(0); };
+    footprint += peaks.empty() ? workspace(op, option) : highest_peak(peaks, released);
     least = std::min(least, footprint);
   }
   return least;
@@ -147,10 +188,14 @@ void Instance::index_options() {
   }
   check_options();
   for (const OpOptions& entry : *compute_options_) {
-    for (const auto& option : entry.further) {
+    has_inner_ = has_inner_ || !entry.inner.empty();
+    workspaces_[entry.op] = least_workspace(entry.op, 0);
+    for (std::size_t o = 0; o < entry.further.size(); ++o) {
+      const auto& option = entry.further[o];
       if (!option) continue;
+      has_inner_ = has_inner_ || !option->inner.empty();
       durations_[entry.op] = std::min(durations_[entry.op], option->duration);
-      workspaces_[entry.op] = std::min(workspaces_[entry.op], option->workspace);
+      workspaces_[entry.op] = std::min(workspaces_[entry.op], least_workspace(entry.op, static_cast<Option>(o) + 1));
       const auto tensors = outputs(entry.op);
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         sizes_[tensors[i]] = std::min(sizes_[tensors[i]], option->output_sizes[i]);
@@ -209,12 +254,19 @@ void Instance::check_options() const {
       if (!options.further[o]) continue;
       check_option(*options.further[o], op, place_of(entry, o));
       most_workspace = std::max(most_workspace, options.further[o]->workspace);
+      for (const InnerPeak& peak : options.further[o]->inner) {
+        most_workspace = std::max(most_workspace, magnitude(peak.workspace));
+      }
       for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         largest[op.outputs[i]] = std::max(largest[op.outputs[i]], options.further[o]->output_sizes[i]);
       }
     }
     check_reads(options.unread, op, "compute_options[" + std::to_string(entry) + "]");
+    for (const InnerPeak& peak : options.inner) {
+      most_workspace = std::max(most_workspace, magnitude(peak.workspace));
+    }
     check_computes(entry);
+    check_inner(entry);
     if (options.follows.valid()) check_leader(entry);
   }
   for (int v = 0; v < op_count(); ++v) accumulate(durations, longest(OpId(v)).count());
@@ -225,6 +277,27 @@ void Instance::check_options() const {
     if (producers_[t].valid()) accumulate(bytes, largest[t].count());
   }
   accumulate(bytes, most_workspace.count());
+}
+
+void Instance::check_inner(std::size_t entry) const {
+  const OpId op = (*compute_options_)[entry].op;
+  const std::string place = "compute_options[" + std::to_string(entry) + "].inner";
+  const auto& all = graph_->ops[op].inputs;
+  const auto contains = [](std::span<const TensorId> tensors, TensorId t) {
+    return std::find(tensors.begin(), tensors.end(), t) != tensors.end();
+  };
+  for (Option option = 0; option < option_count(op); ++option) {
+    if (!offers(op, option)) continue;
+    for (const InnerPeak& peak : inner(op, option)) {
+      for (std::size_t i = 0; i < peak.freed.size(); ++i) {
+        const TensorId t = peak.freed[i];
+        if (!contains(all, t) || contains(unread(op, option), t)) {
+          throw InputError(place, "what is freed must be read by the option");
+        }
+        if (contains(std::span(peak.freed).first(i), t)) throw InputError(place, "each input is freed once");
+      }
+    }
+  }
 }
 
 void Instance::check_computes(std::size_t entry) const {

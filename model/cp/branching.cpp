@@ -166,7 +166,7 @@ Decision DecisionMaker::recompute_after(const Context& context, FreeId op, const
   Bytes largest;
   for (const TouchedId t : problem.outputs(op)) {
     if (!profile.may_give_way(t)) continue;
-    const Bytes gain = profile.retained(t, event, Reading::potential) - profile.retained(t, event, Reading::mandatory);
+    const Bytes gain = profile.gain(t, event);
     if (gain <= largest) continue;
     largest = gain;
     const auto retentions = profile.retentions(t, Reading::mandatory);

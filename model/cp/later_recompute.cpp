@@ -17,7 +17,7 @@ ExecStatus LaterRecompute::propagate(Space& home, const Gecode::ModEventDelta&) 
   const auto free_ops = problem().free_ops();
   for (std::size_t f = 0; f < free_ops.size(); ++f) {
     const FreeOp& free = free_ops[f];
-    const bool eligible = free.copies == 1 && !free.first_included && free.workspace == Bytes(0) &&
+    const bool eligible = free.copies == 1 && !free.first_included && free.workspace == Bytes(0) && !free.has_inner &&
                           problem().outputs(FreeId(f)).size() == 1;
     if (!eligible || x[free.first_copy].assigned()) continue;
     const Start latest = profile().domain(CopyId(free.first_copy)).latest();

@@ -110,27 +110,48 @@ bool Memory::fits(CopyId copy, Start start) const {
   if (start == problem().absent()) return true;
   const FreeId owner = problem().owner(copy);
   const int slot = problem().gap_slot(start, problem().free_ops()[owner].op);
-  Bytes needed = profile().memory(Reading::mandatory)[static_cast<std::size_t>(slot)] + profile().least_workspace(copy);
+  // An input that is retained throughout the gap is not released in it.
+  const auto missing = [&](TouchedId t) {
+    const bool counted = profile().covers_slot(t, slot, Reading::mandatory);
+    return counted || !problem().reads(owner, profile().options(copy), t) ? Bytes(0) : problem().touched()[t].size;
+  };
+  Bytes needed = profile().memory(Reading::mandatory)[static_cast<std::size_t>(slot)] +
+                 profile().least_workspace(copy, [&](TensorId t) {
+                   const TouchedId input = problem().touched_id(t);
+                   return input.valid() ? missing(input) : Bytes(0);
+                 });
   // None of its outputs is mandatory there: the copy itself may be what serves the next use.
   for (const TouchedId t : problem().outputs(owner)) needed += profile().least_size(copy, t);
-  for (const TouchedId t : problem().inputs(owner)) {
-    if (!problem().reads(owner, profile().options(copy), t)) continue;
-    if (!profile().covers_slot(t, slot, Reading::mandatory)) needed += problem().touched()[t].size;
-  }
+  for (const TouchedId t : problem().inputs(owner)) needed += missing(t);
   return needed <= problem().limits().capacity;
 }
 
-/// The least size of what the assigned copy reads by the option and the profile does not count there.
-Bytes Memory::missing_inputs(const MemoryEvent& event, Option option) const {
+/// What the assigned copy takes by the option, at least: its outputs, the inputs that it reads and the profile does not
+/// count there, and its workspace.
+Bytes Memory::needed_by(const MemoryEvent& event, Option option) const {
   const FreeId owner = problem().owner(event.copy);
-  const auto counted = [&](const Retention& retention) { return retention.covers(event.moment); };
-  Bytes missing;
-  for (const TouchedId t : problem().inputs(owner)) {
-    if (!problem().reads(owner, std::uint64_t{1} << static_cast<unsigned>(option), t)) continue;
+  const FreeOp& free = problem().free_ops()[owner];
+  const Instance& instance = problem().instance();
+  const auto missing = [&](TouchedId t) {
+    if (!free.reads_differ || !problem().reads(owner, std::uint64_t{1} << static_cast<unsigned>(option), t))
+      return Bytes(0);
     const auto all = profile().retentions(t, Reading::mandatory);
-    if (std::none_of(all.begin(), all.end(), counted)) missing += problem().touched()[t].size;
+    const bool counted =
+        std::any_of(all.begin(), all.end(), [&](const Retention& r) { return r.covers(event.moment); });
+    return counted ? Bytes(0) : problem().touched()[t].size;
+  };
+  Bytes needed;
+  for (const TouchedId t : problem().outputs(owner)) needed += instance.size(problem().touched()[t].tensor, option);
+  if (free.reads_differ) {
+    for (const TouchedId t : problem().inputs(owner)) needed += missing(t);
   }
-  return missing;
+  const auto peaks = instance.inner(free.op, option);
+  if (peaks.empty()) return needed + instance.workspace(free.op, option);
+  return needed + highest_peak(peaks, [&](TensorId t) {
+           const TouchedId input = problem().touched_id(t);
+           if (!input.valid()) return Bytes(0);
+           return profile().released(t, event.moment, Reading::mandatory) + missing(input);
+         });
 }
 
 /// At an assigned copy the profile counts each open option's least amounts; with one option alone it may be too much.
@@ -142,16 +163,10 @@ ExecStatus Memory::remove_impossible_options(Space& home, bool& changed) {
     const int variable = problem().option_variable(copy);
     if (variable < 0 || x[variable].assigned()) continue;
     const FreeId owner = problem().owner(copy);
-    const OpId op = problem().free_ops()[owner].op;
-    Bytes others = memory[i] - profile().least_workspace(copy);
+    Bytes others = memory[i] - profile().workspace_at(assigned[i], Reading::mandatory);
     for (const TouchedId t : problem().outputs(owner)) others -= profile().least_size(copy, t);
     const auto too_large = [&](Option option) {
-      Bytes needed = others + problem().instance().workspace(op, option);
-      for (const TouchedId t : problem().outputs(owner)) {
-        needed += problem().instance().size(problem().touched()[t].tensor, option);
-      }
-      if (problem().free_ops()[owner].reads_differ) needed += missing_inputs(assigned[i], option);
-      return needed > problem().limits().capacity;
+      return others + needed_by(assigned[i], option) > problem().limits().capacity;
     };
     GECODE_ES_CHECK(remove_options(home, x[variable], too_large, changed));
   }

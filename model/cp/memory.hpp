@@ -33,7 +33,7 @@ class Memory : public StartPropagator<Memory> {
   [[nodiscard]] int last_blocked_slot(int from, int to, Bytes size) const;
   Gecode::ExecStatus remove_impossible_starts(Gecode::Space& home, bool& changed);
   [[nodiscard]] bool fits(CopyId copy, Start start) const;
-  [[nodiscard]] Bytes missing_inputs(const MemoryEvent& event, Option option) const;
+  [[nodiscard]] Bytes needed_by(const MemoryEvent& event, Option option) const;
   Gecode::ExecStatus remove_impossible_options(Gecode::Space& home, bool& changed);
 };
 

@@ -27,8 +27,7 @@ void OverloadFinder::candidates(const MemoryEvent& event, std::vector<CoverOffer
     Bytes gain;
     for (const TouchedId t : problem_.outputs(FreeId(f))) {
       if (!profile_.may_give_way(t)) continue;
-      const Bytes here = profile_.retained(t, event, Reading::potential);
-      if (here > Bytes(0)) gain += here - profile_.retained(t, event, Reading::mandatory);
+      gain += profile_.gain(t, event);
     }
     if (gain > Bytes(0)) result.push_back({static_cast<std::int32_t>(f), gain, free_ops[f].duration});
   }

@@ -2,6 +2,7 @@
 #include "model/cp/retention_problem.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/error.hpp"
 
@@ -82,7 +83,8 @@ void RetentionProblem::add_free_op(OpId op) {
                        .copies = copies,
                        .first_included = first_included,
                        .options = options,
-                       .reads_differ = instance_.reads_differ(op)});
+                       .reads_differ = instance_.reads_differ(op),
+                       .has_inner = instance_.has_inner(op)});
   copy_owner_.insert(copy_owner_.end(), static_cast<std::size_t>(copies), id);
 }
 
@@ -219,8 +221,10 @@ void RetentionProblem::collect_rest_memory() {
   const std::size_t slots = 2 * fixed_events_.size() + 1;
   rest_memory_.assign(slots + 1, Bytes(0));
   std::vector<Held> held(static_cast<std::size_t>(instance_.tensor_count()));
-  const auto close = [&](const Held& interval) {
+  std::vector<Release> releases;
+  const auto close = [&](const Held& interval, TensorId tensor) {
     if (interval.first < 0) return;
+    if (instance_.has_inner()) releases.push_back({interval.last, tensor, interval.size});
     rest_memory_[static_cast<std::size_t>(interval.first)] += interval.size;
     rest_memory_[static_cast<std::size_t>(interval.last) + 1] -= interval.size;
   };
@@ -232,14 +236,14 @@ void RetentionProblem::collect_rest_memory() {
     }
     for (const TensorId t : instance_.outputs(compute.op)) {
       if (touched_of_tensor_[t].valid()) continue;
-      close(held[static_cast<std::size_t>(t)]);
+      close(held[static_cast<std::size_t>(t)], t);
       held[static_cast<std::size_t>(t)] = {slot, slot, instance_.size(t, compute.option)};
     }
   }
   for (std::size_t t = 0; t < held.size(); ++t) {
     if (touched_of_tensor_[t].valid()) continue;
     if (instance_.keep(TensorId(t))) held[t].last = static_cast<std::int32_t>(slots) - 1;
-    close(held[t]);
+    close(held[t], TensorId(t));
   }
   Bytes resident = instance_.base_memory();
   for (std::size_t slot = 0; slot < slots; ++slot) {
@@ -247,9 +251,39 @@ void RetentionProblem::collect_rest_memory() {
     rest_memory_[slot] = resident;
   }
   rest_memory_.pop_back();
+  add_workspaces(std::move(releases));
+}
+
+void RetentionProblem::add_workspaces(std::vector<Release> releases) {
+  const auto by_slot = [](const Release& a, const Release& b) { return a.slot < b.slot; };
+  std::sort(releases.begin(), releases.end(), by_slot);
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
     const Compute& compute = fixed_events_[position].compute;
-    rest_memory_[2 * position + 1] += instance_.workspace(compute.op, compute.option);
+    const auto slot = static_cast<int>(2 * position + 1);
+    const auto peaks =
+        instance_.has_inner() ? instance_.inner(compute.op, compute.option) : std::span<const InnerPeak>();
+    if (peaks.empty()) {
+      rest_memory_[2 * position + 1] += instance_.workspace(compute.op, compute.option);
+      continue;
+    }
+    const auto [first, last] = std::equal_range(releases.begin(), releases.end(), Release{slot, {}, {}}, by_slot);
+    InnerEvent event{slot, {peaks.begin(), peaks.end()}};
+    bool open = false;
+    for (InnerPeak& peak : event.peaks) {
+      std::erase_if(peak.freed, [&](TensorId t) {
+        if (touched_of_tensor_[t].valid()) return false;
+        for (auto release = first; release != last; ++release) {
+          if (release->tensor == t) peak.workspace -= release->size;
+        }
+        return true;
+      });
+      open = open || !peak.freed.empty();
+    }
+    if (open) {
+      inner_events_.push_back(std::move(event));
+    } else {
+      rest_memory_[2 * position + 1] += highest_peak(event.peaks, [](TensorId) { return Bytes(0); });
+    }
   }
 }
 

@@ -80,8 +80,9 @@ struct FreeOp {
   /// Whether the first of them is the op's first compute; if not, all are recomputes.
   bool first_included = false;
   std::int32_t options = 1;
-  /// Whether some option leaves an input unread.
+  /// Whether some option leaves an input unread, and whether some has inner peaks.
   bool reads_differ = false;
+  bool has_inner = false;
   /// The free op whose option each compute takes over, or none.
   FreeId leader{};
 };
@@ -202,6 +203,18 @@ class RetentionProblem {
   };
   [[nodiscard]] std::span<const Precedence> precedences() const { return precedences_; }
 
+  /// The tensor's number among the touched ones, or none.
+  [[nodiscard]] TouchedId touched_id(TensorId tensor) const { return touched_of_tensor_[tensor]; }
+
+  /// A fixed event with inner peaks before which touched inputs may be freed: they alone are left in `freed`, and what
+  /// is known of the others is off the workspace. rest_memory() counts no workspace there.
+  struct InnerEvent {
+    int slot = 0;
+    std::vector<InnerPeak> peaks{};
+  };
+  /// By slot.
+  [[nodiscard]] std::span<const InnerEvent> inner_events() const { return inner_events_; }
+
   [[nodiscard]] int slot_count() const { return static_cast<int>(rest_memory_.size()); }
   /// Base memory, untouched tensors and workspace at each slot.
   [[nodiscard]] std::span<const Bytes> rest_memory() const { return rest_memory_; }
@@ -256,6 +269,13 @@ class RetentionProblem {
   void collect_touched();
   void anchor_touched();
   void collect_rest_memory();
+  /// An untouched tensor that is released with the event at the slot.
+  struct Release {
+    int slot = 0;
+    TensorId tensor{};
+    Bytes size{};
+  };
+  void add_workspaces(std::vector<Release> releases);
   void order_first_computes();
   void bound_useful_starts();
   void collect_bans();
@@ -298,6 +318,7 @@ class RetentionProblem {
   Adjacency<TouchedId, FreeId> free_users_;
 
   std::vector<Bytes> rest_memory_;
+  std::vector<InnerEvent> inner_events_;
 };
 
 }  // namespace remora::cp

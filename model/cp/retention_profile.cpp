@@ -2,7 +2,6 @@
 #include "model/cp/retention_profile.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 namespace remora::cp {
@@ -19,6 +18,8 @@ RetentionProfile::RetentionProfile(const RetentionProblem& problem)
       tensors_(problem.touched().size()),
       mandatory_(problem.rest_memory().begin(), problem.rest_memory().end()),
       potential_(mandatory_) {
+  mandatory_inner_.resize(problem.inner_events().size());
+  potential_inner_ = mandatory_inner_;
   for (std::size_t t = 0; t < tensors_.size(); ++t) dirty_.emplace_back(t);
 }
 
@@ -42,6 +43,23 @@ void RetentionProfile::refresh(const Views& views) {
   collect_assigned();
   for (const TouchedId t : dirty_) recompute(t);
   dirty_.clear();
+  correct_inner_events();
+}
+
+void RetentionProfile::correct_inner_events() {
+  correct_inner_events(Reading::mandatory, mandatory_, mandatory_inner_);
+  correct_inner_events(Reading::potential, potential_, potential_inner_);
+}
+
+void RetentionProfile::correct_inner_events(Reading reading, std::vector<Bytes>& memory,
+                                            std::vector<Bytes>& counted) const {
+  const auto events = problem_.inner_events();
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const Moment moment = problem_.moment(events[i].slot);
+    const Bytes highest = highest_peak(events[i].peaks, [&](TensorId t) { return released(t, moment, reading); });
+    memory[static_cast<std::size_t>(events[i].slot)] += highest - counted[i];
+    counted[i] = highest;
+  }
 }
 
 bool RetentionProfile::update_options(const Views& views, CopyId copy) {
@@ -223,6 +241,35 @@ Bytes RetentionProfile::retained(TouchedId tensor, const MemoryEvent& event, Rea
   return at == all.end() ? Bytes(0) : at->size;
 }
 
+Bytes RetentionProfile::workspace_at(const MemoryEvent& event, Reading reading) const {
+  return least_workspace(event.copy, [&](TensorId t) { return released(t, event.moment, reading); });
+}
+
+Bytes RetentionProfile::released(TensorId input, Moment moment, Reading reading) const {
+  const TouchedId id = problem_.touched_id(input);
+  if (!id.valid()) return Bytes(0);
+  const auto all = retentions(id, reading);
+  const auto at = std::find_if(all.begin(), all.end(), [&](const Retention& r) { return r.covers(moment); });
+  return at == all.end() || at->to.moment > moment ? Bytes(0) : at->size;
+}
+
+bool RetentionProfile::has_inner(const MemoryEvent& event) const {
+  if (event.copy.valid()) return problem_.free_ops()[problem_.owner(event.copy)].has_inner;
+  const auto events = problem_.inner_events();
+  return std::any_of(events.begin(), events.end(), [&](const auto& inner) { return inner.slot == event.slot; });
+}
+
+Bytes RetentionProfile::gain(TouchedId tensor, const MemoryEvent& event) const {
+  const Bytes here = retained(tensor, event, Reading::potential);
+  if (here == Bytes(0)) return here;
+  // The event may free what it is the last to read.
+  if (problem_.instance().has_inner() && has_inner(event) &&
+      released(problem_.touched()[tensor].tensor, event.moment, Reading::mandatory) > Bytes(0)) {
+    return here;
+  }
+  return here - retained(tensor, event, Reading::mandatory);
+}
+
 bool RetentionProfile::covers_slot(TouchedId tensor, int slot, Reading reading) const {
   const auto all = retentions(tensor, reading);
   return std::any_of(all.begin(), all.end(), [&](const Retention& r) { return r.covers_slot(slot); });
@@ -251,7 +298,7 @@ void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_
   for (std::size_t i = begin; i < end; ++i) {
     const CopyId copy = assigned_[i].copy;
     const FreeId self = problem_.owner(copy);
-    result[i] = memory(reading)[static_cast<std::size_t>(slot)] + least_workspace(copy);
+    result[i] = memory(reading)[static_cast<std::size_t>(slot)] + workspace_at(assigned_[i], reading);
     for (const TouchedId t : problem_.outputs(self)) local_.push_back(t);
     for (const TouchedId t : problem_.inputs(self)) local_.push_back(t);
   }
@@ -286,24 +333,9 @@ void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_
   for (std::size_t i = begin; i < end; ++i) result[i] += here += change_[i - begin];
 }
 
-template <class Amount, class Get>
-Amount RetentionProfile::least(CopyId copy, Amount common, Get get) const {
-  if (options_.empty() || problem_.option_variable(copy) < 0) return common;
-  Amount result = Amount::max();
-  for (std::uint64_t open = options_[copy]; open != 0; open &= open - 1) {
-    result = std::min(result, get(static_cast<Option>(std::countr_zero(open))));
-  }
-  return result;
-}
-
 Duration RetentionProfile::least_duration(CopyId copy) const {
   const FreeOp& free = problem_.free_ops()[problem_.owner(copy)];
   return least(copy, free.duration, [&](Option option) { return problem_.instance().duration(free.op, option); });
-}
-
-Bytes RetentionProfile::least_workspace(CopyId copy) const {
-  const FreeOp& free = problem_.free_ops()[problem_.owner(copy)];
-  return least(copy, free.workspace, [&](Option option) { return problem_.instance().workspace(free.op, option); });
 }
 
 Bytes RetentionProfile::least_size(CopyId copy, TouchedId output) const {

@@ -15,6 +15,9 @@
 //     mandatory  [=====]     [====]     [=======]
 //     potential  [==============================]
 //
+// An inner peak (model/compute_options.hpp) does not count inputs that it frees, unless the reading retains them beyond
+// the compute. What a reading says of events is with that; stretches of retention and gaps know nothing of it.
+//
 // A use is certain once its compute is, and all options open to the compute read the tensor.
 //
 // A use whose own moment is open, somewhere in a window, is certain up to the window's beginning: the tensor is
@@ -25,7 +28,9 @@
 // the domains, plus what changed times the stretch of slots it covers.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -93,6 +98,14 @@ class RetentionProfile {
   [[nodiscard]] std::span<const MemoryEvent> assigned() const { return assigned_; }
   [[nodiscard]] std::span<const Bytes> assigned_memory(Reading reading);
 
+  /// What the assigned copy takes there beside all it reads and writes, at least: of the options open to it, the one
+  /// that takes least; of an option's inner peaks the highest, what the reading does not retain beyond being released.
+  [[nodiscard]] Bytes workspace_at(const MemoryEvent& event, Reading reading) const;
+  /// What the event may release of an input before its peak: what the reading retains up to it and not beyond.
+  [[nodiscard]] Bytes released(TensorId input, Moment moment, Reading reading) const;
+  /// What an undecided recompute of the tensor's op can take off the potential memory at the event.
+  [[nodiscard]] Bytes gain(TouchedId tensor, const MemoryEvent& event) const;
+
   /// What the tensor holds at the event: its size if it is retained there, or nothing.
   [[nodiscard]] Bytes retained(TouchedId tensor, const MemoryEvent& event, Reading reading) const;
   /// Whether the tensor is retained throughout a gap or at a fixed event.
@@ -100,7 +113,12 @@ class RetentionProfile {
 
   /// The least duration and memory that the options open to the copy allow.
   [[nodiscard]] Duration least_duration(CopyId copy) const;
-  [[nodiscard]] Bytes least_workspace(CopyId copy) const;
+  [[nodiscard]] Bytes least_workspace(CopyId copy) const {
+    return least_workspace(copy, [](TensorId) { return Bytes(0); });
+  }
+  /// Where `released` says what is off for an input that an inner peak frees.
+  template <class Released>
+  [[nodiscard]] Bytes least_workspace(CopyId copy, Released released) const;
   [[nodiscard]] Bytes least_size(CopyId copy, TouchedId output) const;
 
  private:
@@ -138,6 +156,9 @@ class RetentionProfile {
   void add_up_gap(Reading reading, std::size_t begin, std::size_t end, std::vector<Bytes>& result);
   template <class Amount, class Get>
   [[nodiscard]] Amount least(CopyId copy, Amount common, Get get) const;
+  void correct_inner_events();
+  void correct_inner_events(Reading reading, std::vector<Bytes>& memory, std::vector<Bytes>& counted) const;
+  [[nodiscard]] bool has_inner(const MemoryEvent& event) const;
 
   const RetentionProblem& problem_;
   std::vector<StartDomain> domains_;
@@ -147,6 +168,9 @@ class RetentionProfile {
   std::vector<TouchedId> dirty_;
   std::vector<Bytes> mandatory_;
   std::vector<Bytes> potential_;
+  /// What is counted of the problem's inner events by each reading.
+  std::vector<Bytes> mandatory_inner_;
+  std::vector<Bytes> potential_inner_;
   std::vector<MemoryEvent> assigned_;
   /// The copies that are certain but whose start is open, at the earliest moment they can have.
   std::vector<MemoryEvent> open_;
@@ -158,5 +182,25 @@ class RetentionProfile {
   std::vector<Retention> mandatory_before_;
   std::vector<Retention> potential_before_;
 };
+
+template <class Amount, class Get>
+Amount RetentionProfile::least(CopyId copy, Amount common, Get get) const {
+  if (options_.empty() || problem_.option_variable(copy) < 0) return common;
+  Amount result = Amount::max();
+  for (std::uint64_t open = options_[copy]; open != 0; open &= open - 1) {
+    result = std::min(result, get(static_cast<Option>(std::countr_zero(open))));
+  }
+  return result;
+}
+
+template <class Released>
+Bytes RetentionProfile::least_workspace(CopyId copy, Released released) const {
+  const FreeOp& free = problem_.free_ops()[problem_.owner(copy)];
+  const auto workspace = [&](Option option) {
+    const auto peaks = free.has_inner ? problem_.instance().inner(free.op, option) : std::span<const InnerPeak>();
+    return peaks.empty() ? problem_.instance().workspace(free.op, option) : highest_peak(peaks, released);
+  };
+  return least(copy, free.has_inner && free.options == 1 ? workspace(0) : free.workspace, workspace);
+}
 
 }  // namespace remora::cp

@@ -5,8 +5,8 @@
 //
 //   - A copy that no certain or possible use follows supplies nobody: it is absent.
 //   - Nor does a copy supply anybody if the next one comes before any use: the next one comes after the first possible
-//     use. (That holds for first computes in free order, too, unless some op waits for them by `after` or for inputs that
-//     it need not read; in the staged form they must come where they come.)
+//     use. (That holds for first computes in free order, too, unless some op waits for them by `after` or for inputs
+//     that it need not read; in the staged form they must come where they come.)
 //
 // O(copies * users) a call.
 #pragma once

@@ -74,5 +74,23 @@ TEST(ComputeOptionsInSearch, ComputesWeighNoMoreThanTheyMay) {
   }
 }
 
+TEST(ComputeOptionsInSearch, AnInnerPeakMakesRoomByRecomputingLater) {
+  // G's second half takes 4 bytes with f gone: 10 with f, which B needs again, and 7 if B's f is a recompute.
+  const InnerPeak begin{.workspace = Bytes(0)};
+  const InnerPeak end{.workspace = Bytes(4), .freed = {kOfF}};
+  const auto graph = [] {
+    Graph copy = *block();
+    copy.ops[2].workspace = Bytes(0);
+    return std::make_shared<const Graph>(std::move(copy));
+  }();
+  const ComputeOptions options{{.op = OpId(1), .inner = {begin, end}}};
+  for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
+    EXPECT_EQ(best_extra(graph, options, Bytes(10), order), Duration(0));
+    EXPECT_EQ(best_extra(graph, options, Bytes(9), order), Duration(5));
+    EXPECT_EQ(best_extra(graph, options, Bytes(8), order), Duration(5));
+    EXPECT_EQ(best_extra(graph, options, Bytes(7), order), std::nullopt);
+  }
+}
+
 }  // namespace
 }  // namespace remora

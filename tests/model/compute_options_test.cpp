@@ -115,6 +115,45 @@ TEST(ComputeOptions, RefuseWeightsBelowOneOrAllAboveTheLimit) {
                                  .most_computes = 2}));
 }
 
+TEST(ComputeOptions, AnInnerPeakDoesNotCountWhatIsFreedBeforeUnlessItIsNeededLater) {
+  // C takes 2 more bytes with a and b there, 4 more when a is gone; 1 byte of output, a 4, b 2.
+  const std::vector<InnerPeak> inner{{.workspace = Bytes(2)}, {.workspace = Bytes(4), .freed = {kOfA}}};
+  const Instance instance = instance_with({.op = kC, .inner = inner});
+  EXPECT_TRUE(instance.has_inner(kC));
+  EXPECT_FALSE(instance.has_inner(kA));
+  EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}}), (Memory{Bytes(4), Bytes(6), Bytes(9)}));
+  EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}, {kB, 0}}),
+            (Memory{Bytes(4), Bytes(6), Bytes(11), Bytes(7)}));
+  EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}, {kA, 0}, {kB, 0}}),
+            (Memory{Bytes(4), Bytes(6), Bytes(9), Bytes(5), Bytes(7)}));
+  EXPECT_EQ(instance.footprint(kC), Bytes(9));
+}
+
+TEST(ComputeOptions, TheHighestInnerPeakCountsEvenBelowTheInputsAndOutputs) {
+  const std::vector<InnerPeak> inner{{.workspace = Bytes(-2)}, {.workspace = Bytes(0), .freed = {kOfA, kOfB}}};
+  const Instance instance = instance_with({.op = kC, .inner = inner});
+  EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}}), (Memory{Bytes(4), Bytes(6), Bytes(5)}));
+}
+
+TEST(ComputeOptions, AnInnerPeakDoesNotFreeWhatMustBeKept) {
+  Graph graph = *triangle();
+  graph.tensors[kOfA].keep = true;
+  const auto kept = std::make_shared<const Graph>(graph);
+  const ComputeOptions options{{.op = kC, .inner = {{.workspace = Bytes(4), .freed = {kOfA}}}}};
+  const Instance instance(kept, {}, std::make_shared<const ComputeOptions>(options));
+  EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}}), (Memory{Bytes(4), Bytes(6), Bytes(11)}));
+}
+
+TEST(ComputeOptions, RefuseToFreeWhatIsNotReadOrTwice) {
+  const auto freeing = [](std::vector<TensorId> freed) {
+    return std::vector<InnerPeak>{{.workspace = Bytes(1), .freed = std::move(freed)}};
+  };
+  EXPECT_NO_THROW(instance_with({.op = kC, .inner = freeing({kOfA, kOfB})}));
+  EXPECT_THROW(instance_with({.op = kB, .inner = freeing({kOfB})}), InputError);
+  EXPECT_THROW(instance_with({.op = kC, .unread = {kOfA}, .inner = freeing({kOfA})}), InputError);
+  EXPECT_THROW(instance_with({.op = kC, .inner = freeing({kOfA, kOfA})}), InputError);
+}
+
 TEST(ComputeOptions, RefuseUnreadTensorsThatAreNoInputs) {
   EXPECT_THROW(instance_with({.op = kB, .unread = {kOfB}}), InputError);
   EXPECT_THROW(instance_with({.op = kB, .further = {ComputeOption{.output_sizes = {Bytes(1)}, .unread = {kOfB}}}}),

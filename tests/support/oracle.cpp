@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <queue>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -37,7 +38,10 @@ struct State {
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
-    std::size_t operator()(const Key& key) const { return (key.first * 0x9e3779b97f4a7c15U) ^ (key.second * 31U); }
+    std::size_t operator()(const Key& key) const {
+      const std::uint64_t mixed = (key.first ^ (key.second * 0xff51afd7ed558ccdU)) * 0x9e3779b97f4a7c15U;
+      return mixed ^ (mixed >> 32U);
+    }
   };
   [[nodiscard]] Key key() const {
     return {(std::uint64_t{stage} << 56U) | (std::uint64_t{last} << 48U) | (std::uint64_t{counts} << 32U) | resident,
@@ -167,7 +171,6 @@ class Oracle {
     }
     State next = state;
     for (const TensorId t : op.outputs) next.hold(static_cast<unsigned>(std::int32_t{t}), option);
-    if (memory(next) + instance_.workspace(OpId(std::size_t{id}), option) > instance_.budget()) return;
     next.counts += 1U << (2 * id);
     const int most = instance_.most_computes(OpId(std::size_t{id}));
     if (const int weight = instance_.computes(OpId(std::size_t{id}), option); most != kNoMostComputes) {
@@ -178,7 +181,40 @@ class Oracle {
       next.last = id == state.stage ? 0 : id + 1;
       if (id == state.stage) ++next.stage;
     }
-    push(cost + instance_.duration(OpId(std::size_t{id}), option).count(), next);
+    const std::int64_t total = cost + instance_.duration(OpId(std::size_t{id}), option).count();
+    const auto peaks = instance_.inner(OpId(std::size_t{id}), option);
+    if (!peaks.empty()) {
+      release_inside(total, next, peaks);
+    } else if (memory(next) + instance_.workspace(OpId(std::size_t{id}), option) <= instance_.budget()) {
+      push(total, next);
+    }
+  }
+
+  /// Tries every choice of releases, among what the peaks may free, that the compute makes itself.
+  void release_inside(std::int64_t cost, const State& computed, std::span<const InnerPeak> peaks) {
+    std::set<unsigned> candidates;
+    for (const InnerPeak& peak : peaks) {
+      for (const TensorId t : peak.freed) {
+        if (produced_[t]) candidates.insert(static_cast<unsigned>(std::int32_t{t}));
+      }
+    }
+    const std::vector<unsigned> freed(candidates.begin(), candidates.end());
+    for (unsigned choice = 0; choice < 1U << freed.size(); ++choice) {
+      State after = computed;
+      for (std::size_t i = 0; i < freed.size(); ++i) {
+        if ((choice >> i & 1U) != 0) after.release(freed[i]);
+      }
+      // At a peak, what it frees is there only if it stays after the compute; all else still is.
+      const bool fits = std::all_of(peaks.begin(), peaks.end(), [&](const InnerPeak& peak) {
+        State here = computed;
+        for (const TensorId t : peak.freed) {
+          const auto tensor = static_cast<unsigned>(std::int32_t{t});
+          if (produced_[t] && after.held(tensor) == 0) here.release(tensor);
+        }
+        return memory(here) + peak.workspace <= instance_.budget();
+      });
+      if (fits) push(cost, after);
+    }
   }
 
   const Instance& instance_;

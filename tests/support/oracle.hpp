@@ -2,10 +2,11 @@
 //
 // The truth about small problems, by brute force.
 //
-// A shortest path over states (how often each op ran, which tensors are resident and by which option; in the staged
-// form also which stage it is and which op ran last in it): a move computes an op by the rules of remora-schedule 1, or
-// releases one resident tensor. It knows nothing of retention intervals, of the evaluator, or of the search: it decides
-// releases by trying them all.
+// A shortest path over states (how often each op ran and what that weighs, which tensors are resident and by which
+// option; in the staged form also which stage it is and which op ran last in it): a move computes an op by the rules of
+// remora-schedule 1, or releases one resident tensor. A compute whose option has inner peaks may also release inputs
+// inside. It knows nothing of retention intervals, of the evaluator, or of the search: it decides releases by trying
+// them all.
 #pragma once
 
 #include <optional>

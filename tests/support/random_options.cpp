@@ -51,6 +51,25 @@ std::vector<TensorId> random_unread(std::mt19937& random, const Graph& graph, co
   return served ? result : std::vector<TensorId>{};
 }
 
+/// Mostly none; what is freed is read.
+std::vector<InnerPeak> random_inner(std::mt19937& random, const Op& op, const std::vector<TensorId>& unread,
+                                    std::int64_t largest_size) {
+  std::vector<InnerPeak> result;
+  if (random() % 4 != 0) return result;
+  const auto peaks = 1 + random() % 3;
+  for (std::size_t i = 0; i < peaks; ++i) {
+    InnerPeak peak{.workspace = Bytes(amount(random, largest_size) - largest_size / 3)};
+    const auto contains = [](const std::vector<TensorId>& tensors, TensorId t) {
+      return std::find(tensors.begin(), tensors.end(), t) != tensors.end();
+    };
+    for (const TensorId t : op.inputs) {
+      if (random() % 2 == 0 && !contains(unread, t) && !contains(peak.freed, t)) peak.freed.push_back(t);
+    }
+    result.push_back(std::move(peak));
+  }
+  return result;
+}
+
 /// Sometimes, weights of up to 3 and a limit that at least the lightest option keeps.
 void limit_computes(std::mt19937& random, OpOptions& entry) {
   if (random() % 3 != 0) return;
@@ -84,10 +103,12 @@ std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const
       if (entry.follows.valid() && random() % 3 == 0) continue;
       entry.further.back() = random_option(random, graph.ops[v], largest_size, longest_duration);
       entry.further.back()->unread = random_unread(random, graph, graph.ops[v], entry.follows);
+      entry.further.back()->inner = random_inner(random, graph.ops[v], entry.further.back()->unread, largest_size);
     }
     entry.unread = random_unread(random, graph, graph.ops[v], entry.follows);
+    entry.inner = random_inner(random, graph.ops[v], entry.unread, largest_size);
     limit_computes(random, entry);
-    if (!entry.further.empty() || entry.follows.valid() || !entry.unread.empty() ||
+    if (!entry.further.empty() || entry.follows.valid() || !entry.unread.empty() || !entry.inner.empty() ||
         entry.most_computes != kNoMostComputes)
       result.push_back(std::move(entry));
   }

@@ -11,8 +11,8 @@
 namespace remora::test {
 
 /// Up to two further options for about half of the ops: other durations, workspaces and sizes, some leaders with
-/// followers, and leaders with an option that the follower lacks. Some options, the graph's own among them, leave inputs
-/// unread, some ops' computes weigh something against a limit.
+/// followers, and leaders with an option that the follower lacks. Some options, the graph's own among them, leave
+/// inputs unread, some ops' computes weigh something against a limit, some options have inner peaks.
 std::shared_ptr<const ComputeOptions> random_options(std::mt19937& random, const Graph& graph,
                                                      std::int64_t largest_size = 9, std::int64_t longest_duration = 9);
 
