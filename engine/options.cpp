@@ -77,15 +77,21 @@ struct Name {
   Value value;
   const char* name;
 };
-constexpr std::array kStrategies{
-    Name{Strategy::automatic, "auto"},      Name{Strategy::cp, "cp"},
-    Name{Strategy::complete, "complete"},   Name{Strategy::lns, "lns"},
-    Name{Strategy::local, "local"},         Name{Strategy::ruin, "ruin"},
-    Name{Strategy::anneal, "anneal"},       Name{Strategy::hierarchical, "hierarchical"},
-    Name{Strategy::none, "none"},           Name{Strategy::greedy, "greedy"},
-    Name{Strategy::sqrt, "sqrt"},           Name{Strategy::rotor, "rotor"},
-    Name{Strategy::twremat, "twremat"},     Name{Strategy::checkmate, "checkmate"},
-    Name{Strategy::checkmate_lp, "checkmate-lp"}};
+constexpr std::array kStrategies{Name{Strategy::automatic, "auto"},
+                                 Name{Strategy::cp, "cp"},
+                                 Name{Strategy::complete, "complete"},
+                                 Name{Strategy::lns, "lns"},
+                                 Name{Strategy::local, "local"},
+                                 Name{Strategy::ruin, "ruin"},
+                                 Name{Strategy::anneal, "anneal"},
+                                 Name{Strategy::hierarchical, "hierarchical"},
+                                 Name{Strategy::none, "none"},
+                                 Name{Strategy::greedy, "greedy"},
+                                 Name{Strategy::sqrt, "sqrt"},
+                                 Name{Strategy::rotor, "rotor"},
+                                 Name{Strategy::twremat, "twremat"},
+                                 Name{Strategy::checkmate, "checkmate"},
+                                 Name{Strategy::checkmate_lp, "checkmate-lp"}};
 constexpr std::array kGroupings{Name{Grouping::h_partition, "h-partition"}, Name{Grouping::chain, "chain"},
                                 Name{Grouping::intervals, "intervals"}};
 

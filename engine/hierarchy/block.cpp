@@ -206,7 +206,8 @@ class BlockBuilder {
 
   /// Local ops and tensors, in the order of the parts.
   void connect() {
-    const bool halves = !is_root_ && std::any_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.backward; });
+    const bool halves =
+        !is_root_ && std::any_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.backward; });
     if (!is_root_) block_.enter = add_local({.kind = Kind::enter});
     std::vector<int> local_op(parts_.size(), -1);
     std::vector<int> phantom(block_.children.size(), -1);
@@ -256,9 +257,8 @@ class BlockBuilder {
   }
 
   [[nodiscard]] bool has_backward(int child) const {
-    return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
-      return part.op.kind == Kind::backward_half && part.op.child == child;
-    });
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [&](const Part& part) { return part.op.kind == Kind::backward_half && part.op.child == child; });
   }
 
   /// A tensor that comes into sight where it is read: made outside the block, or seen before.

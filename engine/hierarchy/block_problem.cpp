@@ -86,8 +86,9 @@ class ProblemBuilder {
     } else if (op.kind == Kind::forward_half || op.kind == Kind::backward_half) {
       const bool forward = op.kind == Kind::forward_half;
       const GroupOption& first = children_[at(op.child)].options.front();
-      result.duration = (forward ? first.forward_cost : first.backward_cost).duration;
-      result.workspace = (forward ? first.forward_cost : first.backward_cost).workspace;
+      const HalfCost& cost = forward ? first.forward_cost : first.backward_cost;
+      result.duration = cost.duration;
+      result.workspace = cost.workspace();
       // A backward half runs once: what it makes are gradients, seldom worth another run.
       result.recompute = forward && may_run_again(children_[at(op.child)]);
     } else {
@@ -97,7 +98,7 @@ class ProblemBuilder {
   }
 
   [[nodiscard]] ComputeOption make_option(const BlockOp& op, const HalfCost& cost, Bytes saved) const {
-    ComputeOption result{.duration = cost.duration, .workspace = cost.workspace};
+    ComputeOption result{.duration = cost.duration, .workspace = cost.workspace(), .inner = inner(op, cost)};
     result.output_sizes.reserve(op.outputs.size());
     for (const int t : op.outputs) {
       const BlockTensor& tensor = block_.tensors[at(t)];
@@ -106,9 +107,21 @@ class ProblemBuilder {
     return result;
   }
 
+  [[nodiscard]] std::vector<InnerPeak> inner(const BlockOp& op, const HalfCost& cost) const {
+    const std::vector<int>& interface = block_.interfaces[at(op.child)];
+    std::vector<InnerPeak> result;
+    result.reserve(cost.peaks.size());
+    for (const HalfPeak& peak : cost.peaks) {
+      InnerPeak& added = result.emplace_back();
+      added.workspace = peak.workspace;
+      for (const int position : peak.freed) added.freed.emplace_back(interface[at(position)]);
+    }
+    return result;
+  }
+
   [[nodiscard]] OpOptions forward_options(OpId id, const BlockOp& op) const {
     const ChildOptions& child = children_[at(op.child)];
-    OpOptions result{.op = id};
+    OpOptions result{.op = id, .inner = inner(op, child.options.front().forward_cost)};
     result.most_computes = network_.options().max_computes;
     result.computes = child.options.front().computes;
     const auto add = [&](const GroupOption& option) {
@@ -126,6 +139,7 @@ class ProblemBuilder {
     const ChildOptions& child = children_[at(op.child)];
     OpOptions result{.op = id, .follows = id_of_forward(op.child)};
     result.unread = unread(op, child.options.front());
+    result.inner = inner(op, child.options.front().backward_cost);
     for (const GroupOption& option : child.options.subspan(1)) {
       ComputeOption further = make_option(op, option.backward_cost, Bytes(0));
       further.unread = unread(op, option);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/hierarchy/option_exchange.hpp"
 #include "engine/hierarchy/option_state.hpp"
 #include "engine/search/complete_worker.hpp"
 #include "engine/search/worker.hpp"
@@ -25,6 +26,8 @@ constexpr double kLeastStride = 1.0 / 64;
 constexpr double kNoise = 0.3;
 /// Fruitless neighbourhoods in a row, in ops, after which the composition is taken for done.
 constexpr int kPatience = 3;
+/// Fruitless renewals of options in a row after which neighbourhoods take over.
+constexpr int kRenewals = 60;
 
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
@@ -41,15 +44,15 @@ class Composer {
 
   Composition run() {
     take(computes_of(input_order(instance_)));
-    choose_cheapest();
+    exchange(true);
     while (best_.peak > instance_.budget() && !finished() && stride_ >= kLeastStride) lower_peak();
     if (best_.peak <= instance_.budget()) {
-      exchange();
+      exchange(false);
       search_all();
       for (int fruitless = 0; !best_.complete && fruitless < kPatience * instance_.op_count() && !finished();) {
         fruitless = improve() ? 0 : fruitless + 1;
       }
-      exchange();
+      exchange(false);
     }
     best_.effort = effort_;
     return std::move(best_);
@@ -67,86 +70,22 @@ class Composer {
     best_.extra = evaluation_.duration - instance_.baseline_duration();
   }
 
-  void charge(const OptionState& state) { effort_ += state.looks() / kLocalPerEffort; }
-
-  /// While the budget is exceeded: the option whose relief costs least time.
-  void choose_cheapest() {
+  /// Options for the computes there are: from anything to within the budget, or from there to shorter ones.
+  void exchange(bool begin) {
     OptionState state(instance_, best_.sequence);
-    while (state.score().overflow > Bytes(0) && (!limits_.interrupted || !limits_.interrupted())) {
-      const auto move = best_relief(state);
-      if (!move) break;
-      state.set(move->first, move->second);
+    const std::function<bool()> stopped = [&] {
+      return effort_ + state.looks() / kLocalPerEffort >= limits_.effort ||
+             (limits_.interrupted && limits_.interrupted());
+    };
+    OptionExchange moves(instance_, state, random_, stopped);
+    if (begin) {
+      moves.begin();
+    } else {
+      moves.renew(kRenewals);
     }
-    charge(state);
-    take(state.sequence());
-  }
-
-  [[nodiscard]] std::optional<std::pair<int, Option>> best_relief(OptionState& state) const {
-    std::optional<std::pair<int, Option>> best;
-    double best_value = 0;
-    for (int choice = 0; choice < static_cast<int>(state.choices().size()); ++choice) {
-      for (Option option = 0; option < state.option_count(choice); ++option) {
-        if (option == state.option(choice)) continue;
-        const auto score = state.probe(choice, option);
-        if (!score || score->overflow >= state.score().overflow) continue;
-        const auto relief = static_cast<double>((state.score().overflow - score->overflow).count());
-        const auto time = static_cast<double>(std::max<std::int64_t>(
-            0, (score->duration - state.score().duration).count()));
-        const double value = relief / (1 + time);
-        if (value <= best_value) continue;
-        best_value = value;
-        best = {choice, option};
-      }
-    }
-    return best;
-  }
-
-  /// Options that save more where there is room, alone or against another group's that saves less.
-  void exchange() {
-    OptionState state(instance_, best_.sequence);
-    for (bool changed = true; changed && !finished();) {
-      changed = false;
-      for (int choice = 0; choice < static_cast<int>(state.choices().size()); ++choice) {
-        changed = shorten(state, choice) || changed;
-        effort_ += state.choices().size() / 8;
-        if (finished()) break;
-      }
-    }
-    charge(state);
-    if (state.score().overflow == Bytes(0) && state.score().duration < evaluation_.duration) take(state.sequence());
-  }
-
-  bool shorten(OptionState& state, int choice) {
-    const Option before = state.option(choice);
-    for (Option option = 0; option < state.option_count(choice); ++option) {
-      if (option == before) continue;
-      const auto score = state.probe(choice, option);
-      if (!score || score->duration >= state.score().duration) continue;
-      const Duration now = state.score().duration;
-      if (score->overflow == Bytes(0)) {
-        state.set(choice, option);
-        return true;
-      }
-      state.set(choice, option);
-      if (make_room(state, choice, now)) return true;
-      state.set(choice, before);
-    }
-    return false;
-  }
-
-  /// Another group's option that saves less, such that all fits and takes less than `below`.
-  bool make_room(OptionState& state, int except, Duration below) const {
-    for (int choice = 0; choice < static_cast<int>(state.choices().size()); ++choice) {
-      if (choice == except) continue;
-      for (Option option = 0; option < state.option_count(choice); ++option) {
-        if (option == state.option(choice)) continue;
-        const auto score = state.probe(choice, option);
-        if (!score || score->overflow > Bytes(0) || score->duration >= below) continue;
-        state.set(choice, option);
-        return true;
-      }
-    }
-    return false;
+    effort_ += state.looks() / kLocalPerEffort;
+    const bool better = state.score().overflow == Bytes(0) && state.score().duration < evaluation_.duration;
+    if (begin || better) take(state.sequence());
   }
 
   /// The ops whose computes or options compete at the step, and some others, about `size`.
@@ -154,7 +93,8 @@ class Composer {
     std::vector<OpId> ops{best_.sequence[at(step)].op};
     std::vector<OpId> others;
     for (const RetentionInterval& interval : evaluation_.intervals) {
-      if (interval.first_step < step && step < interval.last_step) others.push_back(instance_.producer(interval.tensor));
+      if (interval.first_step < step && step < interval.last_step)
+        others.push_back(instance_.producer(interval.tensor));
     }
     random_.shuffle(others);
     ops.insert(ops.end(), others.begin(), others.end());
@@ -200,8 +140,7 @@ class Composer {
   /// Small problems whole, which may prove the optimum.
   void search_all() {
     if (instance_.op_count() > kMostOpsForCompleteSearch || finished()) return;
-    const auto outcome =
-        search(input_order(instance_), {instance_.budget(), best_.extra}, kCompleteNodes, false, 0);
+    const auto outcome = search(input_order(instance_), {instance_.budget(), best_.extra}, kCompleteNodes, false, 0);
     if (outcome.sequence) take(*outcome.sequence);
     best_.complete = outcome.complete;
   }

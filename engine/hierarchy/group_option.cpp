@@ -16,10 +16,6 @@ std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
 }
 
-bool is_interface(const BlockTensor& tensor) {
-  return tensor.role == Role::input || tensor.role == Role::output;
-}
-
 /// The first step of a pseudo op, or `none` if it isn't there.
 int step_of(const std::vector<Compute>& sequence, int op, int none) {
   if (op < 0) return none;
@@ -27,31 +23,90 @@ int step_of(const std::vector<Compute>& sequence, int op, int none) {
   return static_cast<int>(found - sequence.begin());
 }
 
-/// Memory at each step without the interface.
-std::vector<Bytes> inner_memory(const BlockProblem& problem, const Evaluation& evaluation) {
-  std::vector<Bytes> change(evaluation.memory.size() + 1);
-  for (const RetentionInterval& interval : evaluation.intervals) {
-    if (!is_interface(problem.block->tensors[at(interval.tensor)])) continue;
-    change[at(interval.first_step)] += interval.size;
-    change[at(interval.last_step) + 1] -= interval.size;
-  }
-  std::vector<Bytes> result = evaluation.memory;
-  Bytes here;
-  for (std::size_t step = 0; step < result.size(); ++step) result[step] -= here += change[step];
-  return result;
-}
+/// Steps [first, end) of a sequence, one half of an option, and what is resident in it.
+class Half {
+ public:
+  /// What the half makes for others is there at step `handed_over`.
+  Half(const BlockProblem& problem, const Evaluation& evaluation, int first, int end, int handed_over)
+      : block_(*problem.block),
+        evaluation_(evaluation),
+        first_(first),
+        end_(end),
+        handed_over_(handed_over),
+        interface_(block_.interface()) {}
 
-/// Duration, and the most inner memory beyond the phantom, of steps [first, end).
-HalfCost cost_of(const Instance& instance, const std::vector<Compute>& sequence, const std::vector<Bytes>& inner,
-                 int first, int end, Bytes saved) {
-  HalfCost cost;
-  for (int step = first; step < end; ++step) {
-    const Compute& compute = sequence[at(step)];
-    cost.duration += instance.duration(compute.op, compute.option);
-    cost.workspace = std::max(cost.workspace, inner[at(step)] - saved);
+  /// `saved`: the phantom, which the parent counts throughout.
+  [[nodiscard]] HalfCost cost(const Instance& instance, const std::vector<Compute>& sequence, Bytes saved) const {
+    HalfCost result;
+    const std::vector<Bytes> beyond = beyond_interface();
+    const std::vector<int> last_use = last_uses();
+    for (int step = first_; step < end_; ++step) {
+      const Compute& compute = sequence[at(step)];
+      result.duration += instance.duration(compute.op, compute.option);
+      const Bytes here = beyond[at(step - first_)] - saved;
+      if (!result.peaks.empty() && here <= result.peaks.back().workspace) continue;
+      std::vector<int> freed;
+      for (int i = 0; i < static_cast<int>(interface_.size()); ++i) {
+        if (last_use[at(i)] >= 0 && last_use[at(i)] < step) freed.push_back(i);
+      }
+      if (!result.peaks.empty() && result.peaks.back().freed == freed) result.peaks.pop_back();
+      result.peaks.push_back({here, std::move(freed)});
+    }
+    if (result.peaks.empty()) result.peaks.emplace_back();
+    return result;
   }
-  return cost;
-}
+
+ private:
+  [[nodiscard]] int position(TensorId tensor) const {
+    const auto found = std::lower_bound(interface_.begin(), interface_.end(), std::int32_t{tensor});
+    return found != interface_.end() && *found == tensor ? static_cast<int>(found - interface_.begin()) : -1;
+  }
+  [[nodiscard]] bool is_input(const RetentionInterval& interval) const {
+    return interval.first_step < first_ && interval.last_step >= first_ && position(interval.tensor) >= 0;
+  }
+  /// Made here for others. An output of the forward half that the backward half makes again for itself is not.
+  [[nodiscard]] bool is_output(const RetentionInterval& interval) const {
+    const bool here = interval.first_step >= first_ && interval.first_step < end_;
+    return here && interval.last_step >= handed_over_ && block_.tensors[at(interval.tensor)].role == Role::output;
+  }
+
+  /// Memory at each step of the half less its inputs and outputs, of which the parent counts all at every step; what
+  /// was handed over and is gone here is still there for the parent.
+  [[nodiscard]] std::vector<Bytes> beyond_interface() const {
+    std::vector<Bytes> change(at(end_ - first_) + 1);
+    const auto add = [&](int from, int to, Bytes size) {
+      change[at(from - first_)] += size;
+      change[at(std::min(to, end_) - first_)] -= size;
+    };
+    for (const RetentionInterval& interval : evaluation_.intervals) {
+      if (is_input(interval) || is_output(interval)) add(first_, interval.last_step + 1, interval.size);
+    }
+    std::vector<Bytes> result;
+    result.reserve(at(end_ - first_));
+    Bytes here;
+    for (int step = first_; step < end_; ++step) {
+      here += change[at(step - first_)];
+      result.push_back(evaluation_.memory[at(step)] - here);
+    }
+    return result;
+  }
+
+  /// By position in the interface: the step of an input's last use in the half; -1 where it is no input.
+  [[nodiscard]] std::vector<int> last_uses() const {
+    std::vector<int> result(interface_.size(), -1);
+    for (const RetentionInterval& interval : evaluation_.intervals) {
+      if (is_input(interval)) result[at(position(interval.tensor))] = interval.last_step;
+    }
+    return result;
+  }
+
+  const Block& block_;
+  const Evaluation& evaluation_;
+  int first_;
+  int end_;
+  int handed_over_;
+  std::vector<int> interface_;
+};
 
 int weight(const BlockProblem& problem, const Compute& compute) {
   const BlockOp& op = problem.block->ops[at(compute.op)];
@@ -85,7 +140,29 @@ void append_own(const BlockProblem& problem, const std::vector<Compute>& sequenc
   }
 }
 
+/// What stays between the halves: the phantom, and which of the interface the backward half reads.
+void note_saved(const Block& block, const Evaluation& evaluation, int away, int steps, GroupOption& option) {
+  const std::vector<int> interface = block.interface();
+  option.reads.assign(interface.size(), false);
+  for (const RetentionInterval& interval : evaluation.intervals) {
+    const bool held = away < steps && interval.first_step <= away && interval.last_step > away;
+    if (!held) continue;
+    const auto found = std::lower_bound(interface.begin(), interface.end(), std::int32_t{interval.tensor});
+    if (found != interface.end() && *found == interval.tensor) {
+      option.reads[at(static_cast<int>(found - interface.begin()))] = true;
+    } else {
+      option.saved += interval.size;
+    }
+  }
+}
+
 }  // namespace
+
+Bytes HalfCost::workspace() const {
+  Bytes most;
+  for (const HalfPeak& peak : peaks) most = std::max(most, peak.workspace);
+  return most;
+}
 
 GroupOption measure_option(const BlockProblem& problem, const Instance& instance, std::vector<Compute> sequence) {
   const Block& block = *problem.block;
@@ -95,29 +172,17 @@ GroupOption measure_option(const BlockProblem& problem, const Instance& instance
   GroupOption option;
   option.computes = most_computes(problem, sequence);
   option.repeatable = repeatable(problem);
-  const std::vector<int> interface = block.interface();
-  option.reads.assign(interface.size(), false);
-  for (const RetentionInterval& interval : evaluation.intervals) {
-    const BlockTensor& tensor = block.tensors[at(interval.tensor)];
-    const bool given_back = away < steps && interval.first_step == away && interval.last_step > away;
-    const bool across = interval.first_step < away && interval.last_step > away;
-    if (!across && !given_back) continue;
-    if (is_interface(tensor)) {
-      const auto position = std::lower_bound(interface.begin(), interface.end(), std::int32_t{interval.tensor});
-      option.reads[at(static_cast<int>(position - interface.begin()))] = true;
-    } else if (across) {
-      option.saved += interval.size;
-    }
-  }
-  const std::vector<Bytes> inner = inner_memory(problem, evaluation);
-  const int first = block.enter >= 0 ? 1 : 0;
-  for (int step = first; step < steps; ++step) {
+  note_saved(block, evaluation, away, steps, option);
+  for (int step = 0; step < steps; ++step) {
     if (step != away) option.peak = std::max(option.peak, evaluation.memory[at(step)]);
   }
-  option.forward_cost = cost_of(instance, sequence, inner, first, away, option.saved);
-  if (away < steps) option.backward_cost = cost_of(instance, sequence, inner, away + 1, steps, option.saved);
+  const int first = block.enter >= 0 ? 1 : 0;
+  const int leave = step_of(sequence, block.leave, steps - 1);
+  option.forward_cost = Half(problem, evaluation, first, away, leave).cost(instance, sequence, option.saved);
   append_own(problem, sequence, 0, away, option.forward);
-  append_own(problem, sequence, std::min(away, steps), steps, option.backward);
+  if (away == steps) return option;
+  option.backward_cost = Half(problem, evaluation, away + 1, steps, steps - 1).cost(instance, sequence, option.saved);
+  append_own(problem, sequence, away, steps, option.backward);
   return option;
 }
 

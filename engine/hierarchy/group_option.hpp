@@ -11,10 +11,21 @@
 
 namespace remora {
 
+/// A moment inside a half at which memory may be highest (HiRemate, B.3).
+struct HalfPeak {
+  /// Memory beyond the phantom and the group's inputs and outputs; negative where outputs are still to come.
+  Bytes workspace{};
+  /// The inputs of the half that it has used for the last time, as positions in the block's interface.
+  std::vector<int> freed{};
+};
+
 struct HalfCost {
   Duration duration{};
-  /// The most memory beyond the group's inputs, outputs and phantom, all of which count throughout.
-  Bytes workspace{};
+  /// At least one; the later, the more is freed.
+  std::vector<HalfPeak> peaks{};
+
+  /// The most memory beyond phantom, inputs and outputs, were none of these freed.
+  [[nodiscard]] Bytes workspace() const;
 };
 
 struct GroupOption {

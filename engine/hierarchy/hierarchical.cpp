@@ -7,13 +7,14 @@
 #include "engine/hierarchy/chain_partition.hpp"
 #include "engine/hierarchy/composition.hpp"
 #include "engine/hierarchy/h_partition.hpp"
-#include "engine/hierarchy/partition_intervals.hpp"
 #include "engine/hierarchy/option_grid.hpp"
 #include "engine/hierarchy/partition.hpp"
+#include "engine/hierarchy/partition_intervals.hpp"
 #include "engine/hierarchy/stitching.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/strategies/chains/block_chain.hpp"
 #include "engine/tasks.hpp"
+#include "model/evaluate.hpp"
 
 namespace remora {
 namespace {
@@ -21,7 +22,9 @@ namespace {
 /// Shares of the time limit.
 constexpr double kOptionShare = 0.25;
 constexpr double kComposeShare = 0.15;
-constexpr int kCompositions = 4;
+constexpr int kCompositions = 2;
+/// Units of work for one solve of a group at least.
+constexpr std::int64_t kLeastWork = 100;
 /// Compositions of the root at a time, whatever the number of threads, for the sake of reproducibility.
 constexpr std::size_t kSeeds = 2;
 /// Below, the flat search alone does as well.
@@ -45,11 +48,11 @@ class HierarchicalSolve {
   }
 
  private:
-  /// One budget to solve a class for.
-  struct Cell {
+  /// One limit on the peak to solve a class for.
+  struct GridRow {
     int problem = 0;
-    GridBudget budget{};
-    std::optional<GroupOption> option{};
+    Bytes peak{};
+    std::vector<GroupOption> options{};
   };
   struct ClassProblem {
     int index = 0;
@@ -111,45 +114,48 @@ class HierarchicalSolve {
 
   void solve_classes(int height) {
     std::vector<ClassProblem> problems;
-    std::vector<Cell> cells;
+    std::vector<GridRow> rows;
     for (int c = 0; c < static_cast<int>(hierarchy_.options.size()); ++c) {
       if (c == root_class() || hierarchy_.classes.height[at(c)] != height) continue;
       ClassProblem problem{c, problem_of(hierarchy_.blocks[at(hierarchy_.classes.representative[at(c)])]), {}};
       problem.saving = saving_option(problem.problem);
-      for (const GridBudget& budget : make_grid(problem.problem, problem.saving, options_.grid_levels)) {
-        cells.push_back({static_cast<int>(problems.size()), budget, std::nullopt});
+      for (const Bytes peak : peak_rows(problem.problem, problem.saving)) {
+        rows.push_back({static_cast<int>(problems.size()), peak, {}});
       }
       problems.push_back(std::move(problem));
     }
-    const CellLimits limits = cell_limits(cells.size());
-    run_tasks(thread_count(options_), cells.size(), [&](std::size_t i) {
+    const RowLimits limits = row_limits(rows.size());
+    run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
+      const ClassProblem& problem = problems[at(rows[i].problem)];
       if (!deadline_.reached()) {
-        cells[i].option = solve_cell(problems[at(cells[i].problem)].problem, cells[i].budget, options_, limits);
+        rows[i].options = solve_row(problem.problem, rows[i].peak, problem.saving, options_, limits);
       }
     });
-    for (std::size_t p = 0; p < problems.size(); ++p) keep_options(problems[p], static_cast<int>(p), cells);
+    for (std::size_t p = 0; p < problems.size(); ++p) keep_options(problems[p], static_cast<int>(p), rows);
   }
 
   /// Every class of one height gets the same.
-  [[nodiscard]] CellLimits cell_limits(std::size_t cells) const {
-    CellLimits limits;
+  [[nodiscard]] RowLimits row_limits(std::size_t rows) const {
+    RowLimits limits;
+    limits.solves = options_.grid_levels;
     limits.interrupted = [this] { return deadline_.reached(); };
     limits.seconds = kNoTimeLimit;
     const int levels = std::max(1, hierarchy_.classes.height[at(root_class())]);
-    const double part = kOptionShare / levels / static_cast<double>(std::max<std::size_t>(1, cells));
+    const double part = kOptionShare / levels / static_cast<double>(std::max<std::size_t>(1, rows));
     if (options_.work_limit > 0) {
-      limits.work = std::max<std::int64_t>(100, static_cast<std::int64_t>(static_cast<double>(options_.work_limit) * part));
+      const double work = static_cast<double>(options_.work_limit) * part / limits.solves;
+      limits.work = std::max<std::int64_t>(kLeastWork, static_cast<std::int64_t>(work));
     } else {
       limits.seconds = options_.time_limit * part * thread_count(options_);
     }
     return limits;
   }
 
-  void keep_options(const ClassProblem& problem, int number, std::vector<Cell>& cells) {
+  void keep_options(const ClassProblem& problem, int number, std::vector<GridRow>& rows) {
     ClassOptions& kept = hierarchy_.options[at(problem.index)];
     std::vector<GroupOption> options{problem.saving};
-    for (Cell& cell : cells) {
-      if (cell.problem == number && cell.option) options.push_back(*std::move(cell.option));
+    for (GridRow& row : rows) {
+      if (row.problem == number) std::move(row.options.begin(), row.options.end(), std::back_inserter(options));
     }
     kept.options = select_options(std::move(options), at(options_.group_options));
     const Instance instance(problem.problem.graph, {.max_computes = problem.problem.max_computes},
@@ -179,7 +185,7 @@ class HierarchicalSolve {
     Bytes allowed = budget;
     for (int round = 0; round < kCompositions && !deadline_.reached(); ++round) {
       const double now = deadline_.elapsed();
-      const double round_end = now + (end - now) / (kCompositions - round);
+      const double round_end = now + (end - now) * (round + 1 < kCompositions ? 0.7 : 1);
       limits.interrupted = [&] {
         return deadline_.reached() || (options_.work_limit == 0 && deadline_.elapsed() > round_end);
       };
@@ -214,8 +220,8 @@ bool hierarchy_pays(const Instance& instance) {
   return instance.op_count() >= kLeastOps && forward_part(instance).has_value();
 }
 
-HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options,
-                                        const Deadline& deadline, const Partitioner& partitioner) {
+HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                                        const Partitioner& partitioner) {
   return HierarchicalSolve(instance, options, deadline, partitioner).run();
 }
 

@@ -45,7 +45,7 @@ HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOpt
                                         const Deadline& deadline);
 
 /// The same with a partitioner of the caller's own in place of options.grouping.
-HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options,
-                                        const Deadline& deadline, const Partitioner& partitioner);
+HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                                        const Partitioner& partitioner);
 
 }  // namespace remora

@@ -16,7 +16,10 @@ namespace remora {
 namespace {
 
 /// Limits on the peak, as parts of the way from the least that an op needs to what the option without a limit needs.
-constexpr std::array kPeakParts{0.6, 0.25};
+constexpr std::array kPeakParts{0.5, 0.15};
+
+/// The part of a row's time that one solve may take. Most need less, being proved optimal.
+constexpr double kSolveShare = 1.0 / 40;
 
 Bytes unlimited(const BlockProblem& problem) {
   Bytes sum;
@@ -36,11 +39,11 @@ Bytes held_between(const BlockProblem& problem, const GroupOption& option) {
   return sum;
 }
 
-std::vector<Compute> solve_ops(const Instance& instance, const SolveOptions& options, const CellLimits& limits) {
+std::vector<Compute> solve_ops(const Instance& instance, const SolveOptions& options, const RowLimits& limits) {
   SolveOptions inner = options;
   inner.strategy = Strategy::automatic;
   inner.threads = 1;
-  inner.time_limit = limits.seconds;
+  inner.time_limit = limits.seconds * kSolveShare;
   inner.work_limit = limits.work;
   const Schedule schedule = solve(instance, inner);
   std::vector<Compute> sequence;
@@ -50,8 +53,8 @@ std::vector<Compute> solve_ops(const Instance& instance, const SolveOptions& opt
   return sequence;
 }
 
-std::vector<Compute> solve_options(const Instance& instance, const SolveOptions& options, const CellLimits& limits) {
-  const Deadline deadline(limits.seconds, nullptr);
+std::vector<Compute> solve_options(const Instance& instance, const SolveOptions& options, const RowLimits& limits) {
+  const Deadline deadline(limits.seconds * kSolveShare, nullptr);
   CompositionLimits inner;
   inner.effort = limits.work > 0 ? limits.work : INT64_MAX;
   inner.interrupted = [&] { return deadline.reached() || (limits.interrupted && limits.interrupted()); };
@@ -60,16 +63,153 @@ std::vector<Compute> solve_options(const Instance& instance, const SolveOptions&
   return std::move(composition.sequence);
 }
 
+/// The options of one row, and where to look next.
+class Row {
+ public:
+  Row(const BlockProblem& problem, Bytes peak, const SolveOptions& options, const RowLimits& limits)
+      : problem_(problem), peak_(peak), options_(options), limits_(limits), deadline_(limits.seconds, nullptr) {}
+
+  std::vector<GroupOption> run(const GroupOption& saving) {
+    const Bytes most = held_between(problem_, saving);
+    if (saving.peak <= peak_) {
+      insert({most, saving});
+    } else {
+      try_limit(most);
+    }
+    if (problem_.block->has_halves()) {
+      try_limit(Bytes(0));
+      while (solves_ < limits_.solves && !stopped() && try_widest()) {
+      }
+    }
+    std::vector<GroupOption> result;
+    result.reserve(found_.size());
+    for (Point& point : found_) result.push_back(std::move(point.option));
+    return result;
+  }
+
+ private:
+  struct Point {
+    Bytes held{};
+    GroupOption option{};
+  };
+
+  [[nodiscard]] bool stopped() const { return deadline_.reached() || (limits_.interrupted && limits_.interrupted()); }
+
+  /// Solves with at most so many bytes between the halves; what comes out may hold less.
+  void try_limit(Bytes held) {
+    ++solves_;
+    const Instance instance = with_budgets(problem_, peak_, held);
+    std::vector<Compute> sequence =
+        problem_.options ? solve_options(instance, options_, limits_) : solve_ops(instance, options_, limits_);
+    if (sequence.empty()) {
+      empty_below_ = std::max(empty_below_, held + Bytes(1));
+      return;
+    }
+    Point point{Bytes(0), measure_option(problem_, instance, std::move(sequence))};
+    point.held = held_between(problem_, point.option);
+    known_.push_back({point.held, held});
+    insert(std::move(point));
+  }
+
+  /// Keeps found_ a frontier: growing held, falling duration.
+  void insert(Point point) {
+    const auto covers = [](const Point& a, const Point& b) {
+      return a.held <= b.held && a.option.duration() <= b.option.duration();
+    };
+    if (std::any_of(found_.begin(), found_.end(), [&](const Point& other) { return covers(other, point); })) return;
+    std::erase_if(found_, [&](const Point& other) { return covers(point, other); });
+    const auto place = std::find_if(found_.begin(), found_.end(), [&](const Point& p) { return p.held > point.held; });
+    found_.insert(place, std::move(point));
+  }
+
+  /// Limits from `found` to `limit` give nothing shorter than what is found.
+  struct Known {
+    Bytes found{};
+    Bytes limit{};
+  };
+
+  /// The least limit above `held` of which nothing is known.
+  [[nodiscard]] Bytes open_above(Bytes held) const {
+    for (const Known& known : known_) {
+      if (known.found <= held && held < known.limit) held = known.limit;
+    }
+    return held;
+  }
+
+  /// Tries the middle of the widest rectangle between neighbours. False if there is none.
+  bool try_widest() {
+    double widest = 0;
+    Bytes limit;
+    const auto consider = [&](Bytes from, Bytes to, double height) {
+      if (to - from < Bytes(2)) return;
+      const double area = static_cast<double>((to - from).count()) * height;
+      if (area <= widest) return;
+      widest = area;
+      limit = from + Bytes((to - from).count() / 2);
+    };
+    for (std::size_t i = 0; i + 1 < found_.size(); ++i) {
+      const auto height = static_cast<double>((found_[i].option.duration() - found_[i + 1].option.duration()).count());
+      consider(open_above(found_[i].held), found_[i + 1].held, height);
+    }
+    // Below the first option nothing is known of what it would cost; a few tries find the end.
+    if (!found_.empty() && edge_tries_ < kEdgeTries && found_.front().held > empty_below_) {
+      const double spread = static_cast<double>((found_.front().option.duration()).count()) * kEdgeHeight;
+      const double before = widest;
+      consider(empty_below_, found_.front().held, spread);
+      if (widest > before) ++edge_tries_;
+    }
+    if (widest <= 0) return false;
+    try_limit(limit);
+    return true;
+  }
+
+  static constexpr int kEdgeTries = 4;
+  static constexpr double kEdgeHeight = 0.1;
+
+  const BlockProblem& problem_;
+  Bytes peak_;
+  const SolveOptions& options_;
+  const RowLimits& limits_;
+  Deadline deadline_;
+  std::vector<Point> found_;
+  std::vector<Known> known_;
+  /// No option holds less than this.
+  Bytes empty_below_{};
+  int solves_ = 0;
+  int edge_tries_ = 0;
+};
+
 /// Whether a is nowhere worse than b.
 bool beats(const GroupOption& a, const GroupOption& b) {
   const auto no_more = [](const auto& x, const auto& y) { return !(y < x); };
   if (!no_more(a.duration(), b.duration()) || !no_more(a.saved, b.saved) || a.computes > b.computes) return false;
-  if (!no_more(a.forward_cost.workspace + a.saved, b.forward_cost.workspace + b.saved)) return false;
-  if (!no_more(a.backward_cost.workspace + a.saved, b.backward_cost.workspace + b.saved)) return false;
+  if (!no_more(a.forward_cost.workspace() + a.saved, b.forward_cost.workspace() + b.saved)) return false;
+  if (!no_more(a.backward_cost.workspace() + a.saved, b.backward_cost.workspace() + b.saved)) return false;
   for (std::size_t i = 0; i < a.reads.size(); ++i) {
     if (a.reads[i] && !b.reads[i]) return false;
   }
   return true;
+}
+
+/// The options, by growing duration, that have the least duration + price x saved for some price.
+std::vector<bool> lower_hull(const std::vector<GroupOption>& options) {
+  std::vector<std::size_t> hull;
+  const auto time = [&](std::size_t i) { return static_cast<double>(options[i].duration().count()); };
+  const auto saved = [&](std::size_t i) { return static_cast<double>(options[i].saved.count()); };
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (!hull.empty() && saved(i) >= saved(hull.back())) continue;
+    while (hull.size() > 1) {
+      const std::size_t a = hull[hull.size() - 2];
+      const std::size_t b = hull.back();
+      const bool under = (time(b) - time(a)) * (saved(a) - saved(i)) < (time(i) - time(a)) * (saved(a) - saved(b));
+      if (under) break;
+      hull.pop_back();
+    }
+    hull.push_back(i);
+  }
+  std::vector<bool> chosen(options.size(), false);
+  for (const std::size_t i : hull) chosen[i] = true;
+  return chosen;
 }
 
 }  // namespace
@@ -79,32 +219,20 @@ GroupOption saving_option(const BlockProblem& problem) {
   return measure_option(problem, instance, computes_of(input_order(instance)));
 }
 
-std::vector<GridBudget> make_grid(const BlockProblem& problem, const GroupOption& saving, int levels) {
-  const Bytes most = unlimited(problem);
+std::vector<Bytes> peak_rows(const BlockProblem& problem, const GroupOption& saving) {
   const Instance instance(problem.graph, {.max_computes = problem.max_computes}, problem.options);
-  const Bytes least_peak = least_budget(instance);
-  const Bytes held = held_between(problem, saving);
-  std::vector<GridBudget> grid;
-  const int rows = problem.block->has_halves() ? levels : 1;
-  for (int row = 0; row < rows; ++row) {
-    const double part = rows == 1 ? 1 : static_cast<double>(rows - 1 - row) / (rows - 1);
-    const Bytes saved(static_cast<std::int64_t>(static_cast<double>(held.count()) * part));
-    grid.push_back({most, saved});
-    for (const double peak_part : kPeakParts) {
-      const auto way = static_cast<double>(std::max<std::int64_t>(0, (saving.peak - least_peak).count()));
-      grid.push_back({least_peak + Bytes(static_cast<std::int64_t>(way * peak_part)), saved});
-    }
+  const Bytes least = least_budget(instance);
+  std::vector<Bytes> rows{unlimited(problem)};
+  for (const double part : kPeakParts) {
+    const auto way = static_cast<double>(std::max<std::int64_t>(0, (saving.peak - least).count()));
+    rows.push_back(least + Bytes(static_cast<std::int64_t>(way * part)));
   }
-  return grid;
+  return rows;
 }
 
-std::optional<GroupOption> solve_cell(const BlockProblem& problem, const GridBudget& budget,
-                                      const SolveOptions& options, const CellLimits& limits) {
-  const Instance instance = with_budgets(problem, budget.peak, budget.saved);
-  std::vector<Compute> sequence = problem.options ? solve_options(instance, options, limits)
-                                                  : solve_ops(instance, options, limits);
-  if (sequence.empty()) return std::nullopt;
-  return measure_option(problem, instance, std::move(sequence));
+std::vector<GroupOption> solve_row(const BlockProblem& problem, Bytes peak, const GroupOption& saving,
+                                   const SolveOptions& options, const RowLimits& limits) {
+  return Row(problem, peak, options, limits).run(saving);
 }
 
 std::vector<GroupOption> select_options(std::vector<GroupOption> options, std::size_t most) {
@@ -118,13 +246,9 @@ std::vector<GroupOption> select_options(std::vector<GroupOption> options, std::s
     if (!beaten) pareto.push_back(std::move(option));
   }
   if (pareto.size() <= most) return pareto;
-  // The shortest, the one that saves least, and then whichever is farthest from those chosen.
+  // What a price per byte would choose, then whichever is farthest from those chosen.
   const auto position = [&](std::size_t i) { return static_cast<double>(pareto[i].saved.count()); };
-  std::vector<bool> chosen(pareto.size(), false);
-  const auto least = std::min_element(pareto.begin(), pareto.end(), [](const GroupOption& a, const GroupOption& b) {
-    return a.saved < b.saved;
-  });
-  chosen[0] = chosen[static_cast<std::size_t>(least - pareto.begin())] = true;
+  std::vector<bool> chosen = lower_hull(pareto);
   for (auto count = static_cast<std::size_t>(std::count(chosen.begin(), chosen.end(), true)); count < most; ++count) {
     double farthest = -1;
     std::size_t next = 0;

@@ -3,6 +3,17 @@
 // Solves a group for a grid of two budgets, peak and saved (Rockmate, section 3.3), by the retention model in two
 // phases: groups of ops by solve(), groups with child groups by compose(). The options found are thinned to a Pareto
 // set and to so many, farthest apart first (HiRemate, schedule selection).
+//
+// The grid has a row for each limit on the peak. In a row the limits on what is saved are chosen one after the other,
+// where the options so far leave most open: between two neighbours a shorter option that saves less than the one, or
+// one that saves less at no more time than the other, can only lie in the rectangle that they span.
+//
+//     time  |  B                          next limit: the middle of A and B; what it finds is a new corner, or
+//           |  +----------+               shows that half of the rectangle is empty
+//           |  |     .    |
+//           |  +----------A
+//           |                   +----C
+//           +------------------------- saved
 #pragma once
 
 #include <cstdint>
@@ -16,16 +27,12 @@
 
 namespace remora {
 
-/// One cell of the grid.
-struct GridBudget {
-  Bytes peak{};
-  Bytes saved{};
-};
-
-struct CellLimits {
-  /// Units of work for the cell; 0 for none.
+struct RowLimits {
+  /// Budgets to solve for at most.
+  int solves = 0;
+  /// Units of work for each solve; 0 for none.
   std::int64_t work = 0;
-  /// Seconds of wall-clock time for it.
+  /// Seconds of wall-clock time for the row.
   double seconds = 0;
   std::function<bool()> interrupted{};
 };
@@ -33,13 +40,12 @@ struct CellLimits {
 /// The option that runs every op once and saves what the input order saves.
 GroupOption saving_option(const BlockProblem& problem);
 
-/// The grid: `levels` amounts of saved memory from all that `saving` keeps down to nothing, each with no limit on the
-/// peak and with two lower ones.
-std::vector<GridBudget> make_grid(const BlockProblem& problem, const GroupOption& saving, int levels);
+/// The limits on the peak, one a row: none, and two lower ones.
+std::vector<Bytes> peak_rows(const BlockProblem& problem, const GroupOption& saving);
 
-/// The shortest option within the cell's budgets that was found.
-std::optional<GroupOption> solve_cell(const BlockProblem& problem, const GridBudget& budget,
-                                      const SolveOptions& options, const CellLimits& limits);
+/// The options found in the row with that limit on the peak, by growing saved memory.
+std::vector<GroupOption> solve_row(const BlockProblem& problem, Bytes peak, const GroupOption& saving,
+                                   const SolveOptions& options, const RowLimits& limits);
 
 /// Of the options those that no other beats in everything, at most `most`, shortest first.
 std::vector<GroupOption> select_options(std::vector<GroupOption> options, std::size_t most);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/hierarchy/option_state.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "model/evaluate.hpp"
@@ -54,8 +55,35 @@ OptionScore OptionState::evaluate_now() {
   return score;
 }
 
+bool OptionState::offers(int choice, Option option) const {
+  if (!instance_.offers(sequence_[at(choices_[at(choice)])].op, option)) return false;
+  const auto& steps = followers_[at(choice)];
+  return std::all_of(steps.begin(), steps.end(),
+                     [&](int step) { return instance_.offers(sequence_[at(step)].op, option); });
+}
+
+Duration OptionState::duration(int choice, Option option) const {
+  Duration sum = instance_.duration(sequence_[at(choices_[at(choice)])].op, option);
+  for (const int step : followers_[at(choice)]) sum += instance_.duration(sequence_[at(step)].op, option);
+  return sum;
+}
+
+Bytes OptionState::staying(int choice, Option option) const {
+  const OpId leader = sequence_[at(choices_[at(choice)])].op;
+  Bytes sum;
+  for (const TensorId t : instance_.outputs(leader)) sum += instance_.size(t, option);
+  for (const int step : followers_[at(choice)]) {
+    const OpId follower = sequence_[at(step)].op;
+    for (const TensorId t : instance_.inputs(follower)) {
+      if (instance_.producer(t) != leader && instance_.reads(follower, option, t)) sum += instance_.size(t);
+    }
+  }
+  return sum;
+}
+
 std::optional<OptionScore> OptionState::probe(int choice, Option option) {
   const Option before = this->option(choice);
+  if (option == before || !offers(choice, option)) return std::nullopt;
   assign(choice, option);
   std::optional<OptionScore> score;
   if (options_hold(instance_, sequence_)) score = evaluate_now();
@@ -65,6 +93,11 @@ std::optional<OptionScore> OptionState::probe(int choice, Option option) {
 
 void OptionState::set(int choice, Option option) {
   assign(choice, option);
+  score_ = evaluate_now();
+}
+
+void OptionState::set_all(const std::vector<Option>& options) {
+  for (int choice = 0; choice < choice_count(); ++choice) assign(choice, options[at(choice)]);
   score_ = evaluate_now();
 }
 

@@ -24,14 +24,23 @@ class OptionState {
 
   [[nodiscard]] const std::vector<Compute>& sequence() const { return sequence_; }
   [[nodiscard]] const OptionScore& score() const { return score_; }
-  /// The computes whose option can be chosen: those of leaders and of ops that follow nobody.
-  [[nodiscard]] const std::vector<int>& choices() const { return choices_; }
+  /// Choices are computes whose option can be chosen: those of leaders and of ops that follow nobody.
+  [[nodiscard]] int choice_count() const { return static_cast<int>(choices_.size()); }
   [[nodiscard]] Option option(int choice) const;
   [[nodiscard]] int option_count(int choice) const;
+  /// Whether the computes of the choice, followers included, all have the option.
+  [[nodiscard]] bool offers(int choice, Option option) const;
+  /// The time of these computes by the option.
+  [[nodiscard]] Duration duration(int choice, Option option) const;
+  /// Bytes that stay on the option's behalf: outputs, and inputs that followers read.
+  [[nodiscard]] Bytes staying(int choice, Option option) const;
 
-  /// The score with another option at a choice, followers included; nothing if that is no valid sequence.
+  /// The score with another option at a choice, followers included; nothing if it is the present one or if that is no
+  /// valid sequence.
   [[nodiscard]] std::optional<OptionScore> probe(int choice, Option option);
   void set(int choice, Option option);
+  /// One option a choice; the sequence must be valid with them.
+  void set_all(const std::vector<Option>& options);
   /// Steps looked at so far.
   [[nodiscard]] std::int64_t looks() const { return looks_; }
 

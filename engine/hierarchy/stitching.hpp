@@ -30,9 +30,7 @@ struct Hierarchy {
   /// By class; of the root's none.
   std::vector<ClassOptions> options{};
 
-  [[nodiscard]] int class_of(int node) const {
-    return classes.class_of[static_cast<std::size_t>(node) - unit_count];
-  }
+  [[nodiscard]] int class_of(int node) const { return classes.class_of[static_cast<std::size_t>(node) - unit_count]; }
   [[nodiscard]] const Block& block(int node) const { return blocks[static_cast<std::size_t>(node) - unit_count]; }
 };
 

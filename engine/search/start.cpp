@@ -42,8 +42,8 @@ void start_from_groups(const Instance& instance, const SolveOptions& options, co
   report.note = result.note;
   if (!better(instance, result.solution, state.incumbent)) return;
   state.incumbent = std::move(result.solution);
-  state.history.push_back({deadline.elapsed(), instance.baseline_duration() + state.incumbent.extra,
-                           state.incumbent.peak, "hierarchy"});
+  state.history.push_back(
+      {deadline.elapsed(), instance.baseline_duration() + state.incumbent.extra, state.incumbent.peak, "hierarchy"});
 }
 
 }  // namespace remora

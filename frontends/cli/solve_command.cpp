@@ -58,7 +58,8 @@ OptionGroup search_options() {
       "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
       "auto: all workers, each as it pays; cp: the constraint program's, complete search and neighbourhoods; "
       "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal; hierarchical: groups of the graph "
-      "solved for several budgets and composed, then as auto, which does so itself where it pays. The literature's methods: "
+      "solved for several budgets and composed, then as auto, which does so itself where it pays. The literature's "
+      "methods: "
       "none, the order as it is; greedy, XLA's heuristic; sqrt, checkpoints at segments' ends, and rotor, the dynamic "
       "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
       "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", po::value<std::string>()->value_name("FILE"),
