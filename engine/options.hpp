@@ -46,7 +46,7 @@ inline constexpr double kNoTimeLimit = 1e9;
 
 struct SolveOptions {
   Strategy strategy = Strategy::automatic;
-  Grouping grouping = Grouping::h_partition;
+  Grouping grouping = Grouping::intervals;
 #define REMORA_OPTION(type, name, initial, least, most, help) type name = initial;
 #include "engine/options.def"
 #undef REMORA_OPTION

@@ -8,6 +8,7 @@
 #include "engine/hierarchy/option_exchange.hpp"
 #include "engine/hierarchy/option_state.hpp"
 #include "engine/search/complete_worker.hpp"
+#include "engine/search/solution.hpp"
 #include "engine/search/worker.hpp"
 #include "model/cp/solve_retention.hpp"
 #include "model/evaluate.hpp"
@@ -42,9 +43,10 @@ class Composer {
         node_limit_(options.neighbourhood_nodes),
         random_(seed) {}
 
-  Composition run() {
+  Composition run(std::span<const Compute> warm_start) {
     take(computes_of(input_order(instance_)));
     exchange(true);
+    if (!warm_start.empty()) take_if_better({warm_start.begin(), warm_start.end()});
     while (best_.peak > instance_.budget() && !finished() && stride_ >= kLeastStride) lower_peak();
     if (best_.peak <= instance_.budget()) {
       exchange(false);
@@ -68,6 +70,11 @@ class Composer {
     best_.sequence = std::move(sequence);
     best_.peak = evaluation_.peak;
     best_.extra = evaluation_.duration - instance_.baseline_duration();
+  }
+
+  void take_if_better(std::vector<Compute> sequence) {
+    const Evaluation other = evaluate(instance_, sequence);
+    if (better(instance_, other.peak, other.duration, best_.peak, evaluation_.duration)) take(std::move(sequence));
   }
 
   /// Options for the computes there are: from anything to within the budget, or from there to shorter ones.
@@ -174,8 +181,8 @@ class Composer {
 }  // namespace
 
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
-                    const CompositionLimits& limits) {
-  return Composer(instance, options, seed, limits).run();
+                    const CompositionLimits& limits, std::span<const Compute> warm_start) {
+  return Composer(instance, options, seed, limits).run(warm_start);
 }
 
 }  // namespace remora

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "engine/options.hpp"
@@ -38,8 +39,8 @@ struct Composition {
   std::int64_t effort = 0;
 };
 
-/// The best sequence found; above the budget if none within it was found. The same seed and limits give the same.
+/// The best sequence found, from `warm_start` if that is not empty; above the budget if none within it was found. The same seed and limits give the same.
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
-                    const CompositionLimits& limits);
+                    const CompositionLimits& limits, std::span<const Compute> warm_start = {});
 
 }  // namespace remora

@@ -20,7 +20,7 @@ namespace remora {
 namespace {
 
 /// Shares of the time limit.
-constexpr double kOptionShare = 0.25;
+constexpr double kOptionShare = 0.3;
 constexpr double kComposeShare = 0.15;
 constexpr int kCompositions = 2;
 /// Units of work for one solve of a group at least.
@@ -191,6 +191,7 @@ class HierarchicalSolve {
       };
       const Instance top = with_budgets(problem, allowed, allowed);
       const Composition composition = compose_from_seeds(top, limits);
+      result_.work += local_work(composition.effort);
       const double composed = deadline_.elapsed();
       Solution stitched = make_solution(instance_, plan_of_any(instance_, expand(hierarchy_, composition.sequence)));
       const Bytes exact = stitched.peak - instance_.base_memory();

@@ -12,6 +12,7 @@
 // schedule says (HiRemate's correction terms, B.3, for the whole schedule at once).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,8 @@ struct HierarchicalResult {
   Statistics statistics{};
   /// "235 groups of 9 forms on 3 levels".
   std::string note{};
+  /// Units of work done.
+  std::int64_t work = 0;
 };
 
 /// Whether strategy automatic starts from groups: a training graph too large for the flat search alone to come far in.

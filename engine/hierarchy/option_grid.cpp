@@ -19,7 +19,7 @@ namespace {
 constexpr std::array kPeakParts{0.5, 0.15};
 
 /// The part of a row's time that one solve may take. Most need less, being proved optimal.
-constexpr double kSolveShare = 1.0 / 40;
+constexpr double kSolveShare = 1.0 / 20;
 
 Bytes unlimited(const BlockProblem& problem) {
   Bytes sum;
@@ -39,13 +39,14 @@ Bytes held_between(const BlockProblem& problem, const GroupOption& option) {
   return sum;
 }
 
-std::vector<Compute> solve_ops(const Instance& instance, const SolveOptions& options, const RowLimits& limits) {
+std::vector<Compute> solve_ops(const Instance& instance, const SolveOptions& options, const RowLimits& limits,
+                               const std::vector<Compute>& warm_start) {
   SolveOptions inner = options;
   inner.strategy = Strategy::automatic;
   inner.threads = 1;
   inner.time_limit = limits.seconds * kSolveShare;
   inner.work_limit = limits.work;
-  const Schedule schedule = solve(instance, inner);
+  const Schedule schedule = solve(instance, inner, {}, ops_of(warm_start));
   std::vector<Compute> sequence;
   if (!schedule.has_schedule()) return sequence;
   sequence.reserve(schedule.steps.size());
@@ -53,12 +54,13 @@ std::vector<Compute> solve_ops(const Instance& instance, const SolveOptions& opt
   return sequence;
 }
 
-std::vector<Compute> solve_options(const Instance& instance, const SolveOptions& options, const RowLimits& limits) {
+std::vector<Compute> solve_options(const Instance& instance, const SolveOptions& options, const RowLimits& limits,
+                                   const std::vector<Compute>& warm_start) {
   const Deadline deadline(limits.seconds * kSolveShare, nullptr);
   CompositionLimits inner;
   inner.effort = limits.work > 0 ? limits.work : INT64_MAX;
   inner.interrupted = [&] { return deadline.reached() || (limits.interrupted && limits.interrupted()); };
-  Composition composition = compose(instance, options, static_cast<std::uint64_t>(options.seed), inner);
+  Composition composition = compose(instance, options, static_cast<std::uint64_t>(options.seed), inner, warm_start);
   if (composition.peak > instance.budget()) return {};
   return std::move(composition.sequence);
 }
@@ -77,20 +79,22 @@ class Row {
       try_limit(most);
     }
     if (problem_.block->has_halves()) {
-      try_limit(Bytes(0));
+      const int levels = std::min(kFirstLevels, limits_.solves);
+      for (int level = 0; level < levels && !stopped(); ++level) {
+        try_limit(Bytes(static_cast<std::int64_t>(static_cast<double>(most.count()) * level / levels)));
+      }
       while (solves_ < limits_.solves && !stopped() && try_widest()) {
       }
     }
-    std::vector<GroupOption> result;
-    result.reserve(found_.size());
-    for (Point& point : found_) result.push_back(std::move(point.option));
-    return result;
+    return std::move(all_);
   }
 
  private:
   struct Point {
     Bytes held{};
     GroupOption option{};
+    /// Pseudo ops included; empty for the saving option.
+    std::vector<Compute> sequence{};
   };
 
   [[nodiscard]] bool stopped() const { return deadline_.reached() || (limits_.interrupted && limits_.interrupted()); }
@@ -99,16 +103,24 @@ class Row {
   void try_limit(Bytes held) {
     ++solves_;
     const Instance instance = with_budgets(problem_, peak_, held);
-    std::vector<Compute> sequence =
-        problem_.options ? solve_options(instance, options_, limits_) : solve_ops(instance, options_, limits_);
-    if (sequence.empty()) {
-      empty_below_ = std::max(empty_below_, held + Bytes(1));
-      return;
-    }
-    Point point{Bytes(0), measure_option(problem_, instance, std::move(sequence))};
+    const std::vector<Compute> warm_start = best_within(held);
+    const std::vector<Compute> sequence = problem_.options ? solve_options(instance, options_, limits_, warm_start)
+                                                           : solve_ops(instance, options_, limits_, warm_start);
+    if (sequence.empty()) return;
+    Point point{Bytes(0), measure_option(problem_, instance, sequence), sequence};
     point.held = held_between(problem_, point.option);
     known_.push_back({point.held, held});
+    all_.push_back(point.option);
     insert(std::move(point));
+  }
+
+  /// The shortest sequence so far that holds no more between the halves: the next solve starts from it.
+  [[nodiscard]] std::vector<Compute> best_within(Bytes held) const {
+    std::vector<Compute> best;
+    for (const Point& point : found_) {
+      if (point.held <= held) best = point.sequence;
+    }
+    return best;
   }
 
   /// Keeps found_ a frontier: growing held, falling duration.
@@ -151,20 +163,13 @@ class Row {
       const auto height = static_cast<double>((found_[i].option.duration() - found_[i + 1].option.duration()).count());
       consider(open_above(found_[i].held), found_[i + 1].held, height);
     }
-    // Below the first option nothing is known of what it would cost; a few tries find the end.
-    if (!found_.empty() && edge_tries_ < kEdgeTries && found_.front().held > empty_below_) {
-      const double spread = static_cast<double>((found_.front().option.duration()).count()) * kEdgeHeight;
-      const double before = widest;
-      consider(empty_below_, found_.front().held, spread);
-      if (widest > before) ++edge_tries_;
-    }
     if (widest <= 0) return false;
     try_limit(limit);
     return true;
   }
 
-  static constexpr int kEdgeTries = 4;
-  static constexpr double kEdgeHeight = 0.1;
+  /// Limits that are tried whatever they find, evenly spaced.
+  static constexpr int kFirstLevels = 12;
 
   const BlockProblem& problem_;
   Bytes peak_;
@@ -173,10 +178,9 @@ class Row {
   Deadline deadline_;
   std::vector<Point> found_;
   std::vector<Known> known_;
-  /// No option holds less than this.
-  Bytes empty_below_{};
+  /// All that was found: what another one beats in time and bytes may read less, or have lower peaks.
+  std::vector<GroupOption> all_;
   int solves_ = 0;
-  int edge_tries_ = 0;
 };
 
 /// Whether a is nowhere worse than b.

@@ -36,10 +36,13 @@ void start_from_relaxation(const Instance& instance, const SolveOptions& options
 void start_from_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
                        SearchState& state, SolverReport& report) {
   const bool asked = options.strategy == Strategy::hierarchical;
-  if (!asked && (options.strategy != Strategy::automatic || !hierarchy_pays(instance))) return;
+  const bool pays = options.strategy == Strategy::automatic && options.hierarchy && hierarchy_pays(instance);
+  const bool settled = state.incumbent.peak <= instance.budget() && state.incumbent.extra <= state.lower_bound;
+  if ((!asked && !pays) || settled) return;
   HierarchicalResult result = solve_hierarchically(instance, options, deadline);
   report.statistics = std::move(result.statistics);
-  report.note = result.note;
+  report.note = (asked ? "" : "large training graph, so started from groups: ") + result.note;
+  state.work += result.work;
   if (!better(instance, result.solution, state.incumbent)) return;
   state.incumbent = std::move(result.solution);
   state.history.push_back(
