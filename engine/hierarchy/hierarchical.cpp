@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/hierarchy/chain_partition.hpp"
 #include "engine/hierarchy/composition.hpp"
-#include "engine/hierarchy/h_partition.hpp"
+#include "engine/hierarchy/grouping.hpp"
 #include "engine/hierarchy/option_grid.hpp"
 #include "engine/hierarchy/partition.hpp"
-#include "engine/hierarchy/partition_intervals.hpp"
 #include "engine/hierarchy/stitching.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/strategies/chains/block_chain.hpp"
@@ -70,11 +68,7 @@ class HierarchicalSolve {
 
   void partition() {
     last_ = deadline_.elapsed();
-    PartitionSettings settings;
-    settings.group_size = options_.group_size;
-    settings.top_size = options_.top_size;
-    settings.alpha = options_.group_alpha;
-    const Partition partition = make_partition(instance_, partitioner_, settings);
+    const Partition partition = make_partition(instance_, partitioner_, partition_settings(options_));
     hierarchy_.unit_count = at(partition.unit_count());
     hierarchy_.blocks = make_blocks(instance_, partition);
     hierarchy_.classes = classify(instance_, hierarchy_.blocks, hierarchy_.unit_count);
@@ -228,15 +222,7 @@ HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOpt
 
 HierarchicalResult solve_hierarchically(const Instance& instance, const SolveOptions& options,
                                         const Deadline& deadline) {
-  switch (options.grouping) {
-    case Grouping::chain:
-      return solve_hierarchically(instance, options, deadline, ChainPartition());
-    case Grouping::intervals:
-      return solve_hierarchically(instance, options, deadline, IntervalPartition());
-    case Grouping::h_partition:
-      break;
-  }
-  return solve_hierarchically(instance, options, deadline, HPartition());
+  return solve_hierarchically(instance, options, deadline, *make_partitioner(options.grouping));
 }
 
 }  // namespace remora

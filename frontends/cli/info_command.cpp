@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <iostream>
+#include <limits>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -11,9 +13,13 @@
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_source.hpp"
+#include "frontends/cli/partition_tree.hpp"
+#include "frontends/cli/table_options.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora::cli {
+namespace po = boost::program_options;
 namespace {
 
 constexpr double kMinBudgetSeconds = 10;
@@ -34,7 +40,70 @@ struct Facts {
   Bytes least_budget{};
   /// With --min-budget.
   std::optional<BudgetBracket> bracket{};
+  /// With --partition.
+  std::optional<PartitionTree> partition{};
 };
+
+OptionGroup output_options() {
+  OptionGroup group("Output");
+  group.add_options()("json", "as JSON")("quiet,q", "no warnings");
+  return group;
+}
+
+OptionGroup budget_options() {
+  OptionGroup group("The smallest budget that a schedule in input order can hold");
+  group.add_options()("min-budget", "bracket it: a bound that is proved, and what a search reaches")(
+      "time-limit", po::value<double>()->default_value(kMinBudgetSeconds)->value_name("S"), "seconds for that");
+  return group;
+}
+
+constexpr std::array kPartitionDetails{"partition-depth", "partition-units"};
+
+OptionGroup partition_options() {
+  OptionGroup group("The groups of a hierarchical solve");
+  group.add_options()("partition", "the tree of groups: siblings that are the same problem (of one form) on one line")(
+      "partition-depth", po::value<int>()->value_name("N"), "show only so many levels of the tree below its root")(
+      "partition-units", "show units, too: forward ops, each with the backward ops that belong to it");
+  add_grouping(group);
+  add_table_options(group, partition_rows());
+  return group;
+}
+
+/// Nothing that asks for groups without asking for the partition must pass in silence.
+void refuse_partition_options(const Arguments& arguments) {
+  const auto refuse = [](const std::string& name) { throw UsageError("--" + name + ": only with --partition"); };
+  for (const char* name : kPartitionDetails) {
+    if (arguments.has(name)) refuse(name);
+  }
+  for (const OptionRow& row : partition_rows()) {
+    if (arguments.has(dashed(row.name))) refuse(dashed(row.name));
+  }
+  if (!arguments.values()["grouping"].defaulted()) refuse("grouping");
+}
+
+/// How groups are to be found.
+SolveOptions read_partition_options(const Arguments& arguments) {
+  SolveOptions options;
+  if (!arguments.has("partition")) {
+    refuse_partition_options(arguments);
+    return options;
+  }
+  try {
+    options.grouping = grouping_of(arguments);
+    set_table_options(arguments, partition_rows(), options);
+    check_options(options);
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+  return options;
+}
+
+TreeDetail read_detail(const Arguments& arguments) {
+  TreeDetail detail{.depth = std::numeric_limits<int>::max(), .units = arguments.has("partition-units")};
+  if (arguments.has("partition-depth")) detail.depth = arguments.get<int>("partition-depth");
+  if (detail.depth < 0) throw UsageError("--partition-depth: must be at least 0");
+  return detail;
+}
 
 Facts facts_of(const Instance& instance) {
   const Graph& graph = instance.graph();
@@ -58,7 +127,7 @@ Facts facts_of(const Instance& instance) {
   return facts;
 }
 
-void print_json(const Facts& facts) {
+void print_json(const Facts& facts, const SolveOptions& options) {
   nlohmann::ordered_json text{{"name", facts.name},
                               {"ops", facts.ops},
                               {"edges", facts.edges},
@@ -76,10 +145,11 @@ void print_json(const Facts& facts) {
     text["min_budget_proved"] = facts.bracket->proved.count();
     text["min_budget_reached"] = facts.bracket->reached.count();
   }
+  if (facts.partition) text["partition"] = partition_json(*facts.partition, options);
   std::cout << text.dump(1) << "\n";
 }
 
-void print_text(const Facts& facts) {
+void print_text(const Facts& facts, const SolveOptions& options) {
   const auto exact = [](Bytes bytes) { return bytes_text(bytes) + " (" + std::to_string(bytes.count()) + " bytes)"; };
   const Bytes span = facts.peak - facts.fixed_memory;
   const double part = span > Bytes(0) ? static_cast<double>((facts.least_budget - facts.fixed_memory).count()) /
@@ -99,6 +169,7 @@ void print_text(const Facts& facts) {
     std::cout << "smallest budget           at least " << exact(facts.bracket->proved) << ", proved; "
               << exact(facts.bracket->reached) << " was reached (input order)\n";
   }
+  if (facts.partition) print_partition(std::cout, *facts.partition, options);
 }
 
 }  // namespace
@@ -106,16 +177,12 @@ void print_text(const Facts& facts) {
 int info_command(const Words& words) {
   Arguments arguments("info", "Prints what GRAPH holds and what memory it needs at most and at least.",
                       {{"GRAPH", kGraphHelp}});
-  OptionGroup group("Output");
-  group.add_options()("json", "as JSON")("quiet,q", "no warnings");
-  arguments.add(group);
-  OptionGroup budget("The smallest budget that a schedule in input order can hold");
-  budget.add_options()("min-budget", "bracket it: a bound that is proved, and what a search reaches")(
-      "time-limit", boost::program_options::value<double>()->default_value(kMinBudgetSeconds)->value_name("S"),
-      "seconds for that");
-  arguments.add(budget);
-  arguments.add(graph_options());
+  for (const OptionGroup& group : {output_options(), budget_options(), partition_options(), graph_options()}) {
+    arguments.add(group);
+  }
   if (!arguments.parse(words)) return kSuccess;
+  const SolveOptions grouping = read_partition_options(arguments);
+  const TreeDetail detail = read_detail(arguments);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
   const Instance instance(loaded.graph, {});
   Facts facts = facts_of(instance);
@@ -125,10 +192,11 @@ int info_command(const Words& words) {
     if (!(options.time_limit >= 0)) throw UsageError("--time-limit: must be at least 0");
     facts.bracket = bracket_min_budget(instance, options);
   }
+  if (arguments.has("partition")) facts.partition = partition_tree(instance, grouping, detail);
   if (arguments.has("json")) {
-    print_json(facts);
+    print_json(facts, grouping);
   } else {
-    print_text(facts);
+    print_text(facts, grouping);
   }
   return kSuccess;
 }

@@ -18,6 +18,7 @@
 #include "frontends/cli/schedule_source.hpp"
 #include "frontends/cli/signals.hpp"
 #include "frontends/cli/summary.hpp"
+#include "frontends/cli/table_options.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/json/schedule_json.hpp"
 #include "model/ensure.hpp"
@@ -64,15 +65,8 @@ OptionGroup search_options() {
       "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
       "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", po::value<std::string>()->value_name("FILE"),
                                                        "start from this schedule of the graph, of any budget");
-  group.add_options()("grouping",
-                      po::value<std::string>()->default_value(grouping_name(Grouping{}))->value_name("NAME"),
-                      "hierarchy: how groups are found: h-partition (HiRemate), chain (Rockmate's blocks), intervals "
-                      "of the input order");
-  for (const OptionRow& row : option_rows()) {
-    const std::string range = row.range.empty() ? "" : row.range + ", ";
-    const std::string help = std::string(row.help) + " (" + range + "default " + row.initial + ")";
-    group.add_options()(dashed(row.name).c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
-  }
+  add_grouping(group);
+  add_table_options(group, option_rows());
   return group;
 }
 
@@ -80,11 +74,8 @@ SolveOptions read_options(const Arguments& arguments) {
   SolveOptions options;
   try {
     options.strategy = strategy_from_name(arguments.get<std::string>("strategy"));
-    options.grouping = grouping_from_name(arguments.get<std::string>("grouping"));
-    for (const OptionRow& row : option_rows()) {
-      const std::string name = dashed(row.name);
-      if (arguments.has(name)) set_option(options, row.name, arguments.get<std::string>(name));
-    }
+    options.grouping = grouping_of(arguments);
+    set_table_options(arguments, option_rows(), options);
     // A work limit is there for reproducibility, which the default time limit would spoil on a slow machine.
     if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
     check_options(options);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "frontends/cli/command.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
@@ -15,28 +13,16 @@
 #include "frontends/generate/unet.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/json/graph_json.hpp"
+#include "tests/frontends/cli/run_words.hpp"
 
 namespace remora::cli {
 namespace {
 
-struct Outcome {
-  int code = -1;
-  std::string out{};
-  std::string err{};
-};
+using test::Outcome;
 
-/// Runs `remora generate` with these words, which stand between single spaces.
-Outcome generate(const std::string& text) {
-  Words words{"generate"};
-  std::istringstream stream(text);
-  for (std::string word; stream >> word;) words.push_back(word);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.code = run_remora(words);
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.err = testing::internal::GetCapturedStderr();
-  return outcome;
+/// Runs `remora generate` with these words.
+Outcome generate(const std::string& words) {
+  return test::run_words("generate " + words);
 }
 
 TEST(GenerateCommand, WritesTheGraphOfItsFamily) {

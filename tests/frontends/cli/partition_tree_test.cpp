@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `remora info --partition`: the tree of groups in both of its forms.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/frontends/cli/run_words.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace remora::cli {
+namespace {
+
+using nlohmann::json;
+using test::Outcome;
+
+/// Four ops in a row; intervals of two make the groups {A, B} and {C, D}.
+constexpr const char* kRow = R"({"format": "remora-graph", "version": 1, "name": "row",
+ "tensors": [{"name": "a", "size": 1}, {"name": "b", "size": 7}, {"name": "c", "size": 20},
+             {"name": "d", "size": 300, "keep": true}],
+ "ops": [{"name": "A", "duration": 1, "inputs": [], "outputs": ["a"]},
+         {"name": "B", "duration": 1, "inputs": ["a"], "outputs": ["b"]},
+         {"name": "C", "duration": 1, "inputs": ["b"], "outputs": ["c"]},
+         {"name": "D", "duration": 1, "inputs": ["b", "c"], "outputs": ["d"]}]})";
+
+class PartitionTree : public remora::test::TemporaryFolder {
+ protected:
+  /// A generated graph in a file of that name.
+  void generate(const std::string& name, const std::string& words) const {
+    ASSERT_EQ(test::run_words("generate " + words + " -o " + path(name)).code, 0);
+  }
+  [[nodiscard]] Outcome info(const std::string& name, const std::string& words) const {
+    return test::run_words("info " + path(name) + " " + words);
+  }
+  [[nodiscard]] json partition(const std::string& name, const std::string& words = "") const {
+    const Outcome outcome = info(name, "--partition --json " + words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(outcome.out)["partition"];
+  }
+};
+
+json children_of(const json& entry) {
+  return entry.value("children", json::array());
+}
+
+/// What a reader adds up from a tree that shows its units.
+struct Sums {
+  int groups = 0;
+  int units = 0;
+  std::set<int> forms{};
+};
+
+void add_up(const json& entry, int times, Sums& sums) {
+  if (entry["level"] == 0) sums.units += times;
+  if (entry.contains("form")) {
+    sums.groups += times;
+    sums.forms.insert(entry["form"].get<int>());
+  }
+  int children = 0;
+  int units = 0;
+  int ops = 0;
+  for (const json& child : children_of(entry)) {
+    const int count = child["count"];
+    children += count;
+    units += count * child["units"].get<int>();
+    ops += count * child["ops"].get<int>();
+    add_up(child, times * count, sums);
+    EXPECT_LT(child["level"], entry["level"]);
+  }
+  EXPECT_EQ(entry["child_count"], children);
+  if (children > 0) {
+    EXPECT_EQ(entry["units"], units);
+    EXPECT_EQ(entry["ops"], ops);
+  }
+}
+
+TEST_F(PartitionTree, CountsEveryUnitAndGroupOnce) {
+  generate("transformer.json", "transformer --layers 30");
+  generate("layered.json", "layered --ops 250 --edges 944");
+  for (const char* graph : {"transformer.json", "layered.json"}) {
+    for (const char* grouping : {"h-partition", "chain", "intervals"}) {
+      SCOPED_TRACE(std::string(graph) + " " + grouping);
+      const std::string words = std::string("--group-size 6 --top-size 5 --grouping ") + grouping;
+      const json result = partition(graph, "--partition-units " + words);
+      Sums sums;
+      add_up(result["tree"], 1, sums);
+      EXPECT_EQ(result["groups"], sums.groups);
+      EXPECT_EQ(result["distinct_groups"], sums.forms.size());
+      EXPECT_EQ(result["tree"]["units"], sums.units);
+      EXPECT_EQ(result["tree"]["level"], result["levels"]);
+      EXPECT_EQ(result["tree"]["ops"], json::parse(info(graph, "--json").out)["ops"]);
+      EXPECT_EQ(result["grouping"], grouping);
+      EXPECT_EQ(result["group_size"], 6);
+    }
+  }
+}
+
+TEST_F(PartitionTree, IsTheOneThatSolveWorksWith) {
+  generate("chain.json", "chain --layers 60");
+  for (const std::string words : {"--grouping chain", "--group-size 5 --top-size 7", "--group-alpha 2"}) {
+    const json result = partition("chain.json", words);
+    const Outcome solved = test::run_words("solve " + path("chain.json") + " --quiet --budget 60% --work-limit 2000" +
+                                           " --strategy hierarchical " + words);
+    ASSERT_EQ(solved.code, 0) << solved.err;
+    const json schedule = json::parse(solved.out);
+    const json& statistics = schedule["solver"]["statistics"];
+    for (const char* name : {"levels", "groups", "distinct_groups"}) EXPECT_EQ(result[name], statistics[name]) << words;
+  }
+}
+
+TEST_F(PartitionTree, TellsWhatAGroupReadsAndWrites) {
+  write("row.json", kRow);
+  const json tree = partition("row.json", "--grouping intervals --group-size 2 --top-size 2 --partition-units")["tree"];
+  ASSERT_EQ(tree["children"].size(), 2U);
+  const json& first = tree["children"][0];
+  EXPECT_EQ(first["first_op"], "A");
+  EXPECT_EQ(first["last_op"], "B");
+  EXPECT_EQ(first["input_bytes"], 0);
+  EXPECT_EQ(first["output_bytes"], 7);
+  EXPECT_EQ(first["children"][1]["first_op"], "B");
+  const json& second = tree["children"][1];
+  EXPECT_EQ(second["input_bytes"], 7);
+  EXPECT_EQ(second["output_bytes"], 300);
+  EXPECT_NE(first["form"], second["form"]);
+}
+
+TEST_F(PartitionTree, OfAThousandEqualLayersIsAPage) {
+  generate("chain.json", "chain --layers 1000");
+  const Outcome outcome = info("chain.json", "--partition --group-size 4 --top-size 10");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  constexpr long kPage = 60;
+  EXPECT_LT(std::count(outcome.out.begin(), outcome.out.end(), '\n'), kPage) << outcome.out;
+  EXPECT_NE(outcome.out.find("  x "), std::string::npos) << outcome.out;
+}
+
+TEST_F(PartitionTree, ShowsTheInsideOfAFormOnce) {
+  generate("chain.json", "chain --layers 200");
+  const std::string text = info("chain.json", "--partition --group-size 4 --top-size 4").out;
+  EXPECT_NE(text.find("; inside as above"), std::string::npos) << text;
+  std::istringstream lines(text.substr(text.find("\nroot")));
+  std::map<std::string, int> insides;
+  std::string form;
+  std::size_t indent = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t deeper = line.find_first_not_of(' ');
+    if (!form.empty() && deeper > indent) ++insides[form];
+    const std::size_t place = line.find("form ");
+    form = place == std::string::npos ? "" : line.substr(place, line.find(' ', place + 5) - place);
+    indent = deeper;
+  }
+  EXPECT_FALSE(insides.empty());
+  for (const auto& [name, times] : insides) EXPECT_EQ(times, 1) << name << "\n" << text;
+}
+
+TEST_F(PartitionTree, ShowsAsManyLevelsAsAsked) {
+  generate("chain.json", "chain --layers 200");
+  const std::string sizes = "--group-size 4 --top-size 4 ";
+  EXPECT_FALSE(partition("chain.json", sizes + "--partition-depth 0")["tree"].contains("children"));
+  const json shallow = partition("chain.json", sizes + "--partition-depth 1")["tree"];
+  ASSERT_TRUE(shallow.contains("children"));
+  for (const json& child : shallow["children"]) EXPECT_FALSE(child.contains("children"));
+  const std::string text = info("chain.json", "--partition --partition-depth 0").out;
+  EXPECT_NE(text.find("\nroot "), std::string::npos) << text;
+  EXPECT_EQ(text.find("\n  level"), std::string::npos) << text;
+}
+
+TEST_F(PartitionTree, ShowsUnitsOnlyOnDemand) {
+  write("row.json", kRow);
+  EXPECT_EQ(info("row.json", "--partition").out.find("  unit "), std::string::npos);
+  const std::string text = info("row.json", "--partition --partition-units").out;
+  for (const char* op : {"  A\n", "  B\n", "  C\n", "  D\n"}) EXPECT_NE(text.find(op), std::string::npos) << text;
+}
+
+TEST_F(PartitionTree, OfAGraphWithoutOpsIsItsRoot) {
+  write("empty.json", R"({"format": "remora-graph", "version": 1, "name": "none", "tensors": [], "ops": []})");
+  const json result = partition("empty.json");
+  EXPECT_EQ(result["groups"], 0);
+  EXPECT_EQ(result["tree"]["units"], 0);
+  EXPECT_EQ(info("empty.json", "--partition").code, 0);
+}
+
+TEST_F(PartitionTree, IsThereOnlyWhenAskedFor) {
+  write("row.json", kRow);
+  EXPECT_FALSE(json::parse(info("row.json", "--json").out).contains("partition"));
+  EXPECT_EQ(info("row.json", "").out.find("root"), std::string::npos);
+}
+
+TEST_F(PartitionTree, HasOptionsWithTheRangesAndDefaultsOfSolve) {
+  const std::string info_help = test::run_words("info --help").out;
+  const std::string solve_help = test::run_words("solve --help").out;
+  for (const char* text :
+       {"--grouping NAME (=h-partition)", "--group-size integer", "--top-size integer", "--group-alpha number"}) {
+    EXPECT_NE(info_help.find(text), std::string::npos) << info_help;
+    EXPECT_NE(solve_help.find(text), std::string::npos) << text;
+  }
+  EXPECT_EQ(info_help.find("--grid-levels"), std::string::npos);
+}
+
+TEST_F(PartitionTree, BadValuesAreSixtyFourAndOneLine) {
+  write("row.json", kRow);
+  for (const char* words :
+       {"--partition --grouping magic", "--partition --group-size 1", "--partition --group-size many",
+        "--partition --group-size 1001", "--partition --top-size 0", "--partition --group-alpha -1",
+        "--partition --group-alpha nan", "--partition --partition-depth -1", "--partition --partition-depth x",
+        "--partition --grid-levels 3", "--group-size 10", "--grouping chain", "--partition-depth 1",
+        "--partition-units"}) {
+    const Outcome outcome = info("row.json", words);
+    EXPECT_EQ(outcome.code, 64) << words;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_TRUE(outcome.out.empty()) << words;
+  }
+}
+
+}  // namespace
+}  // namespace remora::cli
