@@ -23,13 +23,23 @@ int step_of(const std::vector<Compute>& sequence, int op, int none) {
   return static_cast<int>(found - sequence.begin());
 }
 
+/// A sequence of a block's problem, and what it costs there.
+struct Evaluated {
+  const Block& block;
+  const Instance& instance;
+  const std::vector<Compute>& sequence;
+  const Evaluation& evaluation;
+};
+
 /// Steps [first, end) of a sequence, one half of an option, and what is resident in it.
 class Half {
  public:
   /// What the half makes for others is there at step `handed_over`.
-  Half(const BlockProblem& problem, const Evaluation& evaluation, int first, int end, int handed_over)
-      : block_(*problem.block),
-        evaluation_(evaluation),
+  Half(const Evaluated& evaluated, int first, int end, int handed_over)
+      : block_(evaluated.block),
+        instance_(evaluated.instance),
+        sequence_(evaluated.sequence),
+        evaluation_(evaluated.evaluation),
         first_(first),
         end_(end),
         handed_over_(handed_over),
@@ -38,28 +48,35 @@ class Half {
         beyond_(beyond_interface()) {}
 
   /// `saved`: the phantom, which the parent counts throughout.
-  [[nodiscard]] HalfCost cost(const Instance& instance, const std::vector<Compute>& sequence, Bytes saved) const {
+  [[nodiscard]] HalfCost cost(Bytes saved) const {
     HalfCost result;
+    for_each_step([&](int step, const std::vector<int>& serving) {
+      const Compute& compute = sequence_[at(step)];
+      result.duration += instance_.duration(compute.op, compute.option);
+      const auto inner = instance_.inner(compute.op, compute.option);
+      if (inner.empty()) add_peak(step, instance_.workspace(compute.op, compute.option) - saved, {}, result.peaks);
+      for (const InnerPeak& peak : inner) {
+        const Bytes released = released_inside(step, peak, serving);
+        add_peak(step, peak.workspace - released - saved, peak.freed, result.peaks);
+      }
+    });
+    if (result.peaks.empty()) result.peaks.emplace_back();
+    return result;
+  }
+
+ private:
+  /// visit(step, serving) for each step of the half; serving: by tensor, the interval that the step reads, or -1.
+  template <class Visit>
+  void for_each_step(Visit visit) const {
     std::vector<int> serving(block_.tensors.size(), -1);
     std::size_t next = 0;
     for (int step = first_; step < end_; ++step) {
       for (; next < evaluation_.intervals.size() && evaluation_.intervals[next].first_step < step; ++next) {
         serving[at(evaluation_.intervals[next].tensor)] = static_cast<int>(next);
       }
-      const Compute& compute = sequence[at(step)];
-      result.duration += instance.duration(compute.op, compute.option);
-      const auto inner = instance.inner(compute.op, compute.option);
-      if (inner.empty()) add_peak(step, instance.workspace(compute.op, compute.option) - saved, {}, result.peaks);
-      for (const InnerPeak& peak : inner) {
-        const Bytes released = released_inside(step, peak, serving);
-        add_peak(step, peak.workspace - released - saved, peak.freed, result.peaks);
-      }
+      visit(step, serving);
     }
-    if (result.peaks.empty()) result.peaks.emplace_back();
-    return result;
   }
-
- private:
   [[nodiscard]] int position(TensorId tensor) const {
     const auto found = std::lower_bound(interface_.begin(), interface_.end(), std::int32_t{tensor});
     return found != interface_.end() && *found == tensor ? static_cast<int>(found - interface_.begin()) : -1;
@@ -92,8 +109,7 @@ class Half {
     peaks.push_back({here, std::move(freed)});
   }
 
-  /// What a child's half releases before its peak of the tensors that are no inputs of this half. `serving`: by tensor,
-  /// the interval that the step reads.
+  /// What a child's half releases before its peak of the tensors that are no inputs of this half.
   [[nodiscard]] Bytes released_inside(int step, const InnerPeak& peak, const std::vector<int>& serving) const {
     const bool last_step = at(step) + 1 == evaluation_.memory.size();
     Bytes sum;
@@ -133,16 +149,23 @@ class Half {
     return result;
   }
 
-  /// By position in the interface: the step of an input's last use in the half; -1 where it is no input.
+  /// By position in the interface: the step of an input's last use in the half; -1 where it is no input. What the
+  /// other half reads, too, may go all the same: the parent may have it made again in between.
   [[nodiscard]] std::vector<int> last_uses() const {
     std::vector<int> result(interface_.size(), -1);
-    for (const RetentionInterval& interval : evaluation_.intervals) {
-      if (is_input(interval)) result[at(position(interval.tensor))] = interval.last_step;
-    }
+    for_each_step([&](int step, const std::vector<int>& serving) {
+      const Compute& compute = sequence_[at(step)];
+      for (const TensorId t : instance_.inputs(compute.op)) {
+        if (position(t) < 0 || !instance_.reads(compute.op, compute.option, t)) continue;
+        if (is_input(evaluation_.intervals[at(serving[at(t)])])) result[at(position(t))] = step;
+      }
+    });
     return result;
   }
 
   const Block& block_;
+  const Instance& instance_;
+  const std::vector<Compute>& sequence_;
   const Evaluation& evaluation_;
   int first_;
   int end_;
@@ -222,10 +245,11 @@ GroupOption measure_option(const BlockProblem& problem, const Instance& instance
   }
   const int first = block.enter >= 0 ? 1 : 0;
   const int leave = step_of(sequence, block.leave, steps - 1);
-  option.forward_cost = Half(problem, evaluation, first, away, leave).cost(instance, sequence, option.saved);
+  const Evaluated evaluated{block, instance, sequence, evaluation};
+  option.forward_cost = Half(evaluated, first, away, leave).cost(option.saved);
   append_own(problem, sequence, 0, away, option.forward);
   if (away == steps) return option;
-  option.backward_cost = Half(problem, evaluation, away + 1, steps, steps - 1).cost(instance, sequence, option.saved);
+  option.backward_cost = Half(evaluated, away + 1, steps, steps - 1).cost(option.saved);
   append_own(problem, sequence, away, steps, option.backward);
   return option;
 }

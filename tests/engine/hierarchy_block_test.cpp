@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/hierarchy/block.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -11,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/hierarchy/block.hpp"
 #include "engine/strategies/chains/block_chain.hpp"
 #include "model/evaluate.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
@@ -242,8 +241,8 @@ TEST(HierarchyBlocks, AreInstancesOfTheRetentionModel) {
   for (int round = 0; round < 2000 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261122, round " + std::to_string(round));
     const Instance instance(test::random_network(random, 24), {.max_computes = 2 + static_cast<int>(random() % 2)});
-    const Hierarchy hierarchy =
-        test::make_hierarchy(instance, test::random_partition(instance, random), random, static_cast<int>(random() % 3));
+    const Hierarchy hierarchy = test::make_hierarchy(instance, test::random_partition(instance, random), random,
+                                                     static_cast<int>(random() % 3));
     for (const Block& block : hierarchy.blocks) {
       const BlockProblem problem = test::problem_of(instance, hierarchy, block);
       const Instance local = with_budgets(problem, Bytes(1000), Bytes(random() % 50));

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/hierarchy/block_classes.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -12,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/hierarchy/block_classes.hpp"
 #include "engine/hierarchy/h_partition.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/transformer.hpp"
@@ -34,7 +33,8 @@ class Comparer {
   [[nodiscard]] bool same(std::size_t a, std::size_t b) const {
     const Block& x = blocks_[a];
     const Block& y = blocks_[b];
-    if (x.ops.size() != y.ops.size() || x.tensors.size() != y.tensors.size() || x.interfaces != y.interfaces) return false;
+    if (x.ops.size() != y.ops.size() || x.tensors.size() != y.tensors.size() || x.interfaces != y.interfaces)
+      return false;
     for (std::size_t t = 0; t < x.tensors.size(); ++t) {
       const BlockTensor& one = x.tensors[t];
       const BlockTensor& other = y.tensors[t];
@@ -51,7 +51,8 @@ class Comparer {
 
  private:
   [[nodiscard]] bool same_op(const BlockOp& a, const BlockOp& b) const {
-    if (a.kind != b.kind || a.child != b.child || a.inputs != b.inputs || a.outputs != b.outputs || a.after != b.after) {
+    if (a.kind != b.kind || a.child != b.child || a.inputs != b.inputs || a.outputs != b.outputs ||
+        a.after != b.after) {
       return false;
     }
     if (a.kind != BlockOp::Kind::op) return true;
@@ -145,7 +146,8 @@ TEST(HierarchyClasses, DoNotDependOnNames) {
     SCOPED_TRACE("seed 20261143, round " + std::to_string(round));
     const Graph graph = coarse(*test::random_network(random, 30));
     Graph renamed = graph;
-    for (std::size_t op = 0; op < graph.ops.size(); ++op) renamed.ops[op].name = graph.ops[graph.ops.size() - 1 - op].name;
+    for (std::size_t op = 0; op < graph.ops.size(); ++op)
+      renamed.ops[op].name = graph.ops[graph.ops.size() - 1 - op].name;
     for (Tensor& tensor : renamed.tensors) tensor.name = "x" + std::to_string(random()) + tensor.name;
     const Instance instance(std::make_shared<const Graph>(graph), {});
     const Partition partition = test::random_partition(instance, random);
@@ -182,8 +184,7 @@ std::size_t parted(const Classified& before, const Classified& after) {
 TEST(HierarchyClasses, OneDifferentAmountSplitsAClass) {
   const Graph graph = generate::generate_transformer({.layers = 12});
   const auto shared = std::make_shared<const Graph>(graph);
-  const Partition partition =
-      make_partition(Instance(shared, {}), HPartition(), {.group_size = 12, .top_size = 8});
+  const Partition partition = make_partition(Instance(shared, {}), HPartition(), {.group_size = 12, .top_size = 8});
   const Classified before = classified(Instance(shared, {}), partition);
   // An op in the middle: of a layer that has its like.
   const std::size_t op = graph.ops.size() / 4;

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/hierarchy/group_option.hpp"
-
-#pragma GCC diagnostic ignored "-Wmisleading-indentation" //DEBUG
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <random>
 #include <string>
@@ -12,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/hierarchy/group_option.hpp"
 #include "engine/hierarchy/option_grid.hpp"
 #include "engine/hierarchy/stitching.hpp"
 #include "model/evaluate.hpp"
@@ -28,7 +25,9 @@ std::size_t at(std::int32_t i) {
 /// How a composition's own accounting compares with that of the ops it expands to.
 struct Comparison {
   int compositions = 0;
+  /// Those with the same peak, and those that must have it.
   int exact = 0;
+  int plain = 0;
 };
 
 Schedule schedule_of(const Instance& network, const std::vector<OpId>& sequence) {
@@ -44,6 +43,63 @@ Schedule schedule_of(const Instance& network, const std::vector<OpId>& sequence)
   return schedule;
 }
 
+/// Whether a composition holds, by its own account, what the ops do without: what a half makes is counted until the half
+/// ends, and longer where others call it an output, though
+///   - nobody reads it before it is made again (of a group that runs again, or saved something for nothing)
+///   - its group makes it a second time, for itself: the ops' readers take the later one, and the first goes
+class Extravagance {
+ public:
+  explicit Extravagance(const Hierarchy& hierarchy) : hierarchy_(hierarchy) {}
+
+  // NOLINTNEXTLINE(misc-no-recursion)
+  [[nodiscard]] bool in(const Block& block, const std::vector<Compute>& sequence) const {
+    std::vector<int> made(block.tensors.size(), 0);
+    std::vector<bool> unread(block.tensors.size(), false);
+    for (const Compute& compute : sequence) {
+      const BlockOp& op = block.ops[at(compute.op)];
+      const GroupOption* option = option_of(block, compute);
+      for (const int t : op.inputs) {
+        if (reads(block, op, option, t)) unread[at(t)] = false;
+      }
+      for (const int t : op.outputs) {
+        const Role role = block.tensors[at(t)].role;
+        if ((++made[at(t)] > 1 && role == Role::output) || unread[at(t)]) return true;
+        unread[at(t)] = option != nullptr && (role != Role::phantom || option->saved > Bytes(0));
+      }
+      if (op.kind != BlockOp::Kind::forward_half) continue;
+      std::vector<Compute> inside = option->forward;
+      inside.insert(inside.end(), option->backward.begin(), option->backward.end());
+      if (in(hierarchy_.block(block.children[at(op.child)]), inside)) return true;
+    }
+    for (std::size_t t = 0; t < unread.size(); ++t) {
+      const BlockTensor& tensor = block.tensors[t];
+      if (unread[t] && !tensor.keep && tensor.role != Role::output && tensor.role != Role::token) return true;
+    }
+    return false;
+  }
+
+ private:
+  using Role = BlockTensor::Role;
+
+  /// Null for ops.
+  [[nodiscard]] const GroupOption* option_of(const Block& block, const Compute& compute) const {
+    const BlockOp& op = block.ops[at(compute.op)];
+    if (op.child < 0) return nullptr;
+    const ClassOptions& options = hierarchy_.options[at(hierarchy_.class_of(block.children[at(op.child)]))];
+    return at(compute.option) < options.options.size() ? &options.options[at(compute.option)] : &options.pass;
+  }
+
+  /// Backward halves don't read all that their group reads and makes.
+  static bool reads(const Block& block, const BlockOp& op, const GroupOption* option, int tensor) {
+    if (op.kind != BlockOp::Kind::backward_half) return true;
+    const std::vector<int>& interface = block.interfaces[at(op.child)];
+    const auto found = std::find(interface.begin(), interface.end(), tensor);
+    return found == interface.end() || option->reads[at(static_cast<int>(found - interface.begin()))];
+  }
+
+  const Hierarchy& hierarchy_;
+};
+
 /// What the graph allows. An Instance allows less where another compute would serve nobody; a group that runs again
 /// runs such ops again, too.
 int limit(const Instance& network, int op) {
@@ -51,28 +107,6 @@ int limit(const Instance& network, int op) {
   const int most = network.options().max_computes;
   return of.recompute ? std::min(of.max_computes.value_or(most), most) : 1;
 }
-
-void dump(const Instance& n, const Hierarchy& h, const Instance& root, const std::vector<Compute>& c) { //DEBUG
-  for (std::size_t o = 0; o < n.graph().ops.size(); ++o) { const Op& op = n.graph().ops[o];
-    printf("op %zu %s ws %ld re %d mc %d in", o, op.name.c_str(), op.workspace.count(), op.recompute, op.max_computes.value_or(-1));
-    for (auto t : op.inputs) printf(" t%d", int(t));
-    printf(" out"); for (auto t : op.outputs) printf(" t%d(%ld%s)", int(t), n.graph().tensors[at(t)].size.count(), n.graph().tensors[at(t)].keep ? " keep":"");
-    printf(" after"); for (auto t : op.after) printf(" %d", int(t)); printf("\n"); }
-  const char* kinds[] = {"op","F","B","enter","leave","away"};
-  for (std::size_t b = 0; b < h.blocks.size(); ++b) { const Block& bl = h.blocks[b];
-    printf("block %zu (node %zu) class %d enter %d leave %d away %d\n", b, b + h.unit_count, h.classes.class_of[b], bl.enter, bl.leave, bl.away);
-    for (std::size_t o = 0; o < bl.ops.size(); ++o) { printf("  %zu %s op %d child %d in", o, kinds[int(bl.ops[o].kind)], int(bl.ops[o].op), bl.ops[o].child < 0 ? -1 : bl.children[at(bl.ops[o].child)]);
-      for (int t : bl.ops[o].inputs) printf(" %d", t); printf(" out");
-      for (int t : bl.ops[o].outputs) printf(" %d[t%d role %d keep %d]", t, int(bl.tensors[at(t)].tensor), int(bl.tensors[at(t)].role), bl.tensors[at(t)].keep); printf("\n"); }
-    printf("  interface"); for (int t : bl.interface()) printf(" %d", t); printf("\n");
-    if (b + 1 == h.blocks.size()) continue;
-    auto show = [&](const GroupOption& g, const char* nm) { printf("   %s saved %ld fwd", nm, g.saved.count()); for (auto k : g.forward) printf(" %d/%d", int(k.op), k.option);
-      printf(" bwd"); for (auto k : g.backward) printf(" %d/%d", int(k.op), k.option); printf(" reads"); for (bool r : g.reads) printf(" %d", r);
-      for (auto* hc : {&g.forward_cost, &g.backward_cost}) { printf(" peaks"); for (auto& p : hc->peaks) { printf(" %ld{", p.workspace.count()); for (int f : p.freed) printf("%d ", f); printf("}"); } } printf("\n"); };
-    for (auto& g : h.options[at(h.classes.class_of[b])].options) show(g, "opt"); show(h.options[at(h.classes.class_of[b])].pass, "pass"); }
-  auto e = evaluate(root, c); printf("comp:"); for (std::size_t i = 0; i < c.size(); ++i) printf(" %d/%d:%ld", int(c[i].op), c[i].option, e.memory[i].count());
-  auto s = expand(h, c); auto f = evaluate(n, s); printf("\nflat:"); for (std::size_t i = 0; i < s.size(); ++i) printf(" %d:%ld", int(s[i]), f.memory[i].count()); printf("\n");
-} //DEBUG
 
 /// Against what the composition says: time to the unit, memory never below the truth.
 void compare(const Instance& network, const Hierarchy& hierarchy, const Instance& root,
@@ -83,9 +117,11 @@ void compare(const Instance& network, const Hierarchy& hierarchy, const Instance
   const Evaluation flat = evaluate(network, sequence);
   EXPECT_EQ(composed.duration, flat.duration);
   EXPECT_GE(composed.peak + network.base_memory(), flat.peak);
-  if (composed.peak + network.base_memory() < flat.peak) dump(network, hierarchy, root, composition);
   ++comparison.compositions;
   if (composed.peak + network.base_memory() == flat.peak) ++comparison.exact;
+  const bool plain = !Extravagance(hierarchy).in(hierarchy.blocks.back(), composition);
+  if (plain) ++comparison.plain;
+  EXPECT_TRUE(!plain || composed.peak + network.base_memory() == flat.peak);
 
   std::vector<int> computes(at(network.op_count()), 0);
   for (const OpId op : sequence) ++computes[at(op)];
@@ -103,15 +139,17 @@ TEST(HierarchyOptions, CostWhatTheirOpsCost) {
   for (int round = 0; round < 3000 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261131, round " + std::to_string(round));
     const Instance network(test::random_network(random, 20), {.max_computes = 2 + static_cast<int>(random() % 2)});
-    const Hierarchy hierarchy =
-        test::make_hierarchy(network, test::random_partition(network, random), random, 3);
+    const Hierarchy hierarchy = test::make_hierarchy(network, test::random_partition(network, random), random, 3);
     const BlockProblem problem = test::problem_of(network, hierarchy, hierarchy.blocks.back());
     const Instance root(problem.graph, {.max_computes = problem.max_computes}, problem.options);
     compare(network, hierarchy, root, computes_of(input_order(root)), comparison);
     for (int i = 0; i < 4; ++i) compare(network, hierarchy, root, test::random_sequence(root, random), comparison);
   }
+  RecordProperty("compositions", comparison.compositions);
   RecordProperty("exact", comparison.exact);
-  std::printf("exact %d of %d\n", comparison.exact, comparison.compositions);
+  // 98 % as measured; of most it was clear before.
+  EXPECT_GT(comparison.exact, comparison.compositions * 9 / 10);
+  EXPECT_GT(comparison.plain, comparison.compositions / 2);
 }
 
 }  // namespace
