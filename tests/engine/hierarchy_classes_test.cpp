@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,23 +86,31 @@ Classified classified(const Graph& graph) {
   return classified(instance, make_partition(instance, HPartition(), {.group_size = 12, .top_size = 8}));
 }
 
-/// The graph with hardly any different amounts, so that some groups are equal.
-Graph coarse(Graph graph) {
-  for (Tensor& tensor : graph.tensors) tensor.size = Bytes(1);
-  for (Op& op : graph.ops) {
-    op.duration = Duration(1 + op.duration.count() / 5);
-    op.workspace = {};
-    op.max_computes.reset();
+/// Equal layers, some of which are changed in one thing.
+Graph uneven_layers(std::mt19937& random) {
+  const auto count = static_cast<std::int64_t>(2 + random() % 6);
+  Graph graph = random() % 2 == 0 ? generate::generate_transformer({.layers = count})
+                                  : generate::generate_chain({.layers = 4 * count, .batch = 2});
+  for (std::size_t changes = random() % 4; changes > 0; --changes) {
+    Op& op = graph.ops[random() % graph.ops.size()];
+    Tensor& tensor = graph.tensors[random() % graph.tensors.size()];
+    if (random() % 5 == 0) op.duration += Duration(1);
+    if (random() % 5 == 0) op.workspace += Bytes(1);
+    if (random() % 5 == 0) op.type = "another";
+    if (random() % 5 == 0) op.recompute = !op.recompute;
+    if (random() % 5 == 0) op.max_computes = 3;
+    if (random() % 5 == 0) tensor.size += Bytes(1);
+    if (random() % 5 == 0) tensor.keep = !tensor.keep;
   }
-  return graph;
+  return random() % 2 == 0 ? graph : *test::with_after_edges(graph, random);
 }
 
 TEST(HierarchyClasses, AreEqualGroupsUpToNames) {
   std::mt19937 random(20261141);
   std::size_t saved = 0;
-  for (int round = 0; round < 1500 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < 400 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261141, round " + std::to_string(round));
-    const Instance instance(std::make_shared<const Graph>(coarse(*test::random_network(random, 30))), {});
+    const Instance instance(std::make_shared<const Graph>(uneven_layers(random)), {});
     const Classified found = classified(instance, test::random_partition(instance, random));
     const Comparer comparer(instance, found.blocks, at(found.partition.unit_count()));
     ASSERT_EQ(found.classes.class_of.size(), found.blocks.size());
@@ -115,14 +121,14 @@ TEST(HierarchyClasses, AreEqualGroupsUpToNames) {
     }
     saved += found.blocks.size() - found.distinct();
   }
-  EXPECT_GT(saved, 1000U) << "hardly any groups are equal: this shows nothing";
+  EXPECT_GT(saved, 400U) << "hardly any groups are equal: this shows nothing";
 }
 
 TEST(HierarchyClasses, AreNumberedByTheirFirstBlock) {
   std::mt19937 random(20261142);
-  for (int round = 0; round < 500 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < 200 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261142, round " + std::to_string(round));
-    const Instance instance(std::make_shared<const Graph>(coarse(*test::random_network(random, 30))), {});
+    const Instance instance(std::make_shared<const Graph>(uneven_layers(random)), {});
     const Classified found = classified(instance, test::random_partition(instance, random));
     const auto units = at(found.partition.unit_count());
     for (std::size_t c = 0; c < found.distinct(); ++c) {
@@ -142,9 +148,9 @@ TEST(HierarchyClasses, AreNumberedByTheirFirstBlock) {
 
 TEST(HierarchyClasses, DoNotDependOnNames) {
   std::mt19937 random(20261143);
-  for (int round = 0; round < 500 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < 200 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261143, round " + std::to_string(round));
-    const Graph graph = coarse(*test::random_network(random, 30));
+    const Graph graph = uneven_layers(random);
     Graph renamed = graph;
     for (std::size_t op = 0; op < graph.ops.size(); ++op)
       renamed.ops[op].name = graph.ops[graph.ops.size() - 1 - op].name;
@@ -157,13 +163,10 @@ TEST(HierarchyClasses, DoNotDependOnNames) {
 }
 
 TEST(HierarchyClasses, OfTransformersAreAHandfulWhateverTheDepth) {
-  std::set<std::size_t> distinct;
   for (const std::int64_t layers : {16, 32, 64, 128}) {
     const Classified found = classified(generate::generate_transformer({.layers = layers}));
     EXPECT_GE(found.blocks.size(), static_cast<std::size_t>(layers));
     EXPECT_LE(found.distinct(), 24U) << layers << " layers in " << found.blocks.size() << " groups";
-    distinct.insert(found.distinct());
-    std::printf("%d layers: %d groups %d forms\n", int(layers), int(found.blocks.size()), int(found.distinct()));
   }
 }
 
