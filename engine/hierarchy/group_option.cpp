@@ -23,40 +23,60 @@ int step_of(const std::vector<Compute>& sequence, int op, int none) {
   return static_cast<int>(found - sequence.begin());
 }
 
+/// A sequence of a block's problem, and what it costs there.
+struct Evaluated {
+  const Block& block;
+  const Instance& instance;
+  const std::vector<Compute>& sequence;
+  const Evaluation& evaluation;
+};
+
 /// Steps [first, end) of a sequence, one half of an option, and what is resident in it.
 class Half {
  public:
   /// What the half makes for others is there at step `handed_over`.
-  Half(const BlockProblem& problem, const Evaluation& evaluation, int first, int end, int handed_over)
-      : block_(*problem.block),
-        evaluation_(evaluation),
+  Half(const Evaluated& evaluated, int first, int end, int handed_over)
+      : block_(evaluated.block),
+        instance_(evaluated.instance),
+        sequence_(evaluated.sequence),
+        evaluation_(evaluated.evaluation),
         first_(first),
         end_(end),
         handed_over_(handed_over),
-        interface_(block_.interface()) {}
+        interface_(block_.interface()),
+        last_use_(last_uses()),
+        beyond_(beyond_interface()) {}
 
   /// `saved`: the phantom, which the parent counts throughout.
-  [[nodiscard]] HalfCost cost(const Instance& instance, const std::vector<Compute>& sequence, Bytes saved) const {
+  [[nodiscard]] HalfCost cost(Bytes saved) const {
     HalfCost result;
-    const std::vector<Bytes> beyond = beyond_interface();
-    const std::vector<int> last_use = last_uses();
-    for (int step = first_; step < end_; ++step) {
-      const Compute& compute = sequence[at(step)];
-      result.duration += instance.duration(compute.op, compute.option);
-      const Bytes here = beyond[at(step - first_)] - saved;
-      if (!result.peaks.empty() && here <= result.peaks.back().workspace) continue;
-      std::vector<int> freed;
-      for (int i = 0; i < static_cast<int>(interface_.size()); ++i) {
-        if (last_use[at(i)] >= 0 && last_use[at(i)] < step) freed.push_back(i);
+    for_each_step([&](int step, const std::vector<int>& serving) {
+      const Compute& compute = sequence_[at(step)];
+      result.duration += instance_.duration(compute.op, compute.option);
+      const auto inner = instance_.inner(compute.op, compute.option);
+      if (inner.empty()) add_peak(step, instance_.workspace(compute.op, compute.option) - saved, {}, result.peaks);
+      for (const InnerPeak& peak : inner) {
+        const Bytes released = released_inside(step, peak, serving);
+        add_peak(step, peak.workspace - released - saved, peak.freed, result.peaks);
       }
-      if (!result.peaks.empty() && result.peaks.back().freed == freed) result.peaks.pop_back();
-      result.peaks.push_back({here, std::move(freed)});
-    }
+    });
     if (result.peaks.empty()) result.peaks.emplace_back();
     return result;
   }
 
  private:
+  /// visit(step, serving) for each step of the half; serving: by tensor, the interval that the step reads, or -1.
+  template <class Visit>
+  void for_each_step(Visit visit) const {
+    std::vector<int> serving(block_.tensors.size(), -1);
+    std::size_t next = 0;
+    for (int step = first_; step < end_; ++step) {
+      for (; next < evaluation_.intervals.size() && evaluation_.intervals[next].first_step < step; ++next) {
+        serving[at(evaluation_.intervals[next].tensor)] = static_cast<int>(next);
+      }
+      visit(step, serving);
+    }
+  }
   [[nodiscard]] int position(TensorId tensor) const {
     const auto found = std::lower_bound(interface_.begin(), interface_.end(), std::int32_t{tensor});
     return found != interface_.end() && *found == tensor ? static_cast<int>(found - interface_.begin()) : -1;
@@ -64,48 +84,95 @@ class Half {
   [[nodiscard]] bool is_input(const RetentionInterval& interval) const {
     return interval.first_step < first_ && interval.last_step >= first_ && position(interval.tensor) >= 0;
   }
-  /// Made here for others. An output of the forward half that the backward half makes again for itself is not.
+  /// Made here for others. An output of the forward half that the backward half makes again for itself is not, even
+  /// where it uses that to the end: only what the backward half makes for others is to be kept.
   [[nodiscard]] bool is_output(const RetentionInterval& interval) const {
+    const BlockTensor& tensor = block_.tensors[at(interval.tensor)];
     const bool here = interval.first_step >= first_ && interval.first_step < end_;
-    return here && interval.last_step >= handed_over_ && block_.tensors[at(interval.tensor)].role == Role::output;
+    const bool backward = block_.has_halves() && first_ > 1;
+    return here && interval.last_step >= handed_over_ && tensor.role == Role::output && (tensor.keep || !backward);
   }
 
-  /// Memory at each step of the half less its inputs and outputs, of which the parent counts all at every step; what
-  /// was handed over and is gone here is still there for the parent.
+  /// A moment of the step at which it takes so much beside what is retained, and is done with some inputs. Left out if
+  /// the moment before it, with no more freed, takes as much.
+  void add_peak(int step, Bytes workspace, const std::vector<TensorId>& done, std::vector<HalfPeak>& peaks) const {
+    const Bytes here = beyond_[at(step - first_)] + workspace;
+    if (!peaks.empty() && here <= peaks.back().workspace) return;
+    std::vector<int> freed;
+    for (int i = 0; i < static_cast<int>(interface_.size()); ++i) {
+      const int last = last_use_[at(i)];
+      // Whether an input goes at the step of its last use, too, is for the parent to say: others may need it.
+      const bool goes = last == step && std::find(done.begin(), done.end(), TensorId(interface_[at(i)])) != done.end();
+      if (last >= 0 && (last < step || goes)) freed.push_back(i);
+    }
+    if (!peaks.empty() && peaks.back().freed == freed) peaks.pop_back();
+    peaks.push_back({here, std::move(freed)});
+  }
+
+  /// What a child's half releases before its peak of the tensors that are no inputs of this half.
+  [[nodiscard]] Bytes released_inside(int step, const InnerPeak& peak, const std::vector<int>& serving) const {
+    const bool last_step = at(step) + 1 == evaluation_.memory.size();
+    Bytes sum;
+    for (const TensorId t : peak.freed) {
+      const RetentionInterval& interval = evaluation_.intervals[at(serving[at(t)])];
+      const bool stays = interval.last_step > step || (last_step && block_.tensors[at(t)].keep);
+      if (!stays && !is_input(interval)) sum += interval.size;
+    }
+    return sum;
+  }
+
+  /// What is retained at each step of the half less its inputs and outputs, of which the parent counts all at every
+  /// step; what was handed over and is gone here is still there for the parent.
   [[nodiscard]] std::vector<Bytes> beyond_interface() const {
     std::vector<Bytes> change(at(end_ - first_) + 1);
     const auto add = [&](int from, int to, Bytes size) {
-      change[at(from - first_)] += size;
+      change[at(std::max(from, first_) - first_)] += size;
       change[at(std::min(to, end_) - first_)] -= size;
     };
     for (const RetentionInterval& interval : evaluation_.intervals) {
-      if (is_input(interval) || is_output(interval)) add(first_, interval.last_step + 1, interval.size);
+      if (is_input(interval) || interval.first_step >= end_ || interval.last_step < first_) continue;
+      if (is_output(interval)) {
+        // Made again after it was handed over, it takes the place of what the parent counts.
+        const bool again = interval.first_step > handed_over_;
+        if (!again) add(first_, interval.first_step, Bytes(-interval.size.count()));
+      } else {
+        add(interval.first_step, interval.last_step + 1, interval.size);
+      }
     }
     std::vector<Bytes> result;
     result.reserve(at(end_ - first_));
     Bytes here;
     for (int step = first_; step < end_; ++step) {
       here += change[at(step - first_)];
-      result.push_back(evaluation_.memory[at(step)] - here);
+      result.push_back(here);
     }
     return result;
   }
 
-  /// By position in the interface: the step of an input's last use in the half; -1 where it is no input.
+  /// By position in the interface: the step of an input's last use in the half; -1 where it is no input. What the
+  /// other half reads, too, may go all the same: the parent may have it made again in between.
   [[nodiscard]] std::vector<int> last_uses() const {
     std::vector<int> result(interface_.size(), -1);
-    for (const RetentionInterval& interval : evaluation_.intervals) {
-      if (is_input(interval)) result[at(position(interval.tensor))] = interval.last_step;
-    }
+    for_each_step([&](int step, const std::vector<int>& serving) {
+      const Compute& compute = sequence_[at(step)];
+      for (const TensorId t : instance_.inputs(compute.op)) {
+        if (position(t) < 0 || !instance_.reads(compute.op, compute.option, t)) continue;
+        if (is_input(evaluation_.intervals[at(serving[at(t)])])) result[at(position(t))] = step;
+      }
+    });
     return result;
   }
 
   const Block& block_;
+  const Instance& instance_;
+  const std::vector<Compute>& sequence_;
   const Evaluation& evaluation_;
   int first_;
   int end_;
   int handed_over_;
   std::vector<int> interface_;
+  std::vector<int> last_use_;
+  std::vector<Bytes> beyond_;
 };
 
 int weight(const BlockProblem& problem, const Compute& compute) {
@@ -178,10 +245,11 @@ GroupOption measure_option(const BlockProblem& problem, const Instance& instance
   }
   const int first = block.enter >= 0 ? 1 : 0;
   const int leave = step_of(sequence, block.leave, steps - 1);
-  option.forward_cost = Half(problem, evaluation, first, away, leave).cost(instance, sequence, option.saved);
+  const Evaluated evaluated{block, instance, sequence, evaluation};
+  option.forward_cost = Half(evaluated, first, away, leave).cost(option.saved);
   append_own(problem, sequence, 0, away, option.forward);
   if (away == steps) return option;
-  option.backward_cost = Half(problem, evaluation, away + 1, steps, steps - 1).cost(instance, sequence, option.saved);
+  option.backward_cost = Half(evaluated, away + 1, steps, steps - 1).cost(option.saved);
   append_own(problem, sequence, away, steps, option.backward);
   return option;
 }

@@ -14,6 +14,7 @@
 #include "engine/hierarchy/h_partition.hpp"
 #include "engine/hierarchy/partition_intervals.hpp"
 #include "model/error.hpp"
+#include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_training_graph.hpp"
@@ -41,18 +42,6 @@ const std::vector<std::unique_ptr<Partitioner>>& partitioners() {
   return all;
 }
 
-/// Adds `after` edges from earlier ops; keeps the graph sound.
-std::shared_ptr<const Graph> with_after_edges(const Graph& graph, std::mt19937& random) {
-  auto more = std::make_shared<Graph>(graph);
-  for (std::size_t op = 1; op < more->ops.size(); ++op) {
-    if (random() % 5 != 0) continue;
-    const OpId before(static_cast<std::size_t>(random() % op));
-    std::vector<OpId>& after = more->ops[op].after;
-    if (std::find(after.begin(), after.end(), before) == after.end()) after.push_back(before);
-  }
-  return more;
-}
-
 void check_random(const std::shared_ptr<const Graph>& graph, std::mt19937& random) {
   const Instance instance(graph, {});
   const PartitionSettings settings = random_settings(random);
@@ -65,7 +54,7 @@ TEST(Partition, IsConvexAndCompleteOnRandomGraphs) {
   for (int round = 0; round < 5000 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20260801, round " + std::to_string(round));
     const auto graph = test::random_graph(random, {.least_ops = 1, .most_ops = 40});
-    check_random(with_after_edges(*graph, random), random);
+    check_random(test::with_after_edges(*graph, random), random);
   }
 }
 
@@ -74,7 +63,7 @@ TEST(Partition, IsConvexAndCompleteOnRandomTrainingGraphs) {
   for (int round = 0; round < 5000 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20260802, round " + std::to_string(round));
     const auto graph = test::random_training_graph(random, 30);
-    check_random(round % 2 == 0 ? graph : with_after_edges(*graph, random), random);
+    check_random(round % 2 == 0 ? graph : test::with_after_edges(*graph, random), random);
   }
 }
 

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/hierarchy/composition.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/hierarchy/option_state.hpp"
+#include "model/evaluate.hpp"
+#include "model/recompute_plan.hpp"
+#include "tests/engine/hierarchy_samples.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+#include "tests/support/random_options.hpp"
+#include "tests/support/random_training_graph.hpp"
+
+namespace remora {
+namespace {
+
+/// How the compositions of many instances did.
+struct Tally {
+  int feasible = 0;
+  int reached = 0;
+  int complete = 0;
+};
+
+/// Within what the input order needs and half of it.
+Bytes random_budget(const Instance& unlimited, std::mt19937& random) {
+  const std::int64_t most = evaluate(unlimited, computes_of(input_order(unlimited))).peak.count();
+  return Bytes(most - static_cast<std::int64_t>(random() % static_cast<unsigned>(most / 2 + 1)));
+}
+
+void check(const Instance& instance, const Composition& composition, Tally& tally) {
+  const Evaluation evaluation = evaluate(instance, composition.sequence);
+  EXPECT_TRUE(is_staged(instance, ops_of(composition.sequence)));
+  EXPECT_TRUE(options_hold(instance, composition.sequence));
+  EXPECT_EQ(composition.peak, evaluation.peak);
+  EXPECT_EQ(composition.extra + instance.baseline_duration(), evaluation.duration);
+  const auto optimum = test::optimum(instance);
+  const bool holds = composition.peak <= instance.budget();
+  tally.complete += composition.complete ? 1 : 0;
+  if (!optimum) {
+    EXPECT_FALSE(holds) << "a composition within the budget where there is none";
+    return;
+  }
+  ++tally.feasible;
+  EXPECT_TRUE(holds || !composition.complete) << "wrongly proved infeasible";
+  if (!holds) return;
+  EXPECT_GE(evaluation.duration, *optimum);
+  EXPECT_TRUE(evaluation.duration == *optimum || !composition.complete) << "wrongly proved optimal";
+  tally.reached += evaluation.duration == *optimum ? 1 : 0;
+}
+
+Instance random_instance(std::mt19937& random) {
+  const auto graph = random() % 2 == 0 ? test::random_graph(random, {.least_ops = 2, .most_ops = 6})
+                                       : test::random_training_graph(random, 3);
+  const auto options = test::random_options(random, *graph);
+  const int most = 1 + static_cast<int>(random() % 2);
+  const Instance unlimited(graph, {.max_computes = most}, options);
+  return unlimited.with_budget(random_budget(unlimited, random));
+}
+
+TEST(HierarchyComposition, IsTheOptimumOnSmallInstances) {
+  std::mt19937 random(20261151);
+  Tally tally;
+  int round = 0;
+  for (; round < 400 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed 20261151, round " + std::to_string(round));
+    const Instance instance = random_instance(random);
+    // Compositions begin with option 0 of every op, which a block's options always allow.
+    if (!options_hold(instance, computes_of(input_order(instance)))) continue;
+    check(instance, compose(instance, {}, random(), {.effort = 1'000'000}), tally);
+  }
+  std::printf("feasible %d reached %d complete %d\n", tally.feasible, tally.reached, tally.complete);
+}
+
+TEST(HierarchyComposition, IsTheSameForTheSameSeed) {
+  std::mt19937 random(20261152);
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE("seed 20261152, round " + std::to_string(round));
+    const Instance instance = random_instance(random);
+    if (!options_hold(instance, computes_of(input_order(instance)))) continue;
+    const Composition once = compose(instance, {}, 7, {.effort = 20'000});
+    const Composition again = compose(instance, {}, 7, {.effort = 20'000});
+    EXPECT_EQ(once.sequence, again.sequence);
+    EXPECT_EQ(once.effort, again.effort);
+  }
+}
+
+TEST(HierarchyComposition, StopsWhenInterrupted) {
+  std::mt19937 random(20261153);
+  for (int round = 0; round < 40; ++round) {
+    const Instance instance = random_instance(random);
+    if (!options_hold(instance, computes_of(input_order(instance)))) continue;
+    const Composition composition = compose(instance, {}, 1, {.effort = 1'000'000, .interrupted = [] { return true; }});
+    EXPECT_TRUE(options_hold(instance, composition.sequence));
+    EXPECT_EQ(composition.sequence.size(), static_cast<std::size_t>(instance.op_count()));
+  }
+}
+
+/// What changes of options do, against evaluations from nothing.
+TEST(HierarchyOptionState, ScoresAreThoseOfTheEvaluator) {
+  std::mt19937 random(20261154);
+  for (int round = 0; round < 1000 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed 20261154, round " + std::to_string(round));
+    const Instance instance = random_instance(random);
+    const std::vector<Compute> start = test::random_sequence(instance, random);
+    if (!options_hold(instance, start)) continue;
+    OptionState state(instance, start);
+    const auto expect_score = [&](const OptionScore& score, const std::vector<Compute>& sequence) {
+      const Evaluation evaluation = evaluate(instance, sequence);
+      Bytes overflow;
+      for (const Bytes here : evaluation.memory) overflow += std::max(Bytes(0), here - instance.budget());
+      EXPECT_EQ(score.overflow, overflow);
+      EXPECT_EQ(score.duration, evaluation.duration);
+    };
+    for (int i = 0; i < 10 && state.choice_count() > 0; ++i) {
+      const int choice = static_cast<int>(random() % static_cast<unsigned>(state.choice_count()));
+      const auto option = static_cast<Option>(random() % static_cast<unsigned>(state.option_count(choice)));
+      const std::vector<Compute> before = state.sequence();
+      const auto score = state.probe(choice, option);
+      EXPECT_EQ(state.sequence(), before);
+      if (!score) continue;
+      state.set(choice, option);
+      EXPECT_TRUE(options_hold(instance, state.sequence()));
+      EXPECT_EQ(state.option(choice), option);
+      expect_score(*score, state.sequence());
+      expect_score(state.score(), state.sequence());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace remora

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/engine/hierarchy_samples.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "engine/hierarchy/chain_partition.hpp"
+#include "engine/hierarchy/h_partition.hpp"
+#include "engine/hierarchy/option_grid.hpp"
+#include "engine/hierarchy/partition_intervals.hpp"
+#include "model/evaluate.hpp"
+#include "model/recompute_plan.hpp"
+#include "tests/support/random_graph.hpp"
+#include "tests/support/random_training_graph.hpp"
+
+namespace remora::test {
+namespace {
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// True one time in `of`.
+bool chance(std::mt19937& random, unsigned of) {
+  return random() % of == 0;
+}
+
+RecomputePlan random_plan(const Instance& instance, std::mt19937& random) {
+  RecomputePlan plan;
+  std::vector<int> computes(at(instance.op_count()), 1);
+  const unsigned rarity = 1 + random() % 8;
+  for (Stage stage = 1; stage <= instance.op_count(); ++stage) {
+    for (int op = 0; op < stage; ++op) {
+      if (computes[at(op)] >= instance.max_computes(OpId(op)) || !chance(random, rarity)) continue;
+      ++computes[at(op)];
+      plan.push_back({stage, OpId(op)});
+    }
+  }
+  return plan;
+}
+
+/// An option that the op offers.
+Option random_option(const Instance& instance, OpId op, std::mt19937& random) {
+  std::vector<Option> offered;
+  for (Option option = 0; option < instance.option_count(op); ++option) {
+    if (instance.offers(op, option)) offered.push_back(option);
+  }
+  return offered[random() % offered.size()];
+}
+
+}  // namespace
+
+std::vector<int> RandomPartitioner::group(const PartitionGraph& graph, const PartitionSettings& settings) const {
+  std::mt19937 random(seed_ + static_cast<std::uint32_t>(graph.node_count()));
+  std::vector<int> waits(at(graph.node_count()), 0);
+  std::vector<int> ready;
+  for (int node = 0; node < graph.node_count(); ++node) {
+    waits[at(node)] = static_cast<int>(graph.predecessors(node).size());
+    if (waits[at(node)] == 0) ready.push_back(node);
+  }
+  std::vector<int> group_of(at(graph.node_count()), 0);
+  int group = -1;
+  int left = 0;
+  while (!ready.empty()) {
+    std::swap(ready[random() % ready.size()], ready.back());
+    const int node = ready.back();
+    ready.pop_back();
+    if (left == 0 || chance(random, 4)) {
+      ++group;
+      left = settings.group_size;
+    }
+    --left;
+    group_of[at(node)] = group;
+    for (const int next : graph.successors(node)) {
+      if (--waits[at(next)] == 0) ready.push_back(next);
+    }
+  }
+  return group_of;
+}
+
+std::shared_ptr<const Graph> with_after_edges(const Graph& graph, std::mt19937& random) {
+  auto more = std::make_shared<Graph>(graph);
+  for (std::size_t op = 1; op < more->ops.size(); ++op) {
+    if (!chance(random, 5)) continue;
+    const OpId before(static_cast<std::size_t>(random() % op));
+    std::vector<OpId>& after = more->ops[op].after;
+    if (std::find(after.begin(), after.end(), before) == after.end()) after.push_back(before);
+  }
+  return more;
+}
+
+std::shared_ptr<const Graph> random_network(std::mt19937& random, int most_ops) {
+  const auto graph = chance(random, 3) ? random_graph(random, {.least_ops = 1, .most_ops = most_ops})
+                                       : random_training_graph(random, std::max(2, most_ops / 2));
+  return chance(random, 2) ? with_after_edges(*graph, random) : graph;
+}
+
+Partition random_partition(const Instance& instance, std::mt19937& random) {
+  const PartitionSettings settings{.group_size = 2 + static_cast<int>(random() % 4),
+                                   .top_size = 1 + static_cast<int>(random() % 5),
+                                   .alpha = static_cast<double>(random() % 3) / 2};
+  switch (random() % 5) {
+    case 0:
+      return make_partition(instance, HPartition(), settings);
+    case 1:
+      return make_partition(instance, ChainPartition(), settings);
+    case 2:
+      return make_partition(instance, IntervalPartition(), settings);
+    default:
+      return make_partition(instance, RandomPartitioner(static_cast<std::uint32_t>(random())), settings);
+  }
+}
+
+BlockProblem problem_of(const Instance& instance, const Hierarchy& hierarchy, const Block& block) {
+  std::vector<ChildOptions> children;
+  children.reserve(block.children.size());
+  for (const int child : block.children) {
+    const ClassOptions& options = hierarchy.options[at(hierarchy.class_of(child))];
+    children.push_back({options.options, &options.pass});
+  }
+  return make_block_problem(instance, block, std::move(children));
+}
+
+std::vector<Compute> random_sequence(const Instance& instance, std::mt19937& random) {
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    std::vector<Option> latest(at(instance.op_count()), 0);
+    std::vector<Compute> sequence = computes_of(sequence_of(instance, random_plan(instance, random)));
+    for (Compute& compute : sequence) {
+      const OpId leader = instance.leader(compute.op);
+      compute.option = leader.valid() ? latest[at(leader)] : random_option(instance, compute.op, random);
+      latest[at(compute.op)] = compute.option;
+    }
+    if (options_hold(instance, sequence)) return sequence;
+  }
+  return computes_of(input_order(instance));
+}
+
+Hierarchy make_hierarchy(const Instance& instance, const Partition& partition, std::mt19937& random, int further) {
+  Hierarchy hierarchy;
+  hierarchy.unit_count = at(partition.unit_count());
+  hierarchy.blocks = make_blocks(instance, partition);
+  hierarchy.classes = classify(instance, hierarchy.blocks, hierarchy.unit_count);
+  hierarchy.options.resize(hierarchy.classes.representative.size());
+  const int root = hierarchy.classes.class_of.back();
+  for (int c = 0; c < static_cast<int>(hierarchy.options.size()); ++c) {
+    if (c == root) continue;
+    const Block& block = hierarchy.blocks[at(hierarchy.classes.representative[at(c)])];
+    const BlockProblem problem = problem_of(instance, hierarchy, block);
+    const Instance local(problem.graph, {.max_computes = problem.max_computes}, problem.options);
+    ClassOptions& made = hierarchy.options[at(c)];
+    made.options.push_back(saving_option(problem));
+    for (int i = 0; i < further; ++i) {
+      made.options.push_back(measure_option(problem, local, random_sequence(local, random)));
+    }
+    made.pass = passing_option(problem, local);
+  }
+  return hierarchy;
+}
+
+}  // namespace remora::test

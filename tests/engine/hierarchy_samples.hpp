@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hierarchies to test with: random graphs, random groups, and options that nobody looked for.
+//
+// Options of a group come from random sequences of its problem instead of a solver: what they cost must be right
+// whatever they do, and there are far more kinds of them than a solver would choose.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/hierarchy/partitioner.hpp"
+#include "engine/hierarchy/stitching.hpp"
+#include "model/compute_options.hpp"
+#include "model/instance.hpp"
+
+namespace remora::test {
+
+/// Groups of random lengths along a random topological order: convex, and seldom contiguous in the input order.
+class RandomPartitioner : public Partitioner {
+ public:
+  explicit RandomPartitioner(std::uint32_t seed) : seed_(seed) {}
+  [[nodiscard]] std::string name() const override { return "random"; }
+  [[nodiscard]] std::vector<int> group(const PartitionGraph& graph, const PartitionSettings& settings) const override;
+
+ private:
+  std::uint32_t seed_;
+};
+
+/// The graph with random `after` edges from earlier ops.
+std::shared_ptr<const Graph> with_after_edges(const Graph& graph, std::mt19937& random);
+
+/// A training graph or, one time in three, any graph; half of them with `after` edges.
+std::shared_ptr<const Graph> random_network(std::mt19937& random, int most_ops);
+
+/// By H-Partition, chain, intervals or random groups, small ones, so that there are several levels.
+Partition random_partition(const Instance& instance, std::mt19937& random);
+
+/// The problem of a block whose children have their options.
+BlockProblem problem_of(const Instance& instance, const Hierarchy& hierarchy, const Block& block);
+
+/// A sequence of the staged form with random recomputes and random options, as options_hold() wants them; every op once
+/// by option 0 where no other was found.
+std::vector<Compute> random_sequence(const Instance& instance, std::mt19937& random);
+
+/// Blocks and classes, and for each class but the root's the saving option and up to `further` random ones.
+Hierarchy make_hierarchy(const Instance& instance, const Partition& partition, std::mt19937& random, int further);
+
+}  // namespace remora::test
