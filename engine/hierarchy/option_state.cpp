@@ -22,7 +22,9 @@ OptionState::OptionState(const Instance& instance, std::vector<Compute> sequence
     const OpId op = sequence_[at(step)].op;
     const OpId leader = instance.leader(op);
     if (leader.valid()) {
-      followers_[at(latest[at(leader)])].push_back(step);
+      // A leader may follow another itself; one without a choice leaves its followers none.
+      latest[at(op)] = latest[at(leader)];
+      if (latest[at(op)] >= 0) followers_[at(latest[at(op)])].push_back(step);
     } else if (instance.option_count(op) > 1) {
       latest[at(op)] = static_cast<int>(choices_.size());
       choices_.push_back(step);
@@ -56,10 +58,12 @@ OptionScore OptionState::evaluate_now() {
 }
 
 bool OptionState::offers(int choice, Option option) const {
-  if (!instance_.offers(sequence_[at(choices_[at(choice)])].op, option)) return false;
+  const auto offered = [&](int step) {
+    const OpId op = sequence_[at(step)].op;
+    return instance_.offers(op, option) && instance_.computes(op, option) <= instance_.most_computes(op);
+  };
   const auto& steps = followers_[at(choice)];
-  return std::all_of(steps.begin(), steps.end(),
-                     [&](int step) { return instance_.offers(sequence_[at(step)].op, option); });
+  return offered(choices_[at(choice)]) && std::all_of(steps.begin(), steps.end(), offered);
 }
 
 Duration OptionState::duration(int choice, Option option) const {

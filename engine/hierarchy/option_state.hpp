@@ -28,7 +28,7 @@ class OptionState {
   [[nodiscard]] int choice_count() const { return static_cast<int>(choices_.size()); }
   [[nodiscard]] Option option(int choice) const;
   [[nodiscard]] int option_count(int choice) const;
-  /// Whether the computes of the choice, followers included, all have the option.
+  /// Whether the computes of the choice, followers included, all have the option, and each alone keeps its op's limit.
   [[nodiscard]] bool offers(int choice, Option option) const;
   /// The time of these computes by the option.
   [[nodiscard]] Duration duration(int choice, Option option) const;

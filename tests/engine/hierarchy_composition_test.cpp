@@ -25,6 +25,8 @@ namespace {
 /// How the compositions of many instances did.
 struct Tally {
   int feasible = 0;
+  /// Feasible, but not with every op once by its shortest option.
+  int harder = 0;
   int reached = 0;
   int complete = 0;
 };
@@ -49,6 +51,7 @@ void check(const Instance& instance, const Composition& composition, Tally& tall
     return;
   }
   ++tally.feasible;
+  tally.harder += *optimum > instance.baseline_duration() ? 1 : 0;
   EXPECT_TRUE(holds || !composition.complete) << "wrongly proved infeasible";
   if (!holds) return;
   EXPECT_GE(evaluation.duration, *optimum);
@@ -65,18 +68,34 @@ Instance random_instance(std::mt19937& random) {
   return unlimited.with_budget(random_budget(unlimited, random));
 }
 
-TEST(HierarchyComposition, IsTheOptimumOnSmallInstances) {
-  std::mt19937 random(20261151);
+/// Compositions of random instances with so much effort each.
+Tally compose_many(unsigned seed, std::int64_t effort) {
+  std::mt19937 random(seed);
   Tally tally;
-  int round = 0;
-  for (; round < 400 && !testing::Test::HasFailure(); ++round) {
-    SCOPED_TRACE("seed 20261151, round " + std::to_string(round));
+  for (int round = 0; round < 1500 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
     const Instance instance = random_instance(random);
     // Compositions begin with option 0 of every op, which a block's options always allow.
     if (!options_hold(instance, computes_of(input_order(instance)))) continue;
-    check(instance, compose(instance, {}, random(), {.effort = 1'000'000}), tally);
+    check(instance, compose(instance, {}, random(), {.effort = effort}), tally);
   }
-  std::printf("feasible %d reached %d complete %d\n", tally.feasible, tally.reached, tally.complete);
+  std::printf("feasible %d harder %d reached %d complete %d\n", tally.feasible, tally.harder, tally.reached, tally.complete);
+  return tally;
+}
+
+TEST(HierarchyComposition, IsTheOptimumOfSmallInstances) {
+  const Tally tally = compose_many(20261151, 1'000'000);
+  EXPECT_GT(tally.harder, 100);
+  // All of them as measured.
+  EXPECT_GE(tally.reached, tally.feasible * 99 / 100);
+  EXPECT_GE(tally.complete, tally.feasible * 9 / 10);
+}
+
+TEST(HierarchyComposition, IsNeverBetterThanTheOptimumWhereItIsCutShort) {
+  for (const std::int64_t effort : {1, 50, 300}) {
+    const Tally tally = compose_many(20261155, effort);
+    EXPECT_GE(tally.reached, tally.feasible / 2) << "effort " << effort;
+  }
 }
 
 TEST(HierarchyComposition, IsTheSameForTheSameSeed) {
