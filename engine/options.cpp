@@ -77,23 +77,24 @@ struct Name {
   Value value;
   const char* name;
 };
-constexpr std::array kStrategies{Name{Strategy::automatic, "auto"},
-                                 Name{Strategy::cp, "cp"},
-                                 Name{Strategy::complete, "complete"},
-                                 Name{Strategy::lns, "lns"},
-                                 Name{Strategy::local, "local"},
-                                 Name{Strategy::ruin, "ruin"},
-                                 Name{Strategy::anneal, "anneal"},
-                                 Name{Strategy::hierarchical, "hierarchical"},
-                                 Name{Strategy::none, "none"},
-                                 Name{Strategy::greedy, "greedy"},
-                                 Name{Strategy::sqrt, "sqrt"},
-                                 Name{Strategy::rotor, "rotor"},
-                                 Name{Strategy::twremat, "twremat"},
-                                 Name{Strategy::checkmate, "checkmate"},
-                                 Name{Strategy::checkmate_lp, "checkmate-lp"}};
-constexpr std::array kGroupings{Name{Grouping::h_partition, "h-partition"}, Name{Grouping::chain, "chain"},
-                                Name{Grouping::intervals, "intervals"}};
+constexpr std::array kStrategies{Name<Strategy>{Strategy::automatic, "auto"},
+                                 Name<Strategy>{Strategy::cp, "cp"},
+                                 Name<Strategy>{Strategy::complete, "complete"},
+                                 Name<Strategy>{Strategy::lns, "lns"},
+                                 Name<Strategy>{Strategy::local, "local"},
+                                 Name<Strategy>{Strategy::ruin, "ruin"},
+                                 Name<Strategy>{Strategy::anneal, "anneal"},
+                                 Name<Strategy>{Strategy::hierarchical, "hierarchical"},
+                                 Name<Strategy>{Strategy::none, "none"},
+                                 Name<Strategy>{Strategy::greedy, "greedy"},
+                                 Name<Strategy>{Strategy::sqrt, "sqrt"},
+                                 Name<Strategy>{Strategy::rotor, "rotor"},
+                                 Name<Strategy>{Strategy::twremat, "twremat"},
+                                 Name<Strategy>{Strategy::checkmate, "checkmate"},
+                                 Name<Strategy>{Strategy::checkmate_lp, "checkmate-lp"}};
+constexpr std::array kGroupings{Name<Grouping>{Grouping::h_partition, "h-partition"},
+                                Name<Grouping>{Grouping::chain, "chain"},
+                                Name<Grouping>{Grouping::intervals, "intervals"}};
 
 template <class Names, class Value>
 const char* name_in(const Names& names, Value value) {

@@ -12,13 +12,13 @@ namespace remora {
 
 /// Which workers take part in a solve.
 enum class Strategy {
-  automatic,  ///< workers of every kind, each as it pays
-  cp,         ///< complete search and neighbourhoods, both by the constraint program
-  complete,   ///< the complete search alone
-  lns,        ///< neighbourhoods of the constraint program alone
-  local,      ///< ruin and annealing
-  ruin,       ///< ruin and recreate alone
-  anneal,     ///< annealing alone
+  automatic,     ///< workers of every kind, each as it pays
+  cp,            ///< complete search and neighbourhoods, both by the constraint program
+  complete,      ///< the complete search alone
+  lns,           ///< neighbourhoods of the constraint program alone
+  local,         ///< ruin and annealing
+  ruin,          ///< ruin and recreate alone
+  anneal,        ///< annealing alone
   hierarchical,  ///< groups' options composed (engine/hierarchy), then the workers of automatic
   // The literature's methods, without a search of ours (engine/strategies/method.hpp).
   none,          ///< the order as it is

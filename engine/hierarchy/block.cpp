@@ -6,6 +6,8 @@
 #include <queue>
 #include <utility>
 
+#include "engine/hierarchy/block_face.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "engine/strategies/chains/block_chain.hpp"
 #include "model/ensure.hpp"
 
@@ -14,45 +16,6 @@ namespace {
 
 using Kind = BlockOp::Kind;
 using Role = BlockTensor::Role;
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
-
-/// What a parent needs to know of a group besides its block: which tensors of the network its halves read and make.
-struct Face {
-  std::vector<TensorId> forward_reads{};
-  std::vector<TensorId> forward_makes{};
-  std::vector<TensorId> backward_reads{};
-  std::vector<TensorId> backward_makes{};
-  /// All of them, in the order of the block's interface.
-  std::vector<TensorId> all{};
-};
-
-Face face_of(const Block& block) {
-  Face face;
-  std::vector<bool> forward(block.tensors.size(), false);
-  const int boundary = block.has_halves() ? block.leave : static_cast<int>(block.ops.size());
-  std::vector<bool> read_forward(block.tensors.size(), false);
-  for (int o = 0; o < boundary; ++o) {
-    for (const int t : block.ops[at(o)].inputs) read_forward[at(t)] = true;
-    for (const int t : block.ops[at(o)].outputs) forward[at(t)] = true;
-  }
-  for (const int t : block.interface()) {
-    const BlockTensor& tensor = block.tensors[at(t)];
-    face.all.push_back(tensor.tensor);
-    if (tensor.role == Role::input) {
-      if (read_forward[at(t)]) face.forward_reads.push_back(tensor.tensor);
-      if (block.has_halves()) face.backward_reads.push_back(tensor.tensor);
-    } else if (forward[at(t)]) {
-      face.forward_makes.push_back(tensor.tensor);
-      if (block.has_halves()) face.backward_reads.push_back(tensor.tensor);
-    } else {
-      face.backward_makes.push_back(tensor.tensor);
-    }
-  }
-  return face;
-}
 
 /// Builds one block after the other, children first; the tables by op and tensor are valid where their stamp is the
 /// present group's.

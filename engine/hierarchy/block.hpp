@@ -10,8 +10,8 @@
 //             makes what only the backward half reads from outside, the gradients of the group's outputs
 //
 // A child that is a unit stands for its ops themselves. A child that is a group is one op (graphs without backward ops)
-// or two, of which the backward half follows the forward half's option. Tensors that only one child touches are not seen
-// here; what a group saves of them is its phantom, an output of the forward half that the backward half reads.
+// or two, of which the backward half follows the forward half's option. Tensors that only one child touches are not
+// seen here; what a group saves of them is its phantom, an output of the forward half that the backward half reads.
 //
 // The root has no pseudo ops. Everything is numbered locally, in input order of the first op, without names: two groups
 // with the same key() are the same problem (HiRemate, C.1.1).

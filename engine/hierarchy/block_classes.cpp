@@ -7,12 +7,10 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "engine/hierarchy/indexing.hpp"
+
 namespace remora {
 namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// A block's description: everything that its problem depends on, as a string of numbers.
 class Description {

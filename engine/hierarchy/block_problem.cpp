@@ -6,16 +6,13 @@
 #include <utility>
 
 #include "engine/hierarchy/group_option.hpp"
+#include "engine/hierarchy/indexing.hpp"
 
 namespace remora {
 namespace {
 
 using Kind = BlockOp::Kind;
 using Role = BlockTensor::Role;
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 std::string name_of(const Instance& network, const BlockOp& op) {
   switch (op.kind) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/hierarchy/indexing.hpp"
 #include "engine/hierarchy/option_exchange.hpp"
 #include "engine/hierarchy/option_state.hpp"
 #include "engine/search/complete_worker.hpp"
@@ -29,10 +30,6 @@ constexpr double kNoise = 0.3;
 constexpr int kPatience = 3;
 /// Fruitless renewals of options in a row after which neighbourhoods take over.
 constexpr int kRenewals = 60;
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 class Composer {
  public:
@@ -84,7 +81,7 @@ class Composer {
       return effort_ + state.looks() / kLocalPerEffort >= limits_.effort ||
              (limits_.interrupted && limits_.interrupted());
     };
-    OptionExchange moves(instance_, state, random_, stopped);
+    OptionExchange moves(state, random_, stopped);
     if (begin) {
       moves.begin();
     } else {

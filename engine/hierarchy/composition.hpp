@@ -39,7 +39,8 @@ struct Composition {
   std::int64_t effort = 0;
 };
 
-/// The best sequence found, from `warm_start` if that is not empty; above the budget if none within it was found. The same seed and limits give the same.
+/// The best sequence found, from `warm_start` if that is better than what options alone give; above the budget if none
+/// within it was found. The same seed and limits give the same.
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
                     const CompositionLimits& limits, std::span<const Compute> warm_start = {});
 

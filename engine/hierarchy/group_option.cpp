@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/hierarchy/indexing.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -11,10 +12,6 @@ namespace {
 
 using Kind = BlockOp::Kind;
 using Role = BlockTensor::Role;
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The first step of a pseudo op, or `none` if it isn't there.
 int step_of(const std::vector<Compute>& sequence, int op, int none) {

@@ -6,6 +6,7 @@
 
 #include "engine/hierarchy/composition.hpp"
 #include "engine/hierarchy/grouping.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "engine/hierarchy/option_grid.hpp"
 #include "engine/hierarchy/partition.hpp"
 #include "engine/hierarchy/stitching.hpp"
@@ -27,10 +28,6 @@ constexpr std::int64_t kLeastWork = 100;
 constexpr std::size_t kSeeds = 2;
 /// Below, the flat search alone does as well.
 constexpr int kLeastOps = 500;
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 class HierarchicalSolve {
  public:

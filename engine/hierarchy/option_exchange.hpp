@@ -24,8 +24,8 @@ namespace remora {
 class OptionExchange {
  public:
   /// The state must outlive the exchange. `stopped` is asked now and then; true ends what goes on.
-  OptionExchange(const Instance& instance, OptionState& state, Random& random, const std::function<bool()>& stopped)
-      : instance_(instance), state_(state), random_(random), stopped_(stopped) {}
+  OptionExchange(OptionState& state, Random& random, const std::function<bool()>& stopped)
+      : state_(state), random_(random), stopped_(stopped) {}
 
   /// From any state to one that holds the budget, if it finds one: price, then relieve, then fill.
   void begin();
@@ -45,7 +45,6 @@ class OptionExchange {
   [[nodiscard]] std::vector<Option> options() const;
   void restore(const std::vector<Option>& options);
 
-  const Instance& instance_;
   OptionState& state_;
   Random& random_;
   const std::function<bool()>& stopped_;

@@ -4,16 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/hierarchy/indexing.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
-namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 OptionState::OptionState(const Instance& instance, std::vector<Compute> sequence)
     : instance_(instance), sequence_(std::move(sequence)) {

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 
+#include "engine/hierarchy/indexing.hpp"
+
 namespace remora {
 namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Depth is that of the hierarchy, which is logarithmic.
 // NOLINTNEXTLINE(misc-no-recursion)

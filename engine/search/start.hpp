@@ -15,8 +15,8 @@
 
 namespace remora {
 
-/// The input order or, if that is better, the warm start; empty for none. Throws InputError for a warm start that is not
-/// of the staged form. Recomputes beyond an op's limit are left out.
+/// The input order or, if that is better, the warm start; empty for none. Throws InputError for a warm start that is
+/// not of the staged form. Recomputes beyond an op's limit are left out.
 Solution first_solution(const Instance& instance, std::span<const OpId> warm_start);
 
 /// What the relaxation gives up, given up, if that is better than the incumbent.

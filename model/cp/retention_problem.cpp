@@ -266,13 +266,13 @@ void RetentionProblem::add_workspaces(std::vector<Release> releases) {
       rest_memory_[2 * position + 1] += instance_.workspace(compute.op, compute.option);
       continue;
     }
-    const auto [first, last] = std::equal_range(releases.begin(), releases.end(), Release{slot, {}, {}}, by_slot);
+    const auto here = std::equal_range(releases.begin(), releases.end(), Release{slot, {}, {}}, by_slot);
     InnerEvent event{slot, {peaks.begin(), peaks.end()}};
     bool open = false;
     for (InnerPeak& peak : event.peaks) {
       std::erase_if(peak.freed, [&](TensorId t) {
         if (touched_of_tensor_[t].valid()) return false;
-        for (auto release = first; release != last; ++release) {
+        for (auto release = here.first; release != here.second; ++release) {
           if (release->tensor == t) peak.workspace -= release->size;
         }
         return true;

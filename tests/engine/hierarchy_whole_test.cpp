@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/hierarchy/hierarchical.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -11,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/hierarchy/hierarchical.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "model/evaluate.hpp"
@@ -81,7 +80,8 @@ TEST(Hierarchical, IsTheOptimumOfTwoSmallBlocks) {
     const Instance instance = tight(test::random_training_graph(random, 4), random);
     count(instance, stitched(instance, small_groups(50'000)), test::optimum(instance), tally);
   }
-  std::printf("feasible %d harder %d within %d optimal %d\n", tally.feasible, tally.harder, tally.within, tally.optimal);
+  std::printf("feasible %d harder %d within %d optimal %d\n", tally.feasible, tally.harder, tally.within,
+              tally.optimal);
 }
 
 }  // namespace
