@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/hierarchy/composition.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -10,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/hierarchy/composition.hpp"
 #include "engine/hierarchy/option_state.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
@@ -79,7 +78,8 @@ Tally compose_many(unsigned seed, std::int64_t effort) {
     if (!options_hold(instance, computes_of(input_order(instance)))) continue;
     check(instance, compose(instance, {}, random(), {.effort = effort}), tally);
   }
-  std::printf("feasible %d harder %d reached %d complete %d\n", tally.feasible, tally.harder, tally.reached, tally.complete);
+  std::printf("feasible %d harder %d reached %d complete %d\n", tally.feasible, tally.harder, tally.reached,
+              tally.complete);
   return tally;
 }
 
