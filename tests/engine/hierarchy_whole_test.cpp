@@ -118,29 +118,29 @@ Tally compare(unsigned seed, int rounds, int blocks, int ops) {
 // makes but the last tensor of a block again, between backward ops of the next. A forward half runs again whole, and
 // what a backward half makes again nobody else reads. The search behind it finds these.
 TEST(Hierarchical, IsNeverBetterThanTheOptimumAndMostlyReachesItOfTwoBlocks) {
-  const Tally tally = compare(20261161, 100, 2, 2);
-  EXPECT_GT(tally.instances, 10);
+  const Tally tally = compare(20261161, 60, 2, 2);
+  EXPECT_GE(tally.instances, 10);
   EXPECT_GE(tally.stitched_optimal, tally.instances / 2);
   EXPECT_EQ(tally.solved_optimal, tally.instances);
 }
 
 TEST(Hierarchical, IsNeverBetterThanTheOptimumAndOftenReachesItOfThreeBlocks) {
-  const Tally tally = compare(20261163, 50, 3, 2);
-  EXPECT_GT(tally.instances, 10);
+  const Tally tally = compare(20261163, 30, 3, 2);
+  EXPECT_GE(tally.instances, 10);
   EXPECT_GE(tally.stitched_optimal, tally.instances * 4 / 10);
   EXPECT_EQ(tally.solved_optimal, tally.instances);
 }
 
 TEST(Hierarchical, IsNeverBetterThanTheOptimumAndOftenReachesItOfLargerBlocks) {
-  const Tally tally = compare(20261162, 40, 2, 3);
-  EXPECT_GT(tally.instances, 10);
+  const Tally tally = compare(20261162, 25, 2, 3);
+  EXPECT_GE(tally.instances, 10);
   EXPECT_GE(tally.stitched_optimal, tally.instances * 4 / 10);
   EXPECT_EQ(tally.solved_optimal, tally.instances);
 }
 
 TEST(Hierarchical, TakesAnyGraphAndAnyGroups) {
   std::mt19937 random(20261165);
-  for (int round = 0; round < 60 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < 30 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261165, round " + std::to_string(round));
     const Instance instance = tight(test::random_network(random, 24), random);
     stitched(instance, small_groups(5'000), test::RandomPartitioner(static_cast<std::uint32_t>(random())));
@@ -216,17 +216,18 @@ TEST(Hierarchical, TakesACustomPartitioner) {
 std::vector<Instance> instances_to_repeat() {
   std::mt19937 random(20261168);
   std::vector<Instance> result;
-  for (int i = 0; i < 4; ++i) result.push_back(tight(test::blocks_in_a_chain(random, 4, 4), random));
-  const Instance transformer(std::make_shared<const Graph>(generate::generate_transformer({.layers = 3})), {});
+  for (int i = 0; i < 2; ++i) result.push_back(tight(test::blocks_in_a_chain(random, 4, 4), random));
+  const Instance transformer(std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {});
   result.push_back(transformer.with_budget(Bytes(baseline_peak(transformer).count() * 6 / 10)));
   return result;
 }
 
 TEST(Hierarchical, IsTheSameForAnyNumberOfThreads) {
   for (const Instance& instance : instances_to_repeat()) {
-    SolveOptions options = small_groups(20'000);
+    SolveOptions options = small_groups(8'000);
     options.group_size = 6;
     options.top_size = 4;
+    options.grid_levels = 4;
     const Schedule once = solved(instance, options);
     const HierarchicalResult start = stitched(instance, options, HPartition());
     for (const int threads : {1, 2, 4}) {
