@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <random>
 #include <string>
@@ -78,8 +77,6 @@ Tally compose_many(unsigned seed, std::int64_t effort) {
     if (!options_hold(instance, computes_of(input_order(instance)))) continue;
     check(instance, compose(instance, {}, random(), {.effort = effort}), tally);
   }
-  std::printf("feasible %d harder %d reached %d complete %d\n", tally.feasible, tally.harder, tally.reached,
-              tally.complete);
   return tally;
 }
 

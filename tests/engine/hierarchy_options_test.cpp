@@ -12,6 +12,7 @@
 #include "engine/hierarchy/option_grid.hpp"
 #include "engine/hierarchy/stitching.hpp"
 #include "model/evaluate.hpp"
+#include "model/recompute_plan.hpp"
 #include "model/verify.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 
@@ -150,6 +151,95 @@ TEST(HierarchyOptions, CostWhatTheirOpsCost) {
   // 98 % as measured; of most it was clear before.
   EXPECT_GT(comparison.exact, comparison.compositions * 9 / 10);
   EXPECT_GT(comparison.plain, comparison.compositions / 2);
+}
+
+/// A block and the options of the classes below it.
+struct Case {
+  Instance network;
+  Hierarchy hierarchy;
+};
+
+Case random_case(std::mt19937& random) {
+  const Instance network(test::random_network(random, 14), {});
+  Hierarchy hierarchy = test::make_hierarchy(network, test::random_partition(network, random), random, 2);
+  return {network, std::move(hierarchy)};
+}
+
+TEST(HierarchyOptions, OfARowKeepItsLimits) {
+  std::mt19937 random(20261132);
+  int options = 0;
+  for (int round = 0; round < 150 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed 20261132, round " + std::to_string(round));
+    const Case sample = random_case(random);
+    const Block& block = sample.hierarchy.blocks[random() % sample.hierarchy.blocks.size()];
+    if (&block == &sample.hierarchy.blocks.back()) continue;
+    const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, block);
+    const GroupOption saving = saving_option(problem);
+    EXPECT_EQ(saving.computes, 1);
+    EXPECT_TRUE(saving.forward.size() + saving.backward.size() <= block.ops.size());
+    for (const Bytes peak : peak_rows(problem, saving)) {
+      RowLimits limits;
+      limits.solves = 4;
+      limits.work = 2000;
+      limits.seconds = kNoTimeLimit;
+      for (const GroupOption& option : solve_row(problem, peak, saving, {}, limits)) {
+        ++options;
+        EXPECT_LE(option.peak, peak);
+        EXPECT_GE(option.duration(), saving.duration());
+        EXPECT_LE(option.computes, problem.max_computes);
+        EXPECT_EQ(option.reads.size(), block.interface().size());
+        EXPECT_EQ(option.backward.empty(), !block.has_halves());
+      }
+    }
+  }
+  EXPECT_GT(options, 100);
+}
+
+TEST(HierarchyOptions, ThatAreSelectedLeaveNothingBetter) {
+  std::mt19937 random(20261133);
+  for (int round = 0; round < 200 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed 20261133, round " + std::to_string(round));
+    const Case sample = random_case(random);
+    if (sample.hierarchy.options.size() < 2) continue;
+    const Block& block = sample.hierarchy.blocks.front();
+    const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, block);
+    const Instance local(problem.graph, {.max_computes = problem.max_computes}, problem.options);
+    std::vector<GroupOption> all{saving_option(problem)};
+    for (int i = 0; i < 30; ++i) all.push_back(measure_option(problem, local, test::random_sequence(local, random)));
+    const std::vector<GroupOption> selected = select_options(all, 1000);
+    for (const GroupOption& option : all) {
+      EXPECT_TRUE(std::any_of(selected.begin(), selected.end(), [&](const GroupOption& kept) {
+        return kept.duration() <= option.duration() && kept.saved <= option.saved && kept.computes <= option.computes;
+      }));
+    }
+    const auto shorter = [](const GroupOption& a, const GroupOption& b) { return a.duration() < b.duration(); };
+    EXPECT_TRUE(std::is_sorted(selected.begin(), selected.end(), shorter));
+    const std::vector<GroupOption> few = select_options(all, 4);
+    EXPECT_LE(few.size(), 4U);
+    EXPECT_EQ(few.front().duration(), selected.front().duration());
+  }
+}
+
+/// Stitching makes a plan of any sequence, and the same plan of a staged one.
+TEST(HierarchyStitching, PlansWhatASequenceDoes) {
+  std::mt19937 random(20261134);
+  int staged = 0;
+  for (int round = 0; round < 1500 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed 20261134, round " + std::to_string(round));
+    const Case sample = random_case(random);
+    const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, sample.hierarchy.blocks.back());
+    const Instance root(problem.graph, {.max_computes = problem.max_computes}, problem.options);
+    const std::vector<OpId> sequence = expand(sample.hierarchy, test::random_sequence(root, random));
+    const RecomputePlan plan = plan_of_any(sample.network, sequence);
+    const std::vector<OpId> planned = sequence_of(sample.network, plan);
+    EXPECT_LE(evaluate(sample.network, planned).duration, evaluate(sample.network, sequence).duration);
+    std::vector<int> computes(at(sample.network.op_count()), 0);
+    for (const OpId op : planned) EXPECT_LE(++computes[at(op)], limit(sample.network, op));
+    if (planned.size() != sequence.size() || !is_staged(sample.network, sequence)) continue;
+    ++staged;
+    EXPECT_EQ(planned, sequence);
+  }
+  EXPECT_GT(staged, 100);
 }
 
 }  // namespace

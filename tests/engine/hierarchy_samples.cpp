@@ -96,6 +96,43 @@ std::shared_ptr<const Graph> random_network(std::mt19937& random, int most_ops) 
   return chance(random, 2) ? with_after_edges(*graph, random) : graph;
 }
 
+std::vector<int> EqualPartitioner::group(const PartitionGraph& graph, const PartitionSettings&) const {
+  std::vector<int> group_of;
+  group_of.reserve(at(graph.node_count()));
+  for (int node = 0; node < graph.node_count(); ++node) group_of.push_back(node / size_);
+  return group_of;
+}
+
+std::shared_ptr<const Graph> blocks_in_a_chain(std::mt19937& random, int blocks, int ops) {
+  const auto amount = [&] { return static_cast<std::int64_t>(1 + random() % 9); };
+  auto graph = std::make_shared<Graph>();
+  const int forward = blocks * ops;
+  for (int op = 0; op < forward; ++op) {
+    Op made{.name = "f" + std::to_string(op), .duration = Duration(amount()), .phase = Phase::forward};
+    if (op > 0) made.inputs = {TensorId(op - 1)};
+    // Skips stay in the block, or come from what enters it.
+    const int inside = op % ops;
+    if (inside > 0 && op > 1 && chance(random, 2)) {
+      made.inputs.emplace_back(std::max(0, op - 2 - static_cast<int>(random() % static_cast<unsigned>(inside))));
+    }
+    made.outputs = {graph->add_tensor("x" + std::to_string(op), Bytes(amount()))};
+    graph->add_op(std::move(made));
+  }
+  graph->ops.back().phase = Phase::loss;
+  for (int op = forward - 1; op >= 0; --op) {
+    Op made{.name = "b" + std::to_string(op), .duration = Duration(amount()), .phase = Phase::backward};
+    made.backward_of = OpId(op);
+    if (op + 1 < forward) made.inputs = {graph->ops.back().outputs.front()};
+    for (const TensorId t : graph->ops[at(op)].inputs) {
+      if (!chance(random, 3)) made.inputs.push_back(t);
+    }
+    if (op + 1 == forward || chance(random, 3)) made.inputs.emplace_back(op);
+    made.outputs = {graph->add_tensor("g" + std::to_string(op), Bytes(amount()), op == 0)};
+    graph->add_op(std::move(made));
+  }
+  return graph;
+}
+
 Partition random_partition(const Instance& instance, std::mt19937& random) {
   const PartitionSettings settings{.group_size = 2 + static_cast<int>(random() % 4),
                                    .top_size = 1 + static_cast<int>(random() % 5),

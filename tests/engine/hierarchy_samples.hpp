@@ -36,6 +36,21 @@ std::shared_ptr<const Graph> with_after_edges(const Graph& graph, std::mt19937& 
 /// A training graph or, one time in three, any graph; half of them with `after` edges.
 std::shared_ptr<const Graph> random_network(std::mt19937& random, int most_ops);
 
+/// A training step of `blocks` blocks of `ops` forward ops each, with as many backward ops. Between blocks there is one
+/// tensor, inside there are skips; amounts from 1 to 9; a backward op reads inputs of its forward op or its output.
+std::shared_ptr<const Graph> blocks_in_a_chain(std::mt19937& random, int blocks, int ops);
+
+/// So many nodes in a row a group, however long that makes the top level: once.
+class EqualPartitioner : public Partitioner {
+ public:
+  explicit EqualPartitioner(int size) : size_(size) {}
+  [[nodiscard]] std::string name() const override { return "equal"; }
+  [[nodiscard]] std::vector<int> group(const PartitionGraph& graph, const PartitionSettings& settings) const override;
+
+ private:
+  int size_;
+};
+
 /// By H-Partition, chain, intervals or random groups, small ones, so that there are several levels.
 Partition random_partition(const Instance& instance, std::mt19937& random);
 

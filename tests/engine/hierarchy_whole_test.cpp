@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/hierarchy/h_partition.hpp"
 #include "engine/hierarchy/hierarchical.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/transformer.hpp"
@@ -17,7 +18,7 @@
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"
 #include "tests/support/oracle.hpp"
-#include "tests/support/random_training_graph.hpp"
+#include "tests/support/random_graph.hpp"
 
 namespace remora {
 namespace {
@@ -33,16 +34,34 @@ SolveOptions small_groups(std::int64_t work) {
   return options;
 }
 
-/// The stitched solution alone, without the search behind it.
-Solution stitched(const Instance& instance, const SolveOptions& options) {
-  const Deadline deadline(options.time_limit, nullptr);
-  const HierarchicalResult result = solve_hierarchically(instance, options, deadline);
+double value_of(const HierarchicalResult& result, const std::string& name) {
+  for (const auto& [key, value] : result.statistics) {
+    if (key == name) return value;
+  }
+  ADD_FAILURE() << "no statistic " << name;
+  return 0;
+}
+
+/// What options compose to, without the search behind it.
+HierarchicalResult stitched(const Instance& instance, const SolveOptions& options, const Partitioner& partitioner) {
+  HierarchicalResult result =
+      solve_hierarchically(instance, options, Deadline(options.time_limit, nullptr), partitioner);
   const Evaluation evaluation = evaluate(instance, sequence_of(instance, result.solution.plan));
   EXPECT_EQ(evaluation.peak, result.solution.peak);
   EXPECT_EQ(evaluation.duration, instance.baseline_duration() + result.solution.extra);
-  return result.solution;
+  return result;
 }
 
+/// The whole solve, its schedule verified.
+Schedule solved(const Instance& instance, const SolveOptions& options) {
+  Schedule schedule = solve(instance, options);
+  if (!schedule.has_steps()) return schedule;
+  const Verdict verdict = verify(instance.graph(), schedule);
+  EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
+  return schedule;
+}
+
+/// With a budget between what the input order needs and half of it.
 Instance tight(const std::shared_ptr<const Graph>& graph, std::mt19937& random) {
   const Instance unlimited(graph, {});
   const std::int64_t most = baseline_peak(unlimited).count();
@@ -50,38 +69,175 @@ Instance tight(const std::shared_ptr<const Graph>& graph, std::mt19937& random) 
 }
 
 struct Tally {
-  int feasible = 0;
-  int harder = 0;
-  int within = 0;
-  int optimal = 0;
+  /// Instances that have a schedule, but not without recomputes.
+  int instances = 0;
+  int stitched_optimal = 0;
+  int solved_optimal = 0;
 };
 
-void count(const Instance& instance, const Solution& found, const std::optional<Duration>& optimum, Tally& tally) {
-  const bool holds = found.peak <= instance.budget();
-  if (!optimum) {
-    EXPECT_FALSE(holds) << "a schedule within the budget where there is none";
-    return;
+/// Chains of blocks, each block a group. The optimum comes from brute force for up to 8 ops, else from the flat search.
+Tally compare(unsigned seed, int rounds, int blocks, int ops) {
+  std::mt19937 random(seed);
+  Tally tally;
+  SolveOptions options = small_groups(20'000);
+  options.group_size = ops;
+  options.top_size = blocks;
+  SolveOptions flat = options;
+  flat.strategy = Strategy::complete;
+  flat.work_limit = 0;
+  for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
+    const Instance instance = tight(test::blocks_in_a_chain(random, blocks, ops), random);
+    std::optional<Duration> optimum;
+    if (instance.op_count() <= 8) {
+      optimum = test::optimum(instance);
+    } else if (const Schedule best = solved(instance, flat); best.has_schedule()) {
+      EXPECT_EQ(best.status, Status::optimal);
+      optimum = best.duration;
+    }
+    const Solution composed = stitched(instance, options, test::EqualPartitioner(ops)).solution;
+    if (!optimum) {
+      EXPECT_GT(composed.peak, instance.budget()) << "a schedule within the budget where there is none";
+      continue;
+    }
+    if (*optimum == instance.baseline_duration()) continue;
+    ++tally.instances;
+    const Duration duration = instance.baseline_duration() + composed.extra;
+    EXPECT_TRUE(composed.peak > instance.budget() || duration >= *optimum);
+    tally.stitched_optimal += composed.peak <= instance.budget() && duration == *optimum ? 1 : 0;
+    const Schedule polished = solved(instance, options);
+    tally.solved_optimal += polished.has_schedule() && polished.duration == *optimum ? 1 : 0;
   }
-  ++tally.feasible;
-  if (*optimum == instance.baseline_duration()) return;
-  ++tally.harder;
-  if (!holds) return;
-  ++tally.within;
-  const Duration duration = instance.baseline_duration() + found.extra;
-  EXPECT_GE(duration, *optimum);
-  if (duration == *optimum) ++tally.optimal;
+  testing::Test::RecordProperty("instances", tally.instances);
+  testing::Test::RecordProperty("stitched_optimal", tally.stitched_optimal);
+  testing::Test::RecordProperty("solved_optimal", tally.solved_optimal);
+  return tally;
 }
 
-TEST(Hierarchical, IsTheOptimumOfTwoSmallBlocks) {
-  std::mt19937 random(20261161);
-  Tally tally;
-  for (int round = 0; round < 300 && !testing::Test::HasFailure(); ++round) {
-    SCOPED_TRACE("seed 20261161, round " + std::to_string(round));
-    const Instance instance = tight(test::random_training_graph(random, 4), random);
-    count(instance, stitched(instance, small_groups(50'000)), test::optimum(instance), tally);
+// What a composition misses here, with blocks of two or three ops, is mostly a schedule that it can't say: one that
+// makes but the last tensor of a block again, between backward ops of the next. A forward half runs again whole, and
+// what a backward half makes again nobody else reads. The search behind it finds these.
+TEST(Hierarchical, IsNeverBetterThanTheOptimumAndMostlyReachesItOfTwoBlocks) {
+  const Tally tally = compare(20261161, 60, 2, 2);
+  EXPECT_GE(tally.instances, 10);
+  EXPECT_GE(tally.stitched_optimal, tally.instances / 2);
+  EXPECT_EQ(tally.solved_optimal, tally.instances);
+}
+
+TEST(Hierarchical, IsNeverBetterThanTheOptimumAndOftenReachesItOfThreeBlocks) {
+  const Tally tally = compare(20261163, 30, 3, 2);
+  EXPECT_GE(tally.instances, 10);
+  EXPECT_GE(tally.stitched_optimal, tally.instances * 4 / 10);
+  EXPECT_EQ(tally.solved_optimal, tally.instances);
+}
+
+TEST(Hierarchical, IsNeverBetterThanTheOptimumAndOftenReachesItOfLargerBlocks) {
+  const Tally tally = compare(20261162, 25, 2, 3);
+  EXPECT_GE(tally.instances, 10);
+  EXPECT_GE(tally.stitched_optimal, tally.instances * 4 / 10);
+  EXPECT_EQ(tally.solved_optimal, tally.instances);
+}
+
+TEST(Hierarchical, TakesAnyGraphAndAnyGroups) {
+  std::mt19937 random(20261165);
+  for (int round = 0; round < 30 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed 20261165, round " + std::to_string(round));
+    const Instance instance = tight(test::random_network(random, 24), random);
+    stitched(instance, small_groups(5'000), test::RandomPartitioner(static_cast<std::uint32_t>(random())));
+    solved(instance, small_groups(5'000));
   }
-  std::printf("feasible %d harder %d within %d optimal %d\n", tally.feasible, tally.harder, tally.within,
-              tally.optimal);
+}
+
+TEST(Hierarchical, SolvesSmallGraphsOfAnyKind) {
+  std::mt19937 random(20261166);
+  for (int round = 0; round < 60 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed 20261166, round " + std::to_string(round));
+    const Instance instance = tight(test::random_graph(random, {.least_ops = 1, .most_ops = 6}), random);
+    const Schedule schedule = solved(instance, small_groups(20'000));
+    const auto optimum = test::optimum(instance);
+    EXPECT_EQ(schedule.has_schedule(), optimum.has_value());
+    EXPECT_TRUE(!optimum || schedule.duration == *optimum);
+  }
+}
+
+TEST(Hierarchical, OfNothingAndOfOneOp) {
+  const Instance nothing = test::instance_of({});
+  EXPECT_TRUE(stitched(nothing, small_groups(1000), HPartition()).solution.plan.empty());
+  EXPECT_EQ(solved(nothing, small_groups(1000)).status, Status::optimal);
+  Graph graph;
+  test::add_op(graph, {});
+  const Instance one = test::instance_of(graph);
+  EXPECT_TRUE(stitched(one, small_groups(1000), HPartition()).solution.plan.empty());
+  EXPECT_EQ(solved(one, small_groups(1000)).duration, Duration(1));
+}
+
+/// Layers of ops that each read two of the layer before, and such that read all of it.
+std::vector<std::shared_ptr<const Graph>> graphs_without_structure(std::mt19937& random) {
+  Graph layered;
+  for (int op = 0; op < 120; ++op) {
+    std::vector<int> reads;
+    for (int i = 0; op >= 10 && i < 2; ++i) reads.push_back(op / 10 * 10 - 10 + static_cast<int>(random() % 10));
+    test::add_op(layered, reads, static_cast<std::int64_t>(1 + random() % 9));
+  }
+  Graph bipartite;
+  for (int op = 0; op < 40; ++op) {
+    std::vector<int> reads;
+    for (int before = op / 10 * 10 - 10; before >= 0 && before < op / 10 * 10; ++before) reads.push_back(before);
+    test::add_op(bipartite, reads, static_cast<std::int64_t>(1 + random() % 9));
+  }
+  return {std::make_shared<const Graph>(layered), std::make_shared<const Graph>(bipartite)};
+}
+
+TEST(Hierarchical, TakesGraphsWithoutStructure) {
+  std::mt19937 random(20261167);
+  for (const auto& graph : graphs_without_structure(random)) {
+    const Instance unlimited(graph, {});
+    const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 9 / 10));
+    SolveOptions options = small_groups(50'000);
+    options.group_size = 12;
+    options.top_size = 8;
+    const HierarchicalResult result = stitched(instance, options, HPartition());
+    EXPECT_GE(value_of(result, "groups"), 3);
+    solved(instance, options);
+  }
+}
+
+TEST(Hierarchical, TakesACustomPartitioner) {
+  const Instance instance(std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {});
+  const int units = static_cast<int>(find_units(instance).units.size());
+  SolveOptions options = small_groups(5'000);
+  options.group_size = 5;
+  options.top_size = (units + 4) / 5;
+  const HierarchicalResult result = stitched(instance, options, test::EqualPartitioner(5));
+  EXPECT_EQ(value_of(result, "groups"), units / 5 + (units % 5 > 1 ? 1 : 0));
+  EXPECT_EQ(value_of(result, "levels"), 2);
+}
+
+std::vector<Instance> instances_to_repeat() {
+  std::mt19937 random(20261168);
+  std::vector<Instance> result;
+  for (int i = 0; i < 2; ++i) result.push_back(tight(test::blocks_in_a_chain(random, 4, 4), random));
+  const Instance transformer(std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {});
+  result.push_back(transformer.with_budget(Bytes(baseline_peak(transformer).count() * 6 / 10)));
+  return result;
+}
+
+TEST(Hierarchical, IsTheSameForAnyNumberOfThreads) {
+  for (const Instance& instance : instances_to_repeat()) {
+    SolveOptions options = small_groups(8'000);
+    options.group_size = 6;
+    options.top_size = 4;
+    options.grid_levels = 4;
+    const Schedule once = solved(instance, options);
+    const HierarchicalResult start = stitched(instance, options, HPartition());
+    for (const int threads : {1, 2, 4}) {
+      options.threads = threads;
+      const Schedule again = solved(instance, options);
+      EXPECT_EQ(once.steps, again.steps) << threads << " threads";
+      EXPECT_EQ(once.status, again.status);
+      EXPECT_EQ(start.solution.plan, stitched(instance, options, HPartition()).solution.plan) << threads << " threads";
+    }
+  }
 }
 
 }  // namespace
