@@ -43,6 +43,7 @@ std::vector<Compute> solve_ops(const Instance& instance, const SolveOptions& opt
                                const std::vector<Compute>& warm_start) {
   SolveOptions inner = options;
   inner.strategy = Strategy::automatic;
+  inner.hierarchy = false;
   inner.threads = 1;
   inner.time_limit = limits.seconds * kSolveShare;
   inner.work_limit = limits.work;
