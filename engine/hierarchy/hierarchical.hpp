@@ -7,9 +7,9 @@
 //              -> composition of the root under the real budget                    again with what the exact
 //              -> stitched to ops, evaluated exactly                               evaluation gives back
 //
-// A composition counts a group's inputs and outputs while its halves run, though the flat schedule frees them as soon
-// as it can. So the root is composed under a budget that is corrected by what the exact evaluation of the stitched
-// schedule says (HiRemate's correction terms, B.3, for the whole schedule at once).
+// What a composition counts is exact (inner peaks, HiRemate's correction terms, B.3) where groups are stretches of the
+// input order. Where they interleave, the stitched plan, which follows the input order, differs from what was composed:
+// there the root is composed once more under a budget corrected by what the exact evaluation says.
 #pragma once
 
 #include <cstdint>
