@@ -15,6 +15,8 @@ class Deadline {
   [[nodiscard]] double elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
+  /// Whoever solves a part of the work with a deadline of its own passes this on. May be null.
+  [[nodiscard]] const std::atomic<bool>* cancel() const { return cancel_; }
   [[nodiscard]] bool reached() const {
     return (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) || elapsed() >= limit_;
   }

@@ -22,6 +22,9 @@
 
 namespace remora {
 
+/// Effort of a unit of work (local_work() of search/worker.hpp).
+inline constexpr std::int64_t kEffortOfWork = 1000;
+
 struct CompositionLimits {
   /// Search nodes and evaluations times events, in the workers' units (search/worker.hpp).
   std::int64_t effort = 0;

@@ -2,7 +2,7 @@
 #include "engine/hierarchy/hierarchical.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <iterator>
 
 #include "engine/hierarchy/composition.hpp"
 #include "engine/hierarchy/grouping.hpp"
@@ -36,6 +36,7 @@ class HierarchicalSolve {
       : instance_(instance), options_(options), deadline_(deadline), partitioner_(partitioner) {}
 
   HierarchicalResult run() {
+    result_.solution = make_solution(instance_, RecomputePlan{});
     partition();
     find_options();
     compose_root();
@@ -47,7 +48,7 @@ class HierarchicalSolve {
   struct GridRow {
     int problem = 0;
     Bytes peak{};
-    std::vector<GroupOption> options{};
+    RowResult result{};
   };
   struct ClassProblem {
     int index = 0;
@@ -119,7 +120,7 @@ class HierarchicalSolve {
     run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
       const ClassProblem& problem = problems[at(rows[i].problem)];
       if (!deadline_.reached()) {
-        rows[i].options = solve_row(problem.problem, rows[i].peak, problem.saving, options_, limits);
+        rows[i].result = solve_row(problem.problem, rows[i].peak, problem.saving, options_, limits);
       }
     });
     for (std::size_t p = 0; p < problems.size(); ++p) keep_options(problems[p], static_cast<int>(p), rows);
@@ -129,7 +130,7 @@ class HierarchicalSolve {
   [[nodiscard]] RowLimits row_limits(std::size_t rows) const {
     RowLimits limits;
     limits.solves = options_.grid_levels;
-    limits.interrupted = [this] { return deadline_.reached(); };
+    limits.cancel = deadline_.cancel();
     limits.seconds = kNoTimeLimit;
     const int levels = std::max(1, hierarchy_.classes.height[at(root_class())]);
     const double part = kOptionShare / levels / static_cast<double>(std::max<std::size_t>(1, rows));
@@ -146,7 +147,9 @@ class HierarchicalSolve {
     ClassOptions& kept = hierarchy_.options[at(problem.index)];
     std::vector<GroupOption> options{problem.saving};
     for (GridRow& row : rows) {
-      if (row.problem == number) std::move(row.options.begin(), row.options.end(), std::back_inserter(options));
+      if (row.problem != number) continue;
+      result_.work += row.result.work;
+      std::move(row.result.options.begin(), row.result.options.end(), std::back_inserter(options));
     }
     kept.options = select_options(std::move(options), at(options_.group_options));
     const Instance instance(problem.problem.graph, {.max_computes = problem.problem.max_computes},
@@ -171,7 +174,12 @@ class HierarchicalSolve {
     const Bytes budget = instance_.budget() - instance_.base_memory();
     const double end = deadline_.elapsed() + options_.time_limit * kComposeShare;
     CompositionLimits limits;
-    limits.effort = options_.work_limit > 0 ? options_.work_limit : INT64_MAX;
+    limits.effort = INT64_MAX;
+    if (options_.work_limit > 0) {
+      // In double, for limits near the largest.
+      const double effort = static_cast<double>(options_.work_limit) * kComposeShare * kEffortOfWork;
+      limits.effort = static_cast<std::int64_t>(std::min(effort, 9e18));
+    }
     double stitching = 0;
     Bytes allowed = budget;
     for (int round = 0; round < kCompositions && !deadline_.reached(); ++round) {
@@ -186,7 +194,7 @@ class HierarchicalSolve {
       const double composed = deadline_.elapsed();
       Solution stitched = make_solution(instance_, plan_of_any(instance_, expand(hierarchy_, composition.sequence)));
       const Bytes exact = stitched.peak - instance_.base_memory();
-      if (round == 0 || better(instance_, stitched, result_.solution)) result_.solution = std::move(stitched);
+      if (better(instance_, stitched, result_.solution)) result_.solution = std::move(stitched);
       stitching += deadline_.elapsed() - composed;
       const Bytes corrected = budget + (composition.peak - exact);
       if (corrected == allowed) break;

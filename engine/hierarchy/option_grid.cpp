@@ -39,40 +39,13 @@ Bytes held_between(const BlockProblem& problem, const GroupOption& option) {
   return sum;
 }
 
-std::vector<Compute> solve_ops(const Instance& instance, const SolveOptions& options, const RowLimits& limits,
-                               const std::vector<Compute>& warm_start) {
-  SolveOptions inner = options;
-  inner.strategy = Strategy::automatic;
-  inner.hierarchy = false;
-  inner.threads = 1;
-  inner.time_limit = limits.seconds * kSolveShare;
-  inner.work_limit = limits.work;
-  const Schedule schedule = solve(instance, inner, {}, ops_of(warm_start));
-  std::vector<Compute> sequence;
-  if (!schedule.has_schedule()) return sequence;
-  sequence.reserve(schedule.steps.size());
-  for (const Step& step : schedule.steps) sequence.push_back({step.op, 0});
-  return sequence;
-}
-
-std::vector<Compute> solve_options(const Instance& instance, const SolveOptions& options, const RowLimits& limits,
-                                   const std::vector<Compute>& warm_start) {
-  const Deadline deadline(limits.seconds * kSolveShare, nullptr);
-  CompositionLimits inner;
-  inner.effort = limits.work > 0 ? limits.work : INT64_MAX;
-  inner.interrupted = [&] { return deadline.reached() || (limits.interrupted && limits.interrupted()); };
-  Composition composition = compose(instance, options, static_cast<std::uint64_t>(options.seed), inner, warm_start);
-  if (composition.peak > instance.budget()) return {};
-  return std::move(composition.sequence);
-}
-
 /// The options of one row, and where to look next.
 class Row {
  public:
   Row(const BlockProblem& problem, Bytes peak, const SolveOptions& options, const RowLimits& limits)
-      : problem_(problem), peak_(peak), options_(options), limits_(limits), deadline_(limits.seconds, nullptr) {}
+      : problem_(problem), peak_(peak), options_(options), limits_(limits), deadline_(limits.seconds, limits.cancel) {}
 
-  std::vector<GroupOption> run(const GroupOption& saving) {
+  RowResult run(const GroupOption& saving) {
     const Bytes most = held_between(problem_, saving);
     if (saving.peak <= peak_) {
       insert({most, saving});
@@ -87,7 +60,7 @@ class Row {
       while (solves_ < limits_.solves && !stopped() && try_widest()) {
       }
     }
-    return std::move(all_);
+    return std::move(result_);
   }
 
  private:
@@ -98,21 +71,52 @@ class Row {
     std::vector<Compute> sequence{};
   };
 
-  [[nodiscard]] bool stopped() const { return deadline_.reached() || (limits_.interrupted && limits_.interrupted()); }
+  [[nodiscard]] bool stopped() const { return deadline_.reached(); }
 
   /// Solves with at most so many bytes between the halves; what comes out may hold less.
   void try_limit(Bytes held) {
     ++solves_;
     const Instance instance = with_budgets(problem_, peak_, held);
     const std::vector<Compute> warm_start = best_within(held);
-    const std::vector<Compute> sequence = problem_.options ? solve_options(instance, options_, limits_, warm_start)
-                                                           : solve_ops(instance, options_, limits_, warm_start);
+    const std::vector<Compute> sequence =
+        problem_.options ? solve_options(instance, warm_start) : solve_ops(instance, warm_start);
     if (sequence.empty()) return;
     Point point{Bytes(0), measure_option(problem_, instance, sequence), sequence};
     point.held = held_between(problem_, point.option);
     known_.push_back({point.held, held});
-    all_.push_back(point.option);
+    result_.options.push_back(point.option);
     insert(std::move(point));
+  }
+
+  [[nodiscard]] double seconds_of_solve() const { return limits_.seconds * kSolveShare; }
+
+  std::vector<Compute> solve_ops(const Instance& instance, const std::vector<Compute>& warm_start) {
+    SolveOptions inner = options_;
+    inner.strategy = Strategy::automatic;
+    inner.hierarchy = false;
+    inner.threads = 1;
+    inner.time_limit = seconds_of_solve();
+    inner.work_limit = limits_.work;
+    SolveCallbacks callbacks;
+    callbacks.cancel = limits_.cancel;
+    const Schedule schedule = solve(instance, inner, callbacks, ops_of(warm_start));
+    result_.work += schedule.solver.work;
+    std::vector<Compute> sequence;
+    if (!schedule.has_schedule()) return sequence;
+    sequence.reserve(schedule.steps.size());
+    for (const Step& step : schedule.steps) sequence.push_back({step.op, 0});
+    return sequence;
+  }
+
+  std::vector<Compute> solve_options(const Instance& instance, const std::vector<Compute>& warm_start) {
+    const Deadline deadline(seconds_of_solve(), limits_.cancel);
+    CompositionLimits inner;
+    inner.effort = limits_.work > 0 ? std::min(limits_.work, INT64_MAX / kEffortOfWork) * kEffortOfWork : INT64_MAX;
+    inner.interrupted = [&] { return deadline.reached(); };
+    Composition composition = compose(instance, options_, static_cast<std::uint64_t>(options_.seed), inner, warm_start);
+    result_.work += local_work(composition.effort);
+    if (composition.peak > instance.budget()) return {};
+    return std::move(composition.sequence);
   }
 
   /// The shortest sequence so far that holds no more between the halves: the next solve starts from it.
@@ -180,7 +184,7 @@ class Row {
   std::vector<Point> found_;
   std::vector<Known> known_;
   /// All that was found: what another one beats in time and bytes may read less, or have lower peaks.
-  std::vector<GroupOption> all_;
+  RowResult result_;
   int solves_ = 0;
 };
 
@@ -235,8 +239,8 @@ std::vector<Bytes> peak_rows(const BlockProblem& problem, const GroupOption& sav
   return rows;
 }
 
-std::vector<GroupOption> solve_row(const BlockProblem& problem, Bytes peak, const GroupOption& saving,
-                                   const SolveOptions& options, const RowLimits& limits) {
+RowResult solve_row(const BlockProblem& problem, Bytes peak, const GroupOption& saving, const SolveOptions& options,
+                    const RowLimits& limits) {
   return Row(problem, peak, options, limits).run(saving);
 }
 

@@ -16,9 +16,8 @@
 //           +------------------------- saved
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <vector>
 
 #include "engine/hierarchy/block_problem.hpp"
@@ -34,7 +33,14 @@ struct RowLimits {
   std::int64_t work = 0;
   /// Seconds of wall-clock time for the row.
   double seconds = 0;
-  std::function<bool()> interrupted{};
+  /// True when the row should end at once. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct RowResult {
+  std::vector<GroupOption> options{};
+  /// Units of work done.
+  std::int64_t work = 0;
 };
 
 /// The option that runs every op once and saves what the input order saves.
@@ -43,9 +49,9 @@ GroupOption saving_option(const BlockProblem& problem);
 /// The limits on the peak, one a row: none, and two lower ones.
 std::vector<Bytes> peak_rows(const BlockProblem& problem, const GroupOption& saving);
 
-/// The options found in the row with that limit on the peak, by growing saved memory.
-std::vector<GroupOption> solve_row(const BlockProblem& problem, Bytes peak, const GroupOption& saving,
-                                   const SolveOptions& options, const RowLimits& limits);
+/// The options found in the row with that limit on the peak.
+RowResult solve_row(const BlockProblem& problem, Bytes peak, const GroupOption& saving, const SolveOptions& options,
+                    const RowLimits& limits);
 
 /// Of the options those that no other beats in everything, at most `most`, shortest first.
 std::vector<GroupOption> select_options(std::vector<GroupOption> options, std::size_t most);

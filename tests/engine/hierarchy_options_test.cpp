@@ -182,7 +182,7 @@ TEST(HierarchyOptions, OfARowKeepItsLimits) {
       limits.solves = 4;
       limits.work = 2000;
       limits.seconds = kNoTimeLimit;
-      for (const GroupOption& option : solve_row(problem, peak, saving, {}, limits)) {
+      for (const GroupOption& option : solve_row(problem, peak, saving, {}, limits).options) {
         ++options;
         EXPECT_LE(option.peak, peak);
         EXPECT_GE(option.duration(), saving.duration());
