@@ -143,7 +143,8 @@ TEST(Hierarchical, IsNeverBetterThanTheOptimumAndOftenReachesItOfLargerBlocks) {
 // But the next group's backward half reads x1, too: within 26 bytes only the second fits, the optimum of 62 needs it.
 TEST(Hierarchical, DISABLED_FindsOptionsThatReadWhatIsThereAnyway) {
   Graph graph;
-  const auto add = [&](const char* name, std::int64_t duration, std::vector<std::int32_t> reads, std::int64_t size) {
+  const auto add = [&](const char* name, std::int64_t duration, const std::vector<std::int32_t>& reads,
+                       std::int64_t size) {
     Op op{.name = name, .duration = Duration(duration), .phase = *name == 'f' ? Phase::forward : Phase::backward};
     for (const std::int32_t read : reads) op.inputs.emplace_back(read);
     op.outputs = {graph.add_tensor("of " + op.name, Bytes(size), op.name == "b0")};
@@ -244,6 +245,7 @@ TEST(Hierarchical, TakesACustomPartitioner) {
 std::vector<Instance> instances_to_repeat() {
   std::mt19937 random(20261168);
   std::vector<Instance> result;
+  result.reserve(3);
   for (int i = 0; i < 2; ++i) result.push_back(tight(test::blocks_in_a_chain(random, 4, 4), random));
   const Instance transformer(std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {});
   result.push_back(transformer.with_budget(Bytes(baseline_peak(transformer).count() * 6 / 10)));
