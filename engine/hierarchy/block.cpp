@@ -307,7 +307,7 @@ class BlockBuilder {
 std::vector<int> Block::interface() const {
   std::vector<int> result;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (tensors[t].role == Role::input || tensors[t].role == Role::output) result.push_back(static_cast<int>(t));
+    if (tensors[t].is_interface()) result.push_back(static_cast<int>(t));
   }
   return result;
 }

@@ -55,6 +55,8 @@ struct BlockTensor {
   Bytes size{};
   /// To be there at the end of the problem.
   bool keep = false;
+
+  [[nodiscard]] bool is_interface() const { return role == Role::input || role == Role::output; }
 };
 
 struct Block {

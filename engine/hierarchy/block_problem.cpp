@@ -168,6 +168,20 @@ class ProblemBuilder {
   const std::vector<ChildOptions>& children_;
 };
 
+/// The options of the children's halves, with inputs and outputs of the block that take nothing.
+std::shared_ptr<const ComputeOptions> with_free_interface(const BlockProblem& problem) {
+  ComputeOptions result = *problem.options;
+  for (OpOptions& op : result) {
+    const std::vector<int>& outputs = problem.block->ops[at(op.op)].outputs;
+    for (auto& option : op.further) {
+      for (std::size_t i = 0; option && i < outputs.size(); ++i) {
+        if (problem.block->tensors[at(outputs[i])].is_interface()) option->output_sizes[i] = Bytes(0);
+      }
+    }
+  }
+  return std::make_shared<const ComputeOptions>(std::move(result));
+}
+
 }  // namespace
 
 Bytes BlockProblem::given_back() const {
@@ -188,12 +202,20 @@ BlockProblem make_block_problem(const Instance& network, const Block& block, std
   return problem;
 }
 
-Instance with_budgets(const BlockProblem& problem, Bytes peak, Bytes saved) {
+Instance with_budgets(const BlockProblem& problem, Bytes peak, Bytes saved, Interface interface) {
   const InstanceOptions options{.budget = peak, .max_computes = problem.max_computes};
-  if (problem.block->away < 0 || saved >= peak) return {problem.graph, options, problem.options};
+  const bool limits_saved = problem.block->away >= 0 && saved < peak;
+  if (!limits_saved && interface == Interface::counted) return {problem.graph, options, problem.options};
   Graph graph = *problem.graph;
-  graph.ops[at(problem.block->away)].workspace = std::max(Bytes(0), peak - saved - problem.given_back());
-  return {std::make_shared<const Graph>(std::move(graph)), options, problem.options};
+  Bytes given_back = problem.given_back();
+  auto compute_options = problem.options;
+  if (interface == Interface::free) {
+    for (const int t : problem.block->interface()) graph.tensors[at(t)].size = Bytes(0);
+    if (compute_options) compute_options = with_free_interface(problem);
+    given_back = Bytes(0);
+  }
+  if (limits_saved) graph.ops[at(problem.block->away)].workspace = std::max(Bytes(0), peak - saved - given_back);
+  return {std::make_shared<const Graph>(std::move(graph)), options, compute_options};
 }
 
 }  // namespace remora

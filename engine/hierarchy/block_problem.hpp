@@ -40,8 +40,14 @@ struct BlockProblem {
 /// The problem of one block of the network, every child with at least one option. `max_computes`: C of the network.
 BlockProblem make_block_problem(const Instance& network, const Block& block, std::vector<ChildOptions> children);
 
+/// Whether a block pays for its inputs and outputs.
+enum class Interface {
+  counted,  ///< what it retains of them takes memory
+  free,     ///< it takes none: others retain them anyway
+};
+
 /// The problem with two budgets (Rockmate, section 3.3): at most `peak` bytes at any time and at most `saved` between
-/// the halves, the block's inputs and outputs included where they are retained.
-Instance with_budgets(const BlockProblem& problem, Bytes peak, Bytes saved);
+/// the halves, the block's inputs and outputs included where they are retained and counted.
+Instance with_budgets(const BlockProblem& problem, Bytes peak, Bytes saved, Interface interface = Interface::counted);
 
 }  // namespace remora

@@ -19,8 +19,8 @@ namespace remora {
 namespace {
 
 /// Shares of the time limit.
-constexpr double kOptionShare = 0.3;
-constexpr double kComposeShare = 0.15;
+constexpr double kOptionShare = 0.25;
+constexpr double kComposeShare = 0.1;
 constexpr int kCompositions = 2;
 /// Units of work for one solve of a group at least.
 constexpr std::int64_t kLeastWork = 100;
@@ -44,10 +44,9 @@ class HierarchicalSolve {
   }
 
  private:
-  /// One limit on the peak to solve a class for.
-  struct GridRow {
+  struct RowTask {
     int problem = 0;
-    Bytes peak{};
+    GridRow row{};
     RowResult result{};
   };
   struct ClassProblem {
@@ -106,13 +105,13 @@ class HierarchicalSolve {
 
   void solve_classes(int height) {
     std::vector<ClassProblem> problems;
-    std::vector<GridRow> rows;
+    std::vector<RowTask> rows;
     for (int c = 0; c < static_cast<int>(hierarchy_.options.size()); ++c) {
       if (c == root_class() || hierarchy_.classes.height[at(c)] != height) continue;
       ClassProblem problem{c, problem_of(hierarchy_.blocks[at(hierarchy_.classes.representative[at(c)])]), {}};
       problem.saving = saving_option(problem.problem);
-      for (const Bytes peak : peak_rows(problem.problem, problem.saving)) {
-        rows.push_back({static_cast<int>(problems.size()), peak, {}});
+      for (const GridRow& row : grid_rows(problem.problem, problem.saving)) {
+        rows.push_back({static_cast<int>(problems.size()), row, {}});
       }
       problems.push_back(std::move(problem));
     }
@@ -120,7 +119,7 @@ class HierarchicalSolve {
     run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
       const ClassProblem& problem = problems[at(rows[i].problem)];
       if (!deadline_.reached()) {
-        rows[i].result = solve_row(problem.problem, rows[i].peak, problem.saving, options_, limits);
+        rows[i].result = solve_row(problem.problem, rows[i].row, problem.saving, options_, limits);
       }
     });
     for (std::size_t p = 0; p < problems.size(); ++p) keep_options(problems[p], static_cast<int>(p), rows);
@@ -143,10 +142,10 @@ class HierarchicalSolve {
     return limits;
   }
 
-  void keep_options(const ClassProblem& problem, int number, std::vector<GridRow>& rows) {
+  void keep_options(const ClassProblem& problem, int number, std::vector<RowTask>& rows) {
     ClassOptions& kept = hierarchy_.options[at(problem.index)];
     std::vector<GroupOption> options{problem.saving};
-    for (GridRow& row : rows) {
+    for (RowTask& row : rows) {
       if (row.problem != number) continue;
       result_.work += row.result.work;
       std::move(row.result.options.begin(), row.result.options.end(), std::back_inserter(options));

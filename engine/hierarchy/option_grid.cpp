@@ -42,13 +42,13 @@ Bytes held_between(const BlockProblem& problem, const GroupOption& option) {
 /// The options of one row, and where to look next.
 class Row {
  public:
-  Row(const BlockProblem& problem, Bytes peak, const SolveOptions& options, const RowLimits& limits)
-      : problem_(problem), peak_(peak), options_(options), limits_(limits), deadline_(limits.seconds, limits.cancel) {}
+  Row(const BlockProblem& problem, const GridRow& row, const SolveOptions& options, const RowLimits& limits)
+      : problem_(problem), row_(row), options_(options), limits_(limits), deadline_(limits.seconds, limits.cancel) {}
 
   RowResult run(const GroupOption& saving) {
-    const Bytes most = held_between(problem_, saving);
-    if (saving.peak <= peak_) {
-      insert({most, saving});
+    const Bytes most = held(saving);
+    if (saving.peak <= row_.peak) {
+      insert({.held = most, .option = saving});
     } else {
       try_limit(most);
     }
@@ -73,17 +73,24 @@ class Row {
 
   [[nodiscard]] bool stopped() const { return deadline_.reached(); }
 
+  /// What the option keeps between the halves of what counts.
+  [[nodiscard]] Bytes held(const GroupOption& option) const {
+    return row_.interface == Interface::counted ? held_between(problem_, option) : option.saved;
+  }
+
   /// Solves with at most so many bytes between the halves; what comes out may hold less.
-  void try_limit(Bytes held) {
+  void try_limit(Bytes limit) {
     ++solves_;
-    const Instance instance = with_budgets(problem_, peak_, held);
-    const std::vector<Compute> warm_start = best_within(held);
+    const Instance instance = with_budgets(problem_, row_.peak, limit, row_.interface);
+    const std::vector<Compute> warm_start = best_within(limit);
     const std::vector<Compute> sequence =
         problem_.options ? solve_options(instance, warm_start) : solve_ops(instance, warm_start);
     if (sequence.empty()) return;
-    Point point{Bytes(0), measure_option(problem_, instance, sequence), sequence};
-    point.held = held_between(problem_, point.option);
-    known_.push_back({point.held, held});
+    // Measured with the interface counted, whatever it cost when the schedule was sought.
+    const Bytes most = unlimited(problem_);
+    Point point{.option = measure_option(problem_, with_budgets(problem_, most, most), sequence), .sequence = sequence};
+    point.held = held(point.option);
+    known_.push_back({point.held, limit});
     result_.options.push_back(point.option);
     insert(std::move(point));
   }
@@ -177,7 +184,7 @@ class Row {
   static constexpr int kFirstLevels = 12;
 
   const BlockProblem& problem_;
-  Bytes peak_;
+  GridRow row_;
   const SolveOptions& options_;
   const RowLimits& limits_;
   Deadline deadline_;
@@ -228,20 +235,21 @@ GroupOption saving_option(const BlockProblem& problem) {
   return measure_option(problem, instance, computes_of(input_order(instance)));
 }
 
-std::vector<Bytes> peak_rows(const BlockProblem& problem, const GroupOption& saving) {
+std::vector<GridRow> grid_rows(const BlockProblem& problem, const GroupOption& saving) {
   const Instance instance(problem.graph, {.max_computes = problem.max_computes}, problem.options);
   const Bytes least = least_budget(instance);
-  std::vector<Bytes> rows{unlimited(problem)};
+  std::vector<GridRow> rows{{unlimited(problem)}};
+  if (problem.block->has_halves()) rows.push_back({unlimited(problem), Interface::free});
   for (const double part : kPeakParts) {
     const auto way = static_cast<double>(std::max<std::int64_t>(0, (saving.peak - least).count()));
-    rows.push_back(least + Bytes(static_cast<std::int64_t>(way * part)));
+    rows.push_back({least + Bytes(static_cast<std::int64_t>(way * part))});
   }
   return rows;
 }
 
-RowResult solve_row(const BlockProblem& problem, Bytes peak, const GroupOption& saving, const SolveOptions& options,
-                    const RowLimits& limits) {
-  return Row(problem, peak, options, limits).run(saving);
+RowResult solve_row(const BlockProblem& problem, const GridRow& row, const GroupOption& saving,
+                    const SolveOptions& options, const RowLimits& limits) {
+  return Row(problem, row, options, limits).run(saving);
 }
 
 std::vector<GroupOption> select_options(std::vector<GroupOption> options, std::size_t most) {

@@ -4,7 +4,8 @@
 // phases: groups of ops by solve(), groups with child groups by compose(). The options found are thinned to a Pareto
 // set and to so many, farthest apart first (HiRemate, schedule selection).
 //
-// The grid has a row for each limit on the peak. In a row the limits on what is saved are chosen one after the other,
+// The grid has a row for each limit on the peak, and one in which the group's inputs and outputs cost nothing, as where
+// the neighbours hold them anyway. In a row the limits on what is saved are chosen one after the other,
 // where the options so far leave most open: between two neighbours a shorter option that saves less than the one, or
 // one that saves less at no more time than the other, can only lie in the rectangle that they span.
 //
@@ -46,12 +47,18 @@ struct RowResult {
 /// The option that runs every op once and saves what the input order saves.
 GroupOption saving_option(const BlockProblem& problem);
 
-/// The limits on the peak, one a row: none, and two lower ones.
-std::vector<Bytes> peak_rows(const BlockProblem& problem, const GroupOption& saving);
+struct GridRow {
+  /// No limit where it is at least what all tensors need.
+  Bytes peak{};
+  Interface interface = Interface::counted;
+};
 
-/// The options found in the row with that limit on the peak.
-RowResult solve_row(const BlockProblem& problem, Bytes peak, const GroupOption& saving, const SolveOptions& options,
-                    const RowLimits& limits);
+/// Rows without a limit on the peak, the interface counted and free, and with two lower limits.
+std::vector<GridRow> grid_rows(const BlockProblem& problem, const GroupOption& saving);
+
+/// The options found in the row.
+RowResult solve_row(const BlockProblem& problem, const GridRow& row, const GroupOption& saving,
+                    const SolveOptions& options, const RowLimits& limits);
 
 /// Of the options those that no other beats in everything, at most `most`, shortest first.
 std::vector<GroupOption> select_options(std::vector<GroupOption> options, std::size_t most);

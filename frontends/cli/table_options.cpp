@@ -10,10 +10,10 @@ namespace remora::cli {
 namespace po = boost::program_options;
 
 void add_grouping(OptionGroup& group) {
-  group.add_options()("grouping",
-                      po::value<std::string>()->default_value(grouping_name(SolveOptions{}.grouping))->value_name("NAME"),
-                      "hierarchy: how groups are found: h-partition (HiRemate), chain (Rockmate's blocks), intervals "
-                      "of the input order");
+  group.add_options()(
+      "grouping", po::value<std::string>()->default_value(grouping_name(SolveOptions{}.grouping))->value_name("NAME"),
+      "hierarchy: how groups are found: h-partition (HiRemate), chain (Rockmate's blocks), intervals "
+      "of the input order");
 }
 
 Grouping grouping_of(const Arguments& arguments) {

@@ -13,12 +13,18 @@ TEST(Options, EveryRowCanBeSetFromItsOwnDefaultAndRoundTrips) {
   for (const OptionRow& row : option_rows()) set_option(options, row.name, row.initial);
   check_options(options);
   const auto described = describe_options(options);
-  // Strategy and grouping, which are no rows of the table, come first.
-  constexpr std::size_t kNames = 2;
-  ASSERT_EQ(described.size(), option_rows().size() + kNames);
-  for (std::size_t i = 0; i < option_rows().size(); ++i) {
-    EXPECT_EQ(described[i + kNames].second, option_rows()[i].initial);
+  // Strategy and grouping come first.
+  ASSERT_EQ(described.size(), option_rows().size() + 2);
+  EXPECT_EQ(described[0].first, "strategy");
+  EXPECT_EQ(described[1].first, "grouping");
+  for (std::size_t i = 0; i < option_rows().size(); ++i) EXPECT_EQ(described[i + 2].second, option_rows()[i].initial);
+}
+
+TEST(Options, GroupingsAreNamedAsTheyAreRead) {
+  for (const Grouping grouping : {Grouping::h_partition, Grouping::chain, Grouping::intervals}) {
+    EXPECT_EQ(grouping_from_name(grouping_name(grouping)), grouping);
   }
+  EXPECT_THROW(grouping_from_name("colour"), InputError);
 }
 
 TEST(Options, WrongTextsAndRangesAreRefusedByName) {
