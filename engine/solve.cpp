@@ -131,7 +131,6 @@ std::optional<Found> run_method(const Instance& instance, const SolveOptions& op
   state.lower_bound = std::max(state.lower_bound, result.lower_bound);
   report.work = result.work;
   report.note = std::move(result.note);
-  report.statistics = std::move(result.statistics);
   if (result.sequence.empty() && instance.op_count() > 0) return std::nullopt;
   if (!is_permitted(instance, result.sequence)) {
     report.note +=

@@ -82,6 +82,14 @@ RecomputePlan without_useless(const Instance& instance, RecomputePlan plan) {
   }
 }
 
+RecomputePlan within_limits(const Instance& instance, RecomputePlan plan) {
+  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 1);
+  std::erase_if(plan, [&](const Recompute& recompute) {
+    return ++computes[static_cast<std::size_t>(recompute.op)] > instance.max_computes(recompute.op);
+  });
+  return plan;
+}
+
 Duration extra_duration(const Instance& instance, std::span<const Recompute> plan) {
   Duration total;
   for (const Recompute& recompute : plan) total += instance.duration(recompute.op);

@@ -45,6 +45,9 @@ RecomputePlan plan_of(const Instance& instance, std::span<const OpId> sequence);
 /// The plan without the recomputes that serve no use, found by replaying it until nothing changes.
 RecomputePlan without_useless(const Instance& instance, RecomputePlan plan);
 
+/// The plan without the recomputes of each op beyond what its limit of computes allows.
+RecomputePlan within_limits(const Instance& instance, RecomputePlan plan);
+
 /// The time that the recomputes cost.
 Duration extra_duration(const Instance& instance, std::span<const Recompute> plan);
 

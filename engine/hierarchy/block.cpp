@@ -59,6 +59,7 @@ class BlockBuilder {
     is_root_ = static_cast<int>(units_ + group) == partition_.root();
     block_ = {};
     parts_.clear();
+    has_backward_.clear();
     ops_.clear();
     first_forward_ = OpId(instance_.op_count());
     for (const int child : partition_.nodes[units_ + group].children) {
@@ -109,7 +110,8 @@ class BlockBuilder {
     }
     parts_.back().op.op = first_forward;
     first_forward_ = std::min(first_forward_, first_forward);
-    if (first_backward == instance_.op_count()) return;
+    has_backward_.push_back(first_backward < instance_.op_count());
+    if (!has_backward_.back()) return;
     parts_.push_back({{.kind = Kind::backward_half, .op = first_backward, .child = child},
                       true,
                       face.backward_reads,
@@ -213,15 +215,10 @@ class BlockBuilder {
   void add_phantom(int local, std::vector<int>& phantom) {
     BlockOp& op = block_.ops[at(local)];
     if (op.kind == Kind::backward_half) op.inputs.push_back(phantom[at(op.child)]);
-    if (op.kind != Kind::forward_half || !has_backward(op.child)) return;
+    if (op.kind != Kind::forward_half || !has_backward_[at(op.child)]) return;
     const int t = add_tensor({.role = Role::phantom});
     phantom[at(op.child)] = t;
     block_.ops[at(local)].outputs.push_back(t);
-  }
-
-  [[nodiscard]] bool has_backward(int child) const {
-    return std::any_of(parts_.begin(), parts_.end(),
-                       [&](const Part& part) { return part.op.kind == Kind::backward_half && part.op.child == child; });
   }
 
   /// A tensor that comes into sight where it is read: made outside the block, or seen before.
@@ -297,6 +294,8 @@ class BlockBuilder {
   bool is_root_ = false;
   Block block_;
   std::vector<Part> parts_;
+  /// By child group.
+  std::vector<bool> has_backward_;
   std::vector<int> order_;
   std::vector<int> ops_;
   OpId first_forward_{};

@@ -16,7 +16,7 @@ struct BlockClasses {
   std::vector<int> class_of{};
   /// By class: its first block, which is solved for all.
   std::vector<int> representative{};
-  /// By class: how many groups below it; 0 for groups of ops alone.
+  /// By class: levels of groups below it; 0 for groups of ops alone.
   std::vector<int> height{};
 };
 

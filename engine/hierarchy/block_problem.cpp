@@ -14,24 +14,6 @@ namespace {
 using Kind = BlockOp::Kind;
 using Role = BlockTensor::Role;
 
-std::string name_of(const Instance& network, const BlockOp& op) {
-  switch (op.kind) {
-    case Kind::op:
-      return network.graph().ops[at(op.op)].name;
-    case Kind::forward_half:
-      return "forward half of child " + std::to_string(op.child);
-    case Kind::backward_half:
-      return "backward half of child " + std::to_string(op.child);
-    case Kind::enter:
-      return "enter";
-    case Kind::leave:
-      return "leave";
-    case Kind::away:
-      return "away";
-  }
-  return {};
-}
-
 /// Whether every op of the child may run again as often as any.
 bool may_run_again(const ChildOptions& child) {
   return child.pass != nullptr && child.pass->repeatable;
@@ -40,7 +22,11 @@ bool may_run_again(const ChildOptions& child) {
 class ProblemBuilder {
  public:
   ProblemBuilder(const Instance& network, const Block& block, const std::vector<ChildOptions>& children)
-      : network_(network), block_(block), children_(children) {}
+      : network_(network), block_(block), children_(children), forward_halves_(children.size()) {
+    for (std::size_t o = 0; o < block.ops.size(); ++o) {
+      if (block.ops[o].kind == Kind::forward_half) forward_halves_[at(block.ops[o].child)] = OpId(o);
+    }
+  }
 
   Graph graph() const {
     Graph result;
@@ -49,7 +35,11 @@ class ProblemBuilder {
       const BlockTensor& tensor = block_.tensors[t];
       result.add_tensor("t" + std::to_string(t), tensor.size, tensor.keep);
     }
-    for (const BlockOp& op : block_.ops) result.add_op(make_op(op));
+    for (std::size_t o = 0; o < block_.ops.size(); ++o) {
+      result.add_op(make_op(block_.ops[o]));
+      // Names of the network's could meet those of pseudo ops.
+      result.ops.back().name = "o" + std::to_string(o);
+    }
     for (const BlockOp& op : block_.ops) {
       if (op.kind != Kind::forward_half || children_[at(op.child)].options.front().backward.empty()) continue;
       result.tensors[at(op.outputs.back())].size = children_[at(op.child)].options.front().saved;
@@ -70,7 +60,6 @@ class ProblemBuilder {
  private:
   [[nodiscard]] Op make_op(const BlockOp& op) const {
     Op result;
-    result.name = name_of(network_, op);
     for (const int t : op.inputs) result.inputs.emplace_back(t);
     for (const int t : op.outputs) result.outputs.emplace_back(t);
     for (const int before : op.after) result.after.emplace_back(before);
@@ -134,7 +123,7 @@ class ProblemBuilder {
 
   [[nodiscard]] OpOptions backward_options(OpId id, const BlockOp& op) const {
     const ChildOptions& child = children_[at(op.child)];
-    OpOptions result{.op = id, .follows = id_of_forward(op.child)};
+    OpOptions result{.op = id, .follows = forward_halves_[at(op.child)]};
     result.unread = unread(op, child.options.front());
     result.inner = inner(op, child.options.front().backward_cost);
     for (const GroupOption& option : child.options.subspan(1)) {
@@ -144,13 +133,6 @@ class ProblemBuilder {
     }
     result.further.emplace_back(std::nullopt);
     return result;
-  }
-
-  [[nodiscard]] OpId id_of_forward(int child) const {
-    for (std::size_t o = 0; o < block_.ops.size(); ++o) {
-      if (block_.ops[o].kind == Kind::forward_half && block_.ops[o].child == child) return OpId(o);
-    }
-    return OpId::none();
   }
 
   [[nodiscard]] std::vector<TensorId> unread(const BlockOp& op, const GroupOption& option) const {
@@ -166,6 +148,8 @@ class ProblemBuilder {
   const Instance& network_;
   const Block& block_;
   const std::vector<ChildOptions>& children_;
+  /// By child.
+  std::vector<OpId> forward_halves_;
 };
 
 /// The options of the children's halves, with inputs and outputs of the block that take nothing.

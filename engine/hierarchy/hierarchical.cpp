@@ -8,6 +8,7 @@
 #include "engine/hierarchy/grouping.hpp"
 #include "engine/hierarchy/indexing.hpp"
 #include "engine/hierarchy/option_grid.hpp"
+#include "engine/hierarchy/option_selection.hpp"
 #include "engine/hierarchy/partition.hpp"
 #include "engine/hierarchy/stitching.hpp"
 #include "engine/search/rounds.hpp"
@@ -24,10 +25,25 @@ constexpr double kComposeShare = 0.1;
 constexpr int kCompositions = 2;
 /// Units of work for one solve of a group at least.
 constexpr std::int64_t kLeastWork = 100;
-/// Compositions of the root at a time, whatever the number of threads, for the sake of reproducibility.
 constexpr std::size_t kSeeds = 2;
+/// More than any network holds, and small enough to add up.
+constexpr Bytes kMostBytes{std::int64_t{1} << 61};
 /// Below, the flat search alone does as well.
 constexpr int kLeastOps = 500;
+
+/// Whether sums over the events of a block, of its tensors and of options' times stay within 64 bits.
+bool amounts_fit(const Instance& instance) {
+  constexpr double kMost = 9e18;
+  constexpr double kEvents = 4096;
+  double bytes = 0;
+  for (int t = 0; t < instance.tensor_count(); ++t) bytes += static_cast<double>(instance.size(TensorId(t)).count());
+  double workspace = 0;
+  for (int v = 0; v < instance.op_count(); ++v) {
+    workspace = std::max(workspace, static_cast<double>(instance.workspace(OpId(v)).count()));
+  }
+  const auto duration = static_cast<double>(instance.baseline_duration().count());
+  return (bytes + workspace) * kEvents < kMost && duration * 4 * kComputesWithin64Bits < kMost;
+}
 
 class HierarchicalSolve {
  public:
@@ -37,9 +53,13 @@ class HierarchicalSolve {
 
   HierarchicalResult run() {
     result_.solution = make_solution(instance_, RecomputePlan{});
+    if (!amounts_fit(instance_)) {
+      result_.note = "amounts too large for groups";
+      return std::move(result_);
+    }
     partition();
     find_options();
-    compose_root();
+    if (!deadline_.reached()) compose_root();
     return std::move(result_);
   }
 
@@ -53,6 +73,9 @@ class HierarchicalSolve {
     int index = 0;
     BlockProblem problem{};
     GroupOption saving{};
+    /// Its rows among those of its height.
+    std::size_t first_row = 0;
+    std::size_t end_row = 0;
   };
 
   void note(const char* name, double value) { result_.statistics.emplace_back(name, value); }
@@ -96,7 +119,7 @@ class HierarchicalSolve {
   void find_options() {
     const auto& heights = hierarchy_.classes.height;
     const int highest = heights.empty() ? 0 : heights[at(root_class())];
-    for (int height = 0; height < highest; ++height) solve_classes(height);
+    for (int height = 0; height < highest && !deadline_.reached(); ++height) solve_classes(height);
     double count = 0;
     for (const ClassOptions& options : hierarchy_.options) count += static_cast<double>(options.options.size());
     note("options", count);
@@ -108,11 +131,15 @@ class HierarchicalSolve {
     std::vector<RowTask> rows;
     for (int c = 0; c < static_cast<int>(hierarchy_.options.size()); ++c) {
       if (c == root_class() || hierarchy_.classes.height[at(c)] != height) continue;
-      ClassProblem problem{c, problem_of(hierarchy_.blocks[at(hierarchy_.classes.representative[at(c)])]), {}};
+      if (deadline_.reached()) return;
+      ClassProblem problem{.index = c,
+                           .problem = problem_of(hierarchy_.blocks[at(hierarchy_.classes.representative[at(c)])])};
       problem.saving = saving_option(problem.problem);
+      problem.first_row = rows.size();
       for (const GridRow& row : grid_rows(problem.problem, problem.saving)) {
         rows.push_back({static_cast<int>(problems.size()), row, {}});
       }
+      problem.end_row = rows.size();
       problems.push_back(std::move(problem));
     }
     const RowLimits limits = row_limits(rows.size());
@@ -122,7 +149,7 @@ class HierarchicalSolve {
         rows[i].result = solve_row(problem.problem, rows[i].row, problem.saving, options_, limits);
       }
     });
-    for (std::size_t p = 0; p < problems.size(); ++p) keep_options(problems[p], static_cast<int>(p), rows);
+    for (const ClassProblem& problem : problems) keep_options(problem, rows);
   }
 
   /// Every class of one height gets the same.
@@ -134,21 +161,24 @@ class HierarchicalSolve {
     const int levels = std::max(1, hierarchy_.classes.height[at(root_class())]);
     const double part = kOptionShare / levels / static_cast<double>(std::max<std::size_t>(1, rows));
     if (options_.work_limit > 0) {
-      const double work = static_cast<double>(options_.work_limit) * part / limits.solves;
-      limits.work = std::max<std::int64_t>(kLeastWork, static_cast<std::int64_t>(work));
+      const double work = static_cast<double>(options_.work_limit) * part;
+      limits.solves = std::clamp(static_cast<int>(work / kLeastWork), 1, limits.solves);
+      limits.work = std::max(kLeastWork, static_cast<std::int64_t>(work / limits.solves));
     } else {
-      limits.seconds = options_.time_limit * part * thread_count(options_);
+      const auto side_by_side = std::min(static_cast<std::size_t>(thread_count(options_)), rows);
+      const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
+      limits.seconds = std::min(left, options_.time_limit * part * static_cast<double>(side_by_side));
     }
     return limits;
   }
 
-  void keep_options(const ClassProblem& problem, int number, std::vector<RowTask>& rows) {
+  void keep_options(const ClassProblem& problem, std::vector<RowTask>& rows) {
     ClassOptions& kept = hierarchy_.options[at(problem.index)];
     std::vector<GroupOption> options{problem.saving};
-    for (RowTask& row : rows) {
-      if (row.problem != number) continue;
-      result_.work += row.result.work;
-      std::move(row.result.options.begin(), row.result.options.end(), std::back_inserter(options));
+    for (std::size_t row = problem.first_row; row < problem.end_row; ++row) {
+      RowResult& result = rows[row].result;
+      result_.work += result.work;
+      std::move(result.options.begin(), result.options.end(), std::back_inserter(options));
     }
     kept.options = select_options(std::move(options), at(options_.group_options));
     const Instance instance(problem.problem.graph, {.max_computes = problem.problem.max_computes},
@@ -156,29 +186,33 @@ class HierarchicalSolve {
     kept.pass = passing_option(problem.problem, instance);
   }
 
-  /// One composition a thread, each with its own seed; the best, the first among equals.
-  [[nodiscard]] Composition compose_from_seeds(const Instance& top, const CompositionLimits& limits) const {
-    std::vector<Composition> compositions(kSeeds);
+  /// Compositions side by side, each with its own seed; the best, the first among equals. As many whatever the number of
+  /// threads, for the sake of reproducibility; but where time limits them one thread has time for one only.
+  [[nodiscard]] Composition compose_from_seeds(const Instance& top, const CompositionLimits& limits) {
+    const bool one = options_.work_limit == 0 && thread_count(options_) == 1;
+    std::vector<Composition> compositions(one ? 1 : kSeeds);
     run_tasks(thread_count(options_), compositions.size(), [&](std::size_t i) {
       compositions[i] = compose(top, options_, static_cast<std::uint64_t>(options_.seed) * kSeeds + i, limits);
     });
+    for (const Composition& composition : compositions) result_.work += local_work(composition.effort);
     return *std::min_element(compositions.begin(), compositions.end(), [&](const Composition& a, const Composition& b) {
       return better(top, a.peak, a.extra, b.peak, b.extra);
     });
   }
 
+  [[nodiscard]] std::int64_t composition_effort() const {
+    if (options_.work_limit == 0) return INT64_MAX;
+    // In double, for limits near the largest.
+    const double work = static_cast<double>(options_.work_limit) * kComposeShare / kCompositions / kSeeds;
+    return static_cast<std::int64_t>(std::min(work * kEffortOfWork, 9e18));
+  }
+
   /// Composes under a budget, stitches, and corrects the budget by what stitching gives back.
   void compose_root() {
     const BlockProblem problem = problem_of(hierarchy_.blocks.back());
-    const Bytes budget = instance_.budget() - instance_.base_memory();
+    const Bytes budget = std::max(Bytes(0), std::min(instance_.budget(), kMostBytes) - instance_.base_memory());
     const double end = deadline_.elapsed() + options_.time_limit * kComposeShare;
-    CompositionLimits limits;
-    limits.effort = INT64_MAX;
-    if (options_.work_limit > 0) {
-      // In double, for limits near the largest.
-      const double effort = static_cast<double>(options_.work_limit) * kComposeShare * kEffortOfWork;
-      limits.effort = static_cast<std::int64_t>(std::min(effort, 9e18));
-    }
+    CompositionLimits limits{.effort = composition_effort()};
     double stitching = 0;
     Bytes allowed = budget;
     for (int round = 0; round < kCompositions && !deadline_.reached(); ++round) {
@@ -187,15 +221,13 @@ class HierarchicalSolve {
       limits.interrupted = [&] {
         return deadline_.reached() || (options_.work_limit == 0 && deadline_.elapsed() > round_end);
       };
-      const Instance top = with_budgets(problem, allowed, allowed);
-      const Composition composition = compose_from_seeds(top, limits);
-      result_.work += local_work(composition.effort);
+      const Composition composition = compose_from_seeds(with_budgets(problem, allowed, allowed), limits);
       const double composed = deadline_.elapsed();
       Solution stitched = make_solution(instance_, plan_of_any(instance_, expand(hierarchy_, composition.sequence)));
       const Bytes exact = stitched.peak - instance_.base_memory();
       if (better(instance_, stitched, result_.solution)) result_.solution = std::move(stitched);
       stitching += deadline_.elapsed() - composed;
-      const Bytes corrected = budget + (composition.peak - exact);
+      const Bytes corrected = std::max(Bytes(0), budget + (composition.peak - exact));
       if (corrected == allowed) break;
       allowed = corrected;
     }

@@ -3,7 +3,7 @@
 // The hierarchical solve (HiRemate, section 3; Rockmate, section 3): partition, options, composition, stitching.
 //
 //     instance -> units -> partition -> blocks -> classes of equal blocks          once
-//              -> options of each class, lowest groups first, cells in TBB tasks   for a grid of budgets
+//              -> options of each class, lowest groups first, rows in TBB tasks   for a grid of budgets
 //              -> composition of the root under the real budget                    again with what the exact
 //              -> stitched to ops, evaluated exactly                               evaluation gives back
 //

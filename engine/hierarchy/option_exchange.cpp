@@ -75,7 +75,7 @@ bool OptionExchange::relieve_once() {
   const OptionScore now = state_.score();
   std::optional<std::pair<int, Option>> best;
   double best_value = 0;
-  for (int choice = 0; choice < state_.choice_count(); ++choice) {
+  for (int choice = 0; choice < state_.choice_count() && !stopped_(); ++choice) {
     for (Option option = 0; option < state_.option_count(choice); ++option) {
       const auto score = state_.probe(choice, option);
       if (!score || score->overflow >= now.overflow) continue;
@@ -97,7 +97,10 @@ void OptionExchange::fill() {
   for (bool changed = true; changed && !stopped_();) {
     changed = false;
     random_.shuffle(order);
-    for (const int choice : order) changed = fill_choice(choice) || changed;
+    for (const int choice : order) {
+      if (stopped_()) return;
+      changed = fill_choice(choice) || changed;
+    }
   }
 }
 

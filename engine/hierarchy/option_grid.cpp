@@ -146,7 +146,8 @@ class Row {
     found_.insert(place, std::move(point));
   }
 
-  /// Limits from `found` to `limit` give nothing shorter than what is found.
+  /// Limits from `found` to `limit` gave nothing shorter than what is found; most solves prove that there is nothing,
+  /// the others are believed.
   struct Known {
     Bytes found{};
     Bytes limit{};
@@ -154,8 +155,13 @@ class Row {
 
   /// The least limit above `held` of which nothing is known.
   [[nodiscard]] Bytes open_above(Bytes held) const {
-    for (const Known& known : known_) {
-      if (known.found <= held && held < known.limit) held = known.limit;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Known& known : known_) {
+        if (known.found > held || held >= known.limit) continue;
+        held = known.limit;
+        moved = true;
+      }
     }
     return held;
   }
@@ -195,39 +201,6 @@ class Row {
   int solves_ = 0;
 };
 
-/// Whether a is nowhere worse than b.
-bool beats(const GroupOption& a, const GroupOption& b) {
-  const auto no_more = [](const auto& x, const auto& y) { return !(y < x); };
-  if (!no_more(a.duration(), b.duration()) || !no_more(a.saved, b.saved) || a.computes > b.computes) return false;
-  if (!no_more(a.forward_cost.workspace() + a.saved, b.forward_cost.workspace() + b.saved)) return false;
-  if (!no_more(a.backward_cost.workspace() + a.saved, b.backward_cost.workspace() + b.saved)) return false;
-  for (std::size_t i = 0; i < a.reads.size(); ++i) {
-    if (a.reads[i] && !b.reads[i]) return false;
-  }
-  return true;
-}
-
-/// The options, by growing duration, that have the least duration + price x saved for some price.
-std::vector<bool> lower_hull(const std::vector<GroupOption>& options) {
-  std::vector<std::size_t> hull;
-  const auto time = [&](std::size_t i) { return static_cast<double>(options[i].duration().count()); };
-  const auto saved = [&](std::size_t i) { return static_cast<double>(options[i].saved.count()); };
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    if (!hull.empty() && saved(i) >= saved(hull.back())) continue;
-    while (hull.size() > 1) {
-      const std::size_t a = hull[hull.size() - 2];
-      const std::size_t b = hull.back();
-      const bool under = (time(b) - time(a)) * (saved(a) - saved(i)) < (time(i) - time(a)) * (saved(a) - saved(b));
-      if (under) break;
-      hull.pop_back();
-    }
-    hull.push_back(i);
-  }
-  std::vector<bool> chosen(options.size(), false);
-  for (const std::size_t i : hull) chosen[i] = true;
-  return chosen;
-}
-
 }  // namespace
 
 GroupOption saving_option(const BlockProblem& problem) {
@@ -250,43 +223,6 @@ std::vector<GridRow> grid_rows(const BlockProblem& problem, const GroupOption& s
 RowResult solve_row(const BlockProblem& problem, const GridRow& row, const GroupOption& saving,
                     const SolveOptions& options, const RowLimits& limits) {
   return Row(problem, row, options, limits).run(saving);
-}
-
-std::vector<GroupOption> select_options(std::vector<GroupOption> options, std::size_t most) {
-  std::stable_sort(options.begin(), options.end(), [](const GroupOption& a, const GroupOption& b) {
-    return a.duration() != b.duration() ? a.duration() < b.duration() : a.saved < b.saved;
-  });
-  std::vector<GroupOption> pareto;
-  for (GroupOption& option : options) {
-    const bool beaten =
-        std::any_of(pareto.begin(), pareto.end(), [&](const GroupOption& better) { return beats(better, option); });
-    if (!beaten) pareto.push_back(std::move(option));
-  }
-  if (pareto.size() <= most) return pareto;
-  // What a price per byte would choose, then whichever is farthest from those chosen.
-  const auto position = [&](std::size_t i) { return static_cast<double>(pareto[i].saved.count()); };
-  std::vector<bool> chosen = lower_hull(pareto);
-  for (auto count = static_cast<std::size_t>(std::count(chosen.begin(), chosen.end(), true)); count < most; ++count) {
-    double farthest = -1;
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < pareto.size(); ++i) {
-      if (chosen[i]) continue;
-      double nearest = 1e300;
-      for (std::size_t j = 0; j < pareto.size(); ++j) {
-        if (chosen[j]) nearest = std::min(nearest, std::abs(position(i) - position(j)));
-      }
-      if (nearest > farthest) {
-        farthest = nearest;
-        next = i;
-      }
-    }
-    chosen[next] = true;
-  }
-  std::vector<GroupOption> result;
-  for (std::size_t i = 0; i < pareto.size(); ++i) {
-    if (chosen[i]) result.push_back(std::move(pareto[i]));
-  }
-  return result;
 }
 
 }  // namespace remora

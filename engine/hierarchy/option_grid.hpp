@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Solves a group for a grid of two budgets, peak and saved (Rockmate, section 3.3), by the retention model in two
-// phases: groups of ops by solve(), groups with child groups by compose(). The options found are thinned to a Pareto
-// set and to so many, farthest apart first (HiRemate, schedule selection).
+// phases: groups of ops by solve(), groups with child groups by compose().
 //
 // The grid has a row for each limit on the peak, and one in which the group's inputs and outputs cost nothing, as where
 // the neighbours hold them anyway. In a row the limits on what is saved are chosen one after the other,
@@ -59,8 +58,5 @@ std::vector<GridRow> grid_rows(const BlockProblem& problem, const GroupOption& s
 /// The options found in the row.
 RowResult solve_row(const BlockProblem& problem, const GridRow& row, const GroupOption& saving,
                     const SolveOptions& options, const RowLimits& limits);
-
-/// Of the options those that no other beats in everything, at most `most`, shortest first.
-std::vector<GroupOption> select_options(std::vector<GroupOption> options, std::size_t most);
 
 }  // namespace remora

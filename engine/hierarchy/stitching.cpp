@@ -38,7 +38,6 @@ RecomputePlan plan_of_any(const Instance& network, std::span<const OpId> sequenc
   std::vector<int> computes(at(network.op_count()), 0);
   std::vector<bool> first(sequence.size(), false);
   for (std::size_t step = 0; step < sequence.size(); ++step) first[step] = computes[at(sequence[step])]++ == 0;
-  std::fill(computes.begin(), computes.end(), 1);
   RecomputePlan plan;
   Stage stage = network.op_count();
   for (std::size_t step = sequence.size(); step-- > 0;) {
@@ -51,8 +50,7 @@ RecomputePlan plan_of_any(const Instance& network, std::span<const OpId> sequenc
   }
   std::sort(plan.begin(), plan.end());
   plan.erase(std::unique(plan.begin(), plan.end()), plan.end());
-  std::erase_if(plan, [&](const Recompute& r) { return ++computes[at(r.op)] > network.max_computes(r.op); });
-  return plan;
+  return within_limits(network, std::move(plan));
 }
 
 }  // namespace remora

@@ -18,12 +18,7 @@ Solution first_solution(const Instance& instance, std::span<const OpId> warm_sta
     throw InputError("warm start",
                      "its first computes don't follow the input order, or the recomputes of a stage don't");
   }
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 1);
-  RecomputePlan plan = plan_of(instance, warm_start);
-  std::erase_if(plan, [&](const Recompute& recompute) {
-    return ++computes[static_cast<std::size_t>(recompute.op)] > instance.max_computes(recompute.op);
-  });
-  Solution warm = make_solution(instance, std::move(plan));
+  Solution warm = make_solution(instance, within_limits(instance, plan_of(instance, warm_start)));
   return better(instance, warm, plain) ? warm : plain;
 }
 

@@ -36,8 +36,6 @@ struct MethodResult {
   std::int64_t work = 0;
   /// What the user should know, in a few words: why there is no schedule, which parameter was taken. May be empty.
   std::string note{};
-  /// Figures of the run, as in SolverReport. May be empty.
-  std::vector<std::pair<std::string, double>> statistics{};
 };
 
 /// The same instance and options give the same sequence, unless a deadline cut it short.

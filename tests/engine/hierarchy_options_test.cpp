@@ -10,6 +10,7 @@
 
 #include "engine/hierarchy/group_option.hpp"
 #include "engine/hierarchy/option_grid.hpp"
+#include "engine/hierarchy/option_selection.hpp"
 #include "engine/hierarchy/stitching.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
