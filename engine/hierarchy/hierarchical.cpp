@@ -186,8 +186,8 @@ class HierarchicalSolve {
     kept.pass = passing_option(problem.problem, instance);
   }
 
-  /// Compositions side by side, each with its own seed; the best, the first among equals. As many whatever the number of
-  /// threads, for the sake of reproducibility; but where time limits them one thread has time for one only.
+  /// Compositions side by side, each with its own seed; the best, the first among equals. As many whatever the number
+  /// of threads, for the sake of reproducibility; but where time limits them one thread has time for one only.
   [[nodiscard]] Composition compose_from_seeds(const Instance& top, const CompositionLimits& limits) {
     const bool one = options_.work_limit == 0 && thread_count(options_) == 1;
     std::vector<Composition> compositions(one ? 1 : kSeeds);
