@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of RetentionProblem that knows of tensors: which are touched, where their fixed computes and uses are, and
+// what all others add up to at each slot.
+#include <algorithm>
+#include <utility>
+
+#include "model/cp/retention_problem.hpp"
+
+namespace remora::cp {
+
+TouchedId RetentionProblem::touch(TensorId tensor) {
+  TouchedId& id = touched_of_tensor_[tensor];
+  if (!id.valid()) {
+    id = TouchedId(touched_.size());
+    touched_.push_back({tensor, instance_.size(tensor), free_of_op_[instance_.producer(tensor)]});
+  }
+  return id;
+}
+
+void RetentionProblem::collect_touched() {
+  touched_of_tensor_.assign(static_cast<std::size_t>(instance_.tensor_count()), TouchedId::none());
+  for (const FreeOp& free : free_ops_) {
+    for (const TensorId t : instance_.outputs(free.op)) outputs_.push(touch(t));
+    outputs_.end_row();
+    for (const TensorId t : instance_.inputs(free.op)) inputs_.push(touch(t));
+    inputs_.end_row();
+  }
+}
+
+Moment RetentionProblem::end_moment() const {
+  if (free_order_) return {static_cast<std::int32_t>(fixed_events_.size()), places_};
+  return {instance_.op_count() + 1, 0};
+}
+
+void RetentionProblem::anchor_touched() {
+  // One pass over the fixed events sorts every touched tensor's computes and uses by moment.
+  std::vector<std::vector<FixedCompute>> computes(touched_.size());
+  std::vector<std::vector<Anchor>> uses(touched_.size());
+  for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
+    const FixedEvent& event = fixed_events_[position];
+    const Anchor anchor{event.moment, static_cast<std::int32_t>(2 * position + 1)};
+    for (const TensorId t : instance_.outputs(event.compute.op)) {
+      const TouchedId id = touched_of_tensor_[t];
+      if (id.valid()) computes[id].push_back({anchor, instance_.size(t, event.compute.option)});
+    }
+    for (const TensorId t : instance_.inputs(event.compute.op)) {
+      const TouchedId id = touched_of_tensor_[t];
+      if (id.valid() && instance_.reads(event.compute.op, event.compute.option, t)) uses[id].push_back(anchor);
+    }
+  }
+  const auto last_slot = static_cast<std::int32_t>(2 * fixed_events_.size());
+  for (std::size_t t = 0; t < touched_.size(); ++t) {
+    if (instance_.keep(touched_[t].tensor)) uses[t].push_back({end_moment(), last_slot});
+    for (const FixedCompute& compute : computes[t]) fixed_computes_.push(compute);
+    fixed_computes_.end_row();
+    for (const Anchor& anchor : uses[t]) fixed_uses_.push(anchor);
+    fixed_uses_.end_row();
+    for (const OpId user : instance_.users(touched_[t].tensor)) {
+      if (free_of_op_[user].valid()) free_users_.push(free_of_op_[user]);
+    }
+    free_users_.end_row();
+  }
+}
+
+void RetentionProblem::collect_rest_memory() {
+  // Untouched tensors are neither written nor read by free ops: the fixed events settle their intervals.
+  struct Held {
+    std::int32_t first = -1;
+    std::int32_t last = -1;
+    Bytes size{};
+  };
+  const std::size_t slots = 2 * fixed_events_.size() + 1;
+  rest_memory_.assign(slots + 1, Bytes(0));
+  std::vector<Held> held(static_cast<std::size_t>(instance_.tensor_count()));
+  std::vector<Release> releases;
+  const auto close = [&](const Held& interval, TensorId tensor) {
+    if (interval.first < 0) return;
+    if (instance_.has_inner()) releases.push_back({interval.last, tensor, interval.size});
+    rest_memory_[static_cast<std::size_t>(interval.first)] += interval.size;
+    rest_memory_[static_cast<std::size_t>(interval.last) + 1] -= interval.size;
+  };
+  for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
+    const Compute& compute = fixed_events_[position].compute;
+    const auto slot = static_cast<std::int32_t>(2 * position + 1);
+    for (const TensorId t : instance_.inputs(compute.op)) {
+      if (instance_.reads(compute.op, compute.option, t)) held[static_cast<std::size_t>(t)].last = slot;
+    }
+    for (const TensorId t : instance_.outputs(compute.op)) {
+      if (touched_of_tensor_[t].valid()) continue;
+      close(held[static_cast<std::size_t>(t)], t);
+      held[static_cast<std::size_t>(t)] = {slot, slot, instance_.size(t, compute.option)};
+    }
+  }
+  for (std::size_t t = 0; t < held.size(); ++t) {
+    if (touched_of_tensor_[t].valid()) continue;
+    if (instance_.keep(TensorId(t))) held[t].last = static_cast<std::int32_t>(slots) - 1;
+    close(held[t], TensorId(t));
+  }
+  Bytes resident = instance_.base_memory();
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    resident += rest_memory_[slot];
+    rest_memory_[slot] = resident;
+  }
+  rest_memory_.pop_back();
+  add_workspaces(std::move(releases));
+}
+
+void RetentionProblem::add_workspaces(std::vector<Release> releases) {
+  const auto by_slot = [](const Release& a, const Release& b) { return a.slot < b.slot; };
+  std::sort(releases.begin(), releases.end(), by_slot);
+  for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
+    const Compute& compute = fixed_events_[position].compute;
+    const auto slot = static_cast<int>(2 * position + 1);
+    const auto peaks =
+        instance_.has_inner() ? instance_.inner(compute.op, compute.option) : std::span<const InnerPeak>();
+    if (peaks.empty()) {
+      rest_memory_[2 * position + 1] += instance_.workspace(compute.op, compute.option);
+      continue;
+    }
+    const auto here = std::equal_range(releases.begin(), releases.end(), Release{slot, {}, {}}, by_slot);
+    InnerEvent event{slot, {peaks.begin(), peaks.end()}};
+    bool open = false;
+    for (InnerPeak& peak : event.peaks) {
+      std::erase_if(peak.freed, [&](TensorId t) {
+        if (touched_of_tensor_[t].valid()) return false;
+        for (auto release = here.first; release != here.second; ++release) {
+          if (release->tensor == t) peak.workspace -= release->size;
+        }
+        return true;
+      });
+      open = open || !peak.freed.empty();
+    }
+    if (open) {
+      inner_events_.push_back(std::move(event));
+    } else {
+      rest_memory_[2 * position + 1] += highest_peak(event.peaks, [](TensorId) { return Bytes(0); });
+    }
+  }
+}
+
+}  // namespace remora::cp
