@@ -8,7 +8,7 @@
 //   2  shorten: large neighbourhoods of the constraint program (all ops at once where the problem is small, which may
 //      prove the optimum), between exchanges of options
 //
-// Takes any instance of the staged form with options; knows nothing of blocks.
+// Takes any instance of the staged form with options in which option 0 everywhere is valid; knows nothing of blocks.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct Composition {
   /// Beyond every op once by its shortest option.
   Duration extra{};
   Bytes peak{};
-  /// Proved: nothing shorter holds the budget, or, if the peak is above it, nothing holds it.
+  /// Proved: nothing shorter holds the budget. Never said of a peak above it.
   bool complete = false;
   std::int64_t effort = 0;
 };
