@@ -311,6 +311,11 @@ std::vector<int> Block::interface() const {
   return result;
 }
 
+int position_in(const std::vector<int>& interface, int tensor) {
+  const auto found = std::lower_bound(interface.begin(), interface.end(), tensor);
+  return found != interface.end() && *found == tensor ? static_cast<int>(found - interface.begin()) : -1;
+}
+
 std::vector<Block> make_blocks(const Instance& instance, const Partition& partition) {
   return BlockBuilder(instance, partition).run();
 }

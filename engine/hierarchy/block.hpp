@@ -76,6 +76,9 @@ struct Block {
   [[nodiscard]] std::vector<int> interface() const;
 };
 
+/// The tensor's position in such a list, or -1.
+int position_in(const std::vector<int>& interface, int tensor);
+
 /// The blocks of all groups of a partition, root last: blocks[i] is of node unit_count + i. O(levels (ops + edges))
 /// expected time.
 std::vector<Block> make_blocks(const Instance& instance, const Partition& partition);

@@ -186,6 +186,10 @@ BlockProblem make_block_problem(const Instance& network, const Block& block, std
   return problem;
 }
 
+Instance without_budgets(const BlockProblem& problem) {
+  return {problem.graph, {.max_computes = problem.max_computes}, problem.options};
+}
+
 Instance with_budgets(const BlockProblem& problem, Bytes peak, Bytes saved, Interface interface) {
   const InstanceOptions options{.budget = peak, .max_computes = problem.max_computes};
   const bool limits_saved = problem.block->away >= 0 && saved < peak;

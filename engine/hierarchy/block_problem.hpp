@@ -40,6 +40,9 @@ struct BlockProblem {
 /// The problem of one block of the network, every child with at least one option. `max_computes`: C of the network.
 BlockProblem make_block_problem(const Instance& network, const Block& block, std::vector<ChildOptions> children);
 
+/// The problem without a limit on memory.
+Instance without_budgets(const BlockProblem& problem);
+
 /// Whether a block pays for its inputs and outputs.
 enum class Interface {
   counted,  ///< what it retains of them takes memory

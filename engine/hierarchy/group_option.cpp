@@ -74,10 +74,8 @@ class Half {
       visit(step, serving);
     }
   }
-  [[nodiscard]] int position(TensorId tensor) const {
-    const auto found = std::lower_bound(interface_.begin(), interface_.end(), std::int32_t{tensor});
-    return found != interface_.end() && *found == tensor ? static_cast<int>(found - interface_.begin()) : -1;
-  }
+
+  [[nodiscard]] int position(TensorId tensor) const { return position_in(interface_, tensor); }
   [[nodiscard]] bool is_input(const RetentionInterval& interval) const {
     return interval.first_step < first_ && interval.last_step >= first_ && position(interval.tensor) >= 0;
   }
@@ -211,9 +209,9 @@ void note_saved(const Block& block, const Evaluation& evaluation, int away, int 
   for (const RetentionInterval& interval : evaluation.intervals) {
     const bool held = away < steps && interval.first_step <= away && interval.last_step > away;
     if (!held) continue;
-    const auto found = std::lower_bound(interface.begin(), interface.end(), std::int32_t{interval.tensor});
-    if (found != interface.end() && *found == interval.tensor) {
-      option.reads[at(static_cast<int>(found - interface.begin()))] = true;
+    const int position = position_in(interface, interval.tensor);
+    if (position >= 0) {
+      option.reads[at(position)] = true;
     } else {
       option.saved += interval.size;
     }

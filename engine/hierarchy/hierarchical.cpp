@@ -181,9 +181,7 @@ class HierarchicalSolve {
       std::move(result.options.begin(), result.options.end(), std::back_inserter(options));
     }
     kept.options = select_options(std::move(options), at(options_.group_options));
-    const Instance instance(problem.problem.graph, {.max_computes = problem.problem.max_computes},
-                            problem.problem.options);
-    kept.pass = passing_option(problem.problem, instance);
+    kept.pass = passing_option(problem.problem, without_budgets(problem.problem));
   }
 
   /// Compositions side by side, each with its own seed; the best, the first among equals. As many whatever the number

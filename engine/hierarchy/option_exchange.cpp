@@ -35,7 +35,7 @@ void OptionExchange::choose_by_price(double price) {
       if (state_.offers(choice, option) && cost(choice, option, price) < cost(choice, best, price)) best = option;
     }
   }
-  restore(chosen);
+  state_.set_all(chosen);
 }
 
 void OptionExchange::bisect_price() {
@@ -63,7 +63,7 @@ void OptionExchange::bisect_price() {
       low = middle;
     }
   }
-  restore(best);
+  state_.set_all(best);
 }
 
 void OptionExchange::relieve() {
@@ -142,7 +142,7 @@ void OptionExchange::renew(int attempts) {
     }
     fill();
     fruitless = state_.score().duration < duration ? 0 : fruitless + 1;
-    if (state_.score().duration > duration) restore(before);
+    if (state_.score().duration > duration) state_.set_all(before);
   }
 }
 
@@ -151,10 +151,6 @@ std::vector<Option> OptionExchange::options() const {
   result.reserve(static_cast<std::size_t>(state_.choice_count()));
   for (int choice = 0; choice < state_.choice_count(); ++choice) result.push_back(state_.option(choice));
   return result;
-}
-
-void OptionExchange::restore(const std::vector<Option>& options) {
-  state_.set_all(options);
 }
 
 }  // namespace remora

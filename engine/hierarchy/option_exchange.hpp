@@ -43,7 +43,6 @@ class OptionExchange {
   bool fill_choice(int choice);
   void save_less(int choice);
   [[nodiscard]] std::vector<Option> options() const;
-  void restore(const std::vector<Option>& options);
 
   OptionState& state_;
   Random& random_;

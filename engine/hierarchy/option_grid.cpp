@@ -8,6 +8,7 @@
 #include "engine/bound/footprint.hpp"
 #include "engine/deadline.hpp"
 #include "engine/hierarchy/composition.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "engine/search/worker.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"
@@ -34,7 +35,7 @@ Bytes held_between(const BlockProblem& problem, const GroupOption& option) {
   const std::vector<int> interface = problem.block->interface();
   Bytes sum = option.saved;
   for (std::size_t i = 0; i < interface.size(); ++i) {
-    if (option.reads[i]) sum += problem.block->tensors[static_cast<std::size_t>(interface[i])].size;
+    if (option.reads[i]) sum += problem.block->tensors[at(interface[i])].size;
   }
   return sum;
 }
@@ -43,7 +44,12 @@ Bytes held_between(const BlockProblem& problem, const GroupOption& option) {
 class Row {
  public:
   Row(const BlockProblem& problem, const GridRow& row, const SolveOptions& options, const RowLimits& limits)
-      : problem_(problem), row_(row), options_(options), limits_(limits), deadline_(limits.seconds, limits.cancel) {}
+      : problem_(problem),
+        row_(row),
+        options_(options),
+        limits_(limits),
+        deadline_(limits.seconds, limits.cancel),
+        unlimited_(without_budgets(problem)) {}
 
   RowResult run(const GroupOption& saving) {
     const Bytes most = held(saving);
@@ -87,8 +93,7 @@ class Row {
         problem_.options ? solve_options(instance, warm_start) : solve_ops(instance, warm_start);
     if (sequence.empty()) return;
     // Measured with the interface counted, whatever it cost when the schedule was sought.
-    const Bytes most = unlimited(problem_);
-    Point point{.option = measure_option(problem_, with_budgets(problem_, most, most), sequence), .sequence = sequence};
+    Point point{.option = measure_option(problem_, unlimited_, sequence), .sequence = sequence};
     point.held = held(point.option);
     known_.push_back({point.held, limit});
     result_.options.push_back(point.option);
@@ -194,6 +199,7 @@ class Row {
   const SolveOptions& options_;
   const RowLimits& limits_;
   Deadline deadline_;
+  Instance unlimited_;
   std::vector<Point> found_;
   std::vector<Known> known_;
   /// All that was found: what another one beats in time and bytes may read less, or have lower peaks.
@@ -204,13 +210,12 @@ class Row {
 }  // namespace
 
 GroupOption saving_option(const BlockProblem& problem) {
-  const Instance instance(problem.graph, {.max_computes = problem.max_computes}, problem.options);
+  const Instance instance = without_budgets(problem);
   return measure_option(problem, instance, computes_of(input_order(instance)));
 }
 
 std::vector<GridRow> grid_rows(const BlockProblem& problem, const GroupOption& saving) {
-  const Instance instance(problem.graph, {.max_computes = problem.max_computes}, problem.options);
-  const Bytes least = least_budget(instance);
+  const Bytes least = least_budget(without_budgets(problem));
   std::vector<GridRow> rows{{unlimited(problem)}};
   if (problem.block->has_halves()) rows.push_back({unlimited(problem), Interface::free});
   for (const double part : kPeakParts) {

@@ -11,6 +11,7 @@
 #include "engine/hierarchy/block.hpp"
 #include "engine/hierarchy/block_classes.hpp"
 #include "engine/hierarchy/group_option.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"
 
@@ -30,8 +31,8 @@ struct Hierarchy {
   /// By class; of the root's none.
   std::vector<ClassOptions> options{};
 
-  [[nodiscard]] int class_of(int node) const { return classes.class_of[static_cast<std::size_t>(node) - unit_count]; }
-  [[nodiscard]] const Block& block(int node) const { return blocks[static_cast<std::size_t>(node) - unit_count]; }
+  [[nodiscard]] int class_of(int node) const { return classes.class_of[at(node) - unit_count]; }
+  [[nodiscard]] const Block& block(int node) const { return blocks[at(node) - unit_count]; }
 };
 
 /// The network's ops in the order in which a sequence of the root's computes runs them. O(result).

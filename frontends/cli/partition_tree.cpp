@@ -12,16 +12,13 @@
 #include "engine/hierarchy/block.hpp"
 #include "engine/hierarchy/block_classes.hpp"
 #include "engine/hierarchy/grouping.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "engine/hierarchy/partition.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "model/quote.hpp"
 
 namespace remora::cli {
 namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 class TreeBuilder {
  public:

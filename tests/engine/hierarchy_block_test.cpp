@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/hierarchy/block.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "engine/strategies/chains/block_chain.hpp"
 #include "model/evaluate.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
@@ -20,10 +21,6 @@ namespace {
 
 using Kind = BlockOp::Kind;
 using Role = BlockTensor::Role;
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// A group by definition: its ops, and what it shares with the rest of the network.
 class Group {

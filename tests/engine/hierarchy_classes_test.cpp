@@ -10,16 +10,13 @@
 
 #include "engine/hierarchy/block_classes.hpp"
 #include "engine/hierarchy/h_partition.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 
 namespace remora {
 namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Whether two groups are one problem, compared piece by piece down to the ops.
 class Comparer {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/hierarchy/group_option.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "engine/hierarchy/option_grid.hpp"
 #include "engine/hierarchy/option_selection.hpp"
 #include "engine/hierarchy/stitching.hpp"
@@ -19,10 +20,6 @@
 
 namespace remora {
 namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// How a composition's own accounting compares with that of the ops it expands to.
 struct Comparison {

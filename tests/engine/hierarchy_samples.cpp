@@ -7,6 +7,7 @@
 
 #include "engine/hierarchy/chain_partition.hpp"
 #include "engine/hierarchy/h_partition.hpp"
+#include "engine/hierarchy/indexing.hpp"
 #include "engine/hierarchy/option_grid.hpp"
 #include "engine/hierarchy/partition_intervals.hpp"
 #include "model/evaluate.hpp"
@@ -16,10 +17,6 @@
 
 namespace remora::test {
 namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// True one time in `of`.
 bool chance(std::mt19937& random, unsigned of) {
