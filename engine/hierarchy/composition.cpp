@@ -9,6 +9,7 @@
 #include "engine/hierarchy/option_exchange.hpp"
 #include "engine/hierarchy/option_state.hpp"
 #include "engine/search/complete_worker.hpp"
+#include "engine/search/op_selection.hpp"
 #include "engine/search/solution.hpp"
 #include "engine/search/worker.hpp"
 #include "model/cp/solve_retention.hpp"
@@ -94,26 +95,17 @@ class Composer {
 
   /// The ops whose computes or options compete at the step, and some others, about `size`.
   std::vector<OpId> free_ops(int step, int size) {
-    std::vector<OpId> ops{best_.sequence[at(step)].op};
+    OpSelection selection(instance_, size);
+    selection.add(best_.sequence[at(step)].op);
     std::vector<OpId> others;
     for (const RetentionInterval& interval : evaluation_.intervals) {
       if (interval.first_step < step && step < interval.last_step)
         others.push_back(instance_.producer(interval.tensor));
     }
-    random_.shuffle(others);
-    ops.insert(ops.end(), others.begin(), others.end());
-    for (int i = 0; i < size; ++i) ops.emplace_back(random_.below(at(instance_.op_count())));
-    std::vector<bool> chosen(at(instance_.op_count()), false);
-    std::vector<OpId> result;
-    for (const OpId op : ops) {
-      const bool decides = instance_.max_computes(op) > 1 || instance_.option_count(op) > 1;
-      if (!decides || chosen[at(op)]) continue;
-      chosen[at(op)] = true;
-      result.push_back(op);
-      if (static_cast<int>(result.size()) >= size) break;
-    }
-    std::sort(result.begin(), result.end());
-    return result;
+    const std::size_t count = others.size();
+    selection.add_at_random(std::move(others), random_, count);
+    for (int i = 0; i < size; ++i) selection.add(OpId(random_.below(at(instance_.op_count()))));
+    return std::move(selection).sorted();
   }
 
   cp::SearchOutcome search(const std::vector<OpId>& free, const cp::Limits& limits, std::int64_t nodes, bool first_only,

@@ -3,38 +3,10 @@
 
 #include <algorithm>
 
+#include "engine/search/op_selection.hpp"
+
 namespace remora {
 namespace {
-
-/// Collects ops, each once, up to a size.
-class Selection {
- public:
-  Selection(const Instance& instance, int size)
-      : instance_(instance), size_(size), chosen_(static_cast<std::size_t>(instance.op_count()), false) {}
-
-  [[nodiscard]] bool full() const { return static_cast<int>(ops_.size()) >= size_; }
-
-  void add(OpId op) {
-    if (full() || chosen_[static_cast<std::size_t>(op)] || instance_.max_computes(op) < 2) return;
-    chosen_[static_cast<std::size_t>(op)] = true;
-    ops_.push_back(op);
-  }
-  void add_at_random(std::vector<OpId> ops, Random& random, std::size_t most) {
-    random.shuffle(ops);
-    for (std::size_t i = 0; i < std::min(most, ops.size()); ++i) add(ops[i]);
-  }
-
-  std::vector<OpId> sorted() && {
-    std::sort(ops_.begin(), ops_.end());
-    return std::move(ops_);
-  }
-
- private:
-  const Instance& instance_;
-  int size_;
-  std::vector<bool> chosen_;
-  std::vector<OpId> ops_;
-};
 
 /// The step of each recompute of the plan.
 int step_of(const RecomputePlan& plan, std::size_t index) {
@@ -52,7 +24,7 @@ int full_step(const ScheduleView& view, int first, int last, Random& random) {
   return best;
 }
 
-void relax_recompute(const ScheduleView& view, Selection& selection, Random& random) {
+void relax_recompute(const ScheduleView& view, OpSelection& selection, Random& random) {
   constexpr std::size_t kCompetitorsOfOneStep = 6;
   const auto& plan = view.plan();
   const int step = step_of(plan, random.below(plan.size()));
@@ -63,17 +35,17 @@ void relax_recompute(const ScheduleView& view, Selection& selection, Random& ran
                           kCompetitorsOfOneStep);
 }
 
-void relax_event(const ScheduleView& view, int size, Selection& selection, Random& random) {
+void relax_event(const ScheduleView& view, int size, OpSelection& selection, Random& random) {
   const int step = full_step(view, 0, view.steps() - 1, random);
   selection.add_at_random(view.competitors(step), random, static_cast<std::size_t>(size));
 }
 
-void relax_window(const ScheduleView& view, int size, Selection& selection, Random& random) {
+void relax_window(const ScheduleView& view, int size, OpSelection& selection, Random& random) {
   const int first = static_cast<int>(random.below(static_cast<std::size_t>(view.steps())));
   for (int step = first; step < std::min(first + size, view.steps()); ++step) selection.add(view.op(step));
 }
 
-void relax_chain(const ScheduleView& view, Selection& selection, Random& random) {
+void relax_chain(const ScheduleView& view, OpSelection& selection, Random& random) {
   const Instance& instance = view.instance();
   const auto& plan = view.plan();
   const OpId op = plan[random.below(plan.size())].op;
@@ -124,7 +96,7 @@ std::vector<OpId> ScheduleView::competitors(int step) const {
 }
 
 std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random) {
-  Selection selection(view.instance(), size);
+  OpSelection selection(view.instance(), size);
   // Each pass adds the surroundings of one more place; a few fruitless passes mean that there is no more.
   const int passes = 4 + size;
   for (int pass = 0; pass < passes && !selection.full(); ++pass) {
@@ -151,7 +123,7 @@ std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, 
   }
   random.shuffle(above);
   if (above.size() > kMostSteps) above.resize(kMostSteps);
-  Selection selection(instance, std::max(size, static_cast<int>(above.size()) * kOpsOfOneStep));
+  OpSelection selection(instance, std::max(size, static_cast<int>(above.size()) * kOpsOfOneStep));
   for (const int step : above) {
     // A recompute that itself overflows may have to move or go.
     selection.add(view.op(step));
