@@ -52,6 +52,9 @@ struct Incumbent {
   std::string source{};
 };
 
+/// Figures of a run, as names and values in order.
+using Statistics = std::vector<std::pair<std::string, double>>;
+
 /// How the solve went, for the report; nothing here changes what the steps mean.
 struct SolverReport {
   std::string version{};
@@ -72,7 +75,7 @@ struct SolverReport {
   std::string note{};
   /// Figures of a method of its own run as name and value, in order: names are distinct and as JSON keys are
   /// ("groups"), values finite; the wall-clock time of a phase is "NAME_seconds".
-  std::vector<std::pair<std::string, double>> statistics{};
+  Statistics statistics{};
   /// Other settings of the solve as name and value, in order.
   std::vector<std::pair<std::string, std::string>> options{};
 };

@@ -14,23 +14,20 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "engine/deadline.hpp"
 #include "engine/hierarchy/partitioner.hpp"
 #include "engine/options.hpp"
 #include "engine/search/solution.hpp"
 #include "model/instance.hpp"
+#include "model/schedule.hpp"
 
 namespace remora {
-
-/// Names and values, in order: levels, groups, distinct groups, options, seconds per phase.
-using Statistics = std::vector<std::pair<std::string, double>>;
 
 struct HierarchicalResult {
   /// The best stitched plan, within the budget or not.
   Solution solution{};
+  /// Levels, groups, distinct groups, options, seconds per phase.
   Statistics statistics{};
   /// "235 groups of 9 forms on 3 levels".
   std::string note{};

@@ -10,6 +10,7 @@
 
 #include "frontends/bench/result.hpp"
 #include "frontends/bench/suite.hpp"
+#include "model/schedule.hpp"
 
 namespace remora::bench {
 
@@ -28,7 +29,7 @@ struct Cell {
   /// Of the best run: seconds and overhead in per cent of each incumbent, and the last one again at the run's end.
   std::vector<std::pair<double, double>> progress{};
   /// Of the first run that tells some.
-  std::vector<std::pair<std::string, double>> statistics{};
+  Statistics statistics{};
 };
 
 struct Row {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/schedule.hpp"
+
 namespace remora::bench {
 
 /// What is measured. With the same graph, and the contender asked the same way, two runs are the same measurement.
@@ -51,7 +53,7 @@ struct Result {
   /// Seconds and duration of every incumbent within the budget.
   std::vector<std::pair<double, std::int64_t>> history{};
   /// Figures of the solver's own run, as in SolverReport; empty if it tells none.
-  std::vector<std::pair<std::string, double>> statistics{};
+  Statistics statistics{};
   std::string note{};
   /// Who: the solver's version, and the commit that this program was built from.
   std::string version{};

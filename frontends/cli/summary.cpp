@@ -104,7 +104,7 @@ std::string statistic_text(double value, bool is_time) {
 }
 
 /// "levels 3, distinct groups 1,028, compose 1.250 s".
-void print_statistics(std::ostream& out, const std::vector<std::pair<std::string, double>>& statistics) {
+void print_statistics(std::ostream& out, const Statistics& statistics) {
   const char* separator = "figures     ";
   for (const auto& [name, value] : statistics) {
     const auto phase = phase_of(name);
