@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -45,17 +43,6 @@ class Names {
   const std::string& graph_;
   std::unordered_map<std::string_view, Identifier> ids_;
 };
-
-template <class Value, std::size_t count>
-Value read_word(const Node& node, const std::array<Word<Value>, count>& words) {
-  const std::string& text = node.string();
-  std::string known;
-  for (const Word<Value>& word : words) {
-    if (word.text == text) return word.value;
-    known += (known.empty() ? "" : ", ") + quote(word.text);
-  }
-  node.fail("must be one of " + known + ", not " + quote(text));
-}
 
 // The optional members of `solver` and below: left as they are where the key is missing.
 

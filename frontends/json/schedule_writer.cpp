@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <array>
 #include <ostream>
 
 #include "frontends/json/schedule_json.hpp"
@@ -9,11 +7,6 @@
 
 namespace remora::json {
 namespace {
-
-template <class Value, std::size_t count>
-std::string_view word_of(Value value, const std::array<Word<Value>, count>& words) {
-  return std::find_if(words.begin(), words.end(), [&](const Word<Value>& word) { return word.value == value; })->text;
-}
 
 class ScheduleWriter {
  public:

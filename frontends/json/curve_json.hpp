@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading and writing remora-curve 1 (docs/sweep.md).
+#pragma once
+
+#include <iosfwd>
+#include <string_view>
+
+#include "model/curve.hpp"
+
+namespace remora::json {
+
+/// Throws InputError with the JSON path of the first fault: also for budgets that don't ascend, and for durations or
+/// bounds that increase with the budget. Unknown keys are ignored.
+Curve read_curve(std::string_view text);
+
+/// Whether `text` is JSON that calls itself remora-curve. Throws InputError for text that is not JSON.
+bool is_curve(std::string_view text);
+
+/// Writes the curve as one JSON object, a point a line. Its seconds must be finite. Throws InputError for a string that
+/// is not UTF-8; then nothing has been written.
+void write_curve(std::ostream& out, const Curve& curve);
+
+}  // namespace remora::json
