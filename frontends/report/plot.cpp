@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "frontends/report/axis_scale.hpp"
+#include "frontends/report/markup.hpp"
 
 namespace remora::report {
 namespace {
@@ -26,29 +27,6 @@ constexpr std::size_t kMarks = 6;
 /// Colours that are told apart with any colour vision (Okabe and Ito 2008), all but the two palest.
 constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"};
 constexpr std::array kDashes{"", "6 3", "2 3", "8 3 2 3"};
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 /// Writes one figure.
 class Drawing {

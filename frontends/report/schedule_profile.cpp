@@ -156,10 +156,14 @@ std::vector<RecomputedOp> by_op(const Graph& graph, const std::vector<PaidRecomp
 
 }  // namespace
 
+Replay input_order_replay(const std::shared_ptr<const Graph>& graph) {
+  const Instance instance(graph, {});
+  return replay(*graph, steps_of(instance, input_order(instance)));
+}
+
 ScheduleProfile profile_of(const std::shared_ptr<const Graph>& graph, const Schedule& schedule) {
   ScheduleProfile profile;
-  const Instance instance(graph, {});
-  profile.before = replay(*graph, steps_of(instance, input_order(instance)));
+  profile.before = input_order_replay(graph);
   profile.after = replay(*graph, schedule.steps);
   profile.recomputes = Reasons(*graph, profile, schedule.budget).find();
   profile.recomputed_ops = by_op(*graph, profile.recomputes);

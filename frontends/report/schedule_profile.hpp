@@ -82,6 +82,9 @@ struct ScheduleProfile {
   std::vector<RetainedStages> retained{};
 };
 
+/// The input order without recompute, each tensor released after its last use.
+Replay input_order_replay(const std::shared_ptr<const Graph>& graph);
+
 /// The schedule must be one without steps or one that `verify` finds valid. O((n log n) in steps, outputs, releases).
 ScheduleProfile profile_of(const std::shared_ptr<const Graph>& graph, const Schedule& schedule);
 

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DOUTPUT=FILE.cpp -DNAMESPACE=a::b -DFOLDER=... "-DENTRIES=kName=file+file kOther=file" -P EmbedText.cmake
+# Writes a C++ source that defines each name as a std::string_view of its files' text, one after the other. Texts are cut
+# into raw string literals that every compiler takes; lines that begin with "// SPDX" or "/* SPDX" are left out.
+set(kChunk 12000)
+file(WRITE ${OUTPUT}.new "// Written by the build.\n#include <string_view>\n\nnamespace ${NAMESPACE} {\n")
+separate_arguments(entries UNIX_COMMAND "${ENTRIES}")
+foreach(entry IN LISTS entries)
+  string(REGEX MATCH "^([A-Za-z]+)=(.+)$" _ ${entry})
+  set(name ${CMAKE_MATCH_1})
+  string(REPLACE "+" ";" files ${CMAKE_MATCH_2})
+  file(APPEND ${OUTPUT}.new "extern const std::string_view ${name};\nconst std::string_view ${name} =")
+  foreach(file IN LISTS files)
+    file(READ ${FOLDER}/${file} text)
+    string(REGEX REPLACE "^(//|/\\*) SPDX[^\n]*\n" "" text "${text}")
+    string(LENGTH "${text}" length)
+    set(at 0)
+    while(at LESS length)
+      string(SUBSTRING "${text}" ${at} ${kChunk} chunk)
+      file(APPEND ${OUTPUT}.new "\n    R\"remora~(${chunk})remora~\"")
+      math(EXPR at "${at} + ${kChunk}")
+    endwhile()
+  endforeach()
+  file(APPEND ${OUTPUT}.new ";\n")
+endforeach()
+file(APPEND ${OUTPUT}.new "}  // namespace ${NAMESPACE}\n")
+file(RENAME ${OUTPUT}.new ${OUTPUT})

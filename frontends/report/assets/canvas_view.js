@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all drawings have in common: a canvas in device pixels that is drawn once a frame at most, wheel, drag, pinch,
+// keys and buttons to zoom and to pan, and a line of text that says what the pointer or the keyboard points at.
+//
+// A view has `across` and perhaps `down`, the ranges that it shows, and the methods draw(context, width, height),
+// point(x, y), which is told where the pointer is, and step(dx, dy), which moves what is pointed at by keyboard.
+
+const WHEEL_BURST = 300;
+
+/** Where the present burst of wheel events began: a page that is being scrolled does not stop at a canvas. */
+const wheelBurst = { target: null, time: -Infinity };
+window.addEventListener("wheel", (event) => {
+  if (event.timeStamp - wheelBurst.time > WHEEL_BURST) wheelBurst.target = event.target;
+  wheelBurst.time = event.timeStamp;
+}, { capture: true, passive: true });
+
+class CanvasView {
+  constructor(name, theme, margins) {
+    this.root = document.getElementById(name);
+    this.canvas = this.root.querySelector("canvas");
+    this.readout = this.root.querySelector(".readout");
+    this.context = this.canvas.getContext("2d");
+    this.theme = theme;
+    this.margins = margins;
+    this.pointers = new Map();
+    /** How often it was drawn, and how many shapes the last time. */
+    this.frames = 0;
+    this.shapes = 0;
+    theme.listeners.push(() => this.invalidate());
+    new ResizeObserver(() => this.invalidate()).observe(this.canvas);
+    this.listen();
+  }
+
+  invalidate() {
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => {
+      this.pending = false;
+      this.paint();
+    });
+  }
+
+  paint() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    if (width === 0 || height === 0) return;
+    const scale = window.devicePixelRatio || 1;
+    if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
+      this.canvas.width = Math.round(width * scale);
+      this.canvas.height = Math.round(height * scale);
+    }
+    this.scale = scale;
+    this.width = width;
+    this.height = height;
+    this.context.setTransform(scale, 0, 0, scale, 0, 0);
+    this.context.clearRect(0, 0, width, height);
+    this.context.font = "12px system-ui, sans-serif";
+    this.shapes = 0;
+    this.draw(this.context, width, height);
+    ++this.frames;
+  }
+
+  get plotWidth() { return Math.max(1, this.width - this.margins.left - this.margins.right); }
+  get plotHeight() { return Math.max(1, this.height - this.margins.top - this.margins.bottom); }
+  toX(value) { return this.margins.left + (value - this.across.first) / this.across.length * this.plotWidth; }
+  fromX(x) { return this.across.first + (x - this.margins.left) / this.plotWidth * this.across.length; }
+  toY(value) { return this.margins.top + (value - this.down.first) / this.down.length * this.plotHeight; }
+  fromY(y) { return this.down.first + (y - this.margins.top) / this.plotHeight * this.down.length; }
+
+  say(text) { if (this.readout.textContent !== text) this.readout.textContent = text; }
+
+  zoom(factor, x, y) {
+    this.across.zoom(factor, x === undefined ? undefined : this.fromX(x));
+    if (this.down) this.down.zoom(factor, y === undefined ? undefined : this.fromY(y));
+  }
+  pan(dx, dy) {
+    this.across.pan(-dx / this.plotWidth * this.across.length);
+    if (this.down) this.down.pan(-dy / this.plotHeight * this.down.length);
+  }
+  reset() {
+    this.across.reset();
+    if (this.down) this.down.reset();
+  }
+
+  listen() {
+    this.canvas.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    this.canvas.addEventListener("pointerdown", (event) => this.onPress(event));
+    this.canvas.addEventListener("pointermove", (event) => this.onMove(event));
+    for (const end of ["pointerup", "pointercancel"]) {
+      this.canvas.addEventListener(end, (event) => this.pointers.delete(event.pointerId));
+    }
+    this.canvas.addEventListener("keydown", (event) => this.onKey(event));
+    this.canvas.addEventListener("dblclick", (event) => this.zoom(2, event.offsetX, event.offsetY));
+    for (const button of this.root.querySelectorAll("button[data-do]")) {
+      button.addEventListener("click", () => this.act(button.dataset.do));
+    }
+  }
+
+  act(what) {
+    const actions = {
+      in: () => this.zoom(1.6), out: () => this.zoom(1 / 1.6), reset: () => this.reset(), peak: () => this.toPeak(),
+    };
+    actions[what]();
+  }
+
+  onWheel(event) {
+    if (wheelBurst.target !== this.canvas) return;
+    event.preventDefault();
+    const lines = event.deltaMode === 1 ? 16 : 1;
+    this.zoom(Math.exp(-event.deltaY * lines * 0.0022), event.offsetX, event.offsetY);
+  }
+
+  onPress(event) {
+    this.canvas.setPointerCapture(event.pointerId);
+    this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    if (event.pointerType === "touch") this.point(event.offsetX, event.offsetY);
+  }
+
+  onMove(event) {
+    const held = this.pointers.get(event.pointerId);
+    if (!held) {
+      this.point(event.offsetX, event.offsetY);
+      return;
+    }
+    const others = [...this.pointers.entries()].filter(([id]) => id !== event.pointerId);
+    if (others.length > 0) {
+      const other = others[0][1];
+      const distance = (p) => Math.max(8, Math.hypot(p.x - other.x, p.y - other.y));
+      this.zoom(distance({ x: event.offsetX, y: event.offsetY }) / distance(held), other.x, other.y);
+    } else {
+      this.pan(event.offsetX - held.x, event.offsetY - held.y);
+    }
+    held.x = event.offsetX;
+    held.y = event.offsetY;
+  }
+
+  onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    const keys = { "+": "in", "=": "in", "-": "out", "_": "out", Home: "reset", p: "peak", P: "peak" };
+    const arrow = arrows[event.key];
+    if (arrow && event.shiftKey) {
+      this.step(arrow[0], arrow[1]);
+    } else if (arrow && (arrow[1] === 0 || this.down)) {
+      this.pan(-arrow[0] * this.plotWidth / 10, -arrow[1] * this.plotHeight / 10);
+    } else if (keys[event.key]) {
+      this.act(keys[event.key]);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+
+  text(words, x, y, colour, align = "left") {
+    this.context.textAlign = align;
+    this.context.fillStyle = colour;
+    this.context.fillText(words, x, y);
+  }
+
+  line(x0, y0, x1, y1, colour, dash = [], width = 1) {
+    const context = this.context;
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.setLineDash(dash);
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.lineTo(x1, y1);
+    context.stroke();
+    context.setLineDash([]);
+  }
+
+  /** Numbers along the bottom, each under the middle of its thing. */
+  drawAcrossTicks(label) {
+    const bottom = this.height - this.margins.bottom;
+    for (const tick of roundTicks(this.across.first, this.across.end - 1, this.plotWidth / 90, 1)) {
+      const x = this.toX(tick + 0.5);
+      if (x < this.margins.left || x > this.width - this.margins.right) continue;
+      this.line(x, bottom, x, bottom + 4, this.theme.muted);
+      this.text(grouped(tick), x, bottom + 16, this.theme.muted, "center");
+    }
+    this.text(label, this.width - this.margins.right, bottom + 32, this.theme.muted, "right");
+  }
+
+  /** Draws within the plot only. */
+  clipped(draw) {
+    const context = this.context;
+    context.save();
+    context.beginPath();
+    context.rect(this.margins.left, this.margins.top, this.plotWidth, this.plotHeight);
+    context.clip();
+    draw(context);
+    context.restore();
+  }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The embedded data, decoded: flat arrays of numbers, not an object per interval.
+
+function readBlock(id) {
+  return JSON.parse(document.getElementById(id).textContent);
+}
+
+/** Stays are written as [tensor, first step less that of the one before, steps after the first, ...]. */
+function decodeStays(flat) {
+  const count = flat.length / 3;
+  const stays = { count, tensor: new Int32Array(count), first: new Int32Array(count), last: new Int32Array(count) };
+  let first = 0;
+  for (let i = 0; i < count; ++i) {
+    first += flat[3 * i + 1];
+    stays.tensor[i] = flat[3 * i];
+    stays.first[i] = first;
+    stays.last[i] = first + flat[3 * i + 2];
+  }
+  return stays;
+}
+
+class GraphData {
+  constructor(block) {
+    Object.assign(this, block);
+    this.opCount = this.ops.name.length;
+    this.before.stays = decodeStays(this.before.stays);
+    // Rows of the Gantt chart: produced tensors in the order of their producers, first outputs first.
+    this.rows = [];
+    for (let t = 0; t < this.tensors.name.length; ++t) if (this.tensors.producer[t] >= 0) this.rows.push(t);
+    this.rows.sort((a, b) => this.tensors.producer[a] - this.tensors.producer[b] || a - b);
+    this.rowOf = new Int32Array(this.tensors.name.length).fill(-1);
+    this.rows.forEach((t, row) => { this.rowOf[t] = row; });
+  }
+
+  opText(op) {
+    const type = this.ops.types[this.ops.type[op]];
+    return type ? `${this.ops.name[op]} (${type})` : this.ops.name[op];
+  }
+}
+
+/** What holds memory at a step of a replay, largest first. */
+function residentsAt(graph, stays, step) {
+  const found = [];
+  for (let i = 0; i < stays.count; ++i) if (stays.first[i] <= step && step <= stays.last[i]) found.push(i);
+  const size = (i) => graph.tensors.size[stays.tensor[i]];
+  return found.sort((a, b) => size(b) - size(a) || a - b);
+}
+
+class ScheduleData {
+  constructor(block, graph) {
+    Object.assign(this, block);
+    this.graph = graph;
+    this.found = this.steps.length > 0;
+    this.stays = decodeStays(this.stays);
+    this.stepCount = this.found ? this.steps.length : graph.opCount;
+    this.findRepeats();
+    this.findBefore();
+    this.findEarlierStays();
+  }
+
+  /** Which steps run their op again, and each step's stage: how many ops have run before it. */
+  findRepeats() {
+    const computed = new Uint8Array(this.graph.opCount);
+    this.again = new Uint8Array(this.steps.length);
+    this.stage = new Int32Array(this.steps.length);
+    this.firstStep = new Int32Array(this.graph.opCount).fill(-1);
+    let stage = 0;
+    this.steps.forEach((op, step) => {
+      this.stage[step] = stage;
+      this.again[step] = computed[op];
+      if (!computed[op]) {
+        this.firstStep[op] = step;
+        ++stage;
+      }
+      computed[op] = 1;
+    });
+  }
+
+  /**
+   * The input order beside the schedule: where first computes follow it, each of its steps lies over the stage that
+   * runs the same op; else step over step.
+   */
+  findBefore() {
+    const memory = this.graph.before.memory;
+    const staged = this.found && this.order === "input";
+    this.beforeMemory = new Float64Array(this.stepCount);
+    for (let step = 0; step < this.stepCount; ++step) {
+      const beside = staged ? Math.min(this.stage[step], memory.length - 1) : step;
+      this.beforeMemory[step] = memory[beside] ?? NaN;
+    }
+  }
+
+  /** Of every stay, the one of the same tensor before it, or -1. */
+  findEarlierStays() {
+    const latest = new Int32Array(this.graph.tensors.name.length).fill(-1);
+    this.earlier = new Int32Array(this.stays.count);
+    for (let i = 0; i < this.stays.count; ++i) {
+      this.earlier[i] = latest[this.stays.tensor[i]];
+      latest[this.stays.tensor[i]] = i;
+    }
+  }
+
+  /** Memory and residents at a step; of the input order where no schedule was found. */
+  memoryAt(step) { return this.found ? this.memory[step] : this.beforeMemory[step]; }
+  opAt(step) { return this.found ? this.steps[step] : step; }
+  residents(step) { return residentsAt(this.graph, this.shownStays, step); }
+  get shownStays() { return this.found ? this.stays : this.graph.before.stays; }
+  get peakStep() { return this.found ? this.peak_step : this.graph.before.peak_step; }
+}

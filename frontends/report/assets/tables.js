@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables: what is in memory at a step, and which ops are recomputed.
+
+const RESIDENTS_SHOWN = 12;
+const ROWS_SHOWN = 100;
+
+class ResidentsTable {
+  constructor(cursor) {
+    this.caption = document.getElementById("residents-caption");
+    this.body = document.querySelector("#residents tbody");
+    cursor.listeners.push(() => this.invalidate());
+    this.cursor = cursor;
+  }
+
+  show(schedule) {
+    this.schedule = schedule;
+    this.fill();
+  }
+
+  invalidate() {
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => {
+      this.pending = false;
+      this.fill();
+    });
+  }
+
+  row(name, op, size, most) {
+    const bar = element("meter", { min: 0, max: Math.max(1, most), value: size, "aria-hidden": "true" });
+    return element("tr", {}, element("td", { class: "name", title: name }, name),
+      element("td", { class: "name", title: op }, op), element("td", { class: "number" }, bytesText(size)),
+      element("td", { class: "part" }, bar));
+  }
+
+  fill() {
+    const { graph } = this.schedule;
+    if (this.schedule.stepCount === 0) return;
+    const step = this.cursor.step;
+    const tensors = this.schedule.residents(step).map((i) => this.schedule.shownStays.tensor[i]);
+    const most = this.schedule.memoryAt(step);
+    const rows = tensors.slice(0, RESIDENTS_SHOWN).map((t) =>
+      this.row(graph.tensors.name[t], graph.ops.name[graph.tensors.producer[t]], graph.tensors.size[t], most));
+    const rest = tensors.slice(RESIDENTS_SHOWN);
+    if (rest.length > 0) {
+      const sum = rest.reduce((bytes, t) => bytes + graph.tensors.size[t], 0);
+      rows.push(this.row(`and ${plural(rest.length, "more tensor")}`, "", sum, most));
+    }
+    const workspace = graph.ops.workspace[this.schedule.opAt(step)];
+    if (workspace > 0) rows.push(this.row("workspace", graph.ops.name[this.schedule.opAt(step)], workspace, most));
+    if (graph.base > 0) rows.push(this.row("fixed memory and graph inputs", "", graph.base, most));
+    const peak = step === this.schedule.peakStep ? ", the peak" : "";
+    this.caption.textContent = `In memory at step ${grouped(step)}${peak}: ${bytesText(most)}`;
+    this.body.replaceChildren(...rows);
+  }
+}
+
+/** Recomputes are written as rows of ten numbers. */
+function decodeRecomputed(flat) {
+  const names = ["op", "times", "paid", "saved", "steps", "worst", "above", "keptSteps", "keptWorst", "keptAbove"];
+  const rows = [];
+  for (let i = 0; i < flat.length; i += names.length) {
+    rows.push(Object.fromEntries(names.map((name, k) => [name, flat[i + k]])));
+  }
+  return rows;
+}
+
+function reasonWords(graph, row) {
+  if (row.steps > 0) {
+    return `${plural(row.steps, "step")} of the input order above the budget, worst at ${graph.ops.name[row.worst]}: ` +
+      `${bytesText(row.above)} too much`;
+  }
+  if (row.keptSteps > 0) {
+    return `what other recomputes hold: kept, it would exceed the budget at ${plural(row.keptSteps, "step")}, ` +
+      `worst at ${graph.ops.name[row.keptWorst]}: ${bytesText(row.keptAbove)} too much`;
+  }
+  return row.saved > 0 ? "no overload: it would have fitted" : "nothing: its outputs were still in memory";
+}
+
+class RecomputedTable {
+  constructor(unit, onChoice) {
+    this.table = document.getElementById("recomputed");
+    this.body = this.table.querySelector("tbody");
+    this.more = document.getElementById("recomputed-more");
+    this.summary = document.getElementById("recomputed-summary");
+    this.unit = unit;
+    this.onChoice = onChoice;
+    this.order = { key: "paid", down: true };
+    for (const button of this.table.querySelectorAll("th button")) {
+      button.addEventListener("click", () => this.sort(button.dataset.key));
+    }
+    this.more.addEventListener("click", () => {
+      this.limit = Infinity;
+      this.fill();
+    });
+  }
+
+  show(schedule) {
+    this.graph = schedule.graph;
+    this.rows = decodeRecomputed(schedule.recomputed);
+    this.limit = ROWS_SHOWN;
+    const times = this.rows.reduce((sum, row) => sum + row.times, 0);
+    const paid = this.rows.reduce((sum, row) => sum + row.paid, 0);
+    this.summary.textContent = this.rows.length === 0 ? "Nothing is recomputed."
+      : `${plural(this.rows.length, "op")}, ${plural(times, "recompute")}, ${durationText(paid, this.unit)} paid. ` +
+        "The name of an op shows it among the retention intervals.";
+    this.table.hidden = this.rows.length === 0;
+    this.fill();
+  }
+
+  sort(key) {
+    const words = key === "name" || key === "type";
+    this.order = { key, down: this.order.key === key ? !this.order.down : !words };
+    this.fill();
+  }
+
+  valueOf(row) {
+    const { key } = this.order;
+    if (key === "name") return this.graph.ops.name[row.op];
+    if (key === "type") return this.graph.ops.types[this.graph.ops.type[row.op]];
+    return key === "reason" ? (row.steps > 0 ? row.above : row.keptAbove) : row[key];
+  }
+
+  compare(a, b) {
+    const [x, y] = [this.valueOf(a), this.valueOf(b)];
+    const sign = typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y;
+    return (this.order.down ? -sign : sign) || a.op - b.op;
+  }
+
+  fill() {
+    const rows = [...this.rows].sort((a, b) => this.compare(a, b));
+    this.body.replaceChildren(...rows.slice(0, this.limit).map((row) => this.rowOf(row)));
+    this.more.hidden = rows.length <= this.limit;
+    this.more.textContent = `Show all ${grouped(rows.length)}`;
+    for (const button of this.table.querySelectorAll("th button")) {
+      const chosen = button.dataset.key === this.order.key;
+      button.parentElement.setAttribute("aria-sort", chosen ? (this.order.down ? "descending" : "ascending") : "none");
+    }
+  }
+
+  rowOf(row) {
+    const name = element("button", { class: "link", type: "button" }, this.graph.ops.name[row.op]);
+    name.addEventListener("click", () => this.onChoice(row.op));
+    return element("tr", {}, element("th", { scope: "row", class: "name" }, name),
+      element("td", {}, this.graph.ops.types[this.graph.ops.type[row.op]]),
+      element("td", { class: "number" }, grouped(row.times)),
+      element("td", { class: "number" }, durationText(row.paid, this.unit)),
+      element("td", { class: "number" }, bytesText(row.saved)),
+      element("td", { class: "reason" }, reasonWords(this.graph, row)));
+  }
+}
