@@ -80,10 +80,10 @@ SolveOptions read_options(const Arguments& arguments) {
     if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
     check_options(options);
     // What a user asks for in vain must not pass in silence.
-    const bool counts_work = method_of(options.strategy) == nullptr || options.strategy == Strategy::checkmate;
+    const bool counts_work = is_search(options.strategy) || options.strategy == Strategy::checkmate;
     const std::string name = strategy_name(options.strategy);
     if (!counts_work && arguments.has("work-limit")) throw UsageError("--work-limit: " + name + " has none");
-    if (method_of(options.strategy) != nullptr && arguments.has("warm-start")) {
+    if (!is_search(options.strategy) && arguments.has("warm-start")) {
       throw UsageError("--warm-start: " + name + " does not start from a schedule");
     }
   } catch (const InputError& error) {
@@ -101,7 +101,7 @@ InstanceOptions read_problem(const Arguments& arguments, Strategy strategy) {
   const std::string& order = arguments.get<std::string>("order");
   if (order != "input" && order != "free") throw UsageError("--order: '" + order + "' is none of input, free");
   problem.order = order == "free" ? OrderMode::free : OrderMode::input;
-  if (problem.order == OrderMode::free && method_of(strategy) == nullptr) {
+  if (problem.order == OrderMode::free && is_search(strategy)) {
     throw UsageError("--order: free is not available for strategies that search, only input is");
   }
   return problem;
