@@ -25,6 +25,7 @@ void run_search(const Instance& instance, const SolveOptions& options, const Sol
   start_from_relaxation(instance, options, state);
   if (wants_groups(instance, options) && !is_settled(instance, state)) {
     const Groups groups = find_groups(instance, options, deadline);
+    state.work += groups.work;
     start_from_groups(instance, options, groups, deadline, state, schedule.solver);
   }
   const double begin = deadline.elapsed();

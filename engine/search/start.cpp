@@ -38,7 +38,6 @@ void start_from_groups(const Instance& instance, const SolveOptions& options, co
   const bool asked = options.strategy == Strategy::hierarchical;
   report.note = (asked ? "" : "large training graph, so started from groups: ") + groups.note;
   report.statistics = groups.statistics;
-  state.work += groups.work;
   if (!groups.complete) return;
   HierarchicalResult result = compose_groups(groups, instance, options, deadline);
   report.statistics.insert(report.statistics.end(), result.statistics.begin(), result.statistics.end());
