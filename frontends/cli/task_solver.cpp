@@ -85,7 +85,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   std::vector<OpId> warm_start = read_warm_start(arguments, graph);
   Duration bound;
   // A method has nothing to go on from; only all of its time is of use to it.
-  const bool goes_on = request.begun.has_value() && method_of(options.strategy) == nullptr;
+  const bool goes_on = request.begun.has_value() && is_search(options.strategy);
   if (goes_on) {
     const Schedule former = json::read_schedule(request.begun->schedule, graph);
     if (former.has_schedule()) warm_start = ops_of(former);
