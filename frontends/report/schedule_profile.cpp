@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/report/schedule_profile.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "frontends/report/range_maximum.hpp"
+#include "frontends/report/stage_runs.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora::report {
+namespace {
+
+/// The worse of two overloads, with the steps of both.
+Overload joined(const Overload& a, const Overload& b) {
+  Overload worst = b.above > a.above ? b : a;
+  worst.steps = a.steps + b.steps;
+  return worst;
+}
+
+/// Where a step's op first runs, what the input order holds there; 0 at recomputes.
+std::vector<Bytes> input_memory(const ScheduleProfile& profile) {
+  std::vector<Bytes> memory(profile.after.ops.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (!profile.after.again[i]) memory[i] = profile.before.memory[profile.after.ops[i]];
+  }
+  return memory;
+}
+
+class Reasons {
+ public:
+  Reasons(const Graph& graph, const ScheduleProfile& profile, Bytes budget)
+      : graph_(graph),
+        after_(profile.after),
+        budget_(budget),
+        without_recompute_(input_memory(profile)),
+        memory_(profile.after.memory),
+        gone_since_(graph.tensors.size(), -1),
+        next_stay_(0) {
+    overloads_before_.reserve(after_.ops.size() + 1);
+    overloads_before_.push_back(0);
+    for (std::size_t i = 0; i < after_.ops.size(); ++i) {
+      const bool above = without_recompute_.amount(static_cast<int>(i)) > budget;
+      overloads_before_.push_back(overloads_before_.back() + (above ? 1 : 0));
+    }
+  }
+
+  /// The recomputes by step.
+  std::vector<PaidRecompute> find() {
+    std::vector<PaidRecompute> recomputes;
+    for (std::size_t i = 0; i < after_.ops.size(); ++i) {
+      const std::vector<TensorId> back = begun_at(static_cast<int>(i));
+      if (after_.again[i]) recomputes.push_back(reason(static_cast<int>(i), back));
+      // Begun and released within one step included: it is away from the next step on.
+      for (const std::size_t stay : begun_) {
+        gone_since_[after_.residences[stay].tensor] = after_.residences[stay].last_step + 1;
+      }
+    }
+    return recomputes;
+  }
+
+ private:
+  /// The tensors whose stays begin at `step`; steps are asked for one after the other.
+  std::vector<TensorId> begun_at(int step) {
+    begun_.clear();
+    std::vector<TensorId> tensors;
+    for (; next_stay_ < after_.residences.size() && after_.residences[next_stay_].first_step == step; ++next_stay_) {
+      begun_.push_back(next_stay_);
+      tensors.push_back(after_.residences[next_stay_].tensor);
+    }
+    return tensors;
+  }
+
+  PaidRecompute reason(int step, std::vector<TensorId> back) {
+    const OpId op = after_.ops[static_cast<std::size_t>(step)];
+    PaidRecompute found{.step = step, .op = op, .paid = graph_.ops[op].duration};
+    std::sort(back.begin(), back.end(), [&](TensorId a, TensorId b) { return gone_since_[a] < gone_since_[b]; });
+    found.first_away = back.empty() ? step : gone_since_[back.front()];
+    found.last_away = back.empty() ? found.first_away - 1 : step - 1;
+    found.relieved = overload_of_input_order(found.first_away, found.last_away);
+    // Between two releases the same tensors are away.
+    for (std::size_t i = 0; i < back.size(); ++i) {
+      found.saved += graph_.tensors[back[i]].size;
+      const int end = i + 1 < back.size() ? gone_since_[back[i + 1]] : step;
+      found.if_kept = joined(found.if_kept, overload_with(found.saved, gone_since_[back[i]], end - 1));
+    }
+    return found;
+  }
+
+  [[nodiscard]] Overload overload_of_input_order(int first, int last) const {
+    if (last < first) return {};
+    const int steps =
+        overloads_before_[static_cast<std::size_t>(last) + 1] - overloads_before_[static_cast<std::size_t>(first)];
+    if (steps == 0) return {};
+    const int worst = without_recompute_.at(first, last);
+    return {steps, after_.ops[static_cast<std::size_t>(worst)], without_recompute_.amount(worst) - budget_};
+  }
+
+  /// What the schedule would exceed in [first, last] with `more` bytes resident.
+  [[nodiscard]] Overload overload_with(Bytes more, int first, int last) const {
+    if (last < first) return {};
+    const int worst = memory_.at(first, last);
+    if (memory_.amount(worst) + more <= budget_) return {};
+    Overload overload{0, after_.ops[static_cast<std::size_t>(worst)], memory_.amount(worst) + more - budget_};
+    overload.steps = count_above(budget_ - more, first, last);
+    return overload;
+  }
+
+  /// How many steps of [first, last] hold more than `most`: from maximum to maximum.
+  [[nodiscard]] int count_above(Bytes most, int first, int last) const {
+    int count = 0;
+    std::vector<std::pair<int, int>> open{{first, last}};
+    while (!open.empty()) {
+      const auto [from, to] = open.back();
+      open.pop_back();
+      if (to < from) continue;
+      const int worst = memory_.at(from, to);
+      if (memory_.amount(worst) <= most) continue;
+      ++count;
+      open.emplace_back(from, worst - 1);
+      open.emplace_back(worst + 1, to);
+    }
+    return count;
+  }
+
+  const Graph& graph_;
+  const Replay& after_;
+  Bytes budget_;
+  RangeMaximum without_recompute_;
+  RangeMaximum memory_;
+  /// How many of the steps before each exceed the budget in the input order.
+  std::vector<int> overloads_before_{};
+  /// Of every tensor, the step after its last stay so far.
+  std::vector<int> gone_since_;
+  std::size_t next_stay_;
+  std::vector<std::size_t> begun_{};
+};
+
+std::vector<RecomputedOp> by_op(const Graph& graph, const std::vector<PaidRecompute>& recomputes) {
+  std::vector<RecomputedOp> all(graph.ops.size());
+  for (const PaidRecompute& recompute : recomputes) {
+    RecomputedOp& op = all[recompute.op];
+    op.op = recompute.op;
+    ++op.times;
+    op.paid += recompute.paid;
+    op.saved = std::max(op.saved, recompute.saved);
+    op.relieved = joined(op.relieved, recompute.relieved);
+    op.if_kept = joined(op.if_kept, recompute.if_kept);
+  }
+  std::erase_if(all, [](const RecomputedOp& op) { return op.times == 0; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const RecomputedOp& a, const RecomputedOp& b) { return a.paid > b.paid; });
+  return all;
+}
+
+}  // namespace
+
+ScheduleProfile profile_of(const std::shared_ptr<const Graph>& graph, const Schedule& schedule) {
+  ScheduleProfile profile;
+  const Instance instance(graph, {});
+  profile.before = replay(*graph, steps_of(instance, input_order(instance)));
+  profile.after = replay(*graph, schedule.steps);
+  profile.recomputes = Reasons(*graph, profile, schedule.budget).find();
+  profile.recomputed_ops = by_op(*graph, profile.recomputes);
+  if (schedule.order == OrderMode::input) {
+    profile.stages = stages_of(profile.after);
+    profile.retained = retained_stages(*graph, profile.after, profile.stages);
+  }
+  return profile;
+}
+
+}  // namespace remora::report

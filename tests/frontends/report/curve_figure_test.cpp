@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/report/curve_figure.hpp"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+namespace remora::report {
+namespace {
+
+constexpr std::int64_t kMiB = 1024 * 1024;
+
+/// Four budgets: none, feasible, optimal, optimal without recompute.
+Curve sample() {
+  Curve curve{.graph = "sample",
+              .baseline_duration = Duration(100),
+              .baseline_peak_memory = Bytes(8 * kMiB),
+              .least_budget = Bytes(2 * kMiB)};
+  curve.points = {
+      {.budget = Bytes(1 * kMiB), .status = Status::infeasible, .lower_bound = Duration(130)},
+      {.budget = Bytes(4 * kMiB), .status = Status::feasible, .duration = Duration(120), .lower_bound = Duration(110)},
+      {.budget = Bytes(6 * kMiB), .status = Status::optimal, .duration = Duration(105), .lower_bound = Duration(105)},
+      {.budget = Bytes(8 * kMiB), .status = Status::optimal, .duration = Duration(100), .lower_bound = Duration(100)}};
+  return curve;
+}
+
+std::vector<std::pair<double, double>> points_of(const Figure& figure, const std::string& name, Join join) {
+  const auto& all = figure.panels.at(0).series;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Series& series) { return series.name == name && series.join == join; });
+  return found == all.end() ? std::vector<std::pair<double, double>>{} : found->points;
+}
+
+using Points = std::vector<std::pair<double, double>>;
+
+TEST(CurveFigure, ShowsKnownSchedulesAndBoundsInPerCent) {
+  const Figure figure = curve_figure(sample());
+  EXPECT_EQ(figure.panels.at(0).x.label, "budget (MiB)");
+  EXPECT_EQ(points_of(figure, "shortest known", Join::steps), (Points{{4, 20}, {6, 5}, {8, 0}}));
+  EXPECT_EQ(points_of(figure, "shortest known", Join::none), (Points{{4, 20}, {6, 5}, {8, 0}}));
+  EXPECT_EQ(points_of(figure, "proved optimal", Join::none), (Points{{6, 5}, {8, 0}}));
+  // The bound of 6 MiB holds just above 4 MiB already.
+  EXPECT_EQ(points_of(figure, "lower bound", Join::steps), (Points{{4, 10}, {4, 5}, {6, 5}, {6, 0}, {8, 0}}));
+}
+
+TEST(CurveFigure, MarksTheKneeAndTheSmallestBudget) {
+  Curve curve = sample();
+  EXPECT_TRUE(points_of(curve_figure(curve), "knee", Join::none).empty());
+  curve.knee = 2;
+  const Figure figure = curve_figure(curve);
+  EXPECT_EQ(points_of(figure, "knee", Join::none), (Points{{6, 5}}));
+  EXPECT_EQ(points_of(figure, "smallest feasible", Join::none), (Points{{4, 20}}));
+  EXPECT_EQ(points_of(figure, "none below (proved)", Join::line), (Points{{2, 0}, {2, 20}}));
+}
+
+TEST(CurveFigure, StandsWithoutAnySchedule) {
+  Curve curve = sample();
+  curve.points.resize(1);
+  EXPECT_NE(svg(curve_figure(curve)).find("</svg>"), std::string::npos);
+  curve.points.clear();
+  EXPECT_NE(svg(curve_figure(curve)).find("</svg>"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace remora::report

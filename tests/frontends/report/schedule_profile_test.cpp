@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/report/schedule_profile.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "frontends/interchange/stage_matrices.hpp"
+#include "frontends/report/range_maximum.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+#include "tests/frontends/interchange/solved_graphs.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora::report {
+namespace {
+
+/// A B C D A E: A runs again because a could not stay while D runs.
+Schedule figure_1_schedule() {
+  Schedule schedule{.status = Status::optimal, .budget = Bytes(3), .duration = Duration(6), .peak_memory = Bytes(3)};
+  schedule.steps = {{.op = OpId(0)},
+                    {.op = OpId(1)},
+                    {.op = OpId(2), .free = {TensorId(0)}},
+                    {.op = OpId(3), .free = {TensorId(1), TensorId(2)}},
+                    {.op = OpId(0)},
+                    {.op = OpId(4), .free = {TensorId(0), TensorId(3)}}};
+  return schedule;
+}
+
+std::vector<Bytes> amounts(std::initializer_list<int> counts) {
+  std::vector<Bytes> all;
+  for (const int count : counts) all.emplace_back(count);
+  return all;
+}
+
+TEST(ScheduleProfile, OfFigureOne) {
+  const auto graph = test::figure_1();
+  const Schedule schedule = figure_1_schedule();
+  ASSERT_TRUE(verify(*graph, schedule).valid()) << verify(*graph, schedule).errors[0];
+  const ScheduleProfile profile = profile_of(graph, schedule);
+  EXPECT_EQ(profile.before.memory, amounts({1, 2, 3, 4, 3}));
+  EXPECT_EQ(profile.before.peak_step, 3);
+  EXPECT_EQ(profile.after.memory, amounts({1, 2, 3, 3, 2, 3}));
+  EXPECT_EQ(profile.after.again, (std::vector<bool>{false, false, false, false, true, false}));
+  const std::vector<Residence> stays{{TensorId(0), 0, 2}, {TensorId(1), 1, 3}, {TensorId(2), 2, 3},
+                                     {TensorId(3), 3, 5}, {TensorId(0), 4, 5}, {TensorId(4), 5, 5, true}};
+  EXPECT_EQ(profile.after.residences, stays);
+  EXPECT_EQ(profile.stages, (std::vector<Stage>{0, 1, 2, 3, 4, 4}));
+  EXPECT_EQ(residents(*graph, profile.after, 3), (std::vector<std::size_t>{1, 2, 3}));
+}
+
+TEST(ScheduleProfile, SaysWhichOverloadARecomputeRelieves) {
+  const ScheduleProfile profile = profile_of(test::figure_1(), figure_1_schedule());
+  ASSERT_EQ(profile.recomputes.size(), 1U);
+  const PaidRecompute& again = profile.recomputes[0];
+  EXPECT_EQ(again.step, 4);
+  EXPECT_EQ(again.op, OpId(0));
+  EXPECT_EQ(again.paid, Duration(1));
+  EXPECT_EQ(again.saved, Bytes(1));
+  EXPECT_EQ(again.first_away, 3);
+  EXPECT_EQ(again.last_away, 3);
+  // While D runs, the input order holds 4 of 3 bytes; so would the schedule with a.
+  EXPECT_EQ(again.relieved.steps, 1);
+  EXPECT_EQ(again.relieved.op, OpId(3));
+  EXPECT_EQ(again.relieved.above, Bytes(1));
+  EXPECT_EQ(again.if_kept.steps, 1);
+  EXPECT_EQ(again.if_kept.op, OpId(3));
+  EXPECT_EQ(again.if_kept.above, Bytes(1));
+  ASSERT_EQ(profile.recomputed_ops.size(), 1U);
+  EXPECT_EQ(profile.recomputed_ops[0].times, 1);
+}
+
+TEST(ScheduleProfile, ARecomputeThatFitsRelievesNothing) {
+  Schedule schedule = figure_1_schedule();
+  schedule.budget = Bytes(4);
+  const ScheduleProfile profile = profile_of(test::figure_1(), schedule);
+  ASSERT_EQ(profile.recomputes.size(), 1U);
+  EXPECT_EQ(profile.recomputes[0].relieved.steps, 0);
+  EXPECT_EQ(profile.recomputes[0].if_kept.steps, 0);
+}
+
+TEST(ScheduleProfile, WithoutStepsThereIsStillTheInputOrder) {
+  const ScheduleProfile profile = profile_of(test::figure_1(), {.status = Status::infeasible, .budget = Bytes(2)});
+  EXPECT_EQ(profile.before.peak, Bytes(4));
+  EXPECT_TRUE(profile.after.memory.empty());
+  EXPECT_TRUE(profile.recomputed_ops.empty());
+  EXPECT_TRUE(profile.retained.empty());
+}
+
+TEST(ScheduleProfile, AgreesWithTheEvaluatorAndTheVerdict) {
+  std::size_t recomputes = 0;
+  for (const test::SolvedGraph& solved : test::solved_graphs()) {
+    SCOPED_TRACE(solved.about);
+    const ScheduleProfile profile = profile_of(solved.graph, solved.schedule);
+    const Instance instance(solved.graph, {});
+    EXPECT_EQ(profile.before.memory, evaluate(instance, input_order(instance)).memory);
+    EXPECT_EQ(profile.after.memory, evaluate(instance, profile.after.ops).memory);
+    const Verdict verdict = verify(*solved.graph, solved.schedule);
+    EXPECT_EQ(profile.after.peak, verdict.peak);
+    EXPECT_EQ(profile.after.peak_step, verdict.peak_step);
+    EXPECT_EQ(profile.after.duration, verdict.duration);
+    EXPECT_EQ(static_cast<int>(profile.recomputes.size()), verdict.recomputes);
+    Duration paid;
+    for (const RecomputedOp& op : profile.recomputed_ops) paid += op.paid;
+    EXPECT_EQ(profile.before.duration + paid, verdict.duration);
+    recomputes += profile.recomputes.size();
+  }
+  EXPECT_GT(recomputes, 100U);
+}
+
+/// At every step, base memory, the residents and the workspace are what the memory says.
+void expect_residents_add_up(const Graph& graph, const Replay& replay) {
+  for (std::size_t step = 0; step < replay.ops.size(); ++step) {
+    Bytes sum = replay.base + graph.ops[replay.ops[step]].workspace;
+    for (const std::size_t i : residents(graph, replay, static_cast<int>(step))) {
+      sum += graph.tensors[replay.residences[i].tensor].size;
+    }
+    ASSERT_EQ(sum, replay.memory[step]) << "step " << step;
+  }
+}
+
+TEST(ScheduleProfile, ResidentsAddUpAlsoWhereReleasesAreLate) {
+  unsigned seed = 0;
+  for (const test::SolvedGraph& solved : test::solved_graphs()) {
+    SCOPED_TRACE(solved.about);
+    const Schedule late = test::with_late_releases(*solved.graph, solved.schedule, ++seed);
+    expect_residents_add_up(*solved.graph, profile_of(solved.graph, solved.schedule).after);
+    expect_residents_add_up(*solved.graph, profile_of(solved.graph, late).after);
+  }
+}
+
+/// The matrix that the pieces stand for.
+interchange::StageMatrices::Matrix dense(const std::vector<RetainedStages>& pieces, std::size_t ops) {
+  interchange::StageMatrices::Matrix matrix(ops + 1, std::vector<std::uint8_t>(ops, 0));
+  for (const RetainedStages& piece : pieces) {
+    for (Stage t = piece.first; t <= piece.last; ++t) {
+      EXPECT_EQ(matrix[static_cast<std::size_t>(t)][piece.op], 0) << "pieces overlap";
+      matrix[static_cast<std::size_t>(t)][piece.op] = 1;
+    }
+  }
+  return matrix;
+}
+
+TEST(ScheduleProfile, HoldsCheckmatesMatrices) {
+  unsigned seed = 0;
+  for (const test::SolvedGraph& solved : test::solved_graphs()) {
+    SCOPED_TRACE(solved.about);
+    for (const Schedule& schedule :
+         {solved.schedule, test::with_late_releases(*solved.graph, solved.schedule, ++seed)}) {
+      const ScheduleProfile profile = profile_of(solved.graph, schedule);
+      const auto matrices = interchange::stage_matrices(*solved.graph, schedule);
+      EXPECT_EQ(dense(profile.retained, solved.graph->ops.size()), matrices.retained);
+      interchange::StageMatrices::Matrix computed = matrices.computed;
+      for (std::size_t i = 0; i < profile.stages.size(); ++i) {
+        std::uint8_t& entry = computed[static_cast<std::size_t>(profile.stages[i])][profile.after.ops[i]];
+        EXPECT_EQ(entry, 1);
+        entry = 0;
+      }
+      for (const auto& row : computed) EXPECT_EQ(std::count(row.begin(), row.end(), 1), 0);
+    }
+  }
+}
+
+/// The same question, answered step by step: what was away, and what would exceed the budget.
+PaidRecompute by_hand(const Graph& graph, const ScheduleProfile& profile, Bytes budget, int step) {
+  const auto resident = [&](TensorId t, int at) {
+    return std::any_of(profile.after.residences.begin(), profile.after.residences.end(), [&](const Residence& stay) {
+      return stay.tensor == t && stay.first_step <= at && at <= stay.last_step;
+    });
+  };
+  PaidRecompute found{.step = step, .op = profile.after.ops[static_cast<std::size_t>(step)]};
+  std::vector<bool> away_now(graph.tensors.size(), false);
+  for (const TensorId t : graph.ops[found.op].outputs) {
+    const bool begins = std::any_of(profile.after.residences.begin(), profile.after.residences.end(),
+                                    [&](const Residence& stay) { return stay.tensor == t && stay.first_step == step; });
+    away_now[t] = begins;
+    if (begins) found.saved += graph.tensors[t].size;
+  }
+  for (int at = step - 1; at >= 0; --at) {
+    Bytes away;
+    bool any = false;
+    for (const TensorId t : graph.ops[found.op].outputs) {
+      away_now[t] = away_now[t] && !resident(t, at);
+      any = any || away_now[t];
+      if (away_now[t]) away += graph.tensors[t].size;
+    }
+    if (!any) break;
+    const auto i = static_cast<std::size_t>(at);
+    const OpId op = profile.after.ops[i];
+    if (!profile.after.again[i] && profile.before.memory[op] > budget) {
+      ++found.relieved.steps;
+      found.relieved.above = std::max(found.relieved.above, profile.before.memory[op] - budget);
+    }
+    if (profile.after.memory[i] + away > budget) {
+      ++found.if_kept.steps;
+      found.if_kept.above = std::max(found.if_kept.above, profile.after.memory[i] + away - budget);
+    }
+  }
+  return found;
+}
+
+TEST(ScheduleProfile, ReasonsAgreeWithALookAtEveryStep) {
+  int relieving = 0;
+  for (const test::SolvedGraph& solved : test::solved_graphs()) {
+    SCOPED_TRACE(solved.about);
+    const ScheduleProfile profile = profile_of(solved.graph, solved.schedule);
+    for (const PaidRecompute& recompute : profile.recomputes) {
+      const PaidRecompute truth = by_hand(*solved.graph, profile, solved.schedule.budget, recompute.step);
+      EXPECT_EQ(recompute.saved, truth.saved);
+      EXPECT_EQ(recompute.relieved.steps, truth.relieved.steps);
+      EXPECT_EQ(recompute.relieved.above, truth.relieved.above);
+      EXPECT_EQ(recompute.if_kept.steps, truth.if_kept.steps);
+      EXPECT_EQ(recompute.if_kept.above, truth.if_kept.above);
+      if (recompute.relieved.steps == 0) continue;
+      ++relieving;
+      EXPECT_EQ(profile.before.memory[recompute.relieved.op] - solved.schedule.budget, recompute.relieved.above);
+    }
+  }
+  EXPECT_GT(relieving, 100);
+}
+
+TEST(RangeMaximum, AgreesWithALinearSearch) {
+  std::mt19937 random(5);
+  for (const int count : {1, 2, 3, 17, 64}) {
+    std::vector<Bytes> row;
+    for (int i = 0; i < count; ++i) row.emplace_back(static_cast<std::int64_t>(random() % 9));
+    const RangeMaximum maximum(row);
+    for (int first = 0; first < count; ++first) {
+      for (int last = first; last < count; ++last) {
+        const auto largest = std::max_element(row.begin() + first, row.begin() + last + 1);
+        EXPECT_EQ(maximum.at(first, last), largest - row.begin());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace remora::report
