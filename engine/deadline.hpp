@@ -9,11 +9,12 @@ namespace remora {
 /// When to stop: a point in time, or somebody's wish. Safe to ask from many threads.
 class Deadline {
  public:
-  /// `cancel` may be null.
-  Deadline(double seconds, const std::atomic<bool>* cancel) : limit_(seconds), cancel_(cancel) {}
+  /// `cancel` may be null. `used`: seconds of earlier sittings; they count as elapsed, and against the limit.
+  Deadline(double seconds, const std::atomic<bool>* cancel, double used = 0)
+      : limit_(seconds), cancel_(cancel), used_(used) {}
 
   [[nodiscard]] double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    return used_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
   /// Whoever solves a part of the work with a deadline of its own passes this on. May be null.
   [[nodiscard]] const std::atomic<bool>* cancel() const { return cancel_; }
@@ -25,6 +26,7 @@ class Deadline {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   double limit_;
   const std::atomic<bool>* cancel_;
+  double used_;
 };
 
 }  // namespace remora

@@ -61,4 +61,7 @@ struct SolveCallbacks {
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                std::span<const OpId> warm_start = {});
 
+/// Throws the InputError that solve would throw for these.
+void check_problem(const Instance& instance, const SolveOptions& options);
+
 }  // namespace remora

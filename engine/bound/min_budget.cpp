@@ -31,19 +31,6 @@ bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
   return solve_cover_mip(problem, limits).infeasible;
 }
 
-Bytes least_not_refuted(const Instance& instance, const Deadline& deadline) {
-  Bytes low = least_budget(instance);
-  Bytes high = std::max(low, baseline_peak(instance));
-  while (low < high && !deadline.reached()) {
-    const Bytes middle(low.count() + (high - low).count() / 2);
-    if (proved_infeasible(instance.with_budget(middle), deadline))
-      low = middle + Bytes(1);
-    else
-      high = middle;
-  }
-  return low;
-}
-
 /// A search at one budget, ended by the first schedule that holds it.
 Schedule search_at(const Instance& instance, SolveOptions options, double seconds) {
   std::atomic<bool> found{false};
@@ -56,9 +43,22 @@ Schedule search_at(const Instance& instance, SolveOptions options, double second
 
 }  // namespace
 
+Bytes proved_least_budget(const Instance& instance, const Deadline& deadline) {
+  Bytes low = least_budget(instance);
+  Bytes high = std::max(low, baseline_peak(instance));
+  while (low < high && !deadline.reached()) {
+    const Bytes middle(low.count() + (high - low).count() / 2);
+    if (proved_infeasible(instance.with_budget(middle), deadline))
+      low = middle + Bytes(1);
+    else
+      high = middle;
+  }
+  return low;
+}
+
 BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options) {
   const Deadline relaxing(options.time_limit * kRelaxationShare, nullptr);
-  BudgetBracket bracket{least_not_refuted(instance, relaxing), baseline_peak(instance)};
+  BudgetBracket bracket{proved_least_budget(instance, relaxing), baseline_peak(instance)};
   // Budgets at which a search found nothing and proved nothing are passed over.
   Bytes doubtful = bracket.proved;
   double left = options.time_limit - relaxing.elapsed();

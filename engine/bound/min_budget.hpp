@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/deadline.hpp"
 #include "engine/options.hpp"
 #include "model/instance.hpp"
 
 namespace remora {
 
+/// No schedule of the staged form holds a smaller budget: by the footprints and the covering relaxation, in exact
+/// arithmetic. By bisection; what the deadline leaves open is not refuted. The instance's own budget does not matter.
+Bytes proved_least_budget(const Instance& instance, const Deadline& deadline);
+
 /// The smallest budget for which a schedule of the staged form exists lies within [proved, reached].
 struct BudgetBracket {
-  /// No schedule holds a budget of less: by the footprints and the covering relaxation, in exact arithmetic.
+  /// No schedule holds a budget of less.
   Bytes proved{};
   /// The peak of a schedule that was found.
   Bytes reached{};

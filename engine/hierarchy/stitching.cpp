@@ -28,6 +28,16 @@ void append(const Hierarchy& hierarchy, const Block& block, std::span<const Comp
 
 }  // namespace
 
+BlockProblem Hierarchy::problem_of(const Instance& network, const Block& block) const {
+  std::vector<ChildOptions> children;
+  children.reserve(block.children.size());
+  for (const int child : block.children) {
+    const ClassOptions& of_child = options[at(class_of(child))];
+    children.push_back({of_child.options, &of_child.pass});
+  }
+  return make_block_problem(network, block, std::move(children));
+}
+
 std::vector<OpId> expand(const Hierarchy& hierarchy, std::span<const Compute> root_sequence) {
   std::vector<OpId> result;
   append(hierarchy, hierarchy.blocks.back(), root_sequence, result);

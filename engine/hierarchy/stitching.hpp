@@ -33,6 +33,10 @@ struct Hierarchy {
 
   [[nodiscard]] int class_of(int node) const { return classes.class_of[at(node) - unit_count]; }
   [[nodiscard]] const Block& block(int node) const { return blocks[at(node) - unit_count]; }
+  [[nodiscard]] int root_class() const { return classes.class_of.back(); }
+
+  /// The block's problem over its children's options; they must be there, and stay.
+  [[nodiscard]] BlockProblem problem_of(const Instance& network, const Block& block) const;
 };
 
 /// The network's ops in the order in which a sequence of the root's computes runs them. O(result).

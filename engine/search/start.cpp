@@ -28,15 +28,19 @@ void start_from_relaxation(const Instance& instance, const SolveOptions& options
   if (better(instance, suggested, state.incumbent)) state.incumbent = std::move(suggested);
 }
 
-void start_from_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                       SearchState& state, SolverReport& report) {
+bool wants_groups(const Instance& instance, const SolveOptions& options) {
+  if (options.strategy == Strategy::hierarchical) return true;
+  return options.strategy == Strategy::automatic && options.hierarchy && hierarchy_pays(instance);
+}
+
+void start_from_groups(const Instance& instance, const SolveOptions& options, const Groups& groups,
+                       const Deadline& deadline, SearchState& state, SolverReport& report) {
   const bool asked = options.strategy == Strategy::hierarchical;
-  const bool pays = options.strategy == Strategy::automatic && options.hierarchy && hierarchy_pays(instance);
-  const bool settled = state.incumbent.peak <= instance.budget() && state.incumbent.extra <= state.lower_bound;
-  if ((!asked && !pays) || settled) return;
-  HierarchicalResult result = solve_hierarchically(instance, options, deadline);
-  report.statistics = std::move(result.statistics);
-  report.note = (asked ? "" : "large training graph, so started from groups: ") + result.note;
+  report.note = (asked ? "" : "large training graph, so started from groups: ") + groups.note;
+  report.statistics = groups.statistics;
+  if (!groups.complete) return;
+  HierarchicalResult result = compose_groups(groups, instance, options, deadline);
+  report.statistics.insert(report.statistics.end(), result.statistics.begin(), result.statistics.end());
   state.work += result.work;
   if (!better(instance, result.solution, state.incumbent)) return;
   state.incumbent = std::move(result.solution);

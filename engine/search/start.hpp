@@ -7,6 +7,7 @@
 #include <span>
 
 #include "engine/deadline.hpp"
+#include "engine/hierarchy/groups.hpp"
 #include "engine/options.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/search/solution.hpp"
@@ -22,9 +23,11 @@ Solution first_solution(const Instance& instance, std::span<const OpId> warm_sta
 /// What the relaxation gives up, given up, if that is better than the incumbent.
 void start_from_relaxation(const Instance& instance, const SolveOptions& options, SearchState& state);
 
-/// What groups' options compose to (engine/hierarchy), if that is better; for strategy hierarchical, and for automatic
-/// where it pays. The report gets the statistics, and a note that says why.
-void start_from_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                       SearchState& state, SolverReport& report);
+/// Whether the solve starts from groups: strategy hierarchical, and automatic where it pays.
+bool wants_groups(const Instance& instance, const SolveOptions& options);
+
+/// What the groups' options compose to, if that is better. The report gets the statistics, and a note that says why.
+void start_from_groups(const Instance& instance, const SolveOptions& options, const Groups& groups,
+                       const Deadline& deadline, SearchState& state, SolverReport& report);
 
 }  // namespace remora

@@ -44,6 +44,11 @@ using Method = MethodResult (*)(const MethodInput& input);
 /// The method of a strategy; null for strategies that search.
 Method method_of(Strategy strategy);
 
+/// Whether the strategy searches, by workers of ours.
+inline bool is_search(Strategy strategy) {
+  return method_of(strategy) == nullptr;
+}
+
 /// Whether the sequence is one of the instance's problem: its order (input or free), `after`, and how often each op may
 /// run. Says nothing of memory.
 bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence);

@@ -17,6 +17,8 @@ int info_command(const Words& words);
 int convert_command(const Words& words);
 int generate_command(const Words& words);
 int bench_command(const Words& words);
+int batch_command(const Words& words);
+int merge_command(const Words& words);
 
 /// The whole program: finds the command, runs it, and catches what it throws. Returns the exit code.
 int run_remora(const Words& words);

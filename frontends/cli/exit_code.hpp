@@ -10,7 +10,8 @@ enum ExitCode : int {
   kNoSchedule = 21,  ///< none found within the limits
   kUsage = 64,       ///< bad command line
   kBadInput = 65,    ///< a file or value that is wrong, or a schedule that is not valid
-  kInternalError = 70
+  kInternalError = 70,
+  kIncomplete = 75  ///< a batch that is to be run again: interrupted, or with tasks that have no result (EX_TEMPFAIL)
 };
 
 }  // namespace remora::cli

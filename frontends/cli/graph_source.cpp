@@ -115,6 +115,10 @@ OptionGroup graph_options() {
   return group;
 }
 
+void check_graph_options(const Arguments& arguments) {
+  static_cast<void>(onnx_options(arguments));
+}
+
 LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet) {
   const OnnxOptions options = onnx_options(arguments);
   const std::string content = json::read_file(path);

@@ -20,6 +20,10 @@ inline constexpr const char* kGraphHelp =
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();
 
+/// Throws what load_graph would throw for these options whatever the graph: UsageError where they contradict each other,
+/// InputError for a device that cannot be read.
+void check_graph_options(const Arguments& arguments);
+
 struct LoadedGraph {
   std::shared_ptr<const Graph> graph{};
   /// Of the file's bytes, in lower-case hexadecimal.

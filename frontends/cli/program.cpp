@@ -26,7 +26,9 @@ constexpr std::array kCommands{
     Command{"info", "what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},
     Command{"convert", "write a graph as remora-graph JSON, or a schedule in a form that others read", convert_command},
     Command{"generate", "write a graph of a family: random layered, or a training step", generate_command},
-    Command{"bench", "run a suite of graphs, budgets and strategies, and compare", bench_command}};
+    Command{"bench", "run a suite of graphs, budgets and strategies, and compare", bench_command},
+    Command{"batch", "solve the tasks of a manifest, on one machine or many", batch_command},
+    Command{"merge", "what a batch has come to: table, statistics, what is missing", merge_command}};
 
 void print_help(std::ostream& out) {
   out << "usage: remora COMMAND [options] FILE...\n\nTensor rematerialization by constraint programming.\n\n";
@@ -35,7 +37,7 @@ void print_help(std::ostream& out) {
   }
   out << "\n'remora COMMAND --help' shows a command's options; 'remora --version' the version.\n"
          "Exit: 0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage,\n"
-         "65 bad input or an invalid schedule, 70 internal error.\n";
+         "65 bad input or an invalid schedule, 70 internal error, 75 a batch is to be run again.\n";
 }
 
 int dispatch(const Words& words) {

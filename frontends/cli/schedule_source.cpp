@@ -16,4 +16,19 @@ Schedule load_schedule(const std::string& path, const Graph& graph) {
   }
 }
 
+std::vector<OpId> ops_of(const Schedule& schedule) {
+  std::vector<OpId> ops;
+  ops.reserve(schedule.steps.size());
+  for (const Step& step : schedule.steps) ops.push_back(step.op);
+  return ops;
+}
+
+std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph) {
+  if (!arguments.has("warm-start")) return {};
+  const std::string& path = arguments.get<std::string>("warm-start");
+  std::vector<OpId> ops = ops_of(load_schedule(path, graph));
+  if (ops.empty()) throw InputError(path, "holds no schedule to start from");
+  return ops;
+}
+
 }  // namespace remora::cli

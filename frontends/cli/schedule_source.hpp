@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "frontends/cli/arguments.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 
@@ -10,5 +12,11 @@ namespace remora::cli {
 
 /// Reads a remora-schedule of `graph`. Throws InputError with the file's name.
 Schedule load_schedule(const std::string& path, const Graph& graph);
+
+/// The schedule's ops in its order.
+std::vector<OpId> ops_of(const Schedule& schedule);
+
+/// The ops of the schedule that --warm-start names; empty without the option. Throws InputError with the file's name.
+std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph);
 
 }  // namespace remora::cli

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include "engine/bound/cover_mip.hpp"
-#include "engine/options.hpp"
 #include "engine/solve.hpp"
-#include "engine/strategies/method.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/command.hpp"
@@ -17,8 +15,8 @@
 #include "frontends/cli/progress_table.hpp"
 #include "frontends/cli/schedule_source.hpp"
 #include "frontends/cli/signals.hpp"
+#include "frontends/cli/solve_options.hpp"
 #include "frontends/cli/summary.hpp"
-#include "frontends/cli/table_options.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/json/schedule_json.hpp"
 #include "model/ensure.hpp"
@@ -30,20 +28,6 @@ namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
 
-OptionGroup problem_options() {
-  OptionGroup group("The problem");
-  group.add_options()(
-      "budget,b", po::value<std::string>()->required()->value_name("B"),
-      "memory budget: bytes (12GiB, 1500MB, 123456; fixed memory included) or a percentage of the input "
-      "order's no-recompute peak above fixed memory (80%)")(
-      "max-computes", po::value<int>()->value_name("C"),
-      "how often an op may run, the first time included (default 2; 64 for rotor and twremat)")(
-      "order", po::value<std::string>()->value_name("MODE"),
-      "input: first computes follow the file's order (default); free: any order, for the methods that do not search "
-      "(default for twremat)");
-  return group;
-}
-
 OptionGroup output_options() {
   OptionGroup group("Output");
   group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
@@ -51,60 +35,6 @@ OptionGroup output_options() {
       "progress", "on a terminal one line that is written anew, in place of the progress table")(
       "quiet,q", "no progress table, no summary, no warnings");
   return group;
-}
-
-OptionGroup search_options() {
-  OptionGroup group("The search");
-  group.add_options()(
-      "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
-      "auto: all workers, each as it pays; cp: the constraint program's, complete search and neighbourhoods; "
-      "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal; hierarchical: groups of the graph "
-      "solved for several budgets and composed, then as auto, which does so itself where it pays. The literature's "
-      "methods: "
-      "none, the order as it is; greedy, XLA's heuristic; sqrt, checkpoints at segments' ends, and rotor, the dynamic "
-      "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
-      "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", po::value<std::string>()->value_name("FILE"),
-                                                       "start from this schedule of the graph, of any budget");
-  add_grouping(group);
-  add_table_options(group, option_rows());
-  return group;
-}
-
-SolveOptions read_options(const Arguments& arguments) {
-  SolveOptions options;
-  try {
-    options.strategy = strategy_from_name(arguments.get<std::string>("strategy"));
-    options.grouping = grouping_of(arguments);
-    set_table_options(arguments, option_rows(), options);
-    // A work limit is there for reproducibility, which the default time limit would spoil on a slow machine.
-    if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
-    check_options(options);
-    // What a user asks for in vain must not pass in silence.
-    const bool counts_work = method_of(options.strategy) == nullptr || options.strategy == Strategy::checkmate;
-    const std::string name = strategy_name(options.strategy);
-    if (!counts_work && arguments.has("work-limit")) throw UsageError("--work-limit: " + name + " has none");
-    if (method_of(options.strategy) != nullptr && arguments.has("warm-start")) {
-      throw UsageError("--warm-start: " + name + " does not start from a schedule");
-    }
-  } catch (const InputError& error) {
-    throw UsageError(error.what());
-  }
-  return options;
-}
-
-/// The strategy's usual problem, or what the user says.
-InstanceOptions read_problem(const Arguments& arguments, Strategy strategy) {
-  InstanceOptions problem = default_problem(strategy);
-  if (arguments.has("max-computes")) problem.max_computes = arguments.get<int>("max-computes");
-  if (problem.max_computes < 1) throw UsageError("--max-computes: must be at least 1");
-  if (!arguments.has("order")) return problem;
-  const std::string& order = arguments.get<std::string>("order");
-  if (order != "input" && order != "free") throw UsageError("--order: '" + order + "' is none of input, free");
-  problem.order = order == "free" ? OrderMode::free : OrderMode::input;
-  if (problem.order == OrderMode::free && method_of(strategy) == nullptr) {
-    throw UsageError("--order: free is not available for strategies that search, only input is");
-  }
-  return problem;
 }
 
 int exit_code(const Schedule& schedule) {
@@ -126,16 +56,6 @@ void check_output(const std::string& graph, const std::string& output) {
   if (std::filesystem::equivalent(graph, output, none))
     throw UsageError("--output: " + output + " is the graph itself");
   json::check_writable(output);
-}
-
-/// The sequence of the schedule that --warm-start names; empty without the option.
-std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph) {
-  std::vector<OpId> sequence;
-  if (!arguments.has("warm-start")) return sequence;
-  const std::string& path = arguments.get<std::string>("warm-start");
-  for (const Step& step : load_schedule(path, graph).steps) sequence.push_back(step.op);
-  if (sequence.empty()) throw InputError(path, "holds no schedule to start from");
-  return sequence;
 }
 
 /// How a solve shows what it does.
@@ -165,7 +85,7 @@ Schedule run(const Instance& instance, const SolveOptions& options, std::span<co
 int solve_command(const Words& words) {
   Arguments arguments("solve", "Schedules GRAPH under a memory budget: which ops run again, what is released when.",
                       {{"GRAPH", kGraphHelp}});
-  for (const OptionGroup& group : {problem_options(), search_options(), graph_options(), output_options()}) {
+  for (const OptionGroup& group : {problem_options(true), search_options(), graph_options(), output_options()}) {
     arguments.add(group);
   }
   arguments.set_notes(
@@ -173,7 +93,7 @@ int solve_command(const Words& words) {
       "Exit: 0 a schedule was written, 20 proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
-  const SolveOptions options = read_options(arguments);
+  const SolveOptions options = read_solve_options(arguments);
   const InstanceOptions problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.get<std::string>("output");
   check_output(arguments.file("GRAPH"), output);

@@ -99,11 +99,10 @@ void write_directly(const std::string& path, std::string_view text) {
   if (file.number() < 0 || !write_all(file.number(), text) || !file.close()) throw system_error(path, "write", errno);
 }
 
-/// A new file of its own name in the directory of `target`. The mode is that of any new file: all that umask allows.
-std::pair<int, std::string> create_beside(const std::string& target) {
-  const std::filesystem::path directory = std::filesystem::path(target).parent_path();
+/// A new file of its own name that begins so. The mode is that of any new file: all that umask allows.
+std::pair<int, std::string> create_new(const std::string& beginning) {
   for (int i = 0;; ++i) {
-    std::string path = (directory / (".remora-" + std::to_string(::getpid()) + "-" + std::to_string(i))).string();
+    std::string path = beginning + "-" + std::to_string(::getpid()) + "-" + std::to_string(i);
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor >= 0 || errno != EEXIST) return {descriptor, std::move(path)};
   }
@@ -117,8 +116,10 @@ void sync_directory(const std::string& target) {
 }
 
 /// `permissions`: of the file that is replaced, if there is one.
-void replace(const std::string& target, std::optional<mode_t> permissions, std::string_view text) {
-  const auto [descriptor, path] = create_beside(target);
+void replace(const std::string& target, std::optional<mode_t> permissions, std::string_view text,
+             const std::string& beginning) {
+  const std::string beside = (std::filesystem::path(target).parent_path() / ".remora").string();
+  const auto [descriptor, path] = create_new(beginning.empty() ? beside : beginning);
   if (descriptor < 0) throw system_error(target, "write", errno);
   Descriptor file(descriptor);
   Temporary temporary(path);
@@ -159,7 +160,8 @@ void check_writable(const std::string& path) {
   if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) throw system_error(path, "write", errno);
 }
 
-void write_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
+void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
+                const std::string& temporary) {
   std::ostringstream stream;
   write(stream);
   const std::string text = std::move(stream).str();
@@ -171,10 +173,10 @@ void write_file(const std::string& path, const std::function<void(std::ostream&)
   if (exists && !S_ISREG(status.st_mode)) return write_directly(path, text);
   const std::optional<std::string> target = resolve_links(path);
   if (!target) return write_directly(path, text);
-  if (!exists) return replace(*target, std::nullopt, text);
+  if (!exists) return replace(*target, std::nullopt, text, temporary);
   // Renaming needs no right to write the old file; to replace a protected one would still be rude.
   if (::access(path.c_str(), W_OK) != 0) throw system_error(path, "write", errno);
-  replace(*target, status.st_mode & 07777U, text);
+  replace(*target, status.st_mode & 07777U, text, temporary);
 }
 
 }  // namespace remora::json

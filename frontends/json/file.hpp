@@ -20,7 +20,11 @@ std::string read_file(const std::string& path);
 /// An existing file keeps its permissions, and refuses if it is read-only. A symbolic link stays: the file it points to
 /// is replaced. "-" and "/dev/stdout" mean standard output. A path that is no regular file (a pipe, /dev/null), or one
 /// under /dev or /proc, is written directly.
-void write_file(const std::string& path, const std::function<void(std::ostream&)>& write);
+///
+/// `temporary`: how the temporary file's path begins, for who wants to find what a killed process left behind; on the
+/// file system of `path`. Empty for ".remora" beside `path`.
+void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
+                const std::string& temporary = "");
 
 /// Throws the InputError that write_file(path, ...) would run into, as far as it can be foreseen: before hours of work.
 void check_writable(const std::string& path);

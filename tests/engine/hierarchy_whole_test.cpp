@@ -34,7 +34,13 @@ SolveOptions small_groups(std::int64_t work) {
   return options;
 }
 
-double value_of(const HierarchicalResult& result, const std::string& name) {
+struct Stitched {
+  Solution solution{};
+  /// Of the groups.
+  Statistics statistics{};
+};
+
+double value_of(const Stitched& result, const std::string& name) {
   for (const auto& [key, value] : result.statistics) {
     if (key == name) return value;
   }
@@ -43,9 +49,11 @@ double value_of(const HierarchicalResult& result, const std::string& name) {
 }
 
 /// What options compose to, without the search behind it.
-HierarchicalResult stitched(const Instance& instance, const SolveOptions& options, const Partitioner& partitioner) {
-  HierarchicalResult result =
-      solve_hierarchically(instance, options, Deadline(options.time_limit, nullptr), partitioner);
+Stitched stitched(const Instance& instance, const SolveOptions& options, const Partitioner& partitioner) {
+  const Deadline deadline(options.time_limit, nullptr);
+  const Groups groups = find_groups(instance, options, deadline, partitioner);
+  EXPECT_TRUE(groups.complete);
+  Stitched result{compose_groups(groups, instance, options, deadline).solution, groups.statistics};
   const Evaluation evaluation = evaluate(instance, sequence_of(instance, result.solution.plan));
   EXPECT_EQ(evaluation.peak, result.solution.peak);
   EXPECT_EQ(evaluation.duration, instance.baseline_duration() + result.solution.extra);
@@ -225,7 +233,7 @@ TEST(Hierarchical, TakesGraphsWithoutStructure) {
     SolveOptions options = small_groups(50'000);
     options.group_size = 12;
     options.top_size = 8;
-    const HierarchicalResult result = stitched(instance, options, HPartition());
+    const Stitched result = stitched(instance, options, HPartition());
     EXPECT_GE(value_of(result, "groups"), 3);
     solved(instance, options);
   }
@@ -237,7 +245,7 @@ TEST(Hierarchical, TakesACustomPartitioner) {
   SolveOptions options = small_groups(5'000);
   options.group_size = 5;
   options.top_size = (units + 4) / 5;
-  const HierarchicalResult result = stitched(instance, options, test::EqualPartitioner(5));
+  const Stitched result = stitched(instance, options, test::EqualPartitioner(5));
   EXPECT_EQ(value_of(result, "groups"), units / 5 + (units % 5 > 1 ? 1 : 0));
   EXPECT_EQ(value_of(result, "levels"), 2);
 }
@@ -259,7 +267,7 @@ TEST(Hierarchical, IsTheSameForAnyNumberOfThreads) {
     options.top_size = 4;
     options.grid_levels = 4;
     const Schedule once = solved(instance, options);
-    const HierarchicalResult start = stitched(instance, options, HPartition());
+    const Stitched start = stitched(instance, options, HPartition());
     for (const int threads : {2, 4}) {
       options.threads = threads;
       const Schedule again = solved(instance, options);

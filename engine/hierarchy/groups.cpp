@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/hierarchy/groups.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "engine/hierarchy/grouping.hpp"
+#include "engine/hierarchy/option_grid.hpp"
+#include "engine/hierarchy/option_selection.hpp"
+#include "engine/hierarchy/partition.hpp"
+#include "engine/search/rounds.hpp"
+#include "engine/strategies/chains/block_chain.hpp"
+#include "engine/tasks.hpp"
+
+namespace remora {
+namespace {
+
+/// Share of the time limit.
+constexpr double kOptionShare = 0.25;
+/// Units of work for one solve of a group at least.
+constexpr std::int64_t kLeastWork = 100;
+/// Below, the flat search alone does as well.
+constexpr int kLeastOps = 500;
+
+/// Whether sums over the events of a block, of its tensors and of options' times stay within 64 bits.
+bool amounts_fit(const Instance& instance) {
+  constexpr double kMost = 9e18;
+  constexpr double kEvents = 4096;
+  double bytes = 0;
+  for (int t = 0; t < instance.tensor_count(); ++t) bytes += static_cast<double>(instance.size(TensorId(t)).count());
+  double workspace = 0;
+  for (int v = 0; v < instance.op_count(); ++v) {
+    workspace = std::max(workspace, static_cast<double>(instance.workspace(OpId(v)).count()));
+  }
+  const auto duration = static_cast<double>(instance.baseline_duration().count());
+  return (bytes + workspace) * kEvents < kMost && duration * 4 * kComputesWithin64Bits < kMost;
+}
+
+class GroupFinder {
+ public:
+  GroupFinder(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+              const Partitioner& partitioner)
+      : instance_(instance), options_(options), deadline_(deadline), partitioner_(partitioner) {}
+
+  Groups run() {
+    if (!amounts_fit(instance_)) {
+      groups_.note = "amounts too large for groups";
+      return std::move(groups_);
+    }
+    partition();
+    find_options();
+    groups_.complete = !deadline_.reached();
+    return std::move(groups_);
+  }
+
+ private:
+  struct RowTask {
+    int problem = 0;
+    GridRow row{};
+    RowResult result{};
+  };
+  struct ClassProblem {
+    int index = 0;
+    BlockProblem problem{};
+    GroupOption saving{};
+    /// Its rows among those of its height.
+    std::size_t first_row = 0;
+    std::size_t end_row = 0;
+  };
+
+  void note(const char* name, double value) { groups_.statistics.emplace_back(name, value); }
+  /// The seconds since the last call.
+  void note_seconds(const char* name) {
+    const double now = deadline_.elapsed();
+    note(name, now - last_);
+    last_ = now;
+  }
+
+  void partition() {
+    last_ = deadline_.elapsed();
+    const Partition partition = make_partition(instance_, partitioner_, partition_settings(options_));
+    groups_.hierarchy.unit_count = at(partition.unit_count());
+    groups_.hierarchy.blocks = make_blocks(instance_, partition);
+    groups_.hierarchy.classes = classify(instance_, groups_.hierarchy.blocks, groups_.hierarchy.unit_count);
+    groups_.hierarchy.options.resize(groups_.hierarchy.classes.representative.size());
+    const auto groups = groups_.hierarchy.blocks.size() - 1;
+    const auto distinct = groups_.hierarchy.options.size() - 1;
+    const int levels = partition.node(partition.root()).level;
+    note("levels", levels);
+    note("groups", static_cast<double>(groups));
+    note("distinct_groups", static_cast<double>(distinct));
+    groups_.note = std::to_string(groups) + " groups of " + std::to_string(distinct) + " forms on " +
+                   std::to_string(levels) + " levels";
+    note_seconds("partition_seconds");
+  }
+
+  void find_options() {
+    const auto& heights = groups_.hierarchy.classes.height;
+    const int highest = heights.empty() ? 0 : heights[at(groups_.hierarchy.root_class())];
+    for (int height = 0; height < highest && !deadline_.reached(); ++height) solve_classes(height);
+    double count = 0;
+    for (const ClassOptions& options : groups_.hierarchy.options) count += static_cast<double>(options.options.size());
+    note("options", count);
+    note_seconds("options_seconds");
+  }
+
+  void solve_classes(int height) {
+    std::vector<ClassProblem> problems;
+    std::vector<RowTask> rows;
+    for (int c = 0; c < static_cast<int>(groups_.hierarchy.options.size()); ++c) {
+      if (c == groups_.hierarchy.root_class() || groups_.hierarchy.classes.height[at(c)] != height) continue;
+      if (deadline_.reached()) return;
+      ClassProblem problem{.index = c,
+                           .problem = groups_.hierarchy.problem_of(instance_, groups_.hierarchy.blocks[at(groups_.hierarchy.classes.representative[at(c)])])};
+      problem.saving = saving_option(problem.problem);
+      problem.first_row = rows.size();
+      for (const GridRow& row : grid_rows(problem.problem, problem.saving)) {
+        rows.push_back({static_cast<int>(problems.size()), row, {}});
+      }
+      problem.end_row = rows.size();
+      problems.push_back(std::move(problem));
+    }
+    const RowLimits limits = row_limits(rows.size());
+    run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
+      const ClassProblem& problem = problems[at(rows[i].problem)];
+      if (!deadline_.reached()) {
+        rows[i].result = solve_row(problem.problem, rows[i].row, problem.saving, options_, limits);
+      }
+    });
+    for (const ClassProblem& problem : problems) keep_options(problem, rows);
+  }
+
+  /// Every class of one height gets the same.
+  [[nodiscard]] RowLimits row_limits(std::size_t rows) const {
+    RowLimits limits;
+    limits.solves = options_.grid_levels;
+    limits.cancel = deadline_.cancel();
+    limits.seconds = kNoTimeLimit;
+    const int levels = std::max(1, groups_.hierarchy.classes.height[at(groups_.hierarchy.root_class())]);
+    const double part = kOptionShare / levels / static_cast<double>(std::max<std::size_t>(1, rows));
+    if (options_.work_limit > 0) {
+      const double work = static_cast<double>(options_.work_limit) * part;
+      limits.solves = std::clamp(static_cast<int>(work / kLeastWork), 1, limits.solves);
+      limits.work = std::max(kLeastWork, static_cast<std::int64_t>(work / limits.solves));
+    } else {
+      const auto side_by_side = std::min(static_cast<std::size_t>(thread_count(options_)), rows);
+      const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
+      limits.seconds = std::min(left, options_.time_limit * part * static_cast<double>(side_by_side));
+    }
+    return limits;
+  }
+
+  void keep_options(const ClassProblem& problem, std::vector<RowTask>& rows) {
+    ClassOptions& kept = groups_.hierarchy.options[at(problem.index)];
+    std::vector<GroupOption> options{problem.saving};
+    for (std::size_t row = problem.first_row; row < problem.end_row; ++row) {
+      RowResult& result = rows[row].result;
+      groups_.work += result.work;
+      std::move(result.options.begin(), result.options.end(), std::back_inserter(options));
+    }
+    kept.options = select_options(std::move(options), at(options_.group_options));
+    kept.pass = passing_option(problem.problem, without_budgets(problem.problem));
+  }
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  const Deadline& deadline_;
+  const Partitioner& partitioner_;
+  Groups groups_;
+  double last_ = 0;
+};
+
+}  // namespace
+
+bool hierarchy_pays(const Instance& instance) {
+  return instance.op_count() >= kLeastOps && forward_part(instance).has_value();
+}
+
+Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                   const Partitioner& partitioner) {
+  return GroupFinder(instance, options, deadline, partitioner).run();
+}
+
+Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
+  return find_groups(instance, options, deadline, *make_partitioner(options.grouping));
+}
+
+}  // namespace remora

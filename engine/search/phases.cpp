@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/phases.hpp"
+
+#include "engine/search/crew.hpp"
+
+namespace remora {
+
+bool is_settled(const Instance& instance, const SearchState& state) {
+  return state.infeasible ||
+         (state.incumbent.peak <= instance.budget() && state.incumbent.extra <= state.lower_bound);
+}
+
+void run_phases(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                const Deadline& deadline, SearchState& state, SolverReport& report) {
+  Rounds rounds(instance, options, callbacks, deadline, state);
+  rounds.report(1, "start");
+  const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
+  rounds.run(1, make_mix(instance, options, 1), holds_budget);
+  const double begin = deadline.elapsed();
+  if (report.phase2_seconds == 0) report.phase1_seconds = begin;
+  report.reached_peak = state.incumbent.peak;
+  if (holds_budget()) {
+    rounds.report(2, "phase 2");
+    rounds.run(2, make_mix(instance, options, 2), [&] { return state.incumbent.extra <= state.lower_bound; });
+    report.phase2_seconds += deadline.elapsed() - begin;
+  }
+}
+
+}  // namespace remora

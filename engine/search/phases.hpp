@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/deadline.hpp"
+#include "engine/options.hpp"
+#include "engine/search/rounds.hpp"
+#include "engine/solve.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+/// Phases 1 and 2 of Moccasin, section 2.4, from the state's incumbent, which holds the budget or not: until the
+/// incumbent is proved optimal, a limit is reached or infeasibility is proved. May be called again to go on; the
+/// report's times add up.
+void run_phases(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                const Deadline& deadline, SearchState& state, SolverReport& report);
+
+/// Nothing is left to search for.
+bool is_settled(const Instance& instance, const SearchState& state);
+
+}  // namespace remora

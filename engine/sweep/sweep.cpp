@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/sweep/sweep.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "engine/bound/min_budget.hpp"
+#include "engine/deadline.hpp"
+#include "engine/search/start.hpp"
+#include "engine/solve.hpp"
+#include "engine/strategies/method.hpp"
+#include "engine/sweep/budget_choice.hpp"
+#include "engine/sweep/curve_assembly.hpp"
+#include "engine/sweep/probe.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+/// Of what is left of the limits, the first pass over the budgets takes this part, the second this, and the third all.
+/// Measured in benchmarks/README.md.
+constexpr double kFirstPass = 0.4;
+constexpr double kSecondPass = 0.5;
+/// Of the time limit, for the least budget's bound.
+constexpr double kLeastBudgetShare = 0.05;
+/// Groups get the time and the work that a solve of so large a part of the limits would give them.
+constexpr double kGroupShare = 0.4;
+
+/// Under which no limit of work counts as one.
+std::int64_t part_of(std::int64_t work, double part) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(work) * part));
+}
+
+/// By strategies that search.
+class SearchSweep {
+ public:
+  SearchSweep(const Instance& instance, const SolveOptions& options, BudgetChoice choice,
+              const SweepCallbacks& callbacks, const Deadline& deadline)
+      : instance_(instance),
+        options_(options),
+        choice_(std::move(choice)),
+        callbacks_(callbacks),
+        deadline_(deadline),
+        count_(choice_.left()) {}
+
+  std::vector<Outcome> run() {
+    if (wants_groups(instance_, options_)) prepare_groups();
+    visit_all_once();
+    bool ascending = true;
+    for (const double part : {kSecondPass, 1.0}) {
+      revisit(part, ascending);
+      ascending = !ascending;
+    }
+    std::vector<Outcome> outcomes;
+    outcomes.reserve(probes_.size());
+    for (const auto& [budget, probe] : probes_) outcomes.push_back({probe.point(), probe.schedule()});
+    return outcomes;
+  }
+
+ private:
+  void prepare_groups() {
+    SolveOptions options = options_;
+    options.time_limit *= kGroupShare;
+    if (options.work_limit > 0) options.work_limit = part_of(options.work_limit, kGroupShare);
+    groups_ = find_groups(instance_, options, deadline_);
+    work_ += groups_->work;
+  }
+
+  /// What is left of the sweep's limits; without a work limit its work is 0.
+  [[nodiscard]] SittingLimits remaining() const {
+    return {.seconds = std::max(0.0, options_.time_limit - deadline_.elapsed()),
+            .work = std::max<std::int64_t>(0, options_.work_limit - work_),
+            .cancel = callbacks_.cancel};
+  }
+
+  /// One sitting's part of what is left beyond what `reserved` keeps for later passes, shared with `sittings` - 1 others.
+  [[nodiscard]] SittingLimits share(const SittingLimits& reserved, std::size_t sittings) const {
+    SittingLimits limits = remaining();
+    const double part = 1.0 / static_cast<double>(std::max<std::size_t>(1, sittings));
+    limits.seconds = std::max(0.0, (limits.seconds - reserved.seconds) * part);
+    // Without a work limit 0 means none; with one there is always a little.
+    if (options_.work_limit > 0) limits.work = part_of(limits.work - reserved.work, part);
+    return limits;
+  }
+
+  [[nodiscard]] SittingLimits reserve(double part) const {
+    SittingLimits reserved = remaining();
+    reserved.seconds *= part;
+    reserved.work = static_cast<std::int64_t>(static_cast<double>(reserved.work) * part);
+    return reserved;
+  }
+
+  [[nodiscard]] bool is_over() const {
+    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
+  }
+
+  /// The first pass, which finds out which budgets there are. A listed one gets its point also where time is over.
+  void visit_all_once() {
+    const SittingLimits reserved = reserve(1 - kFirstPass);
+    while (const std::optional<Bytes> budget = choice_.next(points(), reached_)) {
+      SolveOptions options = options_;
+      options.time_limit /= static_cast<double>(count_);
+      Probe& probe = probes_.try_emplace(*budget, instance_, *budget, options).first->second;
+      learn(probe);
+      if (!is_over()) sit(probe, share(reserved, choice_.left() + 1));
+    }
+  }
+
+  /// Another pass, over what is not settled.
+  void revisit(double part, bool ascending) {
+    std::vector<Probe*> open;
+    for (auto& [budget, probe] : probes_) {
+      if (!probe.settled()) open.push_back(&probe);
+    }
+    if (!ascending) std::reverse(open.begin(), open.end());
+    const SittingLimits reserved = reserve(1 - part);
+    for (std::size_t i = 0; i < open.size() && !is_over(); ++i) {
+      if (!open[i]->settled()) sit(*open[i], share(reserved, open.size() - i));
+    }
+  }
+
+  /// Takes over what the others know.
+  void learn(Probe& probe) const {
+    for (const auto& [budget, other] : probes_) {
+      if (&other == &probe) continue;
+      probe.offer(other.state().incumbent, other.budget());
+      if (budget > probe.budget()) probe.inherit(other);
+    }
+  }
+
+  void sit(Probe& probe, const SittingLimits& limits) {
+    const std::int64_t before = probe.work();
+    probe.sit(limits, groups_ ? &*groups_ : nullptr);
+    work_ += probe.work() - before;
+    reached_ = std::min(reached_, probe.state().incumbent.peak);
+    for (auto& [budget, other] : probes_) {
+      if (&other == &probe) continue;
+      other.offer(probe.state().incumbent, probe.budget());
+      if (budget < probe.budget()) other.inherit(probe);
+    }
+    report(probe);
+  }
+
+  void report(const Probe& probe) const {
+    if (!callbacks_.progress) return;
+    const CurvePoint point = probe.point();
+    const auto settled =
+        std::count_if(probes_.begin(), probes_.end(), [](const auto& entry) { return entry.second.settled(); });
+    callbacks_.progress({.seconds = deadline_.elapsed(),
+                         .budget = point.budget,
+                         .status = point.status,
+                         .duration = point.duration,
+                         .peak = probe.state().incumbent.peak,
+                         .lower_bound = point.lower_bound,
+                         .points = static_cast<int>(probes_.size()),
+                         .settled = static_cast<int>(settled)});
+  }
+
+  [[nodiscard]] std::vector<CurvePoint> points() const {
+    std::vector<CurvePoint> points;
+    points.reserve(probes_.size());
+    for (const auto& [budget, probe] : probes_) points.push_back(probe.point());
+    return points;
+  }
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  BudgetChoice choice_;
+  const SweepCallbacks& callbacks_;
+  const Deadline& deadline_;
+  std::size_t count_;
+  std::map<Bytes, Probe> probes_;
+  std::optional<Groups> groups_;
+  Bytes reached_ = Bytes::max();
+  std::int64_t work_ = 0;
+};
+
+CurvePoint point_of(const Schedule& schedule) {
+  CurvePoint point{.budget = schedule.budget,
+                   .status = schedule.status,
+                   .lower_bound = schedule.lower_bound,
+                   .seconds = schedule.solver.seconds};
+  if (!schedule.has_schedule()) return point;
+  point.duration = schedule.duration;
+  point.peak_memory = schedule.peak_memory;
+  point.found_under = schedule.budget;
+  return point;
+}
+
+/// By methods that do not search: each budget for itself.
+std::vector<Outcome> sweep_by_method(const Instance& instance, const SolveOptions& options, BudgetChoice choice,
+                                     const SweepCallbacks& callbacks, const Deadline& deadline) {
+  std::map<Bytes, Outcome> outcomes;
+  Bytes reached = Bytes::max();
+  std::vector<CurvePoint> points;
+  while (const std::optional<Bytes> budget = choice.next(points, reached)) {
+    SolveOptions of_one = options;
+    of_one.time_limit =
+        std::max(0.0, options.time_limit - deadline.elapsed()) / static_cast<double>(choice.left() + 1);
+    Schedule schedule = solve(instance.with_budget(*budget), of_one, {.cancel = callbacks.cancel});
+    if (schedule.solver.reached_peak > Bytes(0)) reached = std::min(reached, schedule.solver.reached_peak);
+    const CurvePoint point = point_of(schedule);
+    outcomes.insert({*budget, Outcome{point, std::move(schedule)}});
+    points.clear();
+    for (const auto& [key, outcome] : outcomes) points.push_back(outcome.point);
+    if (callbacks.progress) {
+      const int count = static_cast<int>(points.size());
+      callbacks.progress({deadline.elapsed(), *budget, point.status, point.duration, point.peak_memory,
+                          point.lower_bound, count, count});
+    }
+  }
+  std::vector<Outcome> result;
+  result.reserve(outcomes.size());
+  for (auto& [budget, outcome] : outcomes) result.push_back(std::move(outcome));
+  return result;
+}
+
+}  // namespace
+
+SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
+                  const SweepCallbacks& callbacks) {
+  check_problem(instance, options);
+  const Deadline deadline(options.time_limit, callbacks.cancel);
+  // Under a work limit nothing may depend on time.
+  const double bounding_seconds = options.work_limit > 0 ? kNoTimeLimit : options.time_limit * kLeastBudgetShare;
+  const Deadline bounding(bounding_seconds, callbacks.cancel);
+  const Bytes least_budget = proved_least_budget(instance, bounding);
+  BudgetChoice choice(instance, sweep_options, least_budget);
+  std::vector<Outcome> outcomes =
+      is_search(options.strategy) ? SearchSweep(instance, options, std::move(choice), callbacks, deadline).run()
+                                  : sweep_by_method(instance, options, std::move(choice), callbacks, deadline);
+  SweepResult result = assemble_curve(instance, std::move(outcomes), least_budget);
+  result.curve.seconds = deadline.elapsed();
+  return result;
+}
+
+}  // namespace remora

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a batch has come to: every task of the manifest with its result, its error, or as missing.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/batch/solver.hpp"
+#include "frontends/batch/store.hpp"
+#include "frontends/batch/task.hpp"
+
+namespace remora::batch {
+
+/// One task.
+struct MergedTask {
+  Task task{};
+  /// Empty where the graph cannot be read, and the manifest states no digest.
+  std::string key{};
+  /// As in Record; or error: it could not be asked; damaged: its result is not valid; missing: not begun.
+  std::string status{};
+  /// Of an error or a damage.
+  std::string message{};
+  /// Of the result, or of an interrupted task's latest run.
+  std::optional<Record> record{};
+  /// The schedule's, where there is one.
+  std::optional<Figures> figures{};
+
+  [[nodiscard]] bool has_schedule() const { return status == "optimal" || status == "feasible"; }
+  /// Another run has to be made: interrupted or missing.
+  [[nodiscard]] bool is_missing() const { return status == "missing" || status == "interrupted"; }
+  [[nodiscard]] bool has_failed() const { return status == "error" || status == "damaged"; }
+};
+
+/// Smallest, quartiles and largest of some values.
+struct Spread {
+  double least = 0;
+  double lower = 0;
+  double median = 0;
+  double upper = 0;
+  double most = 0;
+};
+/// Nothing of no values. Between two values the quartile is linear.
+std::optional<Spread> spread_of(std::vector<double> values);
+
+struct Merged {
+  std::vector<MergedTask> tasks{};
+  std::map<std::string, std::size_t> counts{};
+  /// Of tasks with a schedule.
+  std::optional<Spread> overhead{};
+  std::optional<Spread> gap{};
+  /// Of all results and interrupted runs, each counted once however many tasks share it.
+  double seconds = 0;
+  std::size_t results = 0;
+  /// Results in the folder that no task of the manifest asks for.
+  std::size_t other_results = 0;
+
+  [[nodiscard]] std::size_t missing() const;
+  [[nodiscard]] std::size_t failed() const;
+};
+
+/// Why the record is not what it says; empty if it is.
+using RecordCheck = std::function<std::string(const Task&, const Record&)>;
+
+/// `check`: called for every result; may be empty. Throws InputError for a folder that cannot be read.
+Merged merge(const std::vector<Task>& tasks, const Store& store, Solver& solver, const RecordCheck& check);
+
+}  // namespace remora::batch

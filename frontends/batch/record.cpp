@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/batch/record.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "frontends/json/document.hpp"
+#include "frontends/json/text.hpp"
+#include "model/error.hpp"
+#include "model/quote.hpp"
+
+namespace remora::batch {
+namespace {
+
+using json::Document;
+using json::Node;
+
+constexpr std::array<std::string_view, 5> kStatuses{"optimal", "feasible", "infeasible", "unknown", "interrupted"};
+
+void write_origin(json::ObjectText& object, const Origin& origin) {
+  object.string("host", origin.host);
+  object.string("shard", origin.shard);
+  object.string("when", origin.when);
+}
+
+Origin read_origin(const Node& root) {
+  return {.host = root.at("host").string(), .shard = root.at("shard").string(), .when = root.at("when").string()};
+}
+
+std::string status_at(const Node& root) {
+  const Node node = root.at("status");
+  const std::string& status = node.string();
+  if (std::find(kStatuses.begin(), kStatuses.end(), status) == kStatuses.end()) {
+    node.fail(quote(status) + " is no status");
+  }
+  return status;
+}
+
+}  // namespace
+
+std::string record_text(const Record& record) {
+  std::string out;
+  json::ObjectText object(out, ",\n  ");
+  object.string("format", "remora-result");
+  object.integer("version", 1);
+  object.string("key", key_of(record.question));
+  object.key("question");
+  out += question_text(record.question);
+  object.string("status", record.status);
+  object.string("task", record.task);
+  object.string("graph", record.graph);
+  object.number("seconds", record.seconds);
+  object.integer("work", record.work);
+  object.integer("runs", record.runs);
+  object.integer("threads", record.threads);
+  write_origin(object, record.origin);
+  object.key("schedule");
+  out += record.schedule;
+  object.close();
+  out += '\n';
+  return out;
+}
+
+Record read_record(std::string_view text, const std::string& key) {
+  const Document document = json::parse(text);
+  const Node root(document);
+  json::expect_format(root, "remora-result");
+  const Node question = root.at("question");
+  Record record{.question = read_question(question),
+                .status = status_at(root),
+                .task = root.at("task").string(),
+                .graph = root.at("graph").string(),
+                .seconds = root.at("seconds").number(),
+                .work = root.at("work").integer(),
+                .runs = root.at("runs").integer(1),
+                .threads = root.at("threads").integer(),
+                .origin = read_origin(root),
+                .schedule = {}};
+  if (key_of(record.question) != key) question.fail("is not the one that the file is named for");
+  const Node schedule = root.at("schedule");
+  json::expect_format(schedule, "remora-schedule");
+  record.schedule = schedule.value().dump();
+  return record;
+}
+
+std::string error_text(const TaskError& error) {
+  std::string out;
+  json::ObjectText object(out, ",\n  ");
+  object.string("format", "remora-error");
+  object.integer("version", 1);
+  object.string("task", error.task);
+  object.string("graph", error.graph);
+  // Whatever bytes a broken file holds: the message says where it is broken.
+  object.string("message", is_utf8(error.message) ? error.message : printable(error.message));
+  write_origin(object, error.origin);
+  object.close();
+  out += '\n';
+  return out;
+}
+
+TaskError read_error(std::string_view text) {
+  const Document document = json::parse(text);
+  const Node root(document);
+  json::expect_format(root, "remora-error");
+  return {.task = root.at("task").string(),
+          .graph = root.at("graph").string(),
+          .message = root.at("message").string(),
+          .origin = read_origin(root)};
+}
+
+Figures read_figures(std::string_view schedule) {
+  const Document document = json::parse(schedule);
+  const Node root(document);
+  return {.budget = root.at("budget").integer(),
+          .duration = root.at("duration").integer(),
+          .lower_bound = root.at("lower_bound").integer(),
+          .peak_memory = root.at("peak_memory").integer(),
+          .overhead = root.at("overhead").number(),
+          .gap = root.at("gap").number()};
+}
+
+}  // namespace remora::batch

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/batch/store.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
+#include <system_error>
+
+#include "frontends/batch/manifest.hpp"
+#include "frontends/json/file.hpp"
+#include "model/error.hpp"
+
+namespace remora::batch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kResults = "results";
+constexpr const char* kPartial = "partial";
+constexpr const char* kErrors = "errors";
+constexpr const char* kTemporary = "temporary";
+constexpr const char* kManifest = "manifest";
+constexpr const char* kExtension = ".json";
+
+/// False also where it has gone meanwhile.
+bool is_there(const std::string& path) {
+  std::error_code error;
+  const bool exists = fs::exists(path, error);
+  if (error) throw InputError(path, "cannot be looked up: " + error.message());
+  return exists;
+}
+
+void remove(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) throw InputError(path, "cannot be removed: " + error.message());
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto at = fs::directory_iterator(folder, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error) throw InputError(folder, "cannot be listed: " + error.message());
+  return names;
+}
+
+}  // namespace
+
+Store Store::create(const std::string& folder) {
+  Store store(folder);
+  for (const char* kind : {kResults, kPartial, kErrors, kTemporary}) {
+    std::error_code error;
+    fs::create_directories(store.path(kind), error);
+    if (error) throw InputError(store.path(kind), "cannot be made: " + error.message());
+  }
+  return store;
+}
+
+Store Store::open(const std::string& folder) {
+  Store store(folder);
+  if (!is_there(store.path(kResults))) throw InputError(folder, "holds no batch; 'remora batch' makes one");
+  return store;
+}
+
+std::string Store::path(const std::string& name) const {
+  return (fs::path(folder_) / name).string();
+}
+
+std::string Store::path(const char* kind, const std::string& name) const {
+  return (fs::path(folder_) / kind / (name + kExtension)).string();
+}
+
+void Store::put(const std::string& target, const std::string& name, const std::string& text) const {
+  constexpr int kAttempts = 3;
+  const std::string temporary = (fs::path(folder_) / kTemporary / name).string();
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return json::write_file(
+          target, [&](std::ostream& out) { out << text; }, temporary);
+    } catch (const InputError&) {
+      // Another process may have settled the task and cleaned up behind it, this temporary file too.
+      if (attempt == kAttempts) throw;
+    }
+  }
+}
+
+void Store::put_manifest(const std::vector<Task>& tasks) const {
+  const std::string text = manifest_text(tasks);
+  if (is_there(manifest_path()) && json::read_file(manifest_path()) == text) return;
+  put(manifest_path(), kManifest, text);
+}
+
+bool Store::has_result(const std::string& key) const {
+  return is_there(path(kResults, key));
+}
+
+std::optional<Record> Store::record(const char* kind, const std::string& key) const {
+  const std::string file = path(kind, key);
+  if (!is_there(file)) return std::nullopt;
+  try {
+    return read_record(json::read_file(file), key);
+  } catch (const InputError& error) {
+    throw InputError(file, std::string(error.what()) + "; remove it to have it made again");
+  }
+}
+
+void Store::put_result(const Record& record) const {
+  const std::string key = key_of(record.question);
+  if (!has_result(key)) put(path(kResults, key), key, record_text(record));
+  remove(path(kPartial, key));
+}
+
+std::vector<std::string> Store::result_keys() const {
+  std::vector<std::string> keys;
+  for (const std::string& name : names_in(path(kResults))) {
+    if (name.ends_with(kExtension)) keys.push_back(name.substr(0, name.size() - std::string_view(kExtension).size()));
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+void Store::put_partial(const Record& record) const {
+  const std::string key = key_of(record.question);
+  if (!has_result(key)) put(path(kPartial, key), key, record_text(record));
+}
+
+std::optional<TaskError> Store::error(const std::string& id) const {
+  const std::string file = path(kErrors, error_name_of(id));
+  if (!is_there(file)) return std::nullopt;
+  try {
+    return read_error(json::read_file(file));
+  } catch (const InputError& error) {
+    throw InputError(file, error.what());
+  }
+}
+
+void Store::put_error(const TaskError& error) const {
+  const std::string name = error_name_of(error.task);
+  put(path(kErrors, name), name, error_text(error));
+}
+
+void Store::forget_error(const std::string& id) const {
+  remove(path(kErrors, error_name_of(id)));
+}
+
+void Store::clean(const std::vector<std::string>& settled) const {
+  std::vector<std::string> sorted = settled;
+  sorted.emplace_back(kManifest);
+  std::sort(sorted.begin(), sorted.end());
+  for (const std::string& name : names_in(path(kTemporary))) {
+    if (!std::binary_search(sorted.begin(), sorted.end(), name.substr(0, name.find('-')))) continue;
+    remove((fs::path(folder_) / kTemporary / name).string());
+  }
+  for (const std::string& key : settled) {
+    // A process that was killed between a result and the removal of what was partial.
+    if (is_there(path(kPartial, key)) && has_result(key)) remove(path(kPartial, key));
+  }
+}
+
+}  // namespace remora::batch

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The folder that a batch writes into, which any number of processes on any number of machines may share.
+//
+//     DIR/manifest.jsonl        the tasks, with their options written out
+//     DIR/results/KEY.json      answers, each written once
+//     DIR/partial/KEY.json      interrupted tasks: the best schedule so far
+//     DIR/errors/NAME.json      tasks that could not be asked
+//     DIR/temporary/            files on their way to one of these
+//
+// Every file is written in `temporary`, synced and renamed into its place, so that it is there whole or not at all,
+// whenever a process is killed. There are no locks, which not every file system of a cluster has: two processes that
+// solve the same task both do the work, and the first result stays. What a killed process leaves in `temporary` bears
+// the name of its task, and goes when the task is settled; whoever still writes there then finds the task settled too,
+// or writes again.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/batch/record.hpp"
+#include "frontends/batch/task.hpp"
+
+namespace remora::batch {
+
+/// Safe to use from several threads and processes at once. All calls throw InputError, with the path, for what cannot
+/// be read or written.
+class Store {
+ public:
+  /// Makes the folders where they are missing.
+  static Store create(const std::string& folder);
+  /// Throws if there is no batch in the folder.
+  static Store open(const std::string& folder);
+
+  [[nodiscard]] std::string manifest_path() const { return path("manifest.jsonl"); }
+  /// Writes it unless it is there, the same.
+  void put_manifest(const std::vector<Task>& tasks) const;
+
+  [[nodiscard]] bool has_result(const std::string& key) const;
+  [[nodiscard]] std::optional<Record> result(const std::string& key) const { return record("results", key); }
+  /// Files the answer unless there is one, and forgets what was partial.
+  void put_result(const Record& record) const;
+  /// The keys of all results, sorted.
+  [[nodiscard]] std::vector<std::string> result_keys() const;
+
+  [[nodiscard]] std::optional<Record> partial(const std::string& key) const { return record("partial", key); }
+  /// Files it unless there is a result.
+  void put_partial(const Record& record) const;
+
+  [[nodiscard]] std::optional<TaskError> error(const std::string& id) const;
+  void put_error(const TaskError& error) const;
+  void forget_error(const std::string& id) const;
+
+  /// Removes what killed processes left behind of the tasks of these keys or error names, which are settled.
+  void clean(const std::vector<std::string>& settled) const;
+
+ private:
+  explicit Store(std::string folder) : folder_(std::move(folder)) {}
+  [[nodiscard]] std::string path(const std::string& name) const;
+  [[nodiscard]] std::string path(const char* kind, const std::string& name) const;
+  [[nodiscard]] std::optional<Record> record(const char* kind, const std::string& key) const;
+  void put(const std::string& target, const std::string& name, const std::string& text) const;
+
+  std::string folder_;
+};
+
+}  // namespace remora::batch

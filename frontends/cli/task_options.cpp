@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/task_options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/options.hpp"
+#include "frontends/cli/amounts.hpp"
+#include "frontends/cli/graph_source.hpp"
+#include "frontends/cli/solve_options.hpp"
+#include "frontends/json/file.hpp"
+#include "frontends/json/sha256.hpp"
+#include "model/error.hpp"
+#include "model/quote.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kBudget = "budget";
+constexpr std::array<std::string_view, 2> kFileOptions{"device", "warm-start"};
+
+template <class List>
+bool contains(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+std::vector<OptionGroup> task_groups() {
+  return {problem_options(false), search_options(), graph_options()};
+}
+
+/// Names and whether they take a value.
+std::vector<std::pair<std::string, bool>> known_options() {
+  std::vector<std::pair<std::string, bool>> known;
+  for (const OptionGroup& group : task_groups()) {
+    for (const auto& option : group.options()) {
+      known.emplace_back(option->long_name(), option->semantic()->max_tokens() > 0);
+    }
+  }
+  return known;
+}
+
+std::vector<std::string> values_of(const po::variable_value& value) {
+  if (const auto* list = boost::any_cast<std::vector<std::string>>(&value.value())) return *list;
+  if (const auto* number = boost::any_cast<int>(&value.value())) return {std::to_string(*number)};
+  return {value.as<std::string>()};
+}
+
+std::string absolute(const std::string& folder, const std::string& file) {
+  return fs::absolute(fs::path(folder) / file).lexically_normal().string();
+}
+
+/// The words of a command line that say the same. Throws UsageError for a name that is none.
+std::vector<std::string> words_of(const batch::Task& task) {
+  const auto known = known_options();
+  std::vector<std::string> words{task.graph};
+  for (const auto& [name, values] : task.options) {
+    const auto at = std::find_if(known.begin(), known.end(), [&](const auto& option) { return option.first == name; });
+    if (at == known.end() || name == kBudget) throw UsageError("$.options: there is no option " + quote(name));
+    for (const std::string& value : values) {
+      if (at->second) {
+        words.push_back(std::string("--").append(name).append("=").append(value));
+      } else if (value == "on") {
+        words.push_back("--" + name);
+      } else if (value != "off") {
+        throw UsageError("$.options." + name + ": must be true or false, not " + quote(value));
+      }
+    }
+  }
+  return words;
+}
+
+/// Throws UsageError for what a solve with these options would refuse before it has seen the graph.
+void check(const batch::Task& task) {
+  const Arguments arguments = task_arguments(task);
+  static_cast<void>(read_problem(arguments, read_solve_options(arguments).strategy));
+  try {
+    check_graph_options(arguments);
+  } catch (const InputError&) {
+    // A device that cannot be read is the task's error when its turn comes, as a graph is.
+  }
+}
+
+}  // namespace
+
+void add_task_options(Arguments& arguments) {
+  for (const OptionGroup& group : task_groups()) arguments.add(group);
+}
+
+batch::TaskOptions typed_options(const Arguments& arguments) {
+  batch::TaskOptions typed;
+  for (const auto& [name, takes_value] : known_options()) {
+    if (!arguments.has(name) || arguments.values()[name].defaulted()) continue;
+    std::vector<std::string> values{"on"};
+    if (takes_value) values = values_of(arguments.values()[name]);
+    if (contains(kFileOptions, name)) values.front() = absolute("", values.front());
+    typed.emplace(name, std::move(values));
+  }
+  if (arguments.has(kBudget)) parse_budget(arguments.get<std::string>(kBudget), Bytes(0), Bytes(0));
+  batch::Task task;
+  task.graph = "graph";
+  task.options = typed;
+  task.options.erase(kBudget);
+  check(task);
+  return typed;
+}
+
+void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const std::string& folder) {
+  for (const std::string_view name : kFileOptions) {
+    const auto file = task.options.find(std::string(name));
+    if (file != task.options.end()) file->second.front() = absolute(folder, file->second.front());
+  }
+  for (const auto& [name, values] : defaults) {
+    if (name != kBudget) task.options.emplace(name, values);
+    if (name == kBudget && task.budget.empty()) task.budget = values.front();
+  }
+  if (task.budget.empty()) throw UsageError("$.budget: is missing, and --budget says none either");
+  parse_budget(task.budget, Bytes(0), Bytes(0));
+  check(task);
+}
+
+Arguments task_arguments(const batch::Task& task) {
+  Arguments arguments("solve", "", {{"GRAPH", ""}});
+  add_task_options(arguments);
+  arguments.parse(words_of(task));
+  return arguments;
+}
+
+batch::Settings task_settings(const batch::Task& task) {
+  const Arguments arguments = task_arguments(task);
+  const SolveOptions options = read_solve_options(arguments);
+  const InstanceOptions problem = read_problem(arguments, options.strategy);
+  batch::Settings settings{{"max_computes", std::to_string(problem.max_computes)},
+                           {"order", problem.order == OrderMode::free ? "free" : "input"}};
+  // How fast, not what: a batch may go on with another number.
+  for (auto& row : describe_options(options)) {
+    if (row.first != "threads") settings.push_back(std::move(row));
+  }
+  for (const OptionGroup& group : {graph_options()}) {
+    for (const auto& option : group.options()) {
+      const auto given = task.options.find(option->long_name());
+      if (given == task.options.end() || given->second.front() == "off") continue;
+      std::vector<std::string> values = given->second;
+      std::sort(values.begin(), values.end());
+      std::string text;
+      for (const std::string& value : values) text.append(text.empty() ? "" : " ").append(value);
+      settings.emplace_back(option->long_name(), text);
+    }
+  }
+  for (auto& [name, value] : settings) {
+    if (contains(kFileOptions, name)) value = "sha256:" + json::sha256_hex(json::read_file(value));
+  }
+  if (arguments.has("warm-start")) {
+    settings.emplace_back("warm-start",
+                          "sha256:" + json::sha256_hex(json::read_file(arguments.get<std::string>("warm-start"))));
+  }
+  return settings;
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "engine/solve.hpp"
+#include "frontends/batch/solver.hpp"
+
+namespace remora::cli {
+
+/// Solves a batch's tasks as `remora solve` does. Interrupted tasks go on from their schedule, with what is left of their
+/// limits; a method that does not start from a schedule begins anew. Every schedule is verified.
+class TaskSolver : public batch::Solver {
+ public:
+  /// `cancel`: ends the solve in work with its incumbent; may be null, must outlive the solver. `progress`: of every
+  /// solve; may be empty.
+  explicit TaskSolver(const std::atomic<bool>* cancel, std::function<void(const Progress&)> progress = {})
+      : cancel_(cancel), progress_(std::move(progress)) {}
+
+  batch::Settings settings(const batch::Task& task) override;
+  std::optional<batch::Answer> solve(const batch::Request& request) override;
+
+ private:
+  const std::atomic<bool>* cancel_;
+  std::function<void(const Progress&)> progress_;
+};
+
+/// Replays a record's schedule on the task's graph. What is wrong with it, in one line; empty if nothing is. Throws for
+/// a graph that cannot be read.
+std::string verify_record(const batch::Task& task, const batch::Record& record);
+
+}  // namespace remora::cli

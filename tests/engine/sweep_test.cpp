@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/sweep/sweep.hpp"
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/sweep/budget_choice.hpp"
+#include "frontends/generate/layered.hpp"
+#include "frontends/generate/transformer.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+SolveOptions work_limited(std::int64_t work) {
+  SolveOptions options;
+  options.work_limit = work;
+  options.time_limit = kNoTimeLimit;
+  options.threads = 2;
+  return options;
+}
+
+void expect_agreement(const CurvePoint& point, const Schedule& schedule) {
+  EXPECT_EQ(point.budget, schedule.budget);
+  EXPECT_EQ(point.status, schedule.status);
+  EXPECT_EQ(point.lower_bound, schedule.lower_bound);
+  EXPECT_EQ(point.has_schedule(), schedule.has_schedule());
+  if (!point.has_schedule()) return;
+  EXPECT_EQ(point.duration, schedule.duration);
+  EXPECT_EQ(point.peak_memory, schedule.peak_memory);
+  EXPECT_LE(point.lower_bound, point.duration);
+}
+
+/// What is promised of every curve; its schedules verified.
+void expect_curve(const SweepResult& result, const Graph& graph) {
+  const auto& points = result.curve.points;
+  ASSERT_EQ(points.size(), result.schedules.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    expect_agreement(points[i], result.schedules[i]);
+    if (points[i].has_schedule()) {
+      const Verdict verdict = verify(graph, result.schedules[i]);
+      EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
+    }
+    if (points[i].status == Status::infeasible) {
+      EXPECT_LT(points[i].budget, result.curve.least_budget);
+    }
+    if (i == 0) continue;
+    EXPECT_LT(points[i - 1].budget, points[i].budget);
+    EXPECT_GE(points[i - 1].lower_bound, points[i].lower_bound);
+    if (!points[i - 1].has_schedule()) continue;
+    EXPECT_TRUE(points[i].has_schedule());
+    EXPECT_GE(points[i - 1].duration, points[i].duration);
+  }
+}
+
+SweepResult swept(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
+                  const SweepCallbacks& callbacks = {}) {
+  SweepResult result = sweep(instance, options, sweep_options, callbacks);
+  expect_curve(result, instance.graph());
+  return result;
+}
+
+std::vector<Bytes> all_budgets(const Instance& instance) {
+  std::vector<Bytes> budgets;
+  const std::int64_t peak = baseline_peak(instance).count();
+  for (std::int64_t budget = std::max<std::int64_t>(0, peak - 12); budget <= peak; ++budget) budgets.emplace_back(budget);
+  return budgets;
+}
+
+TEST(Sweep, ProvesTheBruteForceOptimumOfEveryBudget) {
+  std::mt19937 random(20261121);
+  for (int round = 0; round < 40; ++round) {
+    const Instance instance(test::random_graph(random), {.max_computes = 1 + static_cast<int>(random() % 3)});
+    const SweepResult result = swept(instance, work_limited(5'000'000), {.budgets = all_budgets(instance)});
+    for (const CurvePoint& point : result.curve.points) {
+      SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(point.budget.count()));
+      const auto truth = test::optimum(instance.with_budget(point.budget));
+      ASSERT_EQ(point.status, truth ? Status::optimal : Status::infeasible);
+      if (truth) {
+        ASSERT_EQ(point.duration, *truth);
+      }
+    }
+  }
+}
+
+TEST(Sweep, IsMonotoneAndSoundWhereItEndsEarly) {
+  std::mt19937 random(20261122);
+  for (int round = 0; round < 150; ++round) {
+    const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 7}), {});
+    SolveOptions options = work_limited(1 + static_cast<std::int64_t>(random() % 400));
+    options.seed = round;
+    options.covering_mip = random() % 2 == 0;
+    options.covering_start = random() % 2 == 0;
+    const SweepResult result = swept(instance, options, {.budgets = all_budgets(instance)});
+    for (const CurvePoint& point : result.curve.points) {
+      const auto truth = test::optimum(instance.with_budget(point.budget));
+      SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(point.budget.count()));
+      ASSERT_TRUE(truth || !point.has_schedule());
+      ASSERT_TRUE(!truth || point.status != Status::infeasible);
+      if (truth) {
+        ASSERT_LE(point.lower_bound, *truth);
+      }
+    }
+  }
+}
+
+std::shared_ptr<const Graph> layered(int ops, std::int64_t seed) {
+  generate::LayeredOptions options;
+  options.ops = ops;
+  options.seed = seed;
+  return std::make_shared<const Graph>(generate::generate_layered(options));
+}
+
+TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
+  const Instance instance(layered(60, 3), {});
+  SolveOptions options = work_limited(20'000);
+  options.threads = 1;
+  const SweepResult once = swept(instance, options, {.points = 6});
+  for (const int threads : {2, 4}) {
+    options.threads = threads;
+    const SweepResult again = swept(instance, options, {.points = 6});
+    ASSERT_EQ(once.schedules.size(), again.schedules.size());
+    for (std::size_t i = 0; i < once.schedules.size(); ++i) {
+      EXPECT_EQ(once.schedules[i].steps, again.schedules[i].steps) << threads << " threads, point " << i;
+      EXPECT_EQ(once.curve.points[i].lower_bound, again.curve.points[i].lower_bound);
+    }
+  }
+}
+
+TEST(Sweep, BisectionReachesFromTheInputOrdersPeakToTheLeastBudget) {
+  const Instance instance(test::training_chain(12), {});
+  const SweepResult result = swept(instance, work_limited(2'000'000), {.points = 12, .resolution = 0});
+  const auto& curve = result.curve;
+  ASSERT_LE(curve.points.size(), 12U);
+  EXPECT_EQ(curve.points.back().budget, baseline_peak(instance));
+  EXPECT_EQ(curve.points.back().duration, curve.baseline_duration);
+  ASSERT_TRUE(curve.smallest_feasible().has_value());
+  EXPECT_GE(curve.points[*curve.smallest_feasible()].budget, curve.least_budget);
+}
+
+TEST(Sweep, BisectionStopsWhereNeighboursAgree) {
+  const Instance instance(test::figure_1(), {});
+  const SweepResult result = swept(instance, work_limited(100'000), {.points = 50, .resolution = 0});
+  // Of unit sizes: four bytes without recompute, three with one; there is nothing between.
+  ASSERT_EQ(result.curve.points.size(), 2U);
+  EXPECT_EQ(result.curve.points[0].budget, Bytes(3));
+  EXPECT_EQ(result.curve.points[0].duration, Duration(6));
+  EXPECT_EQ(result.curve.points[1].budget, Bytes(4));
+}
+
+TEST(Sweep, EndsAtOnceWhenCancelledWithAPointForEveryBudget) {
+  const Instance instance(layered(100, 5), {});
+  const std::atomic<bool> cancel{true};
+  const std::int64_t peak = baseline_peak(instance).count();
+  const SweepResult result = swept(instance, SolveOptions{},
+                                   {.budgets = {Bytes(peak), Bytes(peak * 9 / 10), Bytes(peak / 2)}},
+                                   {.cancel = &cancel});
+  ASSERT_EQ(result.curve.points.size(), 3U);
+  EXPECT_FALSE(result.curve.points[0].has_schedule());
+  EXPECT_EQ(result.curve.points[2].status, Status::optimal);
+}
+
+TEST(Sweep, TellsAfterEverySitting) {
+  const Instance instance(test::training_chain(8), {});
+  int calls = 0;
+  SweepProgress last;
+  SweepCallbacks callbacks;
+  callbacks.progress = [&](const SweepProgress& progress) {
+    ++calls;
+    last = progress;
+  };
+  const SweepResult result = swept(instance, work_limited(1'000'000), {.points = 5}, callbacks);
+  EXPECT_GE(calls, static_cast<int>(result.curve.points.size()));
+  EXPECT_EQ(last.points, static_cast<int>(result.curve.points.size()));
+  EXPECT_LE(last.settled, last.points);
+}
+
+TEST(Sweep, SharesTheOptionsOfGroups) {
+  const Instance instance(std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {});
+  SolveOptions options = work_limited(40'000);
+  options.strategy = Strategy::hierarchical;
+  options.group_size = 12;
+  options.top_size = 8;
+  options.grid_levels = 4;
+  const std::int64_t peak = baseline_peak(instance).count();
+  const SweepResult result =
+      swept(instance, options, {.budgets = {Bytes(peak * 9 / 10), Bytes(peak * 7 / 10), Bytes(peak * 8 / 10)}});
+  for (const Schedule& schedule : result.schedules) {
+    EXPECT_TRUE(schedule.has_schedule());
+    EXPECT_FALSE(schedule.solver.statistics.empty()) << "composed from the same groups";
+    EXPECT_EQ(schedule.solver.statistics.front(), result.schedules[0].solver.statistics.front());
+  }
+}
+
+TEST(Sweep, TakesMethodsThatDoNotSearch) {
+  const Instance instance(test::training_chain(10), {});
+  for (const Strategy strategy : {Strategy::greedy, Strategy::none, Strategy::twremat}) {
+    SolveOptions options;
+    options.strategy = strategy;
+    const SweepResult result = swept(instance, options, {.points = 6});
+    EXPECT_TRUE(result.curve.points.back().has_schedule()) << strategy_name(strategy);
+    EXPECT_EQ(result.curve.points.back().duration, result.curve.baseline_duration);
+  }
+}
+
+TEST(Sweep, RefusesWhatMakesNoSense) {
+  const Instance instance(test::figure_1(), {});
+  EXPECT_THROW(sweep(instance, SolveOptions{}, {.budgets = {Bytes(3), Bytes(4), Bytes(3)}}), InputError);
+  EXPECT_THROW(sweep(instance, SolveOptions{}, {.points = 1}), InputError);
+  EXPECT_THROW(sweep(instance, SolveOptions{}, {.resolution = -1}), InputError);
+  SolveOptions options;
+  options.threads = -1;
+  EXPECT_THROW(sweep(instance, options, {}), InputError);
+}
+
+CurvePoint point(std::int64_t budget, std::int64_t duration) {
+  return {.budget = Bytes(budget),
+          .status = duration > 0 ? Status::feasible : Status::unknown,
+          .duration = Duration(duration),
+          .peak_memory = Bytes(budget)};
+}
+
+TEST(NextBudget, IsTheMiddleOfTheLargestRectangle) {
+  const std::vector<CurvePoint> points{point(10, 200), point(20, 150), point(60, 140), point(100, 100)};
+  EXPECT_EQ(next_budget(points, Bytes(0)), Bytes(80));
+  EXPECT_EQ(next_budget(points, Bytes(40)), std::nullopt);
+}
+
+TEST(NextBudget, LooksBesideAPointWithoutASchedule) {
+  const std::vector<CurvePoint> points{point(10, 0), point(90, 110), point(100, 100)};
+  EXPECT_EQ(next_budget(points, Bytes(1)), Bytes(50));
+}
+
+TEST(NextBudget, IsNoneWhereNeighboursAgree) {
+  EXPECT_EQ(next_budget(std::vector<CurvePoint>{point(10, 100), point(100, 100)}, Bytes(1)), std::nullopt);
+  EXPECT_EQ(next_budget(std::vector<CurvePoint>{point(10, 0), point(100, 0)}, Bytes(1)), std::nullopt);
+  EXPECT_EQ(next_budget(std::vector<CurvePoint>{point(10, 120), point(11, 100)}, Bytes(0)), std::nullopt);
+}
+
+}  // namespace
+}  // namespace remora
