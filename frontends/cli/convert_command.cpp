@@ -15,8 +15,6 @@
 #include "frontends/interchange/stage_matrices.hpp"
 #include "frontends/json/file.hpp"
 #include "model/error.hpp"
-#include "model/quote.hpp"
-#include "model/verify.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -50,9 +48,7 @@ ScheduleWriter read_form(const Arguments& arguments) {
 Schedule load_valid_schedule(const std::string& path, const Graph& graph) {
   Schedule schedule = load_schedule(path, graph);
   if (!schedule.has_schedule()) throw InputError(path, "there is no schedule in it, only that none was found");
-  if (const Verdict verdict = verify(graph, schedule); !verdict.valid()) {
-    throw InputError(path, "not a valid schedule of this graph: " + printable(verdict.errors.front()));
-  }
+  expect_valid(path, graph, schedule);
   return schedule;
 }
 

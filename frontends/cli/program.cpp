@@ -27,6 +27,7 @@ constexpr std::array kCommands{
     Command{"convert", "write a graph as remora-graph JSON, or a schedule in a form that others read", convert_command},
     Command{"generate", "write a graph of a family: random layered, or a training step", generate_command},
     Command{"bench", "run a suite of graphs, budgets and strategies, and compare", bench_command},
+    Command{"report", "show a schedule or a sweep: an HTML page, figures, tables, a trace", report_command},
     Command{"batch", "solve the tasks of a manifest, on one machine or many", batch_command},
     Command{"merge", "what a batch has come to: table, statistics, what is missing", merge_command}};
 

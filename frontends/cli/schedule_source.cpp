@@ -4,15 +4,26 @@
 #include "frontends/json/file.hpp"
 #include "frontends/json/schedule_json.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
+#include "model/verify.hpp"
 
 namespace remora::cli {
 
 Schedule load_schedule(const std::string& path, const Graph& graph) {
-  const std::string content = json::read_file(path);
+  return read_schedule_of(path, json::read_file(path), graph);
+}
+
+Schedule read_schedule_of(const std::string& path, const std::string& content, const Graph& graph) {
   try {
     return json::read_schedule(content, graph);
   } catch (const InputError& error) {
     throw InputError(path, error.what());
+  }
+}
+
+void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule) {
+  if (const Verdict verdict = verify(graph, schedule); !verdict.valid()) {
+    throw InputError(path, "not a valid schedule of this graph: " + printable(verdict.errors.front()));
   }
 }
 

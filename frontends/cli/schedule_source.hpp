@@ -13,6 +13,12 @@ namespace remora::cli {
 /// Reads a remora-schedule of `graph`. Throws InputError with the file's name.
 Schedule load_schedule(const std::string& path, const Graph& graph);
 
+/// The same from the file's content.
+Schedule read_schedule_of(const std::string& path, const std::string& content, const Graph& graph);
+
+/// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
+void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule);
+
 /// The schedule's ops in its order.
 std::vector<OpId> ops_of(const Schedule& schedule);
 

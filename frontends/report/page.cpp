@@ -22,15 +22,17 @@ void append_data(std::string& out, const std::string& id, std::string_view json)
 }
 
 void append_head(std::string& out, const std::string& title, std::string_view script) {
-  out += "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; "
-         "img-src data:; style-src ";
+  out +=
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; "
+      "img-src data:; style-src ";
   out += policy_hash(kPageStyle);
   out += "; script-src ";
   out += policy_hash(script);
-  out += "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-         "<meta name=\"generator\" content=\"remora report\">\n"
-         "<link rel=\"icon\" href=\"data:,\">\n<title>";
+  out +=
+      "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"generator\" content=\"remora report\">\n"
+      "<link rel=\"icon\" href=\"data:,\">\n<title>";
   out += title;
   out += "</title>\n<style>";
   out += kPageStyle;

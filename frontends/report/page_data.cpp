@@ -143,8 +143,7 @@ void append_recomputed(json::ObjectText& object, std::string& out, const Schedul
   object.key("recomputed");
   List list(out);
   for (const RecomputedOp& op : profile.recomputed_ops) {
-    for (const std::int64_t value :
-         {std::int64_t{op.op}, std::int64_t{op.times}, op.paid.count(), op.saved.count()}) {
+    for (const std::int64_t value : {std::int64_t{op.op}, std::int64_t{op.times}, op.paid.count(), op.saved.count()}) {
       list.add(value);
     }
     for (const Overload& overload : {op.relieved, op.if_kept}) {
