@@ -47,19 +47,14 @@ void print_peak(std::ostream& out, const Graph& graph, const report::Replay& rep
   print_rest("fixed memory and graph inputs", replay.base);
 }
 
-std::string steps_text(int steps) {
-  return grouped(steps) + (steps == 1 ? " step" : " steps");
+std::string overload_text(const Graph& graph, const report::Overload& overload) {
+  return bytes_text(overload.above) + " too much at " + printable(graph.ops[overload.op].name) + ", " +
+         grouped(overload.steps) + (overload.steps == 1 ? " step" : " steps");
 }
 
 std::string reason(const Graph& graph, const report::RecomputedOp& row) {
-  if (row.relieved.steps > 0) {
-    return steps_text(row.relieved.steps) + " above the budget, worst at " +
-           printable(graph.ops[row.relieved.op].name) + ": " + bytes_text(row.relieved.above);
-  }
-  if (row.if_kept.steps > 0) {
-    return "what other recomputes hold: " + steps_text(row.if_kept.steps) + ", worst at " +
-           printable(graph.ops[row.if_kept.op].name) + ": " + bytes_text(row.if_kept.above);
-  }
+  if (row.relieved.steps > 0) return overload_text(graph, row.relieved) + " of the input order above the budget";
+  if (row.if_kept.steps > 0) return "if kept, " + overload_text(graph, row.if_kept) + " above the budget";
   return row.saved > Bytes(0) ? "no overload: it would have fitted" : "nothing: its outputs were still in memory";
 }
 

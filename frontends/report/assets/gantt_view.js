@@ -120,6 +120,7 @@ class GanttView extends CanvasView {
     this.line(left, top, left, this.height - bottom, this.theme.muted);
     this.drawAcrossTicks(this.schedule.found ? "step of the schedule" : "step of the input order");
     this.drawRowTicks();
+    this.text("tensor", left - 8, this.height - 8, this.theme.muted, "right");
   }
 
   drawRaster(context, visible) {
@@ -159,8 +160,8 @@ class GanttView extends CanvasView {
         context.strokeRect(x + 0.5, y + inset + 0.5, Math.max(1, end - x - 1), Math.max(1, height - 2 * inset - 1));
       }
       ++this.shapes;
-      if (height >= LABEL_ROW) this.drawName(i, x, end, y + height / 2 + 4);
     }
+    if (height >= LABEL_ROW) this.drawNames(new Map(visible.map((i) => [stays.tensor[i], i])));
   }
 
   drawGap(i, x, y) {
@@ -170,13 +171,27 @@ class GanttView extends CanvasView {
     ++this.shapes;
   }
 
-  /** Beside the last bar of its row, on the side with more room. */
-  drawName(i, x, end, y) {
-    const name = this.graph.tensors.name[this.schedule.shownStays.tensor[i]];
-    const words = name.length > 40 ? name.slice(0, 38) + "\u2026" : name;
-    const room = this.width - this.margins.right - end;
-    if (room > 160) this.text(words, end + 5, y, this.theme.ink);
-    else if (x - this.margins.left > 160) this.text(words, x - 5, y, this.theme.ink, "right");
+  /** Each name once: beside the last visible bar of its row, on the side with more room, or inside a bar without end. */
+  drawNames(lastStays) {
+    const { left, right } = this.margins;
+    for (const [tensor, i] of lastStays) {
+      const name = this.graph.tensors.name[tensor];
+      const words = name.length > 40 ? name.slice(0, 38) + "\u2026" : name;
+      const x = Math.max(left, this.toX(this.schedule.shownStays.first[i]));
+      const end = this.toX(this.schedule.shownStays.last[i] + 1);
+      const y = this.toY(this.graph.rowOf[tensor] + 0.5) + 4;
+      const width = this.context.measureText(words).width + 8;
+      if (this.width - right - end > width) this.drawName(words, end + 4, y, width);
+      else if (x - left > width) this.drawName(words, x - 4 - width, y, width);
+      else if (!this.isAgain(i) && end - x > width) this.text(words, x + 6, y, this.theme.back);
+    }
+  }
+
+  drawName(words, x, y, width) {
+    this.context.fillStyle = this.theme.back;
+    this.context.fillRect(x, y - 10, width, 12);
+    this.text(words, x + 4, y, this.theme.ink);
+    ++this.shapes;
   }
 
   drawPointers() {

@@ -2,10 +2,15 @@
 // The numbers that a reader wants first.
 
 const STATUS_WORDS = {
-  optimal: "\u2713 proved optimal",
-  feasible: "\u25cb feasible, not proved optimal",
-  infeasible: "\u2715 proved infeasible",
-  unknown: "? none found within the limits",
+  optimal: "\u2713 optimal",
+  feasible: "\u25cb feasible",
+  infeasible: "\u2715 infeasible",
+  unknown: "? unknown",
+};
+
+const STATUS_NOTES = {
+  optimal: "no schedule is shorter", feasible: "not proved optimal", infeasible: "proved: there is no schedule",
+  unknown: "none found within the limits",
 };
 
 function figure(name, id, value, note) {
@@ -14,7 +19,8 @@ function figure(name, id, value, note) {
 }
 
 function showHeadline(place, schedule, unit) {
-  const { baseline_peak_memory: before, baseline_duration: base } = schedule;
+  const { baseline_duration: base } = schedule;
+  const before = schedule.graph.before.peak;
   const figures = [];
   if (schedule.found) {
     figures.push(figure("Peak memory", "peak", `${bytesText(before)} \u2192 ${bytesText(schedule.peak_memory)}`,
@@ -33,7 +39,7 @@ function showHeadline(place, schedule, unit) {
       schedule.found ? `gap ${percentText(schedule.gap)}` : "on any schedule"));
   }
   figures.push(figure("Status", "status", STATUS_WORDS[schedule.status],
-    schedule.order === "input" ? "first computes in the input order" : "any order"));
+    STATUS_NOTES[schedule.status] + (schedule.order === "input" ? ", input order" : ", free order")));
   place.replaceChildren(...figures);
 }
 

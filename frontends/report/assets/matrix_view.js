@@ -56,7 +56,7 @@ class MatrixView extends CanvasView {
     const visible = this.visibleRuns();
     const cell = Math.min(this.plotWidth / this.across.length, this.plotHeight / this.down.length);
     if (cell < 4 || visible.length > MOST_BARS) this.drawRaster(context, visible);
-    else this.clipped(() => this.drawCells(context, visible));
+    else this.clipped(() => this.drawCells(context, visible, cell));
     this.clipped(() => this.drawPointer(cell));
     const { left, top, bottom, right } = this.margins;
     context.strokeStyle = this.theme.muted;
@@ -97,13 +97,18 @@ class MatrixView extends CanvasView {
     this.shapes = 1;
   }
 
-  drawCells(context, visible) {
+  /** Hatching needs room to be seen: small cells are told by their colour and their place off the diagonal. */
+  drawCells(context, visible, cell) {
+    const gap = cell > 10 ? 0.5 : 0;
     for (const i of visible) {
       const x = this.toX(this.runs[i]);
       const y = this.toY(this.runs[i + 1]);
       const again = this.runs[i + 3] === 1;
-      context.fillStyle = again ? this.theme.hatch(context, this.theme.again) : this.theme.after;
-      context.fillRect(x + 0.5, y + 0.5, this.toX(this.runs[i] + 1) - x - 1, this.toY(this.runs[i + 2] + 1) - y - 1);
+      const right = this.toX(this.runs[i] + 1) - gap;
+      const bottom = this.toY(this.runs[i + 2] + 1) - gap;
+      context.fillStyle = !again ? this.theme.after
+        : cell > 10 ? this.theme.hatch(context, this.theme.again) : this.theme.again;
+      context.fillRect(x + gap, y + gap, right - x - gap, bottom - y - gap);
       ++this.shapes;
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables: what is in memory at a step, and which ops are recomputed.
 
-const RESIDENTS_SHOWN = 12;
-const ROWS_SHOWN = 100;
+const RESIDENTS_SHOWN = 24;
+const ROWS_SHOWN = 30;
 
 class ResidentsTable {
   constructor(cursor) {
@@ -27,10 +27,11 @@ class ResidentsTable {
   }
 
   row(name, op, size, most) {
-    const bar = element("meter", { min: 0, max: Math.max(1, most), value: size, "aria-hidden": "true" });
-    return element("tr", {}, element("td", { class: "name", title: name }, name),
-      element("td", { class: "name", title: op }, op), element("td", { class: "number" }, bytesText(size)),
-      element("td", { class: "part" }, bar));
+    const part = element("div", { class: "part" });
+    part.style.width = percentText(size / Math.max(1, most), 1).replace(" ", "");
+    const title = op ? `${name}, written by ${op}` : name;
+    return element("tr", {}, element("td", { class: "name", title }, name, part),
+      element("td", { class: "number" }, bytesText(size)));
   }
 
   fill() {
@@ -67,12 +68,12 @@ function decodeRecomputed(flat) {
 
 function reasonWords(graph, row) {
   if (row.steps > 0) {
-    return `${plural(row.steps, "step")} of the input order above the budget, worst at ${graph.ops.name[row.worst]}: ` +
-      `${bytesText(row.above)} too much`;
+    return `${bytesText(row.above)} too much at ${graph.ops.name[row.worst]}, ` +
+      `${plural(row.steps, "step")} of the input order above the budget`;
   }
   if (row.keptSteps > 0) {
-    return `what other recomputes hold: kept, it would exceed the budget at ${plural(row.keptSteps, "step")}, ` +
-      `worst at ${graph.ops.name[row.keptWorst]}: ${bytesText(row.keptAbove)} too much`;
+    return `if kept, ${bytesText(row.keptAbove)} too much at ${graph.ops.name[row.keptWorst]}, ` +
+      `${plural(row.keptSteps, "step")} of the schedule above the budget`;
   }
   return row.saved > 0 ? "no overload: it would have fitted" : "nothing: its outputs were still in memory";
 }
