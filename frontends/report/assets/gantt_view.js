@@ -171,7 +171,7 @@ class GanttView extends CanvasView {
     ++this.shapes;
   }
 
-  /** Each name once: beside the last visible bar of its row, on the side with more room, or inside a bar without end. */
+  /** Each name once: beside the last visible bar of its row, on a side with room, or inside a bar without end. */
   drawNames(lastStays) {
     const { left, right } = this.margins;
     for (const [tensor, i] of lastStays) {
