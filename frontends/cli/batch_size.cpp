@@ -155,9 +155,8 @@ class BatchSizeSearch {
   void write_schedule(std::int64_t size) const {
     const std::filesystem::path folder = arguments_.get<std::string>("schedules");
     const LoadedGraph loaded = load(size);
-    json::write_file((folder / ("batch-" + std::to_string(size) + ".json")).string(), [&](std::ostream& out) {
-      json::write_schedule(out, trial_of(size).schedule, *loaded.graph);
-    });
+    json::write_file((folder / ("batch-" + std::to_string(size) + ".json")).string(),
+                     [&](std::ostream& out) { json::write_schedule(out, trial_of(size).schedule, *loaded.graph); });
   }
 
   void write_answer(std::ostream& out, const LargestFit& answer) const {
