@@ -111,8 +111,10 @@ class GroupFinder {
     for (int c = 0; c < static_cast<int>(groups_.hierarchy.options.size()); ++c) {
       if (c == groups_.hierarchy.root_class() || groups_.hierarchy.classes.height[at(c)] != height) continue;
       if (deadline_.reached()) return;
-      ClassProblem problem{.index = c,
-                           .problem = groups_.hierarchy.problem_of(instance_, groups_.hierarchy.blocks[at(groups_.hierarchy.classes.representative[at(c)])])};
+      ClassProblem problem{
+          .index = c,
+          .problem = groups_.hierarchy.problem_of(
+              instance_, groups_.hierarchy.blocks[at(groups_.hierarchy.classes.representative[at(c)])])};
       problem.saving = saving_option(problem.problem);
       problem.first_row = rows.size();
       for (const GridRow& row : grid_rows(problem.problem, problem.saving)) {

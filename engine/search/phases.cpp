@@ -6,8 +6,7 @@
 namespace remora {
 
 bool is_settled(const Instance& instance, const SearchState& state) {
-  return state.infeasible ||
-         (state.incumbent.peak <= instance.budget() && state.incumbent.extra <= state.lower_bound);
+  return state.infeasible || (state.incumbent.peak <= instance.budget() && state.incumbent.extra <= state.lower_bound);
 }
 
 void run_phases(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,

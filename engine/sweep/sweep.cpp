@@ -198,8 +198,7 @@ std::vector<Outcome> sweep_by_method(const Instance& instance, const SolveOption
   std::vector<CurvePoint> points;
   while (const std::optional<Bytes> budget = choice.next(points, reached)) {
     SolveOptions of_one = options;
-    of_one.time_limit =
-        std::max(0.0, options.time_limit - deadline.elapsed()) / static_cast<double>(choice.left() + 1);
+    of_one.time_limit = std::max(0.0, options.time_limit - deadline.elapsed()) / static_cast<double>(choice.left() + 1);
     Schedule schedule = solve(instance.with_budget(*budget), of_one, {.cancel = callbacks.cancel});
     if (schedule.solver.reached_peak > Bytes(0)) reached = std::min(reached, schedule.solver.reached_peak);
     const CurvePoint point = point_of(schedule);
@@ -229,9 +228,9 @@ SweepResult sweep(const Instance& instance, const SolveOptions& options, const S
   const Deadline bounding(bounding_seconds, callbacks.cancel);
   const Bytes least_budget = proved_least_budget(instance, bounding);
   BudgetChoice choice(instance, sweep_options, least_budget);
-  std::vector<Outcome> outcomes =
-      is_search(options.strategy) ? SearchSweep(instance, options, std::move(choice), callbacks, deadline).run()
-                                  : sweep_by_method(instance, options, std::move(choice), callbacks, deadline);
+  std::vector<Outcome> outcomes = is_search(options.strategy)
+                                      ? SearchSweep(instance, options, std::move(choice), callbacks, deadline).run()
+                                      : sweep_by_method(instance, options, std::move(choice), callbacks, deadline);
   SweepResult result = assemble_curve(instance, std::move(outcomes), least_budget);
   result.curve.seconds = deadline.elapsed();
   return result;

@@ -12,6 +12,7 @@ namespace remora::cli {
 using Words = std::vector<std::string>;
 
 int solve_command(const Words& words);
+int sweep_command(const Words& words);
 int verify_command(const Words& words);
 int info_command(const Words& words);
 int convert_command(const Words& words);

@@ -119,8 +119,10 @@ void check_graph_options(const Arguments& arguments) {
   static_cast<void>(onnx_options(arguments));
 }
 
-LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet) {
-  const OnnxOptions options = onnx_options(arguments);
+LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
+                       const std::map<std::string, std::int64_t>& dimensions) {
+  OnnxOptions options = onnx_options(arguments);
+  for (const auto& [name, value] : dimensions) options.dimensions.insert_or_assign(name, value);
   const std::string content = json::read_file(path);
   try {
     return {read_graph_file(path, content, arguments, options, quiet), json::sha256_hex(content)};

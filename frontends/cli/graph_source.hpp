@@ -4,6 +4,8 @@
 // that say how to read it.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -31,7 +33,9 @@ struct LoadedGraph {
 };
 
 /// Reads the file; prints warnings, a line each, to standard error unless `quiet`. Throws InputError with the file's
-/// name, and UsageError for options that contradict each other or don't apply.
-LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet);
+/// name, and UsageError for options that contradict each other or don't apply. `dimensions`: values for an ONNX model's
+/// symbolic dimensions, before those of --dim; other graphs have none.
+LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
+                       const std::map<std::string, std::int64_t>& dimensions = {});
 
 }  // namespace remora::cli

@@ -72,7 +72,8 @@ SweepResult swept(const Instance& instance, const SolveOptions& options, const S
 std::vector<Bytes> all_budgets(const Instance& instance) {
   std::vector<Bytes> budgets;
   const std::int64_t peak = baseline_peak(instance).count();
-  for (std::int64_t budget = std::max<std::int64_t>(0, peak - 12); budget <= peak; ++budget) budgets.emplace_back(budget);
+  for (std::int64_t budget = std::max<std::int64_t>(0, peak - 12); budget <= peak; ++budget)
+    budgets.emplace_back(budget);
   return budgets;
 }
 
@@ -161,9 +162,8 @@ TEST(Sweep, EndsAtOnceWhenCancelledWithAPointForEveryBudget) {
   const Instance instance(layered(100, 5), {});
   const std::atomic<bool> cancel{true};
   const std::int64_t peak = baseline_peak(instance).count();
-  const SweepResult result = swept(instance, SolveOptions{},
-                                   {.budgets = {Bytes(peak), Bytes(peak * 9 / 10), Bytes(peak / 2)}},
-                                   {.cancel = &cancel});
+  const SweepResult result = swept(
+      instance, SolveOptions{}, {.budgets = {Bytes(peak), Bytes(peak * 9 / 10), Bytes(peak / 2)}}, {.cancel = &cancel});
   ASSERT_EQ(result.curve.points.size(), 3U);
   EXPECT_FALSE(result.curve.points[0].has_schedule());
   EXPECT_EQ(result.curve.points[2].status, Status::optimal);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "engine/sweep/sweep.hpp"
+#include "frontends/cli/amounts.hpp"
+#include "frontends/cli/arguments.hpp"
+#include "frontends/cli/batch_size.hpp"
+#include "frontends/cli/command.hpp"
+#include "frontends/cli/exit_code.hpp"
+#include "frontends/cli/graph_source.hpp"
+#include "frontends/cli/signals.hpp"
+#include "frontends/cli/solve_options.hpp"
+#include "frontends/cli/sweep_table.hpp"
+#include "frontends/json/curve_json.hpp"
+#include "frontends/json/file.hpp"
+#include "frontends/json/schedule_json.hpp"
+#include "frontends/report/curve_csv.hpp"
+#include "frontends/report/curve_figure.hpp"
+#include "model/ensure.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace {
+
+/// Of the whole sweep where the user gives none: three solves'.
+constexpr double kSolvesOfTime = 3;
+
+OptionGroup sweep_options() {
+  OptionGroup group("The sweep");
+  group.add_options()("budgets", po::value<std::string>()->value_name("LIST"),
+                      "budgets and ranges of them FROM:TO:STEP, between commas: 100%:40%:5%, or 12GiB,10GiB:6GiB:1GiB")(
+      "points", po::value<int>()->value_name("N"),
+      "choose up to N budgets by bisection, where the curve is least known (default: 20)")(
+      "resolution", po::value<double>()->value_name("R"),
+      "bisection: no closer than this part of the budgets' range (default: 0.005)")(
+      "batch-size", po::value<std::string>()->value_name("DIM"),
+      "in place of a curve: the largest value of this dimension of an ONNX model at which --budget, in bytes, holds")(
+      "overhead", po::value<std::string>()->value_name("P"), "batch size: with at most this overhead (default: 10%)");
+  return group;
+}
+
+OptionGroup output_options() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
+                      "where the curve goes as JSON, - for standard output")(
+      "csv", po::value<std::string>()->value_name("FILE"), "the curve as a table, a line a budget")(
+      "svg", po::value<std::string>()->value_name("FILE"), "the curve as a picture")(
+      "schedules", po::value<std::string>()->value_name("DIR"), "every budget's schedule, a file each")(
+      "quiet,q", "no progress table, no summary, no warnings");
+  return group;
+}
+
+void check_usage(const Arguments& arguments) {
+  const auto exclude = [&](const char* one, const char* other) {
+    if (arguments.has(one) && arguments.has(other)) {
+      throw UsageError(std::string("--") + one + " and --" + other + " exclude each other");
+    }
+  };
+  exclude("budgets", "points");
+  exclude("budgets", "resolution");
+  for (const char* of_curve : {"budgets", "points", "resolution", "csv", "svg"}) exclude("batch-size", of_curve);
+  if (arguments.has("warm-start")) throw UsageError("--warm-start: a sweep starts from schedules of its own");
+  const bool batch_size = arguments.has("batch-size");
+  if (arguments.has("budget") && !batch_size) throw UsageError("--budget: a sweep takes --budgets");
+  if (arguments.has("overhead") && !batch_size) throw UsageError("--overhead needs --batch-size");
+  if (batch_size && !arguments.has("budget")) throw UsageError("--batch-size needs --budget");
+}
+
+SweepOptions read_sweep_options(const Arguments& arguments, const Instance& instance) {
+  SweepOptions options;
+  if (arguments.has("budgets")) {
+    options.budgets = parse_budgets("--budgets", arguments.get<std::string>("budgets"), instance.graph().fixed_memory,
+                                    baseline_peak(instance));
+  }
+  if (arguments.has("points")) options.points = arguments.get<int>("points");
+  if (options.points < 2) throw UsageError("--points: must be at least 2");
+  if (arguments.has("resolution")) options.resolution = arguments.get<double>("resolution");
+  if (!(options.resolution >= 0 && options.resolution <= 1)) throw UsageError("--resolution: must be from 0 to 1");
+  return options;
+}
+
+/// One file a budget; the curve gets their names, relative to its own file.
+void write_schedules(const std::filesystem::path& folder, const std::string& output, const Graph& graph,
+                     SweepResult& result) {
+  const std::filesystem::path home =
+      output == "-" ? std::filesystem::current_path() : std::filesystem::absolute(output).parent_path();
+  for (std::size_t i = 0; i < result.schedules.size(); ++i) {
+    const Schedule& schedule = result.schedules[i];
+    if (!schedule.has_schedule()) continue;
+    const auto path = folder / ("budget-" + std::to_string(schedule.budget.count()) + ".json");
+    json::write_file(path.string(), [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
+    result.curve.points[i].schedule_file = std::filesystem::absolute(path).lexically_relative(home).string();
+  }
+}
+
+void write_files(const Arguments& arguments, const Graph& graph, SweepResult& result) {
+  const std::string& output = arguments.get<std::string>("output");
+  if (arguments.has("schedules")) {
+    write_schedules(arguments.get<std::string>("schedules"), output, graph, result);
+  }
+  const Curve& curve = result.curve;
+  if (arguments.has("csv")) {
+    json::write_file(arguments.get<std::string>("csv"),
+                     [&](std::ostream& out) { report::write_curve_csv(out, curve); });
+  }
+  if (arguments.has("svg")) {
+    json::write_file(arguments.get<std::string>("svg"),
+                     [&](std::ostream& out) { out << report::svg(report::curve_figure(curve)); });
+  }
+  json::write_file(output, [&](std::ostream& out) { json::write_curve(out, curve); });
+}
+
+/// Before the work, not after it.
+void check_files(const Arguments& arguments) {
+  for (const char* option : {"output", "csv", "svg"}) {
+    if (arguments.has(option)) json::check_writable(arguments.get<std::string>(option));
+  }
+  if (!arguments.has("schedules")) return;
+  const std::string& folder = arguments.get<std::string>("schedules");
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!std::filesystem::is_directory(folder)) throw InputError(folder, "cannot be made: " + error.message());
+}
+
+int exit_code(const Curve& curve) {
+  if (curve.smallest_feasible()) return kSuccess;
+  return curve.points.back().status == Status::infeasible ? kInfeasible : kNoSchedule;
+}
+
+int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const InstanceOptions& problem) {
+  const bool quiet = arguments.has("quiet");
+  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
+  const Instance instance(loaded.graph, problem);
+  const SweepOptions sweep_options = read_sweep_options(arguments, instance);
+  const SignalGuard signals;
+  SweepTable table(instance, std::cerr);
+  SweepCallbacks callbacks;
+  callbacks.cancel = &signals.flag();
+  if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
+  SweepResult result = sweep(instance, options, sweep_options, callbacks);
+  result.curve.graph_sha256 = loaded.sha256;
+  for (Schedule& schedule : result.schedules) {
+    schedule.graph_sha256 = loaded.sha256;
+    ensure(!schedule.has_schedule() || verify(*loaded.graph, schedule).valid(),
+           "sweep: a schedule found does not verify");
+  }
+  write_files(arguments, *loaded.graph, result);
+  if (!quiet) print_curve(std::cerr, *loaded.graph, result.curve);
+  return exit_code(result.curve);
+}
+
+}  // namespace
+
+int sweep_command(const Words& words) {
+  Arguments arguments("sweep", "The curve of memory against time: schedules of GRAPH for many budgets, with bounds.",
+                      {{"GRAPH", kGraphHelp}});
+  for (const OptionGroup& group :
+       {sweep_options(), problem_options(false), search_options(), graph_options(), output_options()}) {
+    arguments.add(group);
+  }
+  arguments.set_notes(
+      "The time limit (default: 180 seconds) and the work limit are of the whole sweep. SIGINT and SIGTERM end it with "
+      "what\nis known; a second one kills.\n"
+      "Exit: 0 some budget has a schedule, 20 all proved infeasible, 21 none found within the limits.");
+  if (!arguments.parse(words)) return kSuccess;
+  check_usage(arguments);
+  SolveOptions options = read_solve_options(arguments);
+  if (!arguments.has("time-limit") && !arguments.has("work-limit")) options.time_limit *= kSolvesOfTime;
+  const InstanceOptions problem = read_problem(arguments, options.strategy);
+  check_files(arguments);
+  if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);
+  return sweep_budgets(arguments, options, problem);
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sweep prints: a line after every sitting, and the curve at its end.
+//
+//      seconds        budget           part  status       overhead      bound   settled
+//         0.31      9.42 GiB       87.500 %  feasible       1.63 %     0.51 %    3 of 7
+#pragma once
+
+#include <iosfwd>
+
+#include "engine/sweep/sweep.hpp"
+#include "model/curve.hpp"
+#include "model/graph.hpp"
+#include "model/instance.hpp"
+
+namespace remora::cli {
+
+class SweepTable {
+ public:
+  /// `instance`: of any budget.
+  SweepTable(const Instance& instance, std::ostream& out);
+
+  void add(const SweepProgress& progress);
+
+ private:
+  /// For what is of the baseline.
+  Curve baseline_{};
+  std::ostream& out_;
+  bool header_printed_ = false;
+};
+
+/// A line a point, then the knee and the smallest budgets.
+void print_curve(std::ostream& out, const Graph& graph, const Curve& curve);
+
+}  // namespace remora::cli

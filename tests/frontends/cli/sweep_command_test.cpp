@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/amounts.hpp"
+#include "frontends/cli/arguments.hpp"
+#include "frontends/cli/batch_size.hpp"
+#include "frontends/json/curve_json.hpp"
+#include "frontends/json/file.hpp"
+#include "tests/frontends/cli/run_words.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace remora::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Outcome;
+using test::run_words;
+
+std::vector<std::int64_t> budgets_of(const std::string& text) {
+  std::vector<std::int64_t> budgets;
+  for (const Bytes budget : parse_budgets("--budgets", text, Bytes(100), Bytes(1100))) budgets.push_back(budget.count());
+  return budgets;
+}
+
+TEST(ParseBudgets, ReadsRangesWithBothEnds) {
+  EXPECT_EQ(budgets_of("100%:40%:20%"), (std::vector<std::int64_t>{1100, 900, 700, 500}));
+  EXPECT_EQ(budgets_of("40%:100%:25%"), (std::vector<std::int64_t>{500, 750, 1000}));
+  EXPECT_EQ(budgets_of("1KiB:0:256"), (std::vector<std::int64_t>{1024, 768, 512, 256, 0}));
+  EXPECT_EQ(budgets_of("99.8%:99.5%:0.1%"), (std::vector<std::int64_t>{1098, 1097, 1096, 1095}));
+}
+
+TEST(ParseBudgets, ReadsListsAndTakesEachBudgetOnce) {
+  EXPECT_EQ(budgets_of("300,20%,400:300:50"), (std::vector<std::int64_t>{300, 400, 350}));
+}
+
+TEST(ParseBudgets, RefusesWhatItCannotRead) {
+  for (const char* text : {"", "100%:40%", "100%:40%:0%", "100%:40:5%", "100%:40%:-5%", "90%,,80%", "1:9:0", "a:b:c",
+                           "100%:0%:0.001%"}) {
+    EXPECT_THROW(budgets_of(text), UsageError) << text;
+  }
+}
+
+std::optional<Fit> fit_up_to(std::int64_t largest, std::int64_t size, std::set<std::int64_t>& asked) {
+  EXPECT_TRUE(asked.insert(size).second) << size << " asked twice";
+  return size <= largest ? Fit::fits : Fit::impossible;
+}
+
+TEST(LargestFit, IsFoundInLogarithmicallyManyTrials) {
+  for (const std::int64_t largest : {1, 2, 3, 7, 8, 9, 1000, 4097}) {
+    std::set<std::int64_t> asked;
+    const LargestFit answer =
+        find_largest_fit(1 << 20, [&](std::int64_t size) { return fit_up_to(largest, size, asked); });
+    EXPECT_EQ(answer.largest, largest);
+    EXPECT_EQ(answer.next, largest + 1);
+    EXPECT_LE(asked.size(), 26U);
+  }
+}
+
+TEST(LargestFit, SaysWhatItKnowsAtTheEnds) {
+  std::set<std::int64_t> asked;
+  const LargestFit none = find_largest_fit(100, [&](std::int64_t size) { return fit_up_to(0, size, asked); });
+  EXPECT_EQ(none.largest, std::nullopt);
+  EXPECT_EQ(none.next, 1);
+  asked.clear();
+  const LargestFit all = find_largest_fit(100, [&](std::int64_t size) { return fit_up_to(500, size, asked); });
+  EXPECT_EQ(all.largest, 100);
+  EXPECT_EQ(all.next, std::nullopt);
+  int trials = 0;
+  const LargestFit cut = find_largest_fit(
+      100, [&](std::int64_t) { return ++trials <= 3 ? std::optional<Fit>(Fit::fits) : std::nullopt; });
+  EXPECT_EQ(cut.largest, 4);
+  EXPECT_EQ(cut.next, std::nullopt);
+}
+
+class SweepCommand : public remora::test::TemporaryFolder {
+ protected:
+  void SetUp() override {
+    TemporaryFolder::SetUp();
+    ASSERT_EQ(run_words("generate transformer --layers 1 -o " + path("graph.json")).code, 0);
+  }
+  [[nodiscard]] Outcome sweep(const std::string& words) const {
+    return run_words("sweep " + path("graph.json") + " --work-limit 20000 --threads 2 " + words);
+  }
+};
+
+TEST_F(SweepCommand, WritesTheCurveAsJsonTableAndPictureWithItsSchedules) {
+  const Outcome outcome =
+      sweep("--budgets 100%:60%:10% -o " + path("out/curve.json") + " --csv " + path("out/curve.csv"));
+  EXPECT_EQ(outcome.code, 65) << "the folder out is not there: nothing is solved in vain";
+  fs::create_directories(path("out"));
+  const Outcome second = sweep("--budgets 100%:60%:10% -o " + path("out/curve.json") + " --csv " +
+                               path("out/curve.csv") + " --svg " + path("out/curve.svg") + " --schedules " +
+                               path("schedules"));
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(second.out, "");
+  const Curve curve = json::read_curve(read("out/curve.json"));
+  ASSERT_EQ(curve.points.size(), 5U);
+  EXPECT_EQ(curve.points.back().duration, curve.baseline_duration);
+  EXPECT_EQ(curve.graph_sha256.size(), 64U);
+  for (const CurvePoint& point : curve.points) {
+    if (!point.has_schedule()) continue;
+    const std::string file = path("out/" + point.schedule_file);
+    const Outcome verdict = run_words("verify " + path("graph.json") + " " + file);
+    EXPECT_EQ(verdict.code, 0) << verdict.err;
+    const auto schedule = nlohmann::json::parse(json::read_file(file));
+    EXPECT_EQ(schedule["budget"], point.budget.count());
+    EXPECT_EQ(schedule["duration"], point.duration.count());
+  }
+  const std::string csv = read("out/curve.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 6);
+  EXPECT_NE(csv.find("smallest"), std::string::npos);
+  EXPECT_NE(read("out/curve.svg").find("</svg>"), std::string::npos);
+  EXPECT_NE(second.err.find("settled"), std::string::npos);
+}
+
+TEST_F(SweepCommand, ChoosesBudgetsItselfAndIsQuietWhenAsked) {
+  const Outcome outcome = sweep("--points 5 --resolution 0.1 -q");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const Curve curve = json::read_curve(outcome.out);
+  EXPECT_GE(curve.points.size(), 3U);
+  EXPECT_LE(curve.points.size(), 5U);
+}
+
+TEST_F(SweepCommand, TellsAnInfeasibleSweepByItsExitCode) {
+  const Outcome outcome = sweep("--budgets 1,2,3 -q");
+  EXPECT_EQ(outcome.code, 20);
+  for (const CurvePoint& point : json::read_curve(outcome.out).points) {
+    EXPECT_EQ(point.status, Status::infeasible);
+  }
+}
+
+TEST_F(SweepCommand, RefusesWhatContradictsItself) {
+  for (const char* words :
+       {"--budgets 90% --points 4", "--budget 5", "--overhead 5%", "--batch-size n", "--points 1", "--resolution 2",
+        "--warm-start x", "--batch-size n --budget 5 --csv x", "--batch-size n --budget 80%",
+        "--batch-size n --budget 5 --overhead 0.1", "--budgets 90%,x"}) {
+    const Outcome outcome = sweep(words);
+    EXPECT_EQ(outcome.code, 64) << words << ": " << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+class BatchSize : public remora::test::TemporaryFolder {
+ protected:
+  [[nodiscard]] Outcome find(const std::string& words) const {
+    return run_words(std::string("sweep " REMORA_SOURCE_DIR "/tests/data/onnx/unet_symbolic.onnx --training ") + words);
+  }
+};
+
+TEST_F(BatchSize, FindsTheLargestBatchThatFits) {
+  const Outcome outcome =
+      find("--batch-size batch --budget 4MiB --overhead 5% --work-limit 5000 "
+           "--schedules " +
+           path("schedules") + " -o " + path("answer.json"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto answer = nlohmann::json::parse(read("answer.json"));
+  ASSERT_TRUE(answer.contains("largest")) << answer;
+  const std::int64_t largest = answer["largest"];
+  EXPECT_GE(largest, 2);
+  EXPECT_EQ(answer["next"], largest + 1);
+  for (const auto& trial : answer["trials"]) {
+    EXPECT_EQ(trial["answer"] == "fits", trial["size"] <= largest);
+    if (trial["answer"] == "fits") {
+      EXPECT_LE(trial["overhead"], 0.05);
+      EXPECT_LE(trial["peak_memory"], 4 << 20);
+    }
+  }
+  const auto schedule = nlohmann::json::parse(read("schedules/batch-" + std::to_string(largest) + ".json"));
+  EXPECT_EQ(schedule["budget"], 4 << 20);
+}
+
+TEST_F(BatchSize, SaysWhenNotEvenOneFits) {
+  const Outcome outcome = find("--batch-size batch --budget 1KiB --work-limit 5000 -q");
+  EXPECT_EQ(outcome.code, 20);
+  EXPECT_FALSE(nlohmann::json::parse(outcome.out).contains("largest"));
+}
+
+TEST_F(BatchSize, RefusesADimensionThatTheModelHasNot) {
+  const Outcome outcome = find("--dim batch=1 --batch-size lots --budget 1MiB");
+  EXPECT_EQ(outcome.code, 65) << outcome.err;
+  EXPECT_NE(outcome.err.find("lots"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace remora::cli
