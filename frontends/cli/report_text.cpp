@@ -76,7 +76,7 @@ void print_reasons(std::ostream& out, const Graph& graph, const report::Schedule
 
 void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,
                   const report::ScheduleProfile& profile) {
-  print_summary(out, graph, schedule);
+  print_headline(out, graph, schedule);
   out << "\n";
   print_memory_chart(out, profile, schedule.budget);
   print_peak(out, graph, schedule.has_steps() ? profile.after : profile.before);

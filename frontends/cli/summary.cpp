@@ -67,7 +67,6 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
       << duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
       << "bound       " << signed_percent(bound) << " at least, gap " << percent_text(schedule.gap(), 3)
       << (schedule.status == Status::optimal ? ": proved optimal" : "") << "\n";
-  print_recomputed(out, graph, schedule);
 }
 
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
@@ -118,7 +117,7 @@ void print_statistics(std::ostream& out, const Statistics& statistics) {
 
 }  // namespace
 
-void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   out << "graph       " << printable(graph.name) << ": " << graph.ops.size() << " ops, " << graph.tensors.size()
       << " tensors\n";
   if (schedule.has_schedule()) {
@@ -126,6 +125,11 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
   } else {
     print_no_schedule(out, graph, schedule);
   }
+}
+
+void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  print_headline(out, graph, schedule);
+  if (schedule.has_schedule()) print_recomputed(out, graph, schedule);
   print_statistics(out, schedule.solver.statistics);
   if (!schedule.solver.note.empty()) out << "note        " << schedule.solver.note << "\n";
 }

@@ -8,8 +8,10 @@
 
 namespace remora::cli {
 
-/// What a person wants to know of a finished solve: peak before and after, extra time, bound and gap, which ops are
-/// recomputed most; or why there is no schedule.
+/// Peak before and after, extra time, bound and gap; or why there is no schedule.
+void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule);
+
+/// What a person wants to know of a finished solve: the headline, which ops are recomputed most, and how it went.
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule);
 
 }  // namespace remora::cli

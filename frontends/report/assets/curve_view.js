@@ -32,7 +32,8 @@ class CurveChart extends SvgChart {
     const from = Math.min(...budgets);
     const to = Math.max(...budgets);
     const margin = 0.04 * (to - from) || 1;
-    const most = points.reduce((max, point) => Math.max(max, point.overhead ?? 0), 0) || 0.01;
+    const highest = (point) => point.overhead ?? (point.status === "infeasible" ? 0 : point.bound);
+    const most = points.reduce((max, point) => Math.max(max, highest(point)), 0) || 0.01;
     this.scale([from - margin, to + margin], [0, 1.1 * most]);
     const unit = 1024 ** byteUnit(to);
     const ticks = roundTicks((from - margin) / unit, (to + margin) / unit, this.width / 110);
@@ -49,7 +50,7 @@ class CurveChart extends SvgChart {
   drawLeast(least) {
     const x = this.toX(least);
     this.add("path", { class: "least", d: `M${x} ${this.margins.top}V${this.height - this.margins.bottom}` });
-    this.text("none below (proved)", x + 5, this.height - this.margins.bottom - 8, "start");
+    this.text("none below (proved)", x + 5, this.margins.top + 12, "start");
   }
 
   /** The bound of a budget holds for all smaller ones: stairs to the left. */
@@ -70,7 +71,7 @@ class CurveChart extends SvgChart {
     if (i === this.selected) this.add("circle", { class: "chosen", cx: x, cy: y, r: 9 }, link);
     this.add("circle", { class: point.status === "optimal" ? "mark" : "mark hollow", cx: x, cy: y, r: 4.5 }, link);
     if (i === this.curve.knee) this.drawName("knee", x, y, -10, link);
-    if (i === this.curve.smallest) this.drawName("smallest feasible", x, y, 20, link);
+    if (i === this.curve.smallest) this.drawName("smallest feasible", x, y, -12, link);
   }
 
   drawName(words, x, y, down, parent) {

@@ -7,7 +7,7 @@ class SvgChart {
   constructor(host, label) {
     this.host = host;
     this.label = label;
-    this.margins = { left: 62, right: 16, top: 14, bottom: 40 };
+    this.margins = { left: 62, right: 16, top: 26, bottom: 40 };
     this.height = 260;
     new ResizeObserver(() => this.render()).observe(host);
   }
@@ -62,7 +62,7 @@ class SvgChart {
     }
     this.add("path", { class: "axis", d: `M${left} ${top}V${this.height - bottom}H${this.width - right}` });
     this.text(xLabel, this.width - right, this.height - 6, "end");
-    this.text(yLabel, left + 6, top + 4, "start");
+    this.text(yLabel, 0, 10, "start");
   }
 
   /** A path that holds each value until the next point. */

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "frontends/generate/chain.hpp"
+#include "frontends/json/file.hpp"
+#include "frontends/json/graph_json.hpp"
+#include "tests/frontends/cli/run_words.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace remora::cli {
+namespace {
+
+using Json = nlohmann::json;
+using test::Outcome;
+using test::run_words;
+
+class ReportCommand : public remora::test::TemporaryFolder {
+ protected:
+  void SetUp() override {
+    TemporaryFolder::SetUp();
+    json::write_file(path("graph.json"),
+                     [](std::ostream& out) { json::write_graph(out, generate::generate_chain({.layers = 12})); });
+  }
+
+  void solve(const std::string& budget) const {
+    const Outcome outcome = run_words("solve " + path("graph.json") + " --budget " + budget +
+                                      " --work-limit 3000 --threads 1 -q -o " + path("schedule.json"));
+    ASSERT_LT(outcome.code, 22) << outcome.err;
+    if (outcome.code == 0) {
+      ASSERT_EQ(run_words("verify -q " + path("graph.json") + " " + path("schedule.json")).code, 0);
+    }
+  }
+
+  [[nodiscard]] Outcome report(const std::string& more) const {
+    return run_words("report " + path("graph.json") + " " + path("schedule.json") + " " + more);
+  }
+};
+
+TEST_F(ReportCommand, WritesThePageToStandardOutputUnlessToldOtherwise) {
+  solve("70%");
+  const Outcome page = report("");
+  EXPECT_EQ(page.code, 0);
+  EXPECT_TRUE(page.err.empty()) << page.err;
+  EXPECT_TRUE(page.out.starts_with("<!DOCTYPE html>"));
+  const Outcome file = report("-o " + path("page.html"));
+  EXPECT_EQ(file.code, 0);
+  EXPECT_TRUE(file.out.empty());
+  EXPECT_EQ(read("page.html"), page.out);
+}
+
+TEST_F(ReportCommand, WritesEverythingAtOnce) {
+  solve("70%");
+  const Outcome outcome = report("-o " + path("p.html") + " --svg " + path("p.svg") + " --table " + path("p.csv") +
+                                 " --trace " + path("t.json") + " --text");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(read("p.svg").find("</svg>"), std::string::npos);
+  EXPECT_TRUE(read("p.csv").starts_with("op,type,recomputes,"));
+  EXPECT_FALSE(Json::parse(read("t.json"))["traceEvents"].empty());
+  EXPECT_FALSE(read("p.html").empty());
+  for (const char* part : {"peak ", "budget ", "at the peak, step ", "relieves", "too much at "}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << outcome.out;
+  }
+  EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos) << "control codes";
+}
+
+TEST_F(ReportCommand, RefusesAScheduleThatDoesNotVerify) {
+  solve("70%");
+  Json schedule = Json::parse(read("schedule.json"));
+  schedule["steps"].erase(schedule["steps"].end() - 1);
+  write("schedule.json", schedule.dump());
+  const Outcome outcome = report("-o " + path("page.html"));
+  EXPECT_EQ(outcome.code, 65);
+  EXPECT_NE(outcome.err.find("schedule.json: not a valid schedule of this graph: op "), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
+  EXPECT_FALSE(std::filesystem::exists(path("page.html")));
+}
+
+TEST_F(ReportCommand, ShowsWhyThereIsNoSchedule) {
+  solve("1%");
+  ASSERT_EQ(Json::parse(read("schedule.json"))["status"], "infeasible");
+  const Outcome page = report("");
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_NE(page.out.find("\"certificate\""), std::string::npos);
+  const Outcome text = report("--text");
+  EXPECT_NE(text.out.find("infeasible  proved"), std::string::npos) << text.out;
+  const Outcome trace = report("--trace " + path("t.json"));
+  EXPECT_EQ(trace.code, 65);
+}
+
+TEST_F(ReportCommand, TheInputOrderIsAReportToo) {
+  solve("100%");
+  const Outcome text = report("--text");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_EQ(text.out.find("relieves"), std::string::npos);
+}
+
+TEST_F(ReportCommand, OnlyOneOutputIsStandard) {
+  solve("100%");
+  EXPECT_EQ(report("--text --svg -").code, 64);
+  EXPECT_EQ(report("-o /nowhere/page.html").code, 65);
+  EXPECT_EQ(run_words("report " + path("graph.json")).code, 64);
+}
+
+class ReportOfASweep : public ReportCommand {
+ protected:
+  void SetUp() override {
+    ReportCommand::SetUp();
+    const Outcome outcome =
+        run_words("sweep " + path("graph.json") + " --budgets 100%:40%:20%,1% --work-limit 2000 --threads 1 -q -o " +
+                  path("schedule.json") + " --schedules " + path("schedules"));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+
+  [[nodiscard]] static Json data_of(const std::string& page) {
+    const std::string open = "id=\"graph-data\">";
+    const auto first = page.find(open) + open.size();
+    return Json::parse(page.substr(first, page.find("</script>", first) - first));
+  }
+};
+
+TEST_F(ReportOfASweep, EmbedsTheScheduleOfEachPoint) {
+  const Json curve = Json::parse(read("schedule.json"));
+  const Outcome page = report("");
+  ASSERT_EQ(page.code, 0) << page.err;
+  const Json shown = data_of(page.out)["curve"]["points"];
+  ASSERT_EQ(shown.size(), curve["points"].size());
+  int embedded = 0;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    EXPECT_EQ(shown[i]["budget"], curve["points"][i]["budget"]);
+    EXPECT_EQ(shown[i]["schedule"].get<int>() >= 0, curve["points"][i].contains("schedule"));
+    if (shown[i]["schedule"].get<int>() >= 0) ++embedded;
+  }
+  EXPECT_GE(embedded, 2);
+}
+
+TEST_F(ReportOfASweep, SaysWhereASchedulesFileIsMissing) {
+  std::filesystem::remove_all(path("schedules"));
+  const Outcome page = report("");
+  ASSERT_EQ(page.code, 0) << page.err;
+  const Json points = data_of(page.out)["curve"]["points"];
+  EXPECT_EQ(points.back()["schedule"], -1);
+  EXPECT_EQ(points.back()["why"].get<std::string>().rfind("missing: ", 0), 0U) << points.back();
+}
+
+TEST_F(ReportOfASweep, RefusesSchedulesThatAreNotThePoints) {
+  Json curve = Json::parse(read("schedule.json"));
+  for (Json& point : curve["points"]) {
+    if (point.contains("schedule")) point["schedule"] = curve["points"].back()["schedule"];
+  }
+  write("schedule.json", curve.dump());
+  const Outcome page = report("");
+  EXPECT_EQ(page.code, 65);
+  EXPECT_NE(page.err.find("not the schedule that the curve found"), std::string::npos) << page.err;
+}
+
+TEST_F(ReportOfASweep, RefusesACurveOfAnotherGraph) {
+  json::write_file(path("graph.json"),
+                   [](std::ostream& out) { json::write_graph(out, generate::generate_chain({.layers = 13})); });
+  const Outcome page = report("");
+  EXPECT_EQ(page.code, 65);
+  EXPECT_NE(page.err.find("not a curve of this graph"), std::string::npos) << page.err;
+}
+
+TEST_F(ReportOfASweep, DrawsTheCurveAndListsItsPoints) {
+  const Outcome text = report("--text --svg " + path("c.svg") + " --table " + path("c.csv"));
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("100.0 %"), std::string::npos);
+  EXPECT_NE(read("c.svg").find("shortest known"), std::string::npos);
+  EXPECT_TRUE(read("c.csv").starts_with("budget,part,"));
+  EXPECT_EQ(report("--trace " + path("t.json")).code, 65);
+}
+
+}  // namespace
+}  // namespace remora::cli
