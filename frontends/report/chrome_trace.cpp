@@ -48,7 +48,7 @@ class TraceText {
     json::append_lines(out_, 2, steps == 0 ? 0 : 2 * steps + 1, [&](std::size_t i) {
       const std::size_t step = i / 2;
       if (i % 2 == 0) {
-        append_memory(now, step < steps ? replay_.memory[step] : replay_.base);
+        append_memory(now, step < steps ? replay_.memory[step] : memory_at_end());
       } else {
         append_step(now, step);
         now += graph_.ops[replay_.ops[step]].duration;
@@ -60,6 +60,14 @@ class TraceText {
   }
 
  private:
+  [[nodiscard]] Bytes memory_at_end() const {
+    Bytes memory = replay_.base;
+    for (const Residence& stay : replay_.residences) {
+      if (stay.to_the_end) memory += graph_.tensors[stay.tensor].size;
+    }
+    return memory;
+  }
+
   void append_other() {
     json::ObjectText other(out_);
     other.string("graph", graph_.name);

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real pages, made once in a folder by the programs under test."""
+import json
+import os
+import subprocess
+
+EVIL = "</script><script>window.hacked=1</script><img src=x onerror=\"window.hacked=2\">'\"&amp;<!--"
+
+
+class Pages:
+    def __init__(self, programs, folder):
+        self.programs, self.folder = programs, folder
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def url(self, name):
+        return "file://" + self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return json.load(file)
+
+    def write(self, name, value):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            json.dump(value, file)
+
+    def run(self, program, *words, codes=(0,)):
+        done = subprocess.run([os.path.join(self.programs, program), *words], cwd=self.folder, capture_output=True,
+                              text=True, check=False, timeout=60)
+        if done.returncode not in codes:
+            raise RuntimeError(f"{program} {' '.join(words)}: exit {done.returncode}\n{done.stderr}")
+
+    def remora(self, *words, codes=(0,)):
+        self.run("remora", *words, codes=codes)
+
+    def solve(self, name, budget, *words, graph=None, codes=(0,)):
+        graph = graph or name
+        self.remora("solve", graph + ".graph.json", "--budget", budget, "--threads", "1", "--quiet", "-o",
+                    name + ".schedule.json", *words, codes=codes)
+        self.remora("report", graph + ".graph.json", name + ".schedule.json", "-o", name + ".html")
+
+    def make_unet(self):
+        """A training step of the zoo's U-Net under 60 % of its peak."""
+        self.run("remora_zoo", "unet", "--batch", "8", "--size", "256", "-o", "unet.onnx")
+        self.remora("convert", "unet.onnx", "--training", "-o", "unet.graph.json")
+        self.solve("unet", "60%", "--work-limit", "20000")
+
+    def make_large(self):
+        """Five thousand ops, by a method that takes no time."""
+        self.remora("generate", "transformer", "--layers", "210", "-o", "large.graph.json")
+        self.solve("large", "90%", "--strategy", "sqrt")
+
+    def make_refused(self):
+        """Of the U-Net's graph: a budget that one op exceeds, and an order that is free."""
+        self.solve("refused", "1%", graph="unet", codes=(20,))
+        self.solve("free", "80%", "--strategy", "twremat", graph="unet")
+
+    def make_sweep(self):
+        self.remora("sweep", "unet.graph.json", "--budgets", "100%:60%:20%,1%", "--work-limit", "20000", "--threads", "1",
+                    "--quiet", "-o", "sweep.json", "--schedules", "points")
+        curve = self.read("sweep.json")
+        os.remove(self.path(curve["points"][-1]["schedule"]))
+        self.remora("report", "unet.graph.json", "sweep.json", "-o", "sweep.html")
+
+    def make_evil(self):
+        """Names that would be markup if they could."""
+        names = [EVIL + str(i) for i in range(5)]
+        self.write("evil.graph.json", {
+            "format": "remora-graph", "version": 1, "name": EVIL, "meta": {"duration_unit": EVIL},
+            "tensors": [{"name": name, "size": 1 << 20, "keep": i == 4} for i, name in enumerate(names)],
+            "ops": [{"name": name, "type": EVIL, "duration": 1, "inputs": [names[j] for j in inputs], "outputs": [name]}
+                    for name, inputs in zip(names, ([], [0], [0], [1, 2], [0, 3]))]})
+        self.solve("evil", str(3 << 20))
