@@ -27,7 +27,7 @@ class Pages:
 
     def run(self, program, *words, codes=(0,)):
         done = subprocess.run([os.path.join(self.programs, program), *words], cwd=self.folder, capture_output=True,
-                              text=True, check=False, timeout=60)
+                              text=True, check=False, timeout=150)
         if done.returncode not in codes:
             raise RuntimeError(f"{program} {' '.join(words)}: exit {done.returncode}\n{done.stderr}")
 
@@ -40,11 +40,11 @@ class Pages:
                     name + ".schedule.json", *words, codes=codes)
         self.remora("report", graph + ".graph.json", name + ".schedule.json", "-o", name + ".html")
 
-    def make_unet(self):
+    def make_unet(self, work=20000):
         """A training step of the zoo's U-Net under 60 % of its peak."""
         self.run("remora_zoo", "unet", "--batch", "8", "--size", "256", "-o", "unet.onnx")
         self.remora("convert", "unet.onnx", "--training", "-o", "unet.graph.json")
-        self.solve("unet", "60%", "--work-limit", "20000")
+        self.solve("unet", "60%", "--work-limit", str(work))
 
     def make_large(self):
         """Five thousand ops, by a method that takes no time."""

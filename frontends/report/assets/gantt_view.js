@@ -21,7 +21,8 @@ class GanttView extends CanvasView {
     this.schedule = schedule;
     this.graph = schedule.graph;
     this.down.resize(this.graph.rows.length);
-    this.row = Math.min(this.row, this.down.count - 1);
+    const [largest] = schedule.residents(this.cursor.step);
+    this.row = largest === undefined ? 0 : this.graph.rowOf[schedule.shownStays.tensor[largest]];
     this.say(this.words());
     this.invalidate();
   }
