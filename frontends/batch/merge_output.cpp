@@ -36,8 +36,10 @@ void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks) {
   std::size_t width = kNarrowestId;
   for (const MergedTask& task : tasks) width = std::max(width, std::min(kWidestId, task.task.id.size()));
   const auto id_width = static_cast<int>(width);
-  out << std::left << std::setw(id_width) << "task" << "  " << std::setw(11) << "status" << std::right << std::setw(11)
-      << "overhead %" << std::setw(9) << "gap %" << std::setw(18) << "peak bytes" << std::setw(10) << "seconds" << "\n";
+  out << std::left << std::setw(id_width) << "task"
+      << "  " << std::setw(11) << "status" << std::right << std::setw(11) << "overhead %" << std::setw(9) << "gap %"
+      << std::setw(18) << "peak bytes" << std::setw(10) << "seconds"
+      << "\n";
   for (const MergedTask& task : tasks) {
     out << std::left << std::setw(id_width) << printable(task.task.id) << "  " << std::setw(11) << task.status
         << std::right;
@@ -100,7 +102,7 @@ void write_task(std::string& out, const MergedTask& task) {
     object.number("seconds", task.record->seconds);
     object.integer("runs", task.record->runs);
   }
-  if (!task.message.empty()) object.string("message", printable(task.message));
+  if (!task.message.empty()) object.string("message", utf8_text(task.message));
   object.close();
 }
 

@@ -58,8 +58,9 @@ Shard from_slurm(const std::string& index, const std::optional<std::string>& cou
   const std::size_t elements = variable("SLURM_ARRAY_TASK_COUNT", environment);
   const bool inside = step > 0 && least <= id && id <= most;
   if (!inside || (id - least) % step != 0 || (most - least) / step + 1 != elements) {
-    throw InputError(kSlurmIndex, "the array is no plain range; give --shard i/n, or --shard-count n for elements of 0 "
-                                  "to n-1");
+    throw InputError(kSlurmIndex,
+                     "the array is no plain range; give --shard i/n, or --shard-count n for elements of 0 "
+                     "to n-1");
   }
   return checked({.index = (id - least) / step, .count = elements, .source = kSlurmIndex});
 }
@@ -91,7 +92,8 @@ Shard find_shard(const std::optional<std::string>& shard, const std::optional<st
   }
   if (slurm != nullptr) return from_slurm(slurm, count, environment);
   if (completion != nullptr) return from_completion(completion, count, environment);
-  if (count) throw InputError("--shard-count", "needs SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX; or give --shard i/n");
+  if (count)
+    throw InputError("--shard-count", "needs SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX; or give --shard i/n");
   return {};
 }
 

@@ -30,9 +30,8 @@ OptionGroup batch_options() {
                       "where results go; the same for all shards, and for later runs, which skip what is done")(
       "shard", po::value<std::string>()->value_name("i/n"),
       "take every n-th task from the i-th on; i is 1 to n. Default: what SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX "
-      "says, else all tasks")(
-      "shard-count", po::value<std::string>()->value_name("n"),
-      "how many shards there are, where the environment gives the index, from 0 to n-1")(
+      "says, else all tasks")("shard-count", po::value<std::string>()->value_name("n"),
+                              "how many shards there are, where the environment gives the index, from 0 to n-1")(
       "dry-run", "only list this shard's tasks: state, key, id")("quiet,q", "no line for each task");
   return group;
 }
@@ -92,15 +91,17 @@ int batch_command(const Words& words) {
   arguments.set_notes(
       "Options of the problem, the search and the reading hold for tasks that do not say otherwise.\n"
       "SIGINT and SIGTERM save the task in work, which the next run goes on with; a second one kills.\n"
-      "Exit: 0 every task has a result (infeasible and unknown are results), 65 a bad manifest, or some tasks could not\n"
+      "Exit: 0 every task has a result (infeasible and unknown are results), 65 a bad manifest, or some tasks could "
+      "not\n"
       "be solved, 75 interrupted: run again.");
   if (!arguments.parse(words)) return kSuccess;
   const Shard shard = shard_of(arguments);
   const bool quiet = arguments.has("quiet");
   const std::vector<Task> tasks = load_manifest(arguments.file("MANIFEST"), typed_options(arguments));
-  const Store store = Store::create(arguments.get<std::string>("out"));
+  const std::string& folder = arguments.get<std::string>("out");
   if (!shard.source.empty()) std::cerr << "remora: shard " << shard.text() << " (" << shard.source << ")\n";
-  if (arguments.has("dry-run")) return dry_run(tasks, store, shard);
+  if (arguments.has("dry-run")) return dry_run(tasks, Store(folder), shard);
+  const Store store = Store::create(folder);
   store.put_manifest(tasks);
 
   const SignalGuard signals;

@@ -13,8 +13,8 @@ namespace remora::cli {
 
 std::vector<batch::Task> load_manifest(const std::string& path, const batch::TaskOptions& defaults) {
   const std::string folder = path == "-" ? "" : std::filesystem::path(path).parent_path().string();
-  batch::Manifest manifest = batch::read_manifest(
-      json::read_file(path), folder, [&](batch::Task& task) { complete_task(task, defaults, folder); });
+  batch::Manifest manifest = batch::read_manifest(json::read_file(path), folder,
+                                                  [&](batch::Task& task) { complete_task(task, defaults, folder); });
   if (!manifest.faults.empty()) {
     std::string what;
     for (const std::string& fault : manifest.faults) {

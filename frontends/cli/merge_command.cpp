@@ -38,7 +38,8 @@ void write_where_asked(const Arguments& arguments, const char* option, const Mer
 }  // namespace
 
 int merge_command(const Words& words) {
-  Arguments arguments("merge", "Shows what a batch has come to.", {{"DIR", "the folder that 'remora batch' wrote into"}});
+  Arguments arguments("merge", "Shows what a batch has come to.",
+                      {{"DIR", "the folder that 'remora batch' wrote into"}});
   arguments.add(merge_options());
   arguments.set_notes(
       "Exit: 0 every task has a result, 75 some have none yet, 65 some could not be solved or have a damaged result.");
