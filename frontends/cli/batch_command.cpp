@@ -14,6 +14,7 @@
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/manifest_source.hpp"
 #include "frontends/cli/signals.hpp"
+#include "frontends/cli/solve_options.hpp"
 #include "frontends/cli/task_options.hpp"
 #include "frontends/cli/task_solver.hpp"
 #include "model/error.hpp"
@@ -104,8 +105,9 @@ int batch_command(const Words& words) {
   const Store store = Store::create(folder);
   store.put_manifest(tasks);
 
+  if (!quiet) warn_of_weaker_bound(SolveOptions{});
   const SignalGuard signals;
-  TaskSolver solver(&signals.flag());
+  TaskSolver solver(&signals.flag(), quiet);
   const RunnerOptions options{.shard = shard, .cancel = &signals.flag(), .log = quiet ? nullptr : &std::cerr};
   const RunSummary summary = run_batch(tasks, store, solver, options);
   if (!quiet) print_run(summary);

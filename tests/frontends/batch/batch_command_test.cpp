@@ -194,7 +194,7 @@ TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
   cli::complete_task(task, {{"work-limit", {"30000"}}, {"threads", {"1"}}}, folder());
   const Store store = Store::create(path("out"));
   std::atomic<bool> cancel = false;
-  cli::TaskSolver stopping(&cancel, [&](const Progress& progress) { cancel = cancel || progress.phase == 2; });
+  cli::TaskSolver stopping(&cancel, true, [&](const Progress& progress) { cancel = cancel || progress.phase == 2; });
   EXPECT_TRUE(run_batch({task}, store, stopping, {.cancel = &cancel}).interrupted);
   ASSERT_EQ(files("partial").size(), 1U);
   const json partial = files("partial")[0];
@@ -203,7 +203,7 @@ TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
   EXPECT_FALSE(partial["schedule"]["steps"].empty());
 
   std::vector<Duration> started;
-  cli::TaskSolver resuming(nullptr, [&](const Progress& progress) { started.push_back(progress.duration); });
+  cli::TaskSolver resuming(nullptr, true, [&](const Progress& progress) { started.push_back(progress.duration); });
   const RunSummary summary = run_batch({task}, store, resuming, {});
   EXPECT_FALSE(summary.interrupted);
   ASSERT_FALSE(started.empty());

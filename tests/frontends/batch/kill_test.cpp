@@ -34,7 +34,7 @@ class Killing : public test::TemporaryFolder {
     for (int i = 0; i < kTasks; ++i) {
       const std::string graph = "g" + std::to_string(i / 3) + ".json";
       if (i % 3 == 0) {
-        const std::string words = "generate layered --ops 30 --seed " + std::to_string(i / 3);
+        const std::string words = "generate layered --ops 20 --seed " + std::to_string(i / 3);
         ASSERT_EQ(run_words(words + " -o " + path(graph)).code, 0);
       }
       const std::string budget = std::to_string(70 + 10 * (i % 3)) + "%";
@@ -47,7 +47,7 @@ class Killing : public test::TemporaryFolder {
   /// With a work limit the same question has the same answer.
   [[nodiscard]] pid_t start(const std::string& out) const {
     return test::start_child(
-        {REMORA_PROGRAM, "batch", path("m.jsonl"), "-o", path(out), "--work-limit", "3000", "--threads", "1"},
+        {REMORA_PROGRAM, "batch", path("m.jsonl"), "-o", path(out), "--work-limit", "500", "--threads", "1"},
         path("err.txt"));
   }
   static int wait(pid_t child) {
@@ -84,6 +84,7 @@ TEST_F(Killing, FiftyTimesAtRandomMomentsLosesNothing) {
   const int whole = wait(start("whole"));
   ASSERT_TRUE(WIFEXITED(whole));
   EXPECT_EQ(WEXITSTATUS(whole), 65) << read("err.txt");
+  // What a run takes on this machine, whatever it is.
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
   const Answers expected = answers("whole");
   ASSERT_EQ(expected.size(), static_cast<std::size_t>(kTasks));
