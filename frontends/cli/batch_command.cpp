@@ -14,6 +14,7 @@
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/manifest_source.hpp"
 #include "frontends/cli/signals.hpp"
+#include "frontends/cli/solve_options.hpp"
 #include "frontends/cli/task_options.hpp"
 #include "frontends/cli/task_solver.hpp"
 #include "model/error.hpp"
@@ -98,13 +99,15 @@ int batch_command(const Words& words) {
   const Shard shard = shard_of(arguments);
   const bool quiet = arguments.has("quiet");
   const std::vector<Task> tasks = load_manifest(arguments.file("MANIFEST"), typed_options(arguments));
-  const Store store = Store::create(arguments.get<std::string>("out"));
+  const std::string& folder = arguments.get<std::string>("out");
   if (!shard.source.empty()) std::cerr << "remora: shard " << shard.text() << " (" << shard.source << ")\n";
-  if (arguments.has("dry-run")) return dry_run(tasks, store, shard);
+  if (arguments.has("dry-run")) return dry_run(tasks, Store(folder), shard);
+  const Store store = Store::create(folder);
   store.put_manifest(tasks);
 
+  if (!quiet) warn_of_weaker_bound(SolveOptions{});
   const SignalGuard signals;
-  TaskSolver solver(&signals.flag());
+  TaskSolver solver(&signals.flag(), quiet);
   const RunnerOptions options{.shard = shard, .cancel = &signals.flag(), .log = quiet ? nullptr : &std::cerr};
   const RunSummary summary = run_batch(tasks, store, solver, options);
   if (!quiet) print_run(summary);

@@ -24,8 +24,8 @@ namespace remora::cli {
 namespace {
 
 /// Reads the graph. Throws InputError unless it has this digest: it could be another than the one asked for by now.
-LoadedGraph load_asked(const batch::Task& task, const Arguments& arguments, const std::string& sha256) {
-  LoadedGraph loaded = load_graph(task.graph, arguments, true);
+LoadedGraph load_asked(const batch::Task& task, const Arguments& arguments, const std::string& sha256, bool quiet) {
+  LoadedGraph loaded = load_graph(task.graph, arguments, quiet);
   if (loaded.sha256 != sha256) throw InputError(task.graph, "has changed meanwhile: its sha256 is " + loaded.sha256);
   return loaded;
 }
@@ -77,7 +77,7 @@ batch::Settings TaskSolver::settings(const batch::Task& task) {
 std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const Arguments arguments = task_arguments(request.task);
   SolveOptions options = read_solve_options(arguments);
-  const LoadedGraph loaded = load_asked(request.task, arguments, request.graph_sha256);
+  const LoadedGraph loaded = load_asked(request.task, arguments, request.graph_sha256, quiet_);
   const Graph& graph = *loaded.graph;
   const Instance unlimited(loaded.graph, read_problem(arguments, options.strategy));
   const Bytes budget = parse_budget(request.task.budget, graph.fixed_memory, baseline_peak(unlimited));
@@ -108,7 +108,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
 }
 
 std::string verify_record(const batch::Task& task, const batch::Record& record) {
-  const LoadedGraph loaded = load_asked(task, task_arguments(task), record.question.graph_sha256);
+  const LoadedGraph loaded = load_asked(task, task_arguments(task), record.question.graph_sha256, true);
   const Schedule schedule = json::read_schedule(record.schedule, *loaded.graph);
   if (record.status != "interrupted" && record.status != status_word(schedule.status)) return "states another status";
   if (!schedule.has_schedule()) return "";
