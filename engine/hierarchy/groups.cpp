@@ -148,9 +148,11 @@ class GroupFinder {
     problem.key = key_of(problem.index, limits);
     const std::optional<std::string> text = store_->find(problem.key);
     if (!text) return;
-    auto options = options_of_text(*text);
-    if (!options) return;
-    groups_.hierarchy.options[at(problem.index)].options = *std::move(options);
+    auto found = options_of_text(*text);
+    if (!found) return;
+    groups_.hierarchy.options[at(problem.index)].options = std::move(found->options);
+    // Counted as if it had been done here: a work limit must not reach further where a store knows something.
+    groups_.work += found->work;
     problem.known = true;
     ++known_;
   }
@@ -170,7 +172,7 @@ class GroupFinder {
         .append("\n")
         .append(classes.description[at(index)]);
     for (const int child : classes.child_classes[at(index)]) {
-      const std::string text = text_of_options(groups_.hierarchy.options[at(child)].options);
+      const std::string text = text_of_options({groups_.hierarchy.options[at(child)].options});
       key.append("\n").append(std::to_string(text.size())).append("\n").append(text);
     }
     return key;
@@ -201,14 +203,16 @@ class GroupFinder {
     kept.pass = passing_option(problem.problem, without_budgets(problem.problem));
     if (problem.known) return;
     std::vector<GroupOption> options{problem.saving};
+    std::int64_t work = 0;
     for (std::size_t row = problem.first_row; row < problem.end_row; ++row) {
       RowResult& result = rows[row].result;
-      groups_.work += result.work;
+      work += result.work;
       std::move(result.options.begin(), result.options.end(), std::back_inserter(options));
     }
     kept.options = select_options(std::move(options), at(options_.group_options));
+    groups_.work += work;
     // What was cut short others should rather solve again.
-    if (store_ != nullptr && !deadline_.reached()) store_->keep(problem.key, text_of_options(kept.options));
+    if (store_ != nullptr && !deadline_.reached()) store_->keep(problem.key, text_of_options({kept.options, work}));
   }
 
   const Instance& instance_;

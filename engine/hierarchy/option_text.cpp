@@ -4,14 +4,17 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace remora {
 namespace {
 
 class Writer {
  public:
-  std::string write(const std::vector<GroupOption>& options) {
-    for (const GroupOption& option : options) {
+  std::string write(const FoundOptions& found) {
+    add(found.work);
+    text_ += '\n';
+    for (const GroupOption& option : found.options) {
       add_computes(option.forward);
       add_computes(option.backward);
       add_cost(option.forward_cost);
@@ -57,6 +60,12 @@ class Reader {
 
   [[nodiscard]] bool failed() const { return failed_; }
   [[nodiscard]] bool at_end() const { return text_.empty(); }
+
+  std::int64_t line() {
+    const std::int64_t value = number();
+    expect('\n');
+    return value;
+  }
 
   GroupOption option() {
     GroupOption option;
@@ -134,16 +143,17 @@ class Reader {
 
 }  // namespace
 
-std::string text_of_options(const std::vector<GroupOption>& options) {
-  return Writer().write(options);
+std::string text_of_options(const FoundOptions& found) {
+  return Writer().write(found);
 }
 
-std::optional<std::vector<GroupOption>> options_of_text(std::string_view text) {
+std::optional<FoundOptions> options_of_text(std::string_view text) {
   Reader reader(text);
-  std::vector<GroupOption> options;
-  while (!reader.at_end()) options.push_back(reader.option());
-  if (reader.failed() || options.empty()) return std::nullopt;
-  return options;
+  FoundOptions found;
+  found.work = reader.line();
+  while (!reader.at_end()) found.options.push_back(reader.option());
+  if (reader.failed() || found.options.empty()) return std::nullopt;
+  return found;
 }
 
 }  // namespace remora

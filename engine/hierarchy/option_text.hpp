@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,10 +11,16 @@
 
 namespace remora {
 
-/// Options as text, for a BlockStore: whole numbers between blanks, a line an option.
-std::string text_of_options(const std::vector<GroupOption>& options);
+/// A group's options, and the units of work that it took to find them.
+struct FoundOptions {
+  std::vector<GroupOption> options{};
+  std::int64_t work = 0;
+};
 
-/// The options again; nothing if the text is not what text_of_options makes.
-std::optional<std::vector<GroupOption>> options_of_text(std::string_view text);
+/// As text, for a BlockStore: whole numbers between blanks, a line for the work and one an option.
+std::string text_of_options(const FoundOptions& found);
+
+/// The same again; nothing if the text is not what text_of_options makes of at least one option.
+std::optional<FoundOptions> options_of_text(std::string_view text);
 
 }  // namespace remora

@@ -7,6 +7,7 @@
 //     DIR/partial/KEY.json      interrupted tasks: the best schedule so far
 //     DIR/errors/NAME.json      tasks that could not be asked
 //     DIR/temporary/            files on their way to one of these
+//     DIR/blocks/               groups of graphs solved before (block_folder.hpp)
 //
 // Every file is written in `temporary`, synced and renamed into its place, so that it is there whole or not at all,
 // whenever a process is killed. There are no locks, which not every file system of a cluster has: two processes that

@@ -51,9 +51,7 @@ bool has_ended(const Schedule& schedule, const SolveOptions& options) {
 }
 
 std::string status_word(Status status) {
-  const auto word = std::find_if(json::kStatusWords.begin(), json::kStatusWords.end(),
-                                 [&](const json::Word<Status>& row) { return row.value == status; });
-  return std::string(word->text);
+  return std::string(json::word_of(status, json::kStatusWords));
 }
 
 std::string schedule_text(const Schedule& schedule, const Graph& graph) {
@@ -95,7 +93,8 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
 
   const Instance instance = unlimited.with_budget(budget);
-  Schedule schedule = remora::solve(instance, options, {.progress = progress_, .cancel = cancel_}, warm_start);
+  Schedule schedule =
+      remora::solve(instance, options, {.progress = progress_, .cancel = cancel_, .blocks = blocks_}, warm_start);
   schedule.graph_sha256 = loaded.sha256;
   take_bound(bound, schedule);
   check_schedule(graph, schedule);

@@ -259,5 +259,30 @@ TEST_F(BatchCommand, ATerminatedBatchSavesItsTaskAndSaysSo) {
   EXPECT_NE(merged.out.find("missing     never\n"), std::string::npos) << merged.out;
 }
 
+TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {
+  ASSERT_EQ(run_words("generate transformer --layers 2 -o " + path("transformer.json")).code, 0);
+  const std::string options = R"("options": {"strategy": "hierarchical", "group_size": 8, "top_size": 6,
+    "work_limit": 4000}})";
+  std::string manifest;
+  for (const char* budget : {"90%", "80%"}) {
+    std::string line = std::string(R"({"id": ")") + budget + R"(", "graph": "transformer.json", "budget": ")" + budget +
+                       "\", " + options;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    manifest += line + "\n";
+  }
+  write("m.jsonl", manifest);
+  for (const bool shared : {true, false}) {
+    std::filesystem::remove_all(path("out"));
+    ASSERT_EQ(batch(shared ? "" : "--blocks off").code, 0);
+    EXPECT_EQ(std::filesystem::exists(path("out/blocks")), shared);
+    int known = 0;
+    for (const json& record : files("results")) {
+      const json statistics = record["schedule"]["solver"]["statistics"];
+      if (statistics.contains("known_groups") && statistics["known_groups"] > 0) ++known;
+    }
+    EXPECT_EQ(known, shared ? 1 : 0);
+  }
+}
+
 }  // namespace
 }  // namespace remora::batch
