@@ -24,7 +24,7 @@ void run_search(const Instance& instance, const SolveOptions& options, const Sol
                 const Deadline& deadline, SearchState& state, Schedule& schedule) {
   start_from_relaxation(instance, options, state);
   if (wants_groups(instance, options) && !is_settled(instance, state)) {
-    const Groups groups = find_groups(instance, options, deadline);
+    const Groups groups = find_groups(instance, options, deadline, callbacks.blocks);
     state.work += groups.work;
     start_from_groups(instance, options, groups, deadline, state, schedule.solver);
   }

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "engine/block_store.hpp"
 #include "engine/options.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
@@ -43,6 +44,8 @@ struct SolveCallbacks {
   std::function<void(const Progress&)> heartbeat{};
   /// Set to true from anywhere (a signal handler, another thread) to stop with the incumbent. May be null.
   const std::atomic<bool>* cancel = nullptr;
+  /// Options of groups that this solve and others have found, for strategies with a hierarchy. May be null.
+  BlockStore* blocks = nullptr;
 };
 
 /// Solves the instance's problem. The schedule has status optimal, feasible, infeasible (with a certificate where one

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 
 #include "engine/hierarchy/indexing.hpp"
@@ -12,13 +11,15 @@
 namespace remora {
 namespace {
 
-/// A block's description: everything that its problem depends on, as a string of numbers.
+/// A block's description: everything that its problem depends on, as a string of numbers, but for the options of its
+/// children; and which classes these are of.
 class Description {
  public:
   explicit Description(const Instance& instance) : instance_(instance) {}
 
-  std::string describe(const Block& block, const std::vector<int>& class_of, std::size_t unit_count) {
+  void describe(const Block& block, const std::vector<int>& class_of, std::size_t unit_count) {
     text_.clear();
+    child_classes_.clear();
     for (const BlockTensor& tensor : block.tensors) {
       add(static_cast<std::int64_t>(tensor.role));
       add(tensor.size.count());
@@ -33,13 +34,31 @@ class Description {
       add_all(op.after);
     }
     for (std::size_t child = 0; child < block.children.size(); ++child) {
-      add(class_of[at(block.children[child]) - unit_count]);
+      add(number_of(class_of[at(block.children[child]) - unit_count]));
       add_all(block.interfaces[child]);
     }
-    return text_;
+  }
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  /// Each once, in the order in which children of them first appear.
+  [[nodiscard]] const std::vector<int>& child_classes() const { return child_classes_; }
+  /// Text and classes: equal for blocks of one class and no others.
+  [[nodiscard]] std::string whole() {
+    const std::size_t length = text_.size();
+    add_all(child_classes_);
+    std::string whole = text_;
+    text_.resize(length);
+    return whole;
   }
 
  private:
+  int number_of(int child_class) {
+    const auto found = std::find(child_classes_.begin(), child_classes_.end(), child_class);
+    const auto number = static_cast<int>(found - child_classes_.begin());
+    if (found == child_classes_.end()) child_classes_.push_back(child_class);
+    return number;
+  }
+
   void add(std::int64_t number) {
     text_.append(reinterpret_cast<const char*>(&number), sizeof number);  // NOLINT: bytes of a number
   }
@@ -49,7 +68,8 @@ class Description {
   }
   void add_op(OpId id) {
     const Op& op = instance_.graph().ops[at(id)];
-    add(types_.try_emplace(op.type, static_cast<int>(types_.size())).first->second);
+    add(static_cast<std::int64_t>(op.type.size()));
+    text_ += op.type;
     add(op.duration.count());
     add(op.workspace.count());
     add(op.recompute ? 1 : 0);
@@ -57,8 +77,8 @@ class Description {
   }
 
   const Instance& instance_;
-  std::unordered_map<std::string_view, int> types_;
   std::string text_;
+  std::vector<int> child_classes_;
 };
 
 }  // namespace
@@ -69,8 +89,8 @@ BlockClasses classify(const Instance& instance, const std::vector<Block>& blocks
   Description description(instance);
   std::unordered_map<std::string, int> seen;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const auto [found, is_new] = seen.try_emplace(description.describe(blocks[b], classes.class_of, unit_count),
-                                                  static_cast<int>(classes.representative.size()));
+    description.describe(blocks[b], classes.class_of, unit_count);
+    const auto [found, is_new] = seen.try_emplace(description.whole(), static_cast<int>(classes.representative.size()));
     classes.class_of.push_back(found->second);
     if (!is_new) continue;
     int height = 0;
@@ -78,6 +98,8 @@ BlockClasses classify(const Instance& instance, const std::vector<Block>& blocks
       height = std::max(height, 1 + classes.height[at(classes.class_of[at(child) - unit_count])]);
     }
     classes.representative.push_back(static_cast<int>(b));
+    classes.description.push_back(description.text());
+    classes.child_classes.push_back(description.child_classes());
     classes.height.push_back(height);
   }
   return classes;

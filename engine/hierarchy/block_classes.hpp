@@ -4,6 +4,7 @@
 // order of their first ops, so that no graph isomorphism is asked: their descriptions are compared word by word.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/hierarchy/block.hpp"
@@ -16,6 +17,10 @@ struct BlockClasses {
   std::vector<int> class_of{};
   /// By class: its first block, which is solved for all.
   std::vector<int> representative{};
+  /// By class: everything that its problem depends on but the options of its children, the same in every network: bytes.
+  std::vector<std::string> description{};
+  /// By class: the classes of its children, each once; the description has them as 0, 1, ... in this order.
+  std::vector<std::vector<int>> child_classes{};
   /// By class: levels of groups below it; 0 for groups of ops alone.
   std::vector<int> height{};
 };

@@ -3,15 +3,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "engine/hierarchy/grouping.hpp"
 #include "engine/hierarchy/option_grid.hpp"
 #include "engine/hierarchy/option_selection.hpp"
+#include "engine/hierarchy/option_text.hpp"
 #include "engine/hierarchy/partition.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/strategies/chains/block_chain.hpp"
 #include "engine/tasks.hpp"
+#include "engine/version.hpp"
 
 namespace remora {
 namespace {
@@ -40,8 +43,8 @@ bool amounts_fit(const Instance& instance) {
 class GroupFinder {
  public:
   GroupFinder(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-              const Partitioner& partitioner)
-      : instance_(instance), options_(options), deadline_(deadline), partitioner_(partitioner) {}
+              const Partitioner& partitioner, BlockStore* store)
+      : instance_(instance), options_(options), deadline_(deadline), partitioner_(partitioner), store_(store) {}
 
   Groups run() {
     if (!amounts_fit(instance_)) {
@@ -67,6 +70,9 @@ class GroupFinder {
     /// Its rows among those of its height.
     std::size_t first_row = 0;
     std::size_t end_row = 0;
+    /// In the store; empty without one.
+    std::string key{};
+    bool known = false;
   };
 
   void note(const char* name, double value) { groups_.statistics.emplace_back(name, value); }
@@ -102,6 +108,7 @@ class GroupFinder {
     double count = 0;
     for (const ClassOptions& options : groups_.hierarchy.options) count += static_cast<double>(options.options.size());
     note("options", count);
+    if (store_ != nullptr) note("known_groups", known_);
     note_seconds("options_seconds");
   }
 
@@ -123,14 +130,52 @@ class GroupFinder {
       problem.end_row = rows.size();
       problems.push_back(std::move(problem));
     }
+    // The same whether some are known already: what is found must not depend on that.
     const RowLimits limits = row_limits(rows.size());
+    for (ClassProblem& problem : problems) recall(problem, limits);
     run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
       const ClassProblem& problem = problems[at(rows[i].problem)];
-      if (!deadline_.reached()) {
+      if (!problem.known && !deadline_.reached()) {
         rows[i].result = solve_row(problem.problem, rows[i].row, problem.saving, options_, limits);
       }
     });
     for (const ClassProblem& problem : problems) keep_options(problem, rows);
+  }
+
+  /// Takes the options from the store if they are there.
+  void recall(ClassProblem& problem, const RowLimits& limits) {
+    if (store_ == nullptr) return;
+    problem.key = key_of(problem.index, limits);
+    const std::optional<std::string> text = store_->find(problem.key);
+    if (!text) return;
+    auto found = options_of_text(*text);
+    if (!found) return;
+    groups_.hierarchy.options[at(problem.index)].options = std::move(found->options);
+    // Counted as if it had been done here: a work limit must not reach further where a store knows something.
+    groups_.work += found->work;
+    problem.known = true;
+    ++known_;
+  }
+
+  /// All that a class's options depend on. Under a time limit they depend on the machine as well; there the first to
+  /// solve a class decides for all.
+  [[nodiscard]] std::string key_of(int index, const RowLimits& limits) const {
+    const BlockClasses& classes = groups_.hierarchy.classes;
+    std::string key = std::string("options of a group, ") + version() + "\n";
+    for (const auto& [name, value] : describe_options(options_)) {
+      const bool own = name == "threads" || name == "work_limit";
+      if (!own) key.append(name).append("=").append(value).append("\n");
+    }
+    key.append(std::to_string(limits.solves)).append(" ").append(std::to_string(limits.work)).append(" ");
+    key.append(std::to_string(instance_.options().max_computes)).append("\n");
+    key.append(std::to_string(classes.description[at(index)].size()))
+        .append("\n")
+        .append(classes.description[at(index)]);
+    for (const int child : classes.child_classes[at(index)]) {
+      const std::string text = text_of_options({groups_.hierarchy.options[at(child)].options});
+      key.append("\n").append(std::to_string(text.size())).append("\n").append(text);
+    }
+    return key;
   }
 
   /// Every class of one height gets the same.
@@ -155,21 +200,28 @@ class GroupFinder {
 
   void keep_options(const ClassProblem& problem, std::vector<RowTask>& rows) {
     ClassOptions& kept = groups_.hierarchy.options[at(problem.index)];
+    kept.pass = passing_option(problem.problem, without_budgets(problem.problem));
+    if (problem.known) return;
     std::vector<GroupOption> options{problem.saving};
+    std::int64_t work = 0;
     for (std::size_t row = problem.first_row; row < problem.end_row; ++row) {
       RowResult& result = rows[row].result;
-      groups_.work += result.work;
+      work += result.work;
       std::move(result.options.begin(), result.options.end(), std::back_inserter(options));
     }
     kept.options = select_options(std::move(options), at(options_.group_options));
-    kept.pass = passing_option(problem.problem, without_budgets(problem.problem));
+    groups_.work += work;
+    // What was cut short others should rather solve again.
+    if (store_ != nullptr && !deadline_.reached()) store_->keep(problem.key, text_of_options({kept.options, work}));
   }
 
   const Instance& instance_;
   const SolveOptions& options_;
   const Deadline& deadline_;
   const Partitioner& partitioner_;
+  BlockStore* store_;
   Groups groups_;
+  int known_ = 0;
   double last_ = 0;
 };
 
@@ -180,12 +232,12 @@ bool hierarchy_pays(const Instance& instance) {
 }
 
 Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                   const Partitioner& partitioner) {
-  return GroupFinder(instance, options, deadline, partitioner).run();
+                   const Partitioner& partitioner, BlockStore* store) {
+  return GroupFinder(instance, options, deadline, partitioner, store).run();
 }
 
-Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
-  return find_groups(instance, options, deadline, *make_partitioner(options.grouping));
+Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline, BlockStore* store) {
+  return find_groups(instance, options, deadline, *make_partitioner(options.grouping), store);
 }
 
 }  // namespace remora

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/block_store.hpp"
 #include "engine/deadline.hpp"
 #include "engine/hierarchy/partitioner.hpp"
 #include "engine/hierarchy/stitching.hpp"
@@ -21,7 +22,7 @@ namespace remora {
 
 struct Groups {
   Hierarchy hierarchy{};
-  /// Levels, groups, distinct groups, options, seconds per phase.
+  /// Levels, groups, distinct groups, options, groups known from the store, seconds per phase.
   Statistics statistics{};
   /// "235 groups of 9 forms on 3 levels".
   std::string note{};
@@ -37,11 +38,13 @@ struct Groups {
 bool hierarchy_pays(const Instance& instance);
 
 /// Takes a part of the options' time limit, or, under a work limit, fixed amounts of work. The instance is of the
-/// staged form and without options of its own; its budget does not matter.
-Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline);
+/// staged form and without options of its own; its budget does not matter. `store`: where options are looked up and kept;
+/// may be null.
+Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                   BlockStore* store = nullptr);
 
 /// The same with a partitioner of the caller's own in place of options.grouping.
 Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                   const Partitioner& partitioner);
+                   const Partitioner& partitioner, BlockStore* store = nullptr);
 
 }  // namespace remora

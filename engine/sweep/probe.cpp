@@ -10,6 +10,7 @@
 #include "engine/search/phases.hpp"
 #include "engine/search/start.hpp"
 #include "engine/solve.hpp"
+#include "engine/sweep/adapt.hpp"
 
 namespace remora {
 namespace {
@@ -38,6 +39,21 @@ void Probe::offer(const Solution& solution, Bytes found_under) {
   state_.incumbent = solution;
   found_under_ = found_under;
   state_.history.push_back({seconds_, instance_.baseline_duration() + solution.extra, solution.peak, "another budget"});
+}
+
+void Probe::adapt_from(const Probe& other, const SittingLimits& limits) {
+  if (settled()) return;
+  const Deadline deadline(limits.seconds, limits.cancel);
+  const Adapted adapted = adapt(instance_, other.state_.incumbent, seed_of_sitting(options_.seed, sittings_),
+                                [&deadline] { return deadline.reached(); });
+  state_.work += adapted.work;
+  seconds_ += deadline.elapsed();
+  offer(adapted.solution, other.budget());
+}
+
+std::optional<Duration> Probe::gap() const {
+  if (!holds_budget()) return std::nullopt;
+  return std::max(Duration(0), state_.incumbent.extra - state_.lower_bound);
 }
 
 void Probe::inherit(const Probe& larger) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "engine/hierarchy/groups.hpp"
 #include "engine/options.hpp"
@@ -35,11 +36,15 @@ class Probe {
   [[nodiscard]] const SearchState& state() const { return state_; }
   [[nodiscard]] bool holds_budget() const { return state_.incumbent.peak <= instance_.budget(); }
   [[nodiscard]] bool settled() const;
+  /// What there is to gain at most: the incumbent's extra duration less the bound's; nothing without a schedule.
+  [[nodiscard]] std::optional<Duration> gap() const;
   /// Units of work of all sittings.
   [[nodiscard]] std::int64_t work() const { return state_.work; }
 
   /// A plan found under another budget; taken if it is better here.
   void offer(const Solution& solution, Bytes found_under);
+  /// The same of a plan that is first made to fit.
+  void adapt_from(const Probe& other, const SittingLimits& limits);
   /// What was proved for a larger budget: a bound on the extra duration, or that there is no schedule.
   void inherit(const Probe& larger);
 

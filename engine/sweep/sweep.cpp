@@ -2,7 +2,9 @@
 #include "engine/sweep/sweep.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -24,6 +26,9 @@ namespace {
 /// Measured in benchmarks/README.md.
 constexpr double kFirstPass = 0.4;
 constexpr double kSecondPass = 0.5;
+/// What a budget counts in a pass, as a part of the largest gap: at least, and where it has no schedule.
+constexpr double kLeastWeight = 0.05;
+constexpr double kUnknownWeight = 0.5;
 /// Of the time limit, for the least budget's bound.
 constexpr double kLeastBudgetShare = 0.05;
 /// Groups get the time and the work that a solve of so large a part of the limits would give them.
@@ -65,7 +70,7 @@ class SearchSweep {
     SolveOptions options = options_;
     options.time_limit *= kGroupShare;
     if (options.work_limit > 0) options.work_limit = part_of(options.work_limit, kGroupShare);
-    groups_ = find_groups(instance_, options, deadline_);
+    groups_ = find_groups(instance_, options, deadline_, callbacks_.blocks);
     work_ += groups_->work;
   }
 
@@ -76,10 +81,9 @@ class SearchSweep {
             .cancel = callbacks_.cancel};
   }
 
-  /// One sitting's part of what is left beyond what `reserved` keeps for later passes, shared with `sittings` - 1 others.
-  [[nodiscard]] SittingLimits share(const SittingLimits& reserved, std::size_t sittings) const {
+  /// One sitting's part of what is left beyond what `reserved` keeps for later passes.
+  [[nodiscard]] SittingLimits share(const SittingLimits& reserved, double part) const {
     SittingLimits limits = remaining();
-    const double part = 1.0 / static_cast<double>(std::max<std::size_t>(1, sittings));
     limits.seconds = std::max(0.0, (limits.seconds - reserved.seconds) * part);
     // Without a work limit 0 means none; with one there is always a little.
     if (options_.work_limit > 0) limits.work = part_of(limits.work - reserved.work, part);
@@ -105,11 +109,11 @@ class SearchSweep {
       options.time_limit /= static_cast<double>(count_);
       Probe& probe = probes_.try_emplace(*budget, instance_, *budget, options).first->second;
       learn(probe);
-      if (!is_over()) sit(probe, share(reserved, choice_.left() + 1));
+      if (!is_over()) sit(probe, share(reserved, 1.0 / static_cast<double>(choice_.left() + 1)));
     }
   }
 
-  /// Another pass, over what is not settled.
+  /// Another pass, over what is not settled; who has more to gain gets more.
   void revisit(double part, bool ascending) {
     std::vector<Probe*> open;
     for (auto& [budget, probe] : probes_) {
@@ -118,8 +122,23 @@ class SearchSweep {
     if (!ascending) std::reverse(open.begin(), open.end());
     const SittingLimits reserved = reserve(1 - part);
     for (std::size_t i = 0; i < open.size() && !is_over(); ++i) {
-      if (!open[i]->settled()) sit(*open[i], share(reserved, open.size() - i));
+      if (!open[i]->settled())
+        sit(*open[i], share(reserved, weight_of_first({open.begin() + static_cast<std::ptrdiff_t>(i), open.end()})));
     }
+  }
+
+  /// The first one's part of all that there is to gain; more than nothing, and a fair share where it has no schedule.
+  static double weight_of_first(const std::vector<Probe*>& open) {
+    double most = 1;
+    for (const Probe* probe : open)
+      most = std::max(most, static_cast<double>(probe->gap().value_or(Duration(0)).count()));
+    const auto weight = [most](const Probe& probe) {
+      const double gap = probe.gap() ? static_cast<double>(probe.gap()->count()) : kUnknownWeight * most;
+      return probe.settled() ? 0 : gap + kLeastWeight * most;
+    };
+    double sum = 0;
+    for (const Probe* probe : open) sum += weight(*probe);
+    return weight(*open.front()) / sum;
   }
 
   /// Takes over what the others know.
@@ -133,6 +152,9 @@ class SearchSweep {
 
   void sit(Probe& probe, const SittingLimits& limits) {
     const std::int64_t before = probe.work();
+    const auto here = probes_.find(probe.budget());
+    if (here != probes_.begin()) probe.adapt_from(std::prev(here)->second, limits);
+    if (std::next(here) != probes_.end()) probe.adapt_from(std::next(here)->second, limits);
     probe.sit(limits, groups_ ? &*groups_ : nullptr);
     work_ += probe.work() - before;
     reached_ = std::min(reached_, probe.state().incumbent.peak);
@@ -199,7 +221,8 @@ std::vector<Outcome> sweep_by_method(const Instance& instance, const SolveOption
   while (const std::optional<Bytes> budget = choice.next(points, reached)) {
     SolveOptions of_one = options;
     of_one.time_limit = std::max(0.0, options.time_limit - deadline.elapsed()) / static_cast<double>(choice.left() + 1);
-    Schedule schedule = solve(instance.with_budget(*budget), of_one, {.cancel = callbacks.cancel});
+    Schedule schedule =
+        solve(instance.with_budget(*budget), of_one, {.cancel = callbacks.cancel, .blocks = callbacks.blocks});
     if (schedule.solver.reached_peak > Bytes(0)) reached = std::min(reached, schedule.solver.reached_peak);
     const CurvePoint point = point_of(schedule);
     outcomes.insert({*budget, Outcome{point, std::move(schedule)}});

@@ -16,6 +16,7 @@
 #include <functional>
 #include <vector>
 
+#include "engine/block_store.hpp"
 #include "engine/options.hpp"
 #include "model/curve.hpp"
 #include "model/instance.hpp"
@@ -52,6 +53,8 @@ struct SweepCallbacks {
   std::function<void(const SweepProgress&)> progress{};
   /// Set to true from anywhere to end with what is known. May be null.
   const std::atomic<bool>* cancel = nullptr;
+  /// As in SolveCallbacks.
+  BlockStore* blocks = nullptr;
 };
 
 struct SweepResult {

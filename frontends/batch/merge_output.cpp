@@ -102,7 +102,7 @@ void write_task(std::string& out, const MergedTask& task) {
     object.number("seconds", task.record->seconds);
     object.integer("runs", task.record->runs);
   }
-  if (!task.message.empty()) object.string("message", printable(task.message));
+  if (!task.message.empty()) object.string("message", utf8_text(task.message));
   object.close();
 }
 

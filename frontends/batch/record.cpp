@@ -17,6 +17,14 @@ using json::Node;
 
 constexpr std::array<std::string_view, 5> kStatuses{"optimal", "feasible", "infeasible", "unknown", "interrupted"};
 
+/// JSON text one level further in. A line never ends inside a string.
+void append_indented(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+}
+
 void write_origin(json::ObjectText& object, const Origin& origin) {
   object.string("host", origin.host);
   object.string("shard", origin.shard);
@@ -55,7 +63,7 @@ std::string record_text(const Record& record) {
   object.integer("threads", record.threads);
   write_origin(object, record.origin);
   object.key("schedule");
-  out += record.schedule;
+  append_indented(out, record.schedule);
   object.close();
   out += '\n';
   return out;
@@ -83,6 +91,10 @@ Record read_record(std::string_view text, const std::string& key) {
   return record;
 }
 
+std::string utf8_text(const std::string& message) {
+  return is_utf8(message) ? message : printable(message);
+}
+
 std::string error_text(const TaskError& error) {
   std::string out;
   json::ObjectText object(out, ",\n  ");
@@ -90,8 +102,7 @@ std::string error_text(const TaskError& error) {
   object.integer("version", 1);
   object.string("task", error.task);
   object.string("graph", error.graph);
-  // Whatever bytes a broken file holds: the message says where it is broken.
-  object.string("message", is_utf8(error.message) ? error.message : printable(error.message));
+  object.string("message", utf8_text(error.message));
   write_origin(object, error.origin);
   object.close();
   out += '\n';

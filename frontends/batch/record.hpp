@@ -53,6 +53,9 @@ struct TaskError {
   Origin origin{};
 };
 
+/// A message as it can stand in JSON, whatever bytes of a broken file it holds.
+std::string utf8_text(const std::string& message);
+
 std::string error_text(const TaskError& error);
 /// Throws InputError with the JSON path.
 TaskError read_error(std::string_view text);

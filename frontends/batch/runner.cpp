@@ -68,6 +68,7 @@ class Run {
         attempt.begun = Begun{partial->schedule, partial->seconds, partial->work};
         attempt.runs = partial->runs;
       }
+      log(task, attempt.begun ? "resumed" : "begun");
       attempt.answer = solver_.solve({task, attempt.question.graph_sha256, attempt.begun});
     } catch (const std::bad_alloc&) {
       attempt.error = "out of memory";

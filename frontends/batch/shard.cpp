@@ -34,9 +34,9 @@ Shard from_text(std::string_view text) {
   constexpr const char* kPlace = "--shard";
   const std::size_t slash = text.find('/');
   if (slash == std::string_view::npos) throw InputError(kPlace, "expected i/n, for example 3/8, got " + quote(text));
-  const Shard shard{.index = number(kPlace, text.substr(0, slash)) - 1,
-                    .count = number(kPlace, text.substr(slash + 1)),
-                    .source = kPlace};
+  Shard shard{.index = number(kPlace, text.substr(0, slash)) - 1,
+              .count = number(kPlace, text.substr(slash + 1)),
+              .source = kPlace};
   // 0 has wrapped around and is too large, too.
   if (shard.index < shard.count) return shard;
   throw InputError(kPlace, quote(text) + " is none of 1/n to n/n");

@@ -35,8 +35,7 @@ struct Answer {
   std::int64_t threads = 0;
 };
 
-/// How tasks are solved. One lives through all tasks of a batch, so what tasks may share is its own: the cache of
-/// solved canonical blocks belongs here.
+/// How tasks are solved. One lives through all tasks of a batch, so what tasks may share is its own.
 class Solver {
  public:
   virtual ~Solver() = default;

@@ -72,15 +72,16 @@ std::string Store::path(const char* kind, const std::string& name) const {
   return (fs::path(folder_) / kind / (name + kExtension)).string();
 }
 
-void Store::put(const std::string& target, const std::string& name, const std::string& text) const {
-  constexpr int kAttempts = 3;
-  const std::string temporary = (fs::path(folder_) / kTemporary / name).string();
+void Store::put(const File& file, const std::string& text, const std::function<bool()>& is_settled) const {
+  constexpr int kAttempts = 10;
+  const std::string temporary = (fs::path(folder_) / kTemporary / file.task).string();
   for (int attempt = 1;; ++attempt) {
     try {
       return json::write_file(
-          target, [&](std::ostream& out) { out << text; }, temporary);
+          file.path, [&](std::ostream& out) { out << text; }, temporary);
     } catch (const InputError&) {
       // Another process may have settled the task and cleaned up behind it, this temporary file too.
+      if (is_settled()) return;
       if (attempt == kAttempts) throw;
     }
   }
@@ -88,8 +89,8 @@ void Store::put(const std::string& target, const std::string& name, const std::s
 
 void Store::put_manifest(const std::vector<Task>& tasks) const {
   const std::string text = manifest_text(tasks);
-  if (is_there(manifest_path()) && json::read_file(manifest_path()) == text) return;
-  put(manifest_path(), kManifest, text);
+  const auto is_same = [&] { return is_there(manifest_path()) && json::read_file(manifest_path()) == text; };
+  if (!is_same()) put({manifest_path(), kManifest}, text, is_same);
 }
 
 bool Store::has_result(const std::string& key) const {
@@ -108,7 +109,8 @@ std::optional<Record> Store::record(const char* kind, const std::string& key) co
 
 void Store::put_result(const Record& record) const {
   const std::string key = key_of(record.question);
-  if (!has_result(key)) put(path(kResults, key), key, record_text(record));
+  const auto is_settled = [&] { return has_result(key); };
+  if (!is_settled()) put({path(kResults, key), key}, record_text(record), is_settled);
   remove(path(kPartial, key));
 }
 
@@ -123,7 +125,8 @@ std::vector<std::string> Store::result_keys() const {
 
 void Store::put_partial(const Record& record) const {
   const std::string key = key_of(record.question);
-  if (!has_result(key)) put(path(kPartial, key), key, record_text(record));
+  const auto is_settled = [&] { return has_result(key); };
+  if (!is_settled()) put({path(kPartial, key), key}, record_text(record), is_settled);
 }
 
 std::optional<TaskError> Store::error(const std::string& id) const {
@@ -138,7 +141,7 @@ std::optional<TaskError> Store::error(const std::string& id) const {
 
 void Store::put_error(const TaskError& error) const {
   const std::string name = error_name_of(error.task);
-  put(path(kErrors, name), name, error_text(error));
+  put({path(kErrors, name), name}, error_text(error), [&] { return is_there(path(kErrors, name)); });
 }
 
 void Store::forget_error(const std::string& id) const {

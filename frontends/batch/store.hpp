@@ -7,6 +7,7 @@
 //     DIR/partial/KEY.json      interrupted tasks: the best schedule so far
 //     DIR/errors/NAME.json      tasks that could not be asked
 //     DIR/temporary/            files on their way to one of these
+//     DIR/blocks/               groups of graphs solved before (block_folder.hpp)
 //
 // Every file is written in `temporary`, synced and renamed into its place, so that it is there whole or not at all,
 // whenever a process is killed. There are no locks, which not every file system of a cluster has: two processes that
@@ -15,8 +16,10 @@
 // or writes again.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/batch/record.hpp"
@@ -28,6 +31,8 @@ namespace remora::batch {
 /// be read or written.
 class Store {
  public:
+  /// Makes and checks nothing: where there is no such folder, it is empty.
+  explicit Store(std::string folder) : folder_(std::move(folder)) {}
   /// Makes the folders where they are missing.
   static Store create(const std::string& folder);
   /// Throws if there is no batch in the folder.
@@ -56,11 +61,16 @@ class Store {
   void clean(const std::vector<std::string>& settled) const;
 
  private:
-  explicit Store(std::string folder) : folder_(std::move(folder)) {}
   [[nodiscard]] std::string path(const std::string& name) const;
   [[nodiscard]] std::string path(const char* kind, const std::string& name) const;
   [[nodiscard]] std::optional<Record> record(const char* kind, const std::string& key) const;
-  void put(const std::string& target, const std::string& name, const std::string& text) const;
+  struct File {
+    std::string path{};
+    /// What its temporary file is named for.
+    std::string task{};
+  };
+  /// `is_settled`: whether the file is not needed any more should it fail to get into its place.
+  void put(const File& file, const std::string& text, const std::function<bool()>& is_settled) const;
 
   std::string folder_;
 };

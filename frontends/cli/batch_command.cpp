@@ -2,9 +2,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 
 #include "frontends/batch/asking.hpp"
+#include "frontends/batch/block_folder.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/runner.hpp"
 #include "frontends/batch/shard.hpp"
@@ -14,6 +16,7 @@
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/manifest_source.hpp"
 #include "frontends/cli/signals.hpp"
+#include "frontends/cli/solve_options.hpp"
 #include "frontends/cli/task_options.hpp"
 #include "frontends/cli/task_solver.hpp"
 #include "model/error.hpp"
@@ -32,7 +35,9 @@ OptionGroup batch_options() {
       "take every n-th task from the i-th on; i is 1 to n. Default: what SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX "
       "says, else all tasks")("shard-count", po::value<std::string>()->value_name("n"),
                               "how many shards there are, where the environment gives the index, from 0 to n-1")(
-      "dry-run", "only list this shard's tasks: state, key, id")("quiet,q", "no line for each task");
+      "blocks", po::value<std::string>()->value_name("DIR"),
+      "where tasks, shards and runs share the groups of graphs that were solved before (default: blocks under --out), "
+      "off for none")("dry-run", "only list this shard's tasks: state, key, id")("quiet,q", "no line for each task");
   return group;
 }
 
@@ -74,6 +79,14 @@ int dry_run(const std::vector<Task>& tasks, const Store& store, const Shard& sha
   return kSuccess;
 }
 
+/// Null if the user wants none.
+std::unique_ptr<BlockStore> blocks_of(const Arguments& arguments, const std::string& folder) {
+  const std::string blocks = text_of(arguments, "blocks").value_or((std::filesystem::path(folder) / "blocks").string());
+  if (blocks == "off") return nullptr;
+  return std::make_unique<BlockFolder>(
+      blocks, [](const std::string& what) { std::cerr << "remora: warning: --blocks: " + what + "\n"; });
+}
+
 void print_run(const RunSummary& summary) {
   std::cerr << "remora: " << summary.tasks << " tasks: " << summary.skipped << " were done";
   for (const auto& [status, count] : summary.solved) std::cerr << ", " << count << " " << status;
@@ -98,13 +111,16 @@ int batch_command(const Words& words) {
   const Shard shard = shard_of(arguments);
   const bool quiet = arguments.has("quiet");
   const std::vector<Task> tasks = load_manifest(arguments.file("MANIFEST"), typed_options(arguments));
-  const Store store = Store::create(arguments.get<std::string>("out"));
+  const std::string& folder = arguments.get<std::string>("out");
   if (!shard.source.empty()) std::cerr << "remora: shard " << shard.text() << " (" << shard.source << ")\n";
-  if (arguments.has("dry-run")) return dry_run(tasks, store, shard);
+  if (arguments.has("dry-run")) return dry_run(tasks, Store(folder), shard);
+  const Store store = Store::create(folder);
   store.put_manifest(tasks);
 
+  if (!quiet) warn_of_weaker_bound(SolveOptions{});
   const SignalGuard signals;
-  TaskSolver solver(&signals.flag());
+  const std::unique_ptr<BlockStore> blocks = blocks_of(arguments, folder);
+  TaskSolver solver(&signals.flag(), quiet, {}, blocks.get());
   const RunnerOptions options{.shard = shard, .cancel = &signals.flag(), .log = quiet ? nullptr : &std::cerr};
   const RunSummary summary = run_batch(tasks, store, solver, options);
   if (!quiet) print_run(summary);

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include "engine/bound/cover_mip.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
@@ -67,9 +66,7 @@ Display display_of(const Arguments& arguments) {
 }
 
 Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, Display display) {
-  if (display != Display::none && options.covering_bound && options.covering_mip && !cover_mip_available()) {
-    std::cerr << "remora: built without COIN-OR CBC: the lower bound is weaker\n";
-  }
+  if (display != Display::none) warn_of_weaker_bound(options);
   const SignalGuard signals;
   ProgressTable table(instance, std::cerr);
   ProgressBar bar(instance, options, std::cerr);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/solve_options.hpp"
 
+#include <iostream>
 #include <string>
 
+#include "engine/bound/cover_mip.hpp"
 #include "engine/strategies/method.hpp"
 #include "frontends/cli/table_options.hpp"
 #include "model/error.hpp"
@@ -77,6 +79,11 @@ InstanceOptions read_problem(const Arguments& arguments, Strategy strategy) {
     throw UsageError("--order: free is not available for strategies that search, only input is");
   }
   return problem;
+}
+
+void warn_of_weaker_bound(const SolveOptions& options) {
+  if (!options.covering_bound || !options.covering_mip || cover_mip_available()) return;
+  std::cerr << "remora: built without COIN-OR CBC: the lower bound is weaker\n";
 }
 
 }  // namespace remora::cli

@@ -18,4 +18,7 @@ SolveOptions read_solve_options(const Arguments& arguments);
 /// The strategy's usual problem, or what the user says. Throws UsageError.
 InstanceOptions read_problem(const Arguments& arguments, Strategy strategy);
 
+/// A line to standard error if this program cannot compute the bound that the options ask for.
+void warn_of_weaker_bound(const SolveOptions& options);
+
 }  // namespace remora::cli

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,12 +36,12 @@ std::vector<OptionGroup> task_groups() {
   return {problem_options(false), search_options(), graph_options()};
 }
 
-/// Names and whether they take a value.
-std::vector<std::pair<std::string, bool>> known_options() {
-  std::vector<std::pair<std::string, bool>> known;
+/// Names, and whether they take a value.
+std::map<std::string, bool> known_options() {
+  std::map<std::string, bool> known;
   for (const OptionGroup& group : task_groups()) {
     for (const auto& option : group.options()) {
-      known.emplace_back(option->long_name(), option->semantic()->max_tokens() > 0);
+      known.emplace(option->long_name(), option->semantic()->max_tokens() > 0);
     }
   }
   return known;
@@ -61,7 +62,7 @@ std::vector<std::string> words_of(const batch::Task& task) {
   const auto known = known_options();
   std::vector<std::string> words{task.graph};
   for (const auto& [name, values] : task.options) {
-    const auto at = std::find_if(known.begin(), known.end(), [&](const auto& option) { return option.first == name; });
+    const auto at = known.find(name);
     if (at == known.end() || name == kBudget) throw UsageError("$.options: there is no option " + quote(name));
     for (const std::string& value : values) {
       if (at->second) {
@@ -74,6 +75,17 @@ std::vector<std::string> words_of(const batch::Task& task) {
     }
   }
   return words;
+}
+
+/// A file stands for its bytes; the order of a list means nothing.
+std::pair<std::string, std::string> setting_of(const batch::TaskOptions::value_type& option) {
+  const auto& [name, values] = option;
+  if (contains(kFileOptions, name)) return {name, "sha256:" + json::sha256_hex(json::read_file(values.front()))};
+  std::vector<std::string> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  std::string text;
+  for (const std::string& value : sorted) text.append(text.empty() ? "" : " ").append(value);
+  return {name, text};
 }
 
 /// Throws UsageError for what a solve with these options would refuse before it has seen the graph.
@@ -142,24 +154,13 @@ batch::Settings task_settings(const batch::Task& task) {
   for (auto& row : describe_options(options)) {
     if (row.first != "threads") settings.push_back(std::move(row));
   }
-  for (const OptionGroup& group : {graph_options()}) {
-    for (const auto& option : group.options()) {
-      const auto given = task.options.find(option->long_name());
-      if (given == task.options.end() || given->second.front() == "off") continue;
-      std::vector<std::string> values = given->second;
-      std::sort(values.begin(), values.end());
-      std::string text;
-      for (const std::string& value : values) text.append(text.empty() ? "" : " ").append(value);
-      settings.emplace_back(option->long_name(), text);
-    }
+  const OptionGroup reading = graph_options();
+  for (const auto& option : reading.options()) {
+    const auto given = task.options.find(option->long_name());
+    if (given != task.options.end() && given->second.front() != "off") settings.push_back(setting_of(*given));
   }
-  for (auto& [name, value] : settings) {
-    if (contains(kFileOptions, name)) value = "sha256:" + json::sha256_hex(json::read_file(value));
-  }
-  if (arguments.has("warm-start")) {
-    settings.emplace_back("warm-start",
-                          "sha256:" + json::sha256_hex(json::read_file(arguments.get<std::string>("warm-start"))));
-  }
+  const auto warm_start = task.options.find("warm-start");
+  if (warm_start != task.options.end()) settings.push_back(setting_of(*warm_start));
   return settings;
 }
 

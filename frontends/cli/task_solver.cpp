@@ -24,8 +24,8 @@ namespace remora::cli {
 namespace {
 
 /// Reads the graph. Throws InputError unless it has this digest: it could be another than the one asked for by now.
-LoadedGraph load_asked(const batch::Task& task, const Arguments& arguments, const std::string& sha256) {
-  LoadedGraph loaded = load_graph(task.graph, arguments, true);
+LoadedGraph load_asked(const batch::Task& task, const Arguments& arguments, const std::string& sha256, bool quiet) {
+  LoadedGraph loaded = load_graph(task.graph, arguments, quiet);
   if (loaded.sha256 != sha256) throw InputError(task.graph, "has changed meanwhile: its sha256 is " + loaded.sha256);
   return loaded;
 }
@@ -51,9 +51,7 @@ bool has_ended(const Schedule& schedule, const SolveOptions& options) {
 }
 
 std::string status_word(Status status) {
-  const auto word = std::find_if(json::kStatusWords.begin(), json::kStatusWords.end(),
-                                 [&](const json::Word<Status>& row) { return row.value == status; });
-  return std::string(word->text);
+  return std::string(json::word_of(status, json::kStatusWords));
 }
 
 std::string schedule_text(const Schedule& schedule, const Graph& graph) {
@@ -77,7 +75,7 @@ batch::Settings TaskSolver::settings(const batch::Task& task) {
 std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const Arguments arguments = task_arguments(request.task);
   SolveOptions options = read_solve_options(arguments);
-  const LoadedGraph loaded = load_asked(request.task, arguments, request.graph_sha256);
+  const LoadedGraph loaded = load_asked(request.task, arguments, request.graph_sha256, quiet_);
   const Graph& graph = *loaded.graph;
   const Instance unlimited(loaded.graph, read_problem(arguments, options.strategy));
   const Bytes budget = parse_budget(request.task.budget, graph.fixed_memory, baseline_peak(unlimited));
@@ -95,7 +93,8 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
 
   const Instance instance = unlimited.with_budget(budget);
-  Schedule schedule = remora::solve(instance, options, {.progress = progress_, .cancel = cancel_}, warm_start);
+  Schedule schedule =
+      remora::solve(instance, options, {.progress = progress_, .cancel = cancel_, .blocks = blocks_}, warm_start);
   schedule.graph_sha256 = loaded.sha256;
   take_bound(bound, schedule);
   check_schedule(graph, schedule);
@@ -108,7 +107,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
 }
 
 std::string verify_record(const batch::Task& task, const batch::Record& record) {
-  const LoadedGraph loaded = load_asked(task, task_arguments(task), record.question.graph_sha256);
+  const LoadedGraph loaded = load_asked(task, task_arguments(task), record.question.graph_sha256, true);
   const Schedule schedule = json::read_schedule(record.schedule, *loaded.graph);
   if (record.status != "interrupted" && record.status != status_word(schedule.status)) return "states another status";
   if (!schedule.has_schedule()) return "";

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "engine/solve.hpp"
 #include "frontends/batch/solver.hpp"
@@ -14,17 +15,21 @@ namespace remora::cli {
 /// limits; a method that does not start from a schedule begins anew. Every schedule is verified.
 class TaskSolver : public batch::Solver {
  public:
-  /// `cancel`: ends the solve in work with its incumbent; may be null, must outlive the solver. `progress`: of every
-  /// solve; may be empty.
-  explicit TaskSolver(const std::atomic<bool>* cancel, std::function<void(const Progress&)> progress = {})
-      : cancel_(cancel), progress_(std::move(progress)) {}
+  /// `cancel`: ends the solve in work with its incumbent; may be null, must outlive the solver. `quiet`: no warnings
+  /// about graphs on standard error. `progress`: of every solve; may be empty. `blocks`: what tasks share; may be null,
+  /// must outlive the solver.
+  explicit TaskSolver(const std::atomic<bool>* cancel, bool quiet = true,
+                      std::function<void(const Progress&)> progress = {}, BlockStore* blocks = nullptr)
+      : cancel_(cancel), quiet_(quiet), progress_(std::move(progress)), blocks_(blocks) {}
 
   batch::Settings settings(const batch::Task& task) override;
   std::optional<batch::Answer> solve(const batch::Request& request) override;
 
  private:
   const std::atomic<bool>* cancel_;
+  bool quiet_;
   std::function<void(const Progress&)> progress_;
+  BlockStore* blocks_;
 };
 
 /// Replays a record's schedule on the task's graph. What is wrong with it, in one line; empty if nothing is. Throws for

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace remora::cli {
@@ -318,26 +319,12 @@ TEST_F(Program, InfoSaysWhatTheGraphNeeds) {
   EXPECT_NE(run("info graph.json").out.find("least conceivable budget"), std::string::npos);
 }
 
-/// A child process with its streams in files, or thrown away.
-pid_t start(const std::vector<std::string>& words, const std::string& err) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
-  (void)!freopen("/dev/null", "w", stdout);
-  (void)!freopen(err.c_str(), "w", stderr);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execv(arguments[0], arguments.data());
-  _exit(127);
-}
-
 TEST_F(Program, AnInterruptKeepsTheIncumbent) {
   const std::string model = REMORA_SOURCE_DIR "/tests/data/onnx/transformer_tiny.onnx";
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const pid_t child = start({REMORA_PROGRAM, "solve", model, "--training", "--budget", "60%", "--time-limit", "600",
-                               "-o", path("schedule.json")},
-                              path("err.txt"));
+    const pid_t child = test::start_child({REMORA_PROGRAM, "solve", model, "--training", "--budget", "60%",
+                                           "--time-limit", "600", "-o", path("schedule.json")},
+                                          path("err.txt"));
     // Phase 2 begins with a schedule in hand; ten minutes do not end it.
     constexpr int kPolls = 3000;
     for (int i = 0; i < kPolls && read("err.txt").find("phase 2") == std::string::npos; ++i) {

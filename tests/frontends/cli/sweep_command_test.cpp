@@ -27,7 +27,8 @@ using test::run_words;
 
 std::vector<std::int64_t> budgets_of(const std::string& text) {
   std::vector<std::int64_t> budgets;
-  for (const Bytes budget : parse_budgets("--budgets", text, Bytes(100), Bytes(1100))) budgets.push_back(budget.count());
+  for (const Bytes budget : parse_budgets("--budgets", text, Bytes(100), Bytes(1100)))
+    budgets.push_back(budget.count());
   return budgets;
 }
 
@@ -43,8 +44,8 @@ TEST(ParseBudgets, ReadsListsAndTakesEachBudgetOnce) {
 }
 
 TEST(ParseBudgets, RefusesWhatItCannotRead) {
-  for (const char* text : {"", "100%:40%", "100%:40%:0%", "100%:40:5%", "100%:40%:-5%", "90%,,80%", "1:9:0", "a:b:c",
-                           "100%:0%:0.001%"}) {
+  for (const char* text :
+       {"", "100%:40%", "100%:40%:0%", "100%:40:5%", "100%:40%:-5%", "90%,,80%", "1:9:0", "a:b:c", "100%:0%:0.001%"}) {
     EXPECT_THROW(budgets_of(text), UsageError) << text;
   }
 }
@@ -75,8 +76,8 @@ TEST(LargestFit, SaysWhatItKnowsAtTheEnds) {
   EXPECT_EQ(all.largest, 100);
   EXPECT_EQ(all.next, std::nullopt);
   int trials = 0;
-  const LargestFit cut = find_largest_fit(
-      100, [&](std::int64_t) { return ++trials <= 3 ? std::optional<Fit>(Fit::fits) : std::nullopt; });
+  const LargestFit cut =
+      find_largest_fit(100, [&](std::int64_t) { return ++trials <= 3 ? std::optional<Fit>(Fit::fits) : std::nullopt; });
   EXPECT_EQ(cut.largest, 4);
   EXPECT_EQ(cut.next, std::nullopt);
 }
@@ -97,9 +98,9 @@ TEST_F(SweepCommand, WritesTheCurveAsJsonTableAndPictureWithItsSchedules) {
       sweep("--budgets 100%:60%:10% -o " + path("out/curve.json") + " --csv " + path("out/curve.csv"));
   EXPECT_EQ(outcome.code, 65) << "the folder out is not there: nothing is solved in vain";
   fs::create_directories(path("out"));
-  const Outcome second = sweep("--budgets 100%:60%:10% -o " + path("out/curve.json") + " --csv " +
-                               path("out/curve.csv") + " --svg " + path("out/curve.svg") + " --schedules " +
-                               path("schedules"));
+  const Outcome second =
+      sweep("--budgets 100%:60%:10% -o " + path("out/curve.json") + " --csv " + path("out/curve.csv") + " --svg " +
+            path("out/curve.svg") + " --schedules " + path("schedules"));
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(second.out, "");
   const Curve curve = json::read_curve(read("out/curve.json"));
@@ -158,10 +159,10 @@ class BatchSize : public remora::test::TemporaryFolder {
 };
 
 TEST_F(BatchSize, FindsTheLargestBatchThatFits) {
-  const Outcome outcome =
-      find("--batch-size batch --budget 4MiB --overhead 5% --work-limit 5000 "
-           "--schedules " +
-           path("schedules") + " -o " + path("answer.json"));
+  const Outcome outcome = find(
+      "--batch-size batch --budget 4MiB --overhead 5% --work-limit 5000 "
+      "--schedules " +
+      path("schedules") + " -o " + path("answer.json"));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto answer = nlohmann::json::parse(read("answer.json"));
   ASSERT_TRUE(answer.contains("largest")) << answer;

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/block_store.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "engine/hierarchy/groups.hpp"
+#include "engine/hierarchy/option_text.hpp"
+#include "engine/solve.hpp"
+#include "frontends/generate/transformer.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+
+namespace remora {
+namespace {
+
+Instance transformer(int layers) {
+  const Instance unlimited(std::make_shared<const Graph>(generate::generate_transformer({.layers = layers})), {});
+  return unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 7 / 10));
+}
+
+SolveOptions reproducible() {
+  SolveOptions options;
+  options.strategy = Strategy::hierarchical;
+  options.work_limit = 8'000;
+  options.time_limit = kNoTimeLimit;
+  options.threads = 2;
+  options.group_size = 8;
+  options.top_size = 6;
+  options.grid_levels = 4;
+  return options;
+}
+
+double value_of(const Statistics& statistics, const std::string& name) {
+  for (const auto& [key, value] : statistics) {
+    if (key == name) return value;
+  }
+  return -1;
+}
+
+Groups groups_of(const Instance& instance, BlockStore* store) {
+  const SolveOptions options = reproducible();
+  return find_groups(instance, options, Deadline(options.time_limit, nullptr), store);
+}
+
+std::string text_of(const Groups& groups) {
+  std::string text;
+  for (const ClassOptions& options : groups.hierarchy.options) text += text_of_options({options.options}) + "\n";
+  return text;
+}
+
+TEST(OptionText, SaysAllThereIsToAnOption) {
+  const Groups groups = groups_of(transformer(2), nullptr);
+  std::size_t options = 0;
+  for (const ClassOptions& of_class : groups.hierarchy.options) {
+    if (of_class.options.empty()) continue;
+    options += of_class.options.size();
+    const std::string text = text_of_options({of_class.options, 17});
+    const auto found = options_of_text(text);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->work, 17);
+    const auto* read = &found->options;
+    ASSERT_EQ(read->size(), of_class.options.size());
+    EXPECT_EQ(text_of_options(*found), text);
+    for (std::size_t i = 0; i < read->size(); ++i) {
+      EXPECT_EQ((*read)[i].forward, of_class.options[i].forward);
+      EXPECT_EQ((*read)[i].backward, of_class.options[i].backward);
+      EXPECT_EQ((*read)[i].saved, of_class.options[i].saved);
+      EXPECT_EQ((*read)[i].reads, of_class.options[i].reads);
+      EXPECT_EQ((*read)[i].duration(), of_class.options[i].duration());
+      EXPECT_EQ((*read)[i].forward_cost.workspace(), of_class.options[i].forward_cost.workspace());
+      EXPECT_EQ((*read)[i].peak, of_class.options[i].peak);
+      EXPECT_EQ((*read)[i].repeatable, of_class.options[i].repeatable);
+    }
+  }
+  EXPECT_GE(options, 10U);
+}
+
+TEST(OptionText, IsNotReadFromAnythingElse) {
+  const Groups groups = groups_of(transformer(1), nullptr);
+  const std::string text = text_of_options({groups.hierarchy.options.front().options});
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    // A whole number of lines is a list of fewer options.
+    const bool whole = length > text.find('\n') + 1 && text[length - 1] == '\n';
+    EXPECT_EQ(options_of_text(std::string_view(text).substr(0, length)).has_value(), whole) << length;
+  }
+  for (const char* other : {"", "x", "99999999999999999999 ", "1000000 ", "-1 ", "1 0 0 \n\n", "1 \n"}) {
+    EXPECT_FALSE(options_of_text(other).has_value()) << other;
+  }
+}
+
+TEST(BlockStore, GivesTheSameOptionsAsSolvingAgain) {
+  const Instance instance = transformer(2);
+  BlockMemory store;
+  const Groups first = groups_of(instance, &store);
+  const Groups second = groups_of(instance, &store);
+  EXPECT_EQ(value_of(first.statistics, "known_groups"), 0);
+  EXPECT_EQ(value_of(second.statistics, "known_groups"), value_of(second.statistics, "distinct_groups"));
+  EXPECT_EQ(text_of(first), text_of(second));
+  EXPECT_EQ(text_of(first), text_of(groups_of(instance, nullptr)));
+}
+
+TEST(BlockStore, MakesNoDifferenceToASolveUnderAWorkLimit) {
+  BlockMemory store;
+  for (const int layers : {2, 3, 2, 3}) {
+    const Instance instance = transformer(layers);
+    const Schedule alone = solve(instance, reproducible());
+    const Schedule shared = solve(instance, reproducible(), {.blocks = &store});
+    EXPECT_TRUE(alone.steps == shared.steps) << layers << " layers";
+    ASSERT_TRUE(shared.has_schedule());
+    EXPECT_TRUE(verify(instance.graph(), shared).valid());
+  }
+}
+
+TEST(BlockStore, IsSharedByNetworksOfOtherDepth) {
+  // Under a time limit: under a work limit a deeper network gives its groups less, so that they are other options.
+  SolveOptions options = reproducible();
+  options.work_limit = 0;
+  options.time_limit = 4;
+  BlockMemory store;
+  const auto find = [&](int layers) {
+    return find_groups(transformer(layers), options, Deadline(options.time_limit, nullptr), &store);
+  };
+  EXPECT_EQ(value_of(find(3).statistics, "known_groups"), 0);
+  EXPECT_GE(value_of(find(5).statistics, "known_groups"), 1);
+}
+
+/// Finds something under every key, and nothing that makes sense.
+class Nonsense : public BlockStore {
+ public:
+  std::optional<std::string> find(const std::string& key) override { return "7 " + key; }
+  void keep(const std::string&, const std::string&) override { ++kept_; }
+  [[nodiscard]] int kept() const { return kept_; }
+
+ private:
+  int kept_ = 0;
+};
+
+TEST(BlockStore, IsNotBelievedWhereItMakesNoSense) {
+  const Instance instance = transformer(1);
+  Nonsense store;
+  EXPECT_EQ(text_of(groups_of(instance, &store)), text_of(groups_of(instance, nullptr)));
+  EXPECT_GE(store.kept(), 1);
+}
+
+}  // namespace
+}  // namespace remora

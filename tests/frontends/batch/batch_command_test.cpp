@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `remora batch` and `remora merge` as their users meet them.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+
+#include "frontends/batch/asking.hpp"
+#include "frontends/batch/runner.hpp"
+#include "frontends/cli/task_options.hpp"
+#include "frontends/cli/task_solver.hpp"
+#include "frontends/json/sha256.hpp"
+#include "model/error.hpp"
+#include "tests/frontends/cli/run_words.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace remora::batch {
+namespace {
+
+using cli::test::Outcome;
+using cli::test::run_words;
+using nlohmann::json;
+
+class BatchCommand : public test::TemporaryFolder {
+ protected:
+  void SetUp() override {
+    TemporaryFolder::SetUp();
+    for (const char* name : {"SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"}) unsetenv(name);
+    ASSERT_EQ(run_words("generate chain --layers 6 -o " + path("chain.json")).code, 0);
+  }
+  void TearDown() override {
+    unsetenv("JOB_COMPLETION_INDEX");
+    TemporaryFolder::TearDown();
+  }
+
+  [[nodiscard]] Outcome batch(const std::string& more = "") const {
+    return run_words("batch " + path("m.jsonl") + " -o " + path("out") + " " + more);
+  }
+  [[nodiscard]] Outcome merge(const std::string& more = "") const {
+    return run_words("merge " + path("out") + " " + more);
+  }
+  [[nodiscard]] std::vector<json> files(const std::string& kind) const {
+    std::vector<json> list;
+    for (const auto& entry : std::filesystem::directory_iterator(path("out/" + kind))) {
+      list.push_back(json::parse(read("out/" + kind + "/" + entry.path().filename().string())));
+    }
+    return list;
+  }
+};
+
+long lines(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+constexpr const char* kMixed = R"({"id": "fits", "graph": "chain.json", "budget": "80%"}
+{"id": "tight", "graph": "chain.json", "budget": "1%"}
+{"id": "broken", "graph": "broken.json", "budget": "80%"}
+{"id": "brief", "graph": "chain.json", "budget": "60%", "options": {"time_limit": 0}}
+)";
+
+TEST_F(BatchCommand, InfeasibleAndUnknownAreResults) {
+  write("m.jsonl", R"({"id": "tight", "graph": "chain.json", "budget": "1%"}
+{"id": "brief", "graph": "chain.json", "budget": "60%", "options": {"time_limit": 0}})");
+  const Outcome outcome = batch();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.empty());
+  EXPECT_EQ(files("results").size(), 2U);
+  EXPECT_EQ(merge().code, 0);
+}
+
+TEST_F(BatchCommand, ABrokenGraphIsThatTasksErrorAndTheRestGoesOn) {
+  write("m.jsonl", kMixed);
+  write("broken.json", "{\"format\": ");
+  EXPECT_EQ(batch("--quiet").code, 65);
+  EXPECT_EQ(files("results").size(), 3U);
+  ASSERT_EQ(files("errors").size(), 1U);
+  EXPECT_EQ(files("errors")[0]["task"], "broken");
+  const Outcome merged = merge("--csv " + path("all.csv") + " -o " + path("all.json") + " --verify");
+  EXPECT_EQ(merged.code, 65);
+  const json all = json::parse(read("all.json"));
+  EXPECT_EQ(all["counts"], json::parse(R"({"error": 1, "infeasible": 1, "optimal": 1, "unknown": 1})"));
+  EXPECT_EQ(lines(read("all.csv")), 5);
+  EXPECT_NE(merged.out.find("error       broken: " + path("broken.json")), std::string::npos) << merged.out;
+
+  std::filesystem::copy_file(path("chain.json"), path("broken.json"),
+                             std::filesystem::copy_options::overwrite_existing);
+  const Outcome again = batch();
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("4 were done"), std::string::npos) << again.err;
+  EXPECT_EQ(merge("--verify").code, 0);
+}
+
+TEST_F(BatchCommand, ResultsHoldSchedulesThatVerify) {
+  write("m.jsonl", kMixed);
+  write("broken.json", "");
+  EXPECT_EQ(batch().code, 65);
+  int schedules = 0;
+  for (const json& result : files("results")) {
+    EXPECT_EQ(result["schedule"]["graph_sha256"], result["question"]["graph_sha256"]);
+    EXPECT_EQ(result["status"], result["schedule"]["status"]);
+    if (result["schedule"]["steps"].empty()) continue;
+    write("schedule.json", result["schedule"].dump());
+    EXPECT_EQ(run_words("verify " + path("chain.json") + " " + path("schedule.json")).code, 0);
+    ++schedules;
+    const std::filesystem::path script = REMORA_SHARED_DIR "/tools/verify.py";
+    if (!std::filesystem::exists(script)) continue;
+    const std::string command =
+        "python3 '" + script.string() + "' '" + path("chain.json") + "' '" + path("schedule.json") + "' --quiet";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+  }
+  EXPECT_EQ(schedules, 1);
+}
+
+TEST_F(BatchCommand, BadManifestsAreRefusedBeforeAnythingIsSolved) {
+  write("m.jsonl", std::string(kMixed) + "{\n" + R"({"id": "fits", "graph": "g", "budget": 1})");
+  const Outcome outcome = batch();
+  EXPECT_EQ(outcome.code, 65);
+  EXPECT_EQ(lines(outcome.err), 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("m.jsonl: line 5: "), std::string::npos);
+  EXPECT_NE(outcome.err.find("m.jsonl: line 6: $.id: \"fits\" is line 1's"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  write("m.jsonl", "\n");
+  EXPECT_EQ(batch().code, 65);
+  EXPECT_EQ(run_words("batch " + path("absent.jsonl") + " -o " + path("out")).code, 65);
+}
+
+TEST_F(BatchCommand, BadUsageIsSixtyFour) {
+  write("m.jsonl", kMixed);
+  for (const char* more : {"--shard 0/2", "--shard 3/2", "--shard x", "--shard-count 4", "--budget much",
+                           "--order free", "--threads -1", "--colour", "--strategy greedy --work-limit 5"}) {
+    const Outcome outcome = batch(more);
+    EXPECT_EQ(outcome.code, 64) << more;
+    EXPECT_EQ(lines(outcome.err), 1) << outcome.err;
+  }
+  EXPECT_EQ(run_words("batch " + path("m.jsonl")).code, 64);
+  EXPECT_EQ(run_words("merge " + path("nowhere")).code, 65);
+  setenv("JOB_COMPLETION_INDEX", "1", 1);
+  EXPECT_EQ(batch().code, 64);
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+}
+
+TEST_F(BatchCommand, OptionsOfTheCommandLineAreDefaults) {
+  write("m.jsonl", R"({"id": "a", "graph": "chain.json"}
+{"id": "b", "graph": "chain.json", "budget": "90%", "options": {"seed": 5}})");
+  EXPECT_EQ(batch("--budget 80% --seed 4 --strategy greedy").code, 0);
+  const auto results = files("results");
+  ASSERT_EQ(results.size(), 2U);
+  for (const json& result : results) {
+    const bool is_a = result["task"] == "a";
+    EXPECT_EQ(result["question"]["budget"], is_a ? "80%" : "90%");
+    EXPECT_EQ(result["question"]["options"]["seed"], is_a ? "4" : "5");
+    EXPECT_EQ(result["question"]["options"]["strategy"], "greedy");
+  }
+  EXPECT_EQ(merge().code, 0);
+}
+
+TEST_F(BatchCommand, ShardsTogetherSolveEveryTask) {
+  std::string text;
+  for (int i = 50; i < 60; ++i) {
+    text +=
+        R"({"id": "t)" + std::to_string(i) + R"(", "graph": "chain.json", "budget": ")" + std::to_string(i) + "%\"}\n";
+  }
+  write("m.jsonl", text);
+  const Outcome dry = batch("--dry-run --shard 1/3");
+  EXPECT_EQ(lines(dry.out), 4) << dry.out;
+  EXPECT_TRUE(dry.out.starts_with("new\t")) << dry.out;
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  const Outcome first = batch("--shard 1/3");
+  EXPECT_EQ(first.code, 0);
+  EXPECT_TRUE(first.err.starts_with("remora: shard 1/3 (--shard)\n")) << first.err;
+  EXPECT_TRUE(batch("--dry-run --shard 1/3").out.starts_with("done\t"));
+  setenv("JOB_COMPLETION_INDEX", "1", 1);
+  EXPECT_TRUE(batch("--shard-count 3").err.starts_with("remora: shard 2/3 (JOB_COMPLETION_INDEX)\n"));
+  unsetenv("JOB_COMPLETION_INDEX");
+  const Outcome incomplete = merge("--manifest " + path("m.jsonl"));
+  EXPECT_EQ(incomplete.code, 75);
+  EXPECT_NE(incomplete.out.find("missing     3\n"), std::string::npos) << incomplete.out;
+  EXPECT_EQ(batch("--shard 3/3").code, 0);
+  EXPECT_EQ(merge().code, 0);
+  EXPECT_EQ(files("results").size(), 10U);
+}
+
+/// An interruption as soon as the search has a schedule within the budget, without a clock.
+TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
+  ASSERT_EQ(run_words("generate layered --ops 60 --seed 3 -o " + path("graph.json")).code, 0);
+  Task task{.id = "a", .graph = path("graph.json"), .budget = "75%"};
+  cli::complete_task(task, {{"work-limit", {"30000"}}, {"threads", {"1"}}}, folder());
+  const Store store = Store::create(path("out"));
+  std::atomic<bool> cancel = false;
+  cli::TaskSolver stopping(&cancel, true, [&](const Progress& progress) { cancel = cancel || progress.phase == 2; });
+  EXPECT_TRUE(run_batch({task}, store, stopping, {.cancel = &cancel}).interrupted);
+  ASSERT_EQ(files("partial").size(), 1U);
+  const json partial = files("partial")[0];
+  EXPECT_EQ(partial["status"], "interrupted");
+  EXPECT_EQ(partial["schedule"]["status"], "feasible");
+  EXPECT_FALSE(partial["schedule"]["steps"].empty());
+
+  std::vector<Duration> started;
+  cli::TaskSolver resuming(nullptr, true, [&](const Progress& progress) { started.push_back(progress.duration); });
+  const RunSummary summary = run_batch({task}, store, resuming, {});
+  EXPECT_FALSE(summary.interrupted);
+  ASSERT_FALSE(started.empty());
+  EXPECT_LE(started.front().count(), partial["schedule"]["duration"].get<std::int64_t>());
+  ASSERT_EQ(files("results").size(), 1U);
+  EXPECT_TRUE(files("partial").empty());
+  const json result = files("results")[0];
+  EXPECT_EQ(result["runs"], 2);
+  EXPECT_LE(result["schedule"]["duration"], partial["schedule"]["duration"]);
+  EXPECT_GE(result["schedule"]["lower_bound"], partial["schedule"]["lower_bound"]);
+  EXPECT_GT(result["work"], partial["work"]);
+  EXPECT_EQ(result["schedule"]["solver"]["limits"]["work"].get<std::int64_t>(),
+            30000 - partial["work"].get<std::int64_t>());
+  write("schedule.json", result["schedule"].dump());
+  EXPECT_EQ(run_words("verify " + path("graph.json") + " " + path("schedule.json")).code, 0);
+}
+
+TEST_F(BatchCommand, AGraphThatChangesBeforeItIsSolvedIsAnError) {
+  Task task{.id = "a", .graph = path("chain.json"), .budget = "80%"};
+  cli::complete_task(task, {}, folder());
+  cli::TaskSolver solver(nullptr);
+  const std::string other(64, '0');
+  EXPECT_THROW(solver.solve({task, other, std::nullopt}), InputError);
+}
+
+TEST_F(BatchCommand, ATerminatedBatchSavesItsTaskAndSaysSo) {
+  const std::string model = REMORA_SOURCE_DIR "/tests/data/onnx/transformer_tiny.onnx";
+  write("m.jsonl", R"({"id": "done", "graph": "chain.json", "budget": "80%"}
+{"id": "long", "graph": ")" +
+                       model +
+                       R"(", "budget": "60%", "options": {"training": true, "time_limit": 600}}
+{"id": "never", "graph": "chain.json", "budget": "70%"})");
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const pid_t child =
+        test::start_child({REMORA_PROGRAM, "batch", path("m.jsonl"), "-o", path("out")}, path("err.txt"));
+    // Ten minutes do not end the second task.
+    constexpr int kPolls = 3000;
+    for (int i = 0; i < kPolls && read("err.txt").find("[2/3] long  begun") == std::string::npos; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_EQ(kill(child, signal), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << signal;
+    EXPECT_EQ(WEXITSTATUS(status), 75) << read("err.txt");
+    EXPECT_NE(read("err.txt").find("run again to go on"), std::string::npos);
+    EXPECT_EQ(files("results").size(), 1U);
+    std::filesystem::remove(path("err.txt"));
+  }
+  const Outcome merged = merge();
+  EXPECT_EQ(merged.code, 75);
+  EXPECT_NE(merged.out.find("missing     2\n"), std::string::npos) << merged.out;
+  EXPECT_NE(merged.out.find("missing     never\n"), std::string::npos) << merged.out;
+}
+
+TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {
+  ASSERT_EQ(run_words("generate transformer --layers 2 -o " + path("transformer.json")).code, 0);
+  const std::string options = R"("options": {"strategy": "hierarchical", "group_size": 8, "top_size": 6,
+    "work_limit": 4000}})";
+  std::string manifest;
+  for (const char* budget : {"90%", "80%"}) {
+    std::string line = std::string(R"({"id": ")") + budget + R"(", "graph": "transformer.json", "budget": ")" + budget +
+                       "\", " + options;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    manifest += line + "\n";
+  }
+  write("m.jsonl", manifest);
+  for (const bool shared : {true, false}) {
+    std::filesystem::remove_all(path("out"));
+    ASSERT_EQ(batch(shared ? "" : "--blocks off").code, 0);
+    EXPECT_EQ(std::filesystem::exists(path("out/blocks")), shared);
+    int known = 0;
+    for (const json& record : files("results")) {
+      const json statistics = record["schedule"]["solver"]["statistics"];
+      if (statistics.contains("known_groups") && statistics["known_groups"] > 0) ++known;
+    }
+    EXPECT_EQ(known, shared ? 1 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace remora::batch
