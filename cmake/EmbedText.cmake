@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DOUTPUT=FILE.cpp -DNAMESPACE=a::b -DFOLDER=... "-DENTRIES=kName=file+file kOther=file" -P EmbedText.cmake
-# Writes a C++ source that defines each name as a std::string_view of its files' text, one after the other. Texts are cut
-# into raw string literals that every compiler takes; lines that begin with "// SPDX" or "/* SPDX" are left out.
+# Writes a C++ source that defines each name as a std::string_view of its files' text, one after the other. Texts are
+# cut into raw string literals that every compiler takes; an SPDX line at the beginning of a file is left out.
 set(kChunk 12000)
 file(WRITE ${OUTPUT}.new "// Written by the build.\n#include <string_view>\n\nnamespace ${NAMESPACE} {\n")
 separate_arguments(entries UNIX_COMMAND "${ENTRIES}")

@@ -8,9 +8,9 @@
 
 namespace remora::cli {
 
-/// What `remora report` shows: the schedule in the file at `path`, or, if it holds a curve, all schedules that the curve
-/// names, by their paths from its folder; files that are not there are noted at their points. Throws InputError with the
-/// file's name for a schedule that is not valid for the graph, and for a curve of another graph.
+/// What `remora report` shows: the schedule in the file at `path`, or, if it holds a curve, all schedules that the
+/// curve names, by their paths from its folder; files that are not there are noted at their points. Throws InputError
+/// with the file's name for a schedule that is not valid for the graph, and for a curve of another graph.
 report::Page load_page(const std::string& path, const LoadedGraph& loaded);
 
 }  // namespace remora::cli

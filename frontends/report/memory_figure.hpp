@@ -11,8 +11,8 @@ namespace remora::report {
 /// are drawn at their largest.
 Figure memory_figure(const Graph& graph, const Schedule& schedule, const ScheduleProfile& profile);
 
-/// What the input order holds beside each step of the schedule; of itself where there is no schedule. In free order step
-/// beside step, and nothing beyond its end.
+/// What the input order holds beside each step of the schedule; of itself where there is no schedule. In free order
+/// step beside step, and nothing beyond its end.
 std::vector<Bytes> memory_beside(const ScheduleProfile& profile);
 
 }  // namespace remora::report

@@ -2,7 +2,7 @@
 //
 // What a written schedule does to memory, step by step, by the rules of remora-schedule 1.
 //
-//     steps  A B C(-a) D(-b,-c) A E(-a,-d)      stays  a: [0,2] [4,5]   b: [1,3]   c: [2,3]   d: [3,5]   e: [5,5] to the end
+//     steps  A B C(-a) D(-b,-c) A E(-a,-d)      a: [0,2] [4,5]   b: [1,3]   c: [2,3]   d: [3,5]   e: [5,5] to the end
 //     memory 1 2 3     3        2 3             (unit sizes: figure 1 of Kumar et al. 2019)
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace remora::report {
 
-/// One stay of a tensor in memory, in steps, both ends included. A recompute over a still resident tensor does not begin
-/// another. Inputs of the graph, which are always there, have none.
+/// One stay of a tensor in memory, in steps, both ends included. A recompute over a still resident tensor does not
+/// begin another. Inputs of the graph, which are always there, have none.
 struct Residence {
   TensorId tensor{};
   int first_step = 0;
@@ -45,7 +45,7 @@ struct Replay {
   Duration duration{};
 };
 
-/// The steps must be such that `verify` finds no fault but perhaps with the budget. O(steps + their outputs + releases).
+/// The steps must be such that `verify` finds no fault but perhaps with the budget. O(steps, their outputs, releases).
 Replay replay(const Graph& graph, std::span<const Step> steps);
 
 /// The stays that cover `step`, as numbers into `residences`, largest tensor first. O(residences).

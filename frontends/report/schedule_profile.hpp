@@ -2,9 +2,9 @@
 //
 // What a report says of a schedule: the input order before, the schedule after, and why each recompute is there.
 //
-// A recompute brings tensors back that had been away. Why they had to go: the steps of the input order above the budget
-// that lie inside the gap. Those need not exist, for recomputes take memory themselves; therefore also what the schedule
-// itself would hold in the gap, had the tensors stayed.
+// A recompute brings tensors back that had been away. Why they had to go: the steps of the input order above the
+// budget that lie inside the gap. Those need not exist, for recomputes take memory themselves; therefore also what the
+// schedule itself would hold in the gap, had the tensors stayed.
 //
 //     input order   #          memory above the budget while D runs ...
 //     ------------ ### ------- budget

@@ -57,8 +57,8 @@ class Pages:
         self.solve("free", "80%", "--strategy", "twremat", graph="unet")
 
     def make_sweep(self):
-        self.remora("sweep", "unet.graph.json", "--budgets", "100%:60%:20%,1%", "--work-limit", "20000", "--threads", "1",
-                    "--quiet", "-o", "sweep.json", "--schedules", "points")
+        self.remora("sweep", "unet.graph.json", "--budgets", "100%:60%:20%,1%", "--work-limit", "20000",
+                    "--threads", "1", "--quiet", "-o", "sweep.json", "--schedules", "points")
         curve = self.read("sweep.json")
         os.remove(self.path(curve["points"][-1]["schedule"]))
         self.remora("report", "unet.graph.json", "sweep.json", "-o", "sweep.html")

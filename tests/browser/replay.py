@@ -10,7 +10,8 @@ class Replay:
         self.sizes = {tensor["name"]: tensor["size"] for tensor in graph["tensors"]}
         self.ops = {op["name"]: op for op in graph["ops"]}
         produced = {tensor for op in graph["ops"] for tensor in op["outputs"]}
-        self.base = graph.get("fixed_memory", 0) + sum(size for name, size in self.sizes.items() if name not in produced)
+        inputs = sum(size for name, size in self.sizes.items() if name not in produced)
+        self.base = graph.get("fixed_memory", 0) + inputs
         self.names, self.memory, self.residents, self.again = [], [], [], []
         resident, computed = set(), set()
         for step in steps:
@@ -46,7 +47,8 @@ def recomputed(graph, schedule):
         if not after.again[step]:
             continue
         op = after.ops[name]
-        back = {t for t in op["outputs"] if t not in after.residents[step - 1] or t in schedule["steps"][step - 1]["free"]}
+        gone = schedule["steps"][step - 1]["free"]
+        back = {t for t in op["outputs"] if t not in after.residents[step - 1] or t in gone}
         row = rows.setdefault(name, {"times": 0, "paid": 0, "saved": 0, "above": 0, "steps": 0})
         row["times"] += 1
         row["paid"] += op["duration"]

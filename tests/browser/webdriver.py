@@ -29,7 +29,8 @@ class Browser:
 
     def __init__(self, width=1280, height=900):
         driver = next(filter(None, map(shutil.which, DRIVERS)))
-        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True)
         try:
             self.root = f"http://127.0.0.1:{self._port()}"
             self.session = self._start(width, height)
@@ -98,7 +99,8 @@ class Browser:
                                                              for name, value in features.items()])
 
     def size(self, width, height):
-        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                     mobile=False)
         self.frame()
 
     def _actions(self, *sources):
@@ -113,8 +115,8 @@ class Browser:
     def drag(self, x, y, dx, dy):
         def move(to_x, to_y):
             return {"type": "pointerMove", "duration": 30, "x": round(to_x), "y": round(to_y)}
-        actions = [move(x, y), {"type": "pointerDown", "button": 0}, move(x + dx, y + dy), {"type": "pointerUp", "button": 0}]
-        self._actions({"type": "pointer", "id": "mouse", "actions": actions})
+        down, up = ({"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp"))
+        self._actions({"type": "pointer", "id": "mouse", "actions": [move(x, y), down, move(x + dx, y + dy), up]})
 
     def wheel(self, x, y, delta):
         time.sleep(0.35)  # a burst of its own
