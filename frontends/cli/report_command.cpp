@@ -20,7 +20,7 @@ namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
 
-constexpr std::array kOutputs{"output", "svg", "table", "text", "trace"};
+constexpr std::array kFiles{"output", "svg", "table", "trace"};
 
 OptionGroup output_options() {
   OptionGroup group("What is written (without any of these, the page to standard output)");
@@ -28,21 +28,21 @@ OptionGroup output_options() {
   group.add_options()("output,o", file(), "the report as one HTML page that needs no network")(
       "svg", file(), "a figure: memory over steps, or overhead against budget")(
       "table", file(), "CSV: the recomputed ops and why, or the points of a sweep")(
-      "text", file()->implicit_value("-"), "a summary for terminals; without FILE to standard output")(
+      "text", "a summary for terminals, to standard output")(
       "trace", file(), "Chrome trace JSON (about:tracing, Perfetto)")("quiet,q", "no warnings");
   return group;
 }
 
-/// The options that write something, checked before anything is read.
+/// Checks the options that write something before anything is read.
 void check_outputs(const Arguments& arguments) {
-  int to_standard_output = 0;
-  for (const char* option : kOutputs) {
+  int to_standard_output = arguments.has("text") ? 1 : 0;
+  for (const char* option : kFiles) {
     if (!arguments.has(option)) continue;
     const std::string& path = arguments.get<std::string>(option);
     if (path == "-") ++to_standard_output;
     if (path != "-") json::check_writable(path);
   }
-  if (to_standard_output > 1) throw UsageError("only one of --output, --svg, --table, --text, --trace can be -");
+  if (to_standard_output > 1) throw UsageError("only one result can go to standard output (--text, or - for a FILE)");
 }
 
 class Report {
@@ -52,13 +52,13 @@ class Report {
   }
 
   void write() const {
-    bool any = false;
-    for (const char* option : kOutputs) any = any || arguments_.has(option);
+    bool any = arguments_.has("text");
+    for (const char* option : kFiles) any = any || arguments_.has(option);
     if (!any) json::write_file("-", [&](std::ostream& out) { report::write_page(out, page_); });
     write_as("output", [&](std::ostream& out) { report::write_page(out, page_); });
     write_as("svg", [&](std::ostream& out) { out << report::svg(figure()); });
     write_as("table", [&](std::ostream& out) { write_table(out); });
-    write_as("text", [&](std::ostream& out) { write_text(out); });
+    if (arguments_.has("text")) json::write_file("-", [&](std::ostream& out) { write_text(out); });
     write_as("trace", [&](std::ostream& out) {
       report::write_trace(out, *page_.graph, profile_.after, schedule().budget, page_.duration_unit);
     });

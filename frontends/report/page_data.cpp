@@ -186,11 +186,22 @@ std::vector<std::pair<std::string, std::string>> solver_pairs(const Schedule& sc
   pairs.emplace_back("Seed", std::to_string(solver.seed));
   if (solver.max_computes > 0) pairs.emplace_back("Most computes an op", std::to_string(solver.max_computes));
   if (solver.work_limit > 0) pairs.emplace_back("Work limit", std::to_string(solver.work_limit));
-  for (const auto& [name, value] : solver.options) pairs.emplace_back(name, value);
   for (const auto& [name, value] : solver.statistics) pairs.emplace_back(name, short_number(value));
   if (!solver.note.empty()) pairs.emplace_back("Note", solver.note);
   if (!schedule.graph_sha256.empty()) pairs.emplace_back("SHA-256 of the graph's file", schedule.graph_sha256);
   return pairs;
+}
+
+void append_pairs(std::string& out, const std::vector<std::pair<std::string, std::string>>& all) {
+  List pairs(out);
+  for (const auto& [name, value] : all) {
+    pairs.separate();
+    List pair(out);
+    pair.add(name);
+    pair.add(value);
+    pair.close();
+  }
+  pairs.close();
 }
 
 void append_solver(std::string& out, const Schedule& schedule) {
@@ -199,15 +210,9 @@ void append_solver(std::string& out, const Schedule& schedule) {
   object.integer("max_computes", schedule.solver.max_computes);
   object.integer("reached", schedule.solver.reached_peak.count());
   object.key("pairs");
-  List pairs(out);
-  for (const auto& [name, value] : solver_pairs(schedule)) {
-    pairs.separate();
-    List pair(out);
-    pair.add(name);
-    pair.add(value);
-    pair.close();
-  }
-  pairs.close();
+  append_pairs(out, solver_pairs(schedule));
+  object.key("options");
+  append_pairs(out, schedule.solver.options);
   object.close();
 }
 

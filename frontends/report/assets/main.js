@@ -99,11 +99,17 @@ class Report {
   }
 }
 
-function showSolver(schedule, graph) {
-  const pairs = [["Graph", `${plural(graph.opCount, "op")}, ${plural(graph.tensors.name.length, "tensor")}`],
-    ...schedule.solver.pairs];
-  document.getElementById("solver").replaceChildren(...pairs.map(([name, value]) =>
+function showPairs(place, pairs) {
+  place.replaceChildren(...pairs.map(([name, value]) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+}
+
+function showSolver(schedule, graph) {
+  const { pairs, options } = schedule.solver;
+  const size = `${plural(graph.opCount, "op")}, ${plural(graph.tensors.name.length, "tensor")}`;
+  showPairs(document.getElementById("solver"), [["Graph", size], ...pairs]);
+  document.getElementById("options").hidden = options.length === 0;
+  showPairs(document.querySelector("#options dl"), options);
 }
 
 const report = new Report();

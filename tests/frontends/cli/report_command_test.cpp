@@ -103,6 +103,9 @@ TEST_F(ReportCommand, TheInputOrderIsAReportToo) {
 TEST_F(ReportCommand, OnlyOneOutputIsStandard) {
   solve("100%");
   EXPECT_EQ(report("--text --svg -").code, 64);
+  EXPECT_EQ(report("--table - --svg -").code, 64);
+  // --text takes no word for a file's name.
+  EXPECT_EQ(run_words("report --text " + path("graph.json") + " " + path("schedule.json")).code, 0);
   EXPECT_EQ(report("-o /nowhere/page.html").code, 65);
   EXPECT_EQ(run_words("report " + path("graph.json")).code, 64);
 }

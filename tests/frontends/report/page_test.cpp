@@ -57,7 +57,7 @@ std::vector<Residence> stays_of(const json& flat) {
   return stays;
 }
 
-TEST(Page, CarriesTheSchedulesNumbers) {
+TEST(ReportPage, CarriesTheSchedulesNumbers) {
   for (const test::SolvedGraph& solved : test::solved_graphs()) {
     SCOPED_TRACE(solved.about);
     const std::string text = text_of(page_of(solved));
@@ -86,7 +86,7 @@ TEST(Page, CarriesTheSchedulesNumbers) {
   }
 }
 
-TEST(Page, AllowsItsOwnScriptAndStyleOnlyAndFetchesNothing) {
+TEST(ReportPage, AllowsItsOwnScriptAndStyleOnlyAndFetchesNothing) {
   const std::string text = text_of(page_of(test::solved_graphs().front()));
   EXPECT_NE(text.find("default-src 'none'"), std::string::npos);
   EXPECT_NE(text.find("style-src " + policy_hash(kPageStyle)), std::string::npos);
@@ -98,7 +98,7 @@ TEST(Page, AllowsItsOwnScriptAndStyleOnlyAndFetchesNothing) {
   EXPECT_EQ(count(text, "http://www.w3.org/2000/svg"), 1U);
 }
 
-TEST(Page, NamesCannotLeaveTheirPlaces) {
+TEST(ReportPage, NamesCannotLeaveTheirPlaces) {
   const std::string evil = "</script><script>alert(1)</script><!--<img src=x onerror=alert(1)>";
   Graph graph{.name = evil};
   const TensorId a = graph.add_tensor(evil, Bytes(1), true);
@@ -117,7 +117,7 @@ TEST(Page, NamesCannotLeaveTheirPlaces) {
   EXPECT_EQ(block(text, "graph-data")["ops"]["name"][0], evil);
 }
 
-TEST(Page, RefusesNamesThatAreNoText) {
+TEST(ReportPage, RefusesNamesThatAreNoText) {
   Graph graph;
   const TensorId a = graph.add_tensor("a\xff", Bytes(1));
   graph.add_op({.name = "A", .outputs = {a}});
@@ -126,7 +126,7 @@ TEST(Page, RefusesNamesThatAreNoText) {
   EXPECT_TRUE(out.str().empty());
 }
 
-TEST(Page, ShowsAnAnswerWithoutScheduleAndAGraphWithoutOps) {
+TEST(ReportPage, ShowsAnAnswerWithoutScheduleAndAGraphWithoutOps) {
   Schedule schedule{.status = Status::infeasible, .budget = Bytes(2)};
   schedule.certificate = Certificate{.op = OpId(3), .required = Bytes(3), .tensors = {TensorId(1), TensorId(3)}};
   const std::string text = text_of({.graph = test::figure_1(), .schedules = {schedule}});
@@ -137,7 +137,7 @@ TEST(Page, ShowsAnAnswerWithoutScheduleAndAGraphWithoutOps) {
   EXPECT_NO_THROW(text_of({.graph = std::make_shared<const Graph>(), .schedules = {{.status = Status::optimal}}}));
 }
 
-TEST(Page, LinksPointsToSchedules) {
+TEST(ReportPage, LinksPointsToSchedules) {
   const test::SolvedGraph& solved = test::solved_graphs().front();
   Curve curve{.baseline_duration = Duration(1)};
   curve.points = {{.budget = Bytes(1)}, {.budget = solved.schedule.budget, .status = Status::feasible}};
