@@ -26,6 +26,7 @@ struct Attempt {
   Question question{};
   std::optional<Begun> begun{};
   std::int64_t runs = 0;
+  std::string started{};
   std::optional<Answer> answer{};
   bool was_there = false;
   /// Why there is nothing of all this; else empty.
@@ -68,6 +69,7 @@ class Run {
         attempt.begun = Begun{partial->schedule, partial->seconds, partial->work};
         attempt.runs = partial->runs;
       }
+      attempt.started = bench::now_text();
       log(task, attempt.begun ? "resumed" : "begun");
       attempt.answer = solver_.solve({task, attempt.question.graph_sha256, attempt.begun});
     } catch (const std::bad_alloc&) {
@@ -125,6 +127,7 @@ class Run {
             .work = begun.work + answer.work,
             .runs = attempt.runs + 1,
             .threads = answer.threads,
+            .started = attempt.started,
             .origin = origin(),
             .schedule = answer.schedule};
   }

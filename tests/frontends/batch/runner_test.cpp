@@ -70,6 +70,7 @@ TEST_F(Runner, AResultSaysWhatWasAskedAndWhoSolvedIt) {
   EXPECT_EQ(record->question.budget, "80%");
   EXPECT_EQ(record->runs, 1);
   EXPECT_FALSE(record->origin.host.empty());
+  EXPECT_LE(record->started, record->origin.when);
 }
 
 TEST_F(Runner, TasksThatAskTheSameShareAResult) {
