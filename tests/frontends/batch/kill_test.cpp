@@ -116,6 +116,7 @@ TEST_F(Killing, FiftyTimesAtRandomMomentsLosesNothing) {
   EXPECT_EQ(answers("killed"), expected);
   EXPECT_TRUE(is_empty("killed/temporary"));
   EXPECT_TRUE(is_empty("killed/partial"));
+  EXPECT_TRUE(is_empty("killed/begun"));
   EXPECT_EQ(run_words("merge " + path("killed") + " --verify --quiet").code, 65);
 }
 

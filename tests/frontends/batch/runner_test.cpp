@@ -197,6 +197,31 @@ TEST_F(Runner, WhatKilledProcessesLeftBehindGoesWithTheTask) {
   EXPECT_TRUE(files("temporary").empty());
 }
 
+TEST_F(Runner, WhatARunWasKilledAtComesLast) {
+  const auto list = tasks({"a", "b", "c"});
+  const Store kept = store();
+  kept.note_begun(key(list[0]));
+  CountingSolver solver;
+  std::ostringstream log;
+  run_batch(list, kept, solver, {.log = &log});
+  EXPECT_EQ(solver.asked, (Ids{"b", "c", "a"}));
+  EXPECT_NE(log.str().find("[1/3] a  unknown"), std::string::npos) << log.str();
+  EXPECT_TRUE(files("begun").empty());
+}
+
+TEST_F(Runner, AMarkIsThereWhileATaskIsInWorkAndGoesHoweverItEnds) {
+  const auto list = tasks({"solved", "broken", "stopped"});
+  const Store kept = store();
+  CountingSolver solver([&](const Request& request) {
+    EXPECT_EQ(files("begun"), Ids{key(request.task)});
+    if (request.task.id == "broken") throw InputError("", "broken");
+    return answer_of(request.task.id == "stopped" ? "interrupted" : "unknown");
+  });
+  run_batch(list, kept, solver, {});
+  EXPECT_EQ(solver.asked.size(), 3U);
+  EXPECT_TRUE(files("begun").empty());
+}
+
 TEST_F(Runner, ManyMayWriteIntoOneFolder) {
   Ids ids;
   for (int i = 0; i < 30; ++i) ids.push_back("t" + std::to_string(i));
