@@ -213,7 +213,7 @@ TEST_F(BatchCommand, TheExamplesManifestAndJobScriptDoAnElementsShare) {
 TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
   ASSERT_EQ(run_words("generate layered --ops 60 --seed 3 -o " + path("graph.json")).code, 0);
   Task task{.id = "a", .graph = path("graph.json"), .budget = "75%"};
-  cli::complete_task(task, {{"work-limit", {"30000"}}, {"threads", {"1"}}}, folder());
+  cli::complete_task(task, {{"work-limit", {"8000"}}, {"threads", {"1"}}}, folder());
   const Store store = Store::create(path("out"));
   std::atomic<bool> cancel = false;
   cli::TaskSolver stopping(&cancel, true, [&](const Progress& progress) { cancel = cancel || progress.phase == 2; });
@@ -238,7 +238,7 @@ TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
   EXPECT_GE(result["schedule"]["lower_bound"], partial["schedule"]["lower_bound"]);
   EXPECT_GT(result["work"], partial["work"]);
   EXPECT_EQ(result["schedule"]["solver"]["limits"]["work"].get<std::int64_t>(),
-            30000 - partial["work"].get<std::int64_t>());
+            8000 - partial["work"].get<std::int64_t>());
   write("schedule.json", result["schedule"].dump());
   EXPECT_EQ(run_words("verify " + path("graph.json") + " " + path("schedule.json")).code, 0);
 }
