@@ -66,6 +66,8 @@ std::int64_t BendersWorker::iterate(const RoundInput& input, Solution& incumbent
   if (outcome.sequence) {
     incumbent = make_solution(input.instance, *outcome.sequence);
     result.solution = incumbent;
+    // As good as the relaxation: no cut is needed any more.
+    if (incumbent.extra <= std::max(input.lower_bound, result.lower_bound)) return effort;
   }
   if (!outcome.complete) {
     // Too hard: again later, with more nodes. The others must not wait for long.

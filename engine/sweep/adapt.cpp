@@ -16,9 +16,9 @@ constexpr std::int64_t kMostRounds = 2;
 
 }  // namespace
 
-Adapted adapt(const Instance& instance, const Solution& other, std::uint64_t seed,
+Adapted adapt(const Instance& instance, const RecomputePlan& plan, std::uint64_t seed,
               const std::function<bool()>& interrupted) {
-  PlanMoves moves(instance, other.plan);
+  PlanMoves moves(instance, plan);
   const PlanEvaluator& state = moves.state();
   const std::int64_t begin = state.effort();
   Random random(seed);

@@ -6,6 +6,7 @@
 
 #include "engine/search/solution.hpp"
 #include "model/instance.hpp"
+#include "model/recompute_plan.hpp"
 
 namespace remora {
 
@@ -16,9 +17,9 @@ struct Adapted {
   std::int64_t work = 0;
 };
 
-/// A plan found under another budget, made to fit this one: recomputes are added until the budget holds, then those
+/// A plan, of another budget perhaps, made to fit this one: recomputes are added until the budget holds, then those
 /// that it does not need are taken out. Stops early when `interrupted` says true.
-Adapted adapt(const Instance& instance, const Solution& other, std::uint64_t seed,
+Adapted adapt(const Instance& instance, const RecomputePlan& plan, std::uint64_t seed,
               const std::function<bool()>& interrupted);
 
 }  // namespace remora

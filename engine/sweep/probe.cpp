@@ -44,11 +44,15 @@ void Probe::offer(const Solution& solution, Bytes found_under) {
 void Probe::adapt_from(const Probe& other, const SittingLimits& limits) {
   if (settled()) return;
   const Deadline deadline(limits.seconds, limits.cancel);
-  const Adapted adapted = adapt(instance_, other.state_.incumbent, seed_of_sitting(options_.seed, sittings_),
+  adapt_plan(other.state_.incumbent.plan, other.budget(), deadline);
+  seconds_ += deadline.elapsed();
+}
+
+void Probe::adapt_plan(const RecomputePlan& plan, Bytes found_under, const Deadline& deadline) {
+  const Adapted adapted = adapt(instance_, plan, seed_of_sitting(options_.seed, sittings_),
                                 [&deadline] { return deadline.reached(); });
   state_.work += adapted.work;
-  seconds_ += deadline.elapsed();
-  offer(adapted.solution, other.budget());
+  offer(adapted.solution, found_under);
 }
 
 std::optional<Duration> Probe::gap() const {
@@ -70,6 +74,10 @@ void Probe::begin(const Deadline& deadline, const Groups* groups) {
   if (settled()) return;
   const Solution offered = state_.incumbent;
   start_from_relaxation(instance_, options_, state_);
+  // A neighbour's plan that holds the budget goes before the relaxation's, which need not, but costs least.
+  if (options_.covering_start && !state_.cover.given_up.empty()) {
+    adapt_plan(suggested_plan(instance_, state_.cover), budget(), deadline);
+  }
   if (groups != nullptr && !settled()) {
     start_from_groups(instance_, options_, *groups, deadline, state_, description_.solver);
   }

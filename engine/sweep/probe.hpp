@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <optional>
 
+#include "engine/deadline.hpp"
 #include "engine/hierarchy/groups.hpp"
 #include "engine/options.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/search/solution.hpp"
 #include "model/curve.hpp"
 #include "model/instance.hpp"
+#include "model/recompute_plan.hpp"
 #include "model/schedule.hpp"
 
 namespace remora {
@@ -56,6 +58,7 @@ class Probe {
 
  private:
   void begin(const Deadline& deadline, const Groups* groups);
+  void adapt_plan(const RecomputePlan& plan, Bytes found_under, const Deadline& deadline);
 
   Instance instance_;
   SolveOptions options_;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/bound/footprint.hpp"
 #include "engine/bound/min_budget.hpp"
 #include "engine/deadline.hpp"
 #include "engine/search/start.hpp"
@@ -240,21 +241,27 @@ std::vector<Outcome> sweep_by_method(const Instance& instance, const SolveOption
   return result;
 }
 
+/// No schedule holds a smaller budget. Bisection begins there, so it is worth some time; a list does without.
+Bytes lower_end(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
+                const SweepCallbacks& callbacks) {
+  if (!sweep_options.budgets.empty()) return least_budget(instance);
+  // Under a work limit nothing may depend on time.
+  const double seconds = options.work_limit > 0 ? kNoTimeLimit : options.time_limit * kLeastBudgetShare;
+  return proved_least_budget(instance, Deadline(seconds, callbacks.cancel));
+}
+
 }  // namespace
 
 SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
                   const SweepCallbacks& callbacks) {
   check_problem(instance, options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
-  // Under a work limit nothing may depend on time.
-  const double bounding_seconds = options.work_limit > 0 ? kNoTimeLimit : options.time_limit * kLeastBudgetShare;
-  const Deadline bounding(bounding_seconds, callbacks.cancel);
-  const Bytes least_budget = proved_least_budget(instance, bounding);
-  BudgetChoice choice(instance, sweep_options, least_budget);
+  const Bytes least = lower_end(instance, options, sweep_options, callbacks);
+  BudgetChoice choice(instance, sweep_options, least);
   std::vector<Outcome> outcomes = is_search(options.strategy)
                                       ? SearchSweep(instance, options, std::move(choice), callbacks, deadline).run()
                                       : sweep_by_method(instance, options, std::move(choice), callbacks, deadline);
-  SweepResult result = assemble_curve(instance, std::move(outcomes), least_budget);
+  SweepResult result = assemble_curve(instance, std::move(outcomes), least);
   result.curve.seconds = deadline.elapsed();
   return result;
 }

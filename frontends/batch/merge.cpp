@@ -30,6 +30,8 @@ class Merger {
     if (const std::optional<TaskError> error = store_.error(task.id)) {
       merged.status = "error";
       merged.message = error->message;
+    } else if (!merged.key.empty() && store_.is_begun(merged.key)) {
+      merged.message = "in work now, or a run was killed at it";
     } else {
       merged.message = unreadable;
     }

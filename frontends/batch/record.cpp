@@ -25,14 +25,17 @@ void append_indented(std::string& out, std::string_view text) {
   }
 }
 
-void write_origin(json::ObjectText& object, const Origin& origin) {
+constexpr const char* kFinished = "finished";
+constexpr const char* kWhen = "when";
+
+void write_origin(json::ObjectText& object, const Origin& origin, const char* when) {
   object.string("host", origin.host);
   object.string("shard", origin.shard);
-  object.string("when", origin.when);
+  object.string(when, origin.when);
 }
 
-Origin read_origin(const Node& root) {
-  return {.host = root.at("host").string(), .shard = root.at("shard").string(), .when = root.at("when").string()};
+Origin read_origin(const Node& root, const char* when) {
+  return {.host = root.at("host").string(), .shard = root.at("shard").string(), .when = root.at(when).string()};
 }
 
 std::string status_at(const Node& root) {
@@ -61,7 +64,8 @@ std::string record_text(const Record& record) {
   object.integer("work", record.work);
   object.integer("runs", record.runs);
   object.integer("threads", record.threads);
-  write_origin(object, record.origin);
+  object.string("started", record.started);
+  write_origin(object, record.origin, kFinished);
   object.key("schedule");
   append_indented(out, record.schedule);
   object.close();
@@ -82,7 +86,8 @@ Record read_record(std::string_view text, const std::string& key) {
                 .work = root.at("work").integer(),
                 .runs = root.at("runs").integer(1),
                 .threads = root.at("threads").integer(),
-                .origin = read_origin(root),
+                .started = root.at("started").string(),
+                .origin = read_origin(root, kFinished),
                 .schedule = {}};
   if (key_of(record.question) != key) question.fail("is not the one that the file is named for");
   const Node schedule = root.at("schedule");
@@ -103,7 +108,7 @@ std::string error_text(const TaskError& error) {
   object.string("task", error.task);
   object.string("graph", error.graph);
   object.string("message", utf8_text(error.message));
-  write_origin(object, error.origin);
+  write_origin(object, error.origin, kWhen);
   object.close();
   out += '\n';
   return out;
@@ -116,7 +121,7 @@ TaskError read_error(std::string_view text) {
   return {.task = root.at("task").string(),
           .graph = root.at("graph").string(),
           .message = root.at("message").string(),
-          .origin = read_origin(root)};
+          .origin = read_origin(root, kWhen)};
 }
 
 Figures read_figures(std::string_view schedule) {

@@ -17,7 +17,7 @@ struct Origin {
   std::string host{};
   /// "3/8".
   std::string shard{};
-  /// UTC, ISO 8601.
+  /// When it was done: UTC, ISO 8601.
   std::string when{};
 };
 
@@ -34,6 +34,8 @@ struct Record {
   std::int64_t runs = 1;
   /// Of the last run, as are the origin and the schedule.
   std::int64_t threads = 0;
+  /// UTC, ISO 8601.
+  std::string started{};
   Origin origin{};
   /// A remora-schedule, as JSON; without steps where there is none.
   std::string schedule{};

@@ -26,8 +26,10 @@ struct Attempt {
   Question question{};
   std::optional<Begun> begun{};
   std::int64_t runs = 0;
+  std::string started{};
   std::optional<Answer> answer{};
   bool was_there = false;
+  bool is_for_later = false;
   /// Why there is nothing of all this; else empty.
   std::string error{};
 };
@@ -42,32 +44,43 @@ class Run {
       if (options_.shard.takes(position)) mine_.push_back(&tasks[position]);
     }
     summary_.tasks = mine_.size();
-    for (const Task* task : mine_) {
-      if (cancelled()) summary_.interrupted = true;
-      if (summary_.interrupted) break;
-      ++number_;
-      settle(*task, attempt(*task));
-    }
+    for (std::size_t i = 0; i < mine_.size(); ++i) visit(i, false);
+    for (const std::size_t i : last_) visit(i, true);
     store_.clean(settled_);
     return summary_;
   }
 
  private:
+  /// `is_last`: also a task that an earlier run did not survive.
+  void visit(std::size_t i, bool is_last) {
+    if (cancelled()) summary_.interrupted = true;
+    if (summary_.interrupted) return;
+    number_ = i + 1;
+    const Attempt result = attempt(*mine_[i], is_last);
+    if (result.is_for_later) last_.push_back(i);
+    if (!result.is_for_later) settle(*mine_[i], result);
+  }
+
   [[nodiscard]] bool cancelled() const { return options_.cancel != nullptr && options_.cancel->load(); }
 
   /// Whatever goes wrong with a task is that task's error.
-  Attempt attempt(const Task& task) {
+  Attempt attempt(const Task& task, bool is_last) {
     Attempt attempt;
     try {
       attempt.question = asking_.question_of(task);
       const std::string key = key_of(attempt.question);
       attempt.was_there = store_.has_result(key);
       if (attempt.was_there) return attempt;
+      // It may need more memory than there is: the others must not wait for it.
+      attempt.is_for_later = !is_last && store_.is_begun(key);
+      if (attempt.is_for_later) return attempt;
       asking_.check_digest(task);
       if (const std::optional<Record> partial = store_.partial(key)) {
         attempt.begun = Begun{partial->schedule, partial->seconds, partial->work};
         attempt.runs = partial->runs;
       }
+      attempt.started = bench::now_text();
+      store_.note_begun(key);
       log(task, attempt.begun ? "resumed" : "begun");
       attempt.answer = solver_.solve({task, attempt.question.graph_sha256, attempt.begun});
     } catch (const std::bad_alloc&) {
@@ -80,6 +93,7 @@ class Run {
   }
 
   void settle(const Task& task, const Attempt& attempt) {
+    if (!attempt.started.empty()) store_.forget_begun(key_of(attempt.question));
     if (!attempt.error.empty()) {
       ++summary_.errors;
       store_.put_error({task.id, task.graph, attempt.error, origin()});
@@ -125,6 +139,7 @@ class Run {
             .work = begun.work + answer.work,
             .runs = attempt.runs + 1,
             .threads = answer.threads,
+            .started = attempt.started,
             .origin = origin(),
             .schedule = answer.schedule};
   }
@@ -142,6 +157,8 @@ class Run {
   const RunnerOptions& options_;
   std::string host_;
   std::vector<const Task*> mine_{};
+  /// Those of them that come after all others.
+  std::vector<std::size_t> last_{};
   std::size_t number_ = 0;
   std::vector<std::string> settled_{};
   RunSummary summary_{};

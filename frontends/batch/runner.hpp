@@ -37,7 +37,8 @@ struct RunSummary {
 };
 
 /// Solves those of `tasks`, the whole manifest's, that are the shard's and have no result. A task that cannot be solved
-/// is filed as an error, which the next run tries again, and the rest goes on. Throws InputError where the store cannot
+/// is filed as an error, which the next run tries again, and the rest goes on. What an earlier run was killed at comes
+/// last. Throws InputError where the store cannot
 /// be written.
 RunSummary run_batch(const std::vector<Task>& tasks, const Store& store, Solver& solver, const RunnerOptions& options);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <ostream>
 #include <system_error>
 
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kResults = "results";
 constexpr const char* kPartial = "partial";
 constexpr const char* kErrors = "errors";
+constexpr const char* kBegun = "begun";
 constexpr const char* kTemporary = "temporary";
 constexpr const char* kManifest = "manifest";
 constexpr const char* kExtension = ".json";
@@ -50,7 +52,7 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 Store Store::create(const std::string& folder) {
   Store store(folder);
-  for (const char* kind : {kResults, kPartial, kErrors, kTemporary}) {
+  for (const char* kind : {kResults, kPartial, kErrors, kBegun, kTemporary}) {
     std::error_code error;
     fs::create_directories(store.path(kind), error);
     if (error) throw InputError(store.path(kind), "cannot be made: " + error.message());
@@ -129,6 +131,23 @@ void Store::put_partial(const Record& record) const {
   if (!is_settled()) put({path(kPartial, key), key}, record_text(record), is_settled);
 }
 
+std::string Store::mark_path(const std::string& key) const {
+  return (fs::path(folder_) / kBegun / key).string();
+}
+
+void Store::note_begun(const std::string& key) const {
+  // Nothing is lost with a mark, so it need not be synced.
+  if (!std::ofstream(mark_path(key))) throw InputError(mark_path(key), "cannot be written");
+}
+
+bool Store::is_begun(const std::string& key) const {
+  return is_there(mark_path(key));
+}
+
+void Store::forget_begun(const std::string& key) const {
+  remove(mark_path(key));
+}
+
 std::optional<TaskError> Store::error(const std::string& id) const {
   const std::string file = path(kErrors, error_name_of(id));
   if (!is_there(file)) return std::nullopt;
@@ -157,8 +176,10 @@ void Store::clean(const std::vector<std::string>& settled) const {
     remove((fs::path(folder_) / kTemporary / name).string());
   }
   for (const std::string& key : settled) {
-    // A process that was killed between a result and the removal of what was partial.
-    if (is_there(path(kPartial, key)) && has_result(key)) remove(path(kPartial, key));
+    // A process that was killed between a result and the removal of what came before.
+    if (!has_result(key)) continue;
+    remove(path(kPartial, key));
+    remove(mark_path(key));
   }
 }
 

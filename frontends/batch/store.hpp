@@ -6,6 +6,7 @@
 //     DIR/results/KEY.json      answers, each written once
 //     DIR/partial/KEY.json      interrupted tasks: the best schedule so far
 //     DIR/errors/NAME.json      tasks that could not be asked
+//     DIR/begun/KEY             a task that is in work, or that a killed process had in work
 //     DIR/temporary/            files on their way to one of these
 //     DIR/blocks/               groups of graphs solved before (block_folder.hpp)
 //
@@ -53,6 +54,11 @@ class Store {
   /// Files it unless there is a result.
   void put_partial(const Record& record) const;
 
+  /// That a task is in work: a mark that stays where the process is killed.
+  void note_begun(const std::string& key) const;
+  [[nodiscard]] bool is_begun(const std::string& key) const;
+  void forget_begun(const std::string& key) const;
+
   [[nodiscard]] std::optional<TaskError> error(const std::string& id) const;
   void put_error(const TaskError& error) const;
   void forget_error(const std::string& id) const;
@@ -63,6 +69,7 @@ class Store {
  private:
   [[nodiscard]] std::string path(const std::string& name) const;
   [[nodiscard]] std::string path(const char* kind, const std::string& name) const;
+  [[nodiscard]] std::string mark_path(const std::string& key) const;
   [[nodiscard]] std::optional<Record> record(const char* kind, const std::string& key) const;
   struct File {
     std::string path{};

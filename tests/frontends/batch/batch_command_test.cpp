@@ -187,11 +187,33 @@ TEST_F(BatchCommand, ShardsTogetherSolveEveryTask) {
   EXPECT_EQ(files("results").size(), 10U);
 }
 
+TEST_F(BatchCommand, TheExamplesManifestAndJobScriptDoAnElementsShare) {
+  if (std::system("python3 -c pass 2> /dev/null") != 0) GTEST_SKIP() << "python3 is not installed";
+  const std::string scripts = REMORA_SOURCE_DIR "/examples/slurm";
+  const std::string make = "'" + scripts +
+                           "/make_manifest' --option time_limit=5 --budgets 90% 80% 70% 60% --graphs '" +
+                           path("chain.json") + "' > '" + path("m.jsonl") + "'";
+  ASSERT_EQ(std::system(make.c_str()), 0);
+  const std::string folder_of_program = std::filesystem::path(REMORA_PROGRAM).parent_path().string();
+  const std::string element = "PATH='" + folder_of_program +
+                              "':\"$PATH\" SLURM_ARRAY_TASK_ID=12 SLURM_ARRAY_TASK_MIN=11 SLURM_ARRAY_TASK_MAX=13 "
+                              "SLURM_ARRAY_TASK_STEP=1 SLURM_ARRAY_TASK_COUNT=3 '" +
+                              scripts + "/job.sh' '" + path("m.jsonl") + "' '" + path("out") + "' --seed 9 2> '" +
+                              path("err.txt") + "'";
+  ASSERT_EQ(std::system(element.c_str()), 0) << read("err.txt");
+  EXPECT_TRUE(read("err.txt").starts_with("remora: shard 2/3 (SLURM_ARRAY_TASK_ID)\n")) << read("err.txt");
+  const auto results = files("results");
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(results[0]["task"], "chain-80%");
+  EXPECT_EQ(results[0]["question"]["options"]["seed"], "9");
+  EXPECT_EQ(results[0]["question"]["options"]["time_limit"], "5");
+}
+
 /// An interruption as soon as the search has a schedule within the budget, without a clock.
 TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
   ASSERT_EQ(run_words("generate layered --ops 60 --seed 3 -o " + path("graph.json")).code, 0);
   Task task{.id = "a", .graph = path("graph.json"), .budget = "75%"};
-  cli::complete_task(task, {{"work-limit", {"30000"}}, {"threads", {"1"}}}, folder());
+  cli::complete_task(task, {{"work-limit", {"8000"}}, {"threads", {"1"}}}, folder());
   const Store store = Store::create(path("out"));
   std::atomic<bool> cancel = false;
   cli::TaskSolver stopping(&cancel, true, [&](const Progress& progress) { cancel = cancel || progress.phase == 2; });
@@ -216,7 +238,7 @@ TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
   EXPECT_GE(result["schedule"]["lower_bound"], partial["schedule"]["lower_bound"]);
   EXPECT_GT(result["work"], partial["work"]);
   EXPECT_EQ(result["schedule"]["solver"]["limits"]["work"].get<std::int64_t>(),
-            30000 - partial["work"].get<std::int64_t>());
+            8000 - partial["work"].get<std::int64_t>());
   write("schedule.json", result["schedule"].dump());
   EXPECT_EQ(run_words("verify " + path("graph.json") + " " + path("schedule.json")).code, 0);
 }

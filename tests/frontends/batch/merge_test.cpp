@@ -78,6 +78,14 @@ TEST_F(Merging, AGraphThatIsGoneIsMissingUnlessItsDigestIsStated) {
   EXPECT_EQ(merged(list).tasks[0].status, "unknown");
 }
 
+TEST_F(Merging, SaysWhatARunWasKilledAt) {
+  const auto list = run({"missing"});
+  EXPECT_EQ(merged(list).tasks[0].message, "");
+  store().note_begun(merged(list).tasks[0].key);
+  EXPECT_EQ(merged(list).tasks[0].status, "missing");
+  EXPECT_NE(merged(list).tasks[0].message.find("killed"), std::string::npos);
+}
+
 TEST_F(Merging, ADamagedResultIsNoResult) {
   const auto list = run({"unknown", "feasible"});
   const std::string key = merged(list).tasks[0].key;

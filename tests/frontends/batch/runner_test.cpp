@@ -70,6 +70,7 @@ TEST_F(Runner, AResultSaysWhatWasAskedAndWhoSolvedIt) {
   EXPECT_EQ(record->question.budget, "80%");
   EXPECT_EQ(record->runs, 1);
   EXPECT_FALSE(record->origin.host.empty());
+  EXPECT_LE(record->started, record->origin.when);
 }
 
 TEST_F(Runner, TasksThatAskTheSameShareAResult) {
@@ -194,6 +195,31 @@ TEST_F(Runner, WhatKilledProcessesLeftBehindGoesWithTheTask) {
   EXPECT_EQ(files("temporary"), Ids{key(list[1]) + "-1-0"});
   run_batch(list, store(), solver, {.shard = {.index = 1, .count = 2}});
   EXPECT_TRUE(files("temporary").empty());
+}
+
+TEST_F(Runner, WhatARunWasKilledAtComesLast) {
+  const auto list = tasks({"a", "b", "c"});
+  const Store kept = store();
+  kept.note_begun(key(list[0]));
+  CountingSolver solver;
+  std::ostringstream log;
+  run_batch(list, kept, solver, {.log = &log});
+  EXPECT_EQ(solver.asked, (Ids{"b", "c", "a"}));
+  EXPECT_NE(log.str().find("[1/3] a  unknown"), std::string::npos) << log.str();
+  EXPECT_TRUE(files("begun").empty());
+}
+
+TEST_F(Runner, AMarkIsThereWhileATaskIsInWorkAndGoesHoweverItEnds) {
+  const auto list = tasks({"solved", "broken", "stopped"});
+  const Store kept = store();
+  CountingSolver solver([&](const Request& request) {
+    EXPECT_EQ(files("begun"), Ids{key(request.task)});
+    if (request.task.id == "broken") throw InputError("", "broken");
+    return answer_of(request.task.id == "stopped" ? "interrupted" : "unknown");
+  });
+  run_batch(list, kept, solver, {});
+  EXPECT_EQ(solver.asked.size(), 3U);
+  EXPECT_TRUE(files("begun").empty());
 }
 
 TEST_F(Runner, ManyMayWriteIntoOneFolder) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "model/error.hpp"
 #include "tests/frontends/json/samples.hpp"
 
 namespace remora::json {
@@ -52,6 +54,19 @@ TEST_F(File, ReadsWhatWasWritten) {
   write_text(directory_ / "out", "");
   EXPECT_EQ(read_file((directory_ / "out").string()), "");
   EXPECT_EQ(listing(), std::vector<std::string>{"out"});
+}
+
+TEST_F(File, TheTemporaryFileIsWhereTheCallerWantsIt) {
+  const std::string path = (directory_ / "out").string();
+  const std::string beginning = (directory_ / "temporary" / "mine").string();
+  const auto write = [](std::ostream& out) { out << "text"; };
+  EXPECT_THROW(write_file(path, write, beginning), InputError);
+  fs::create_directory(directory_ / "temporary");
+  // A killed process of the same number has left one there.
+  write_text(beginning + "-" + std::to_string(::getpid()) + "-0", "half");
+  write_file(path, write, beginning);
+  EXPECT_EQ(read_file(path), "text");
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_ / "temporary"), fs::directory_iterator()), 1);
 }
 
 TEST_F(File, WritesIntoTheCurrentDirectory) {
