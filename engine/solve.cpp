@@ -22,6 +22,7 @@ namespace {
 /// The two phases from the best start there is.
 void run_search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                 const Deadline& deadline, SearchState& state, Schedule& schedule) {
+  if (state.infeasible) return;
   start_from_relaxation(instance, options, state);
   if (wants_groups(instance, options) && !is_settled(instance, state)) {
     const Groups groups = find_groups(instance, options, deadline, callbacks.blocks);
@@ -29,7 +30,8 @@ void run_search(const Instance& instance, const SolveOptions& options, const Sol
     start_from_groups(instance, options, groups, deadline, state, schedule.solver);
   }
   const double begin = deadline.elapsed();
-  run_phases(instance, options, callbacks, deadline, state, schedule.solver);
+  PhaseWorkers workers;
+  run_phases(instance, options, callbacks, deadline, workers, state, schedule.solver);
   auto& statistics = schedule.solver.statistics;
   if (!statistics.empty()) statistics.emplace_back("polish_seconds", deadline.elapsed() - begin);
 }

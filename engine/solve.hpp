@@ -42,6 +42,8 @@ struct SolveCallbacks {
   std::function<void(const Progress&)> progress{};
   /// The same, after every round of the search whether it brought news or not: some ten times a second. May be empty.
   std::function<void(const Progress&)> heartbeat{};
+  /// Asked in every round: true ends the search with the incumbent, as a limit does. May be empty.
+  std::function<bool(const Progress&)> enough{};
   /// Set to true from anywhere (a signal handler, another thread) to stop with the incumbent. May be null.
   const std::atomic<bool>* cancel = nullptr;
   /// Options of groups that this solve and others have found, for strategies with a hierarchy. May be null.

@@ -17,6 +17,12 @@ double Schedule::overhead() const {
   return static_cast<double>((duration - baseline_duration).count()) / static_cast<double>(baseline_duration.count());
 }
 
+double Schedule::least_overhead() const {
+  if (baseline_duration.count() == 0) return 0;
+  return static_cast<double>((lower_bound - baseline_duration).count()) /
+         static_cast<double>(baseline_duration.count());
+}
+
 double Schedule::gap() const {
   if (!has_schedule()) return 1;
   if (duration.count() == 0) return 0;

@@ -108,6 +108,8 @@ struct Schedule {
   /// duration / baseline_duration - 1, the papers' total duration increase (TDI); 0 for a baseline of 0
   /// and without a schedule.
   [[nodiscard]] double overhead() const;
+  /// lower_bound / baseline_duration - 1: no schedule has less overhead; 0 for a baseline of 0.
+  [[nodiscard]] double least_overhead() const;
   /// (duration - lower_bound) / duration; 0 for a duration of 0, 1 without a schedule.
   [[nodiscard]] double gap() const;
 };

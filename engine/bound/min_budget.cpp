@@ -2,7 +2,7 @@
 #include "engine/bound/min_budget.hpp"
 
 #include <algorithm>
-#include <atomic>
+#include <cstdint>
 
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/covering.hpp"
@@ -33,20 +33,18 @@ bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
 
 /// A search at one budget, ended by the first schedule that holds it.
 Schedule search_at(const Instance& instance, SolveOptions options, double seconds) {
-  std::atomic<bool> found{false};
-  SolveCallbacks callbacks;
-  callbacks.cancel = &found;
-  callbacks.progress = [&](const Progress& progress) { found = progress.peak <= instance.budget(); };
   options.time_limit = seconds;
-  return solve(instance, options, callbacks);
+  return solve(instance, options,
+               {.enough = [&](const Progress& progress) { return progress.peak <= instance.budget(); }});
 }
 
 }  // namespace
 
-Bytes proved_least_budget(const Instance& instance, const Deadline& deadline) {
+Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution) {
   Bytes low = least_budget(instance);
   Bytes high = std::max(low, baseline_peak(instance));
-  while (low < high && !deadline.reached()) {
+  const auto near = static_cast<std::int64_t>(static_cast<double>((high - low).count()) * resolution);
+  while (high - low > Bytes(near) && !deadline.reached()) {
     const Bytes middle(low.count() + (high - low).count() / 2);
     if (proved_infeasible(instance.with_budget(middle), deadline))
       low = middle + Bytes(1);

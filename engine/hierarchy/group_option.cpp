@@ -249,6 +249,38 @@ GroupOption measure_option(const BlockProblem& problem, const Instance& instance
   return option;
 }
 
+namespace {
+
+bool is_compute_of(const BlockProblem& problem, const Compute& compute) {
+  if (compute.op < 0 || at(compute.op) >= problem.block->ops.size() || compute.option < 0) return false;
+  const BlockOp& op = problem.block->ops[at(compute.op)];
+  if (op.kind == Kind::op) return compute.option == 0;
+  if (op.child < 0) return false;
+  const std::size_t options = problem.children[at(op.child)].options.size();
+  // The last one is the pass.
+  return at(compute.option) < options + (op.kind == Kind::forward_half ? 1 : 0);
+}
+
+bool is_cost_over(const HalfCost& cost, std::size_t interface) {
+  if (cost.duration < Duration(0) || cost.peaks.empty()) return false;
+  return std::all_of(cost.peaks.begin(), cost.peaks.end(), [&](const HalfPeak& peak) {
+    return std::all_of(peak.freed.begin(), peak.freed.end(),
+                       [&](int position) { return position >= 0 && at(position) < interface; });
+  });
+}
+
+}  // namespace
+
+bool is_option_of(const BlockProblem& problem, const GroupOption& option) {
+  const auto is_compute = [&](const Compute& compute) { return is_compute_of(problem, compute); };
+  const std::size_t interface = problem.block->interface().size();
+  const bool backward = !option.backward.empty();
+  return std::all_of(option.forward.begin(), option.forward.end(), is_compute) &&
+         std::all_of(option.backward.begin(), option.backward.end(), is_compute) &&
+         is_cost_over(option.forward_cost, interface) && (!backward || is_cost_over(option.backward_cost, interface)) &&
+         option.saved >= Bytes(0) && option.computes >= 1 && option.reads.size() == interface;
+}
+
 GroupOption passing_option(const BlockProblem& problem, const Instance& instance) {
   const Block& block = *problem.block;
   const int end = block.has_halves() ? block.leave : static_cast<int>(block.ops.size());

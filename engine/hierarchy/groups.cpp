@@ -23,6 +23,8 @@ namespace {
 constexpr double kOptionShare = 0.25;
 /// Units of work for one solve of a group at least.
 constexpr std::int64_t kLeastWork = 100;
+/// The number goes up with every change of the engine that makes options other ones, or their text.
+constexpr const char* kKeyOfOptions = "options of a group, 1, ";
 /// Below, the flat search alone does as well.
 constexpr int kLeastOps = 500;
 
@@ -149,7 +151,8 @@ class GroupFinder {
     const std::optional<std::string> text = store_->find(problem.key);
     if (!text) return;
     auto found = options_of_text(*text);
-    if (!found) return;
+    const auto is_option = [&](const GroupOption& option) { return is_option_of(problem.problem, option); };
+    if (!found || !std::all_of(found->options.begin(), found->options.end(), is_option)) return;
     groups_.hierarchy.options[at(problem.index)].options = std::move(found->options);
     // Counted as if it had been done here: a work limit must not reach further where a store knows something.
     groups_.work += found->work;
@@ -161,7 +164,8 @@ class GroupFinder {
   /// solve a class decides for all.
   [[nodiscard]] std::string key_of(int index, const RowLimits& limits) const {
     const BlockClasses& classes = groups_.hierarchy.classes;
-    std::string key = std::string("options of a group, ") + version() + "\n";
+    std::string key = kKeyOfOptions;
+    key.append(version()).append("\n");
     for (const auto& [name, value] : describe_options(options_)) {
       const bool own = name == "threads" || name == "work_limit";
       if (!own) key.append(name).append("=").append(value).append("\n");
@@ -172,7 +176,8 @@ class GroupFinder {
         .append("\n")
         .append(classes.description[at(index)]);
     for (const int child : classes.child_classes[at(index)]) {
-      const std::string text = text_of_options({groups_.hierarchy.options[at(child)].options});
+      const ClassOptions& of_child = groups_.hierarchy.options[at(child)];
+      const std::string text = text_of_options({of_child.options}) + text_of_options({{of_child.pass}});
       key.append("\n").append(std::to_string(text.size())).append("\n").append(text);
     }
     return key;

@@ -12,6 +12,7 @@ namespace {
 class Writer {
  public:
   std::string write(const FoundOptions& found) {
+    add_count(found.options.size());
     add(found.work);
     text_ += '\n';
     for (const GroupOption& option : found.options) {
@@ -59,14 +60,18 @@ class Reader {
   explicit Reader(std::string_view text) : text_(text) {}
 
   [[nodiscard]] bool failed() const { return failed_; }
-  [[nodiscard]] bool at_end() const { return text_.empty(); }
 
-  std::int64_t line() {
-    const std::int64_t value = number();
+  FoundOptions all() {
+    FoundOptions found;
+    const std::size_t options = count();
+    found.work = number();
     expect('\n');
-    return value;
+    for (std::size_t i = 0; i < options && !failed_; ++i) found.options.push_back(option());
+    if (!text_.empty() || options == 0) fail();
+    return found;
   }
 
+ private:
   GroupOption option() {
     GroupOption option;
     option.forward = computes();
@@ -82,7 +87,6 @@ class Reader {
     return option;
   }
 
- private:
   std::int64_t number() {
     std::int64_t value = 0;
     const auto [stop, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
@@ -149,10 +153,8 @@ std::string text_of_options(const FoundOptions& found) {
 
 std::optional<FoundOptions> options_of_text(std::string_view text) {
   Reader reader(text);
-  FoundOptions found;
-  found.work = reader.line();
-  while (!reader.at_end()) found.options.push_back(reader.option());
-  if (reader.failed() || found.options.empty()) return std::nullopt;
+  FoundOptions found = reader.all();
+  if (reader.failed()) return std::nullopt;
   return found;
 }
 

@@ -17,7 +17,8 @@ struct FoundOptions {
   std::int64_t work = 0;
 };
 
-/// As text, for a BlockStore: whole numbers between blanks, a line for the work and one an option.
+/// As text, for a BlockStore: whole numbers between blanks, a line for the number of options and the work, and one an
+/// option.
 std::string text_of_options(const FoundOptions& found);
 
 /// The same again; nothing if the text is not what text_of_options makes of at least one option.

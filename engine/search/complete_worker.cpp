@@ -64,7 +64,8 @@ void CompleteWorker::begin_pass(const RoundInput& input) {
   cp::SearchSettings settings;
   settings.noise = passes_ % 2 == 0 ? 0.0 : kNoise;
   settings.seed = seed_ + static_cast<std::uint64_t>(passes_);
-  settings.interrupted = input.interrupted;
+  // A pass lives longer than the round, and the round's question does not.
+  settings.interrupted = [this] { return interrupted_ != nullptr && (*interrupted_)(); };
   const Duration below = ceiling(input);
   const bool last = holds_budget(input) && below == input.incumbent.extra;
   pass_ = std::make_unique<Pass>(input, below, last ? INT64_MAX : pass_nodes_, inferences_, settings);
@@ -73,6 +74,7 @@ void CompleteWorker::begin_pass(const RoundInput& input) {
 
 RoundResult CompleteWorker::run(const RoundInput& input) {
   RoundResult result;
+  interrupted_ = &input.interrupted;
   Solution incumbent = input.incumbent;
   Duration lower_bound = input.lower_bound;
   std::int64_t effort = 0;
@@ -83,6 +85,7 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
     lower_bound = std::max(lower_bound, result.lower_bound);
     if (result.solution) incumbent = *result.solution;
   }
+  interrupted_ = nullptr;
   return result;
 }
 

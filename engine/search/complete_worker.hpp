@@ -10,6 +10,7 @@
 // optimal.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "engine/options.hpp"
@@ -42,6 +43,8 @@ class CompleteWorker : public Worker {
   [[nodiscard]] Duration ceiling(const RoundInput& input) const;
   void give_up_pass(bool feasible, bool unlimited);
 
+  /// Of the round at hand; null between rounds.
+  const std::function<bool()>* interrupted_ = nullptr;
   cp::Inferences inferences_;
   std::uint64_t seed_;
   std::int64_t passes_ = 0;

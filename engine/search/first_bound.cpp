@@ -32,6 +32,7 @@ CoverMipLimits cover_mip_limits(const SolveOptions& options, const Deadline& dea
 
 void find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
                       SearchState& state, Schedule& schedule) {
+  if (state.infeasible) return;
   state.infeasible = least_budget(instance) > instance.budget();
   schedule.certificate = footprint_certificate(instance);
   if (state.infeasible || !options.covering_bound) return;

@@ -45,14 +45,15 @@ Rounds::Rounds(const Instance& instance, const SolveOptions& options, const Solv
                const Deadline& deadline, SearchState& state)
     : instance_(instance), options_(options), callbacks_(callbacks), deadline_(deadline), state_(state) {}
 
-bool Rounds::limit_reached() const {
-  return deadline_.reached() || (options_.work_limit > 0 && state_.work >= options_.work_limit);
+bool Rounds::limit_reached(int phase) const {
+  if (deadline_.reached() || (options_.work_limit > 0 && state_.work >= options_.work_limit)) return true;
+  return callbacks_.enough && callbacks_.enough(progress(phase, ""));
 }
 
-void Rounds::run(int phase, Mix mix, const std::function<bool()>& finished) {
+void Rounds::run(int phase, Mix& mix, const std::function<bool()>& finished) {
   const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
   std::int64_t effort = kRoundEffort / kFirstRoundPart;
-  for (; !finished() && !state_.infeasible && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
+  for (; !finished() && !state_.infeasible && !limit_reached(phase); effort = std::min(kRoundEffort, 2 * effort)) {
     const RoundInput input{instance_, state_.incumbent, state_.lower_bound, state_.cover, interrupted, effort};
     const std::vector<Worker*> workers = mix.draw(input);
     if (workers.empty()) return;

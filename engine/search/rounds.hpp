@@ -34,14 +34,15 @@ class Rounds {
   Rounds(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
          const Deadline& deadline, SearchState& state);
 
-  /// Rounds of workers from the mix until `finished` holds, a limit is reached or infeasibility is proved.
-  void run(int phase, Mix mix, const std::function<bool()>& finished);
+  /// Rounds of workers from the mix until `finished` holds, a limit is reached, the caller has enough or infeasibility is
+  /// proved.
+  void run(int phase, Mix& mix, const std::function<bool()>& finished);
 
   /// Tells the caller about the state.
   void report(int phase, const std::string& source) const;
 
  private:
-  [[nodiscard]] bool limit_reached() const;
+  [[nodiscard]] bool limit_reached(int phase) const;
   [[nodiscard]] std::vector<RoundResult> run_round(const std::vector<Worker*>& workers, const RoundInput& input) const;
   [[nodiscard]] Progress progress(int phase, const std::string& source) const;
   void merge(int phase, const Worker& worker, RoundResult& result);

@@ -18,8 +18,9 @@ struct Adapted {
 };
 
 /// A plan, of another budget perhaps, made to fit this one: recomputes are added until the budget holds, then those
-/// that it does not need are taken out. Stops early when `interrupted` says true.
-Adapted adapt(const Instance& instance, const RecomputePlan& plan, std::uint64_t seed,
+/// that it does not need are taken out. Stops early after about `most_work` units of work, or when `interrupted` says
+/// true.
+Adapted adapt(const Instance& instance, const RecomputePlan& plan, std::uint64_t seed, std::int64_t most_work,
               const std::function<bool()>& interrupted);
 
 }  // namespace remora

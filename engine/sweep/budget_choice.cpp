@@ -31,22 +31,20 @@ double height_of(const CurvePoint& low, const CurvePoint& high, double curve) {
   return low.has_schedule() ? static_cast<double>((low.duration - high.duration).count()) : kUnknownHeight * curve;
 }
 
-/// Throws InputError.
-void check(const SweepOptions& options) {
+}  // namespace
+
+void check_sweep_options(const SweepOptions& options) {
   if (options.points < 2) throw InputError("points", "must be at least 2");
   if (!(options.resolution >= 0 && options.resolution <= 1)) throw InputError("resolution", "must be from 0 to 1");
+  std::vector<Bytes> budgets = options.budgets;
+  std::sort(budgets.begin(), budgets.end());
+  const auto twice = std::adjacent_find(budgets.begin(), budgets.end());
+  if (twice != budgets.end()) throw InputError("budgets", std::to_string(twice->count()) + " bytes are there twice");
 }
-
-}  // namespace
 
 BudgetChoice::BudgetChoice(const Instance& instance, const SweepOptions& options, Bytes least_budget)
     : listed_(options.budgets), least_(least_budget), most_budget_(std::max(least_budget, baseline_peak(instance))) {
-  check(options);
   std::sort(listed_.begin(), listed_.end(), std::greater<>());
-  const auto twice = std::adjacent_find(listed_.begin(), listed_.end());
-  if (twice != listed_.end()) {
-    throw InputError("budgets", std::to_string(twice->count()) + " bytes are there twice");
-  }
   most_ = listed_.empty() ? static_cast<std::size_t>(options.points) : listed_.size();
   const auto range = static_cast<double>((most_budget_ - least_).count());
   resolution_ = Bytes(static_cast<std::int64_t>(range * options.resolution));

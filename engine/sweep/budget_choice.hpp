@@ -22,16 +22,20 @@
 
 namespace remora {
 
+/// Throws InputError for options out of range, and for a budget that is there twice.
+void check_sweep_options(const SweepOptions& options);
+
 /// The budgets of a sweep, one after the other: the caller's from the largest down; or else the input order's peak, the
 /// least budget, a budget that is known to do, and then by bisection.
 class BudgetChoice {
  public:
-  /// Throws InputError for sweep options out of range.
   BudgetChoice(const Instance& instance, const SweepOptions& options, Bytes least_budget);
 
   /// `points`: of the budgets so far, ascending. `reached`: the smallest peak of any schedule seen.
   std::optional<Bytes> next(std::span<const CurvePoint> points, Bytes reached);
 
+  /// Whether the caller said which.
+  [[nodiscard]] bool is_listed() const { return !listed_.empty(); }
   /// Budgets still to come, at most.
   [[nodiscard]] std::size_t left() const { return most_ - given_; }
 

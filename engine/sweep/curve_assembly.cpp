@@ -2,8 +2,10 @@
 #include "engine/sweep/curve_assembly.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "model/ensure.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -20,6 +22,9 @@ void serve(const Outcome& smaller, Outcome& larger) {
   larger.schedule.steps = smaller.schedule.steps;
   larger.schedule.duration = smaller.schedule.duration;
   larger.schedule.peak_memory = smaller.schedule.peak_memory;
+  larger.schedule.solver.reached_peak = smaller.schedule.peak_memory;
+  larger.schedule.solver.note =
+      "the schedule of a smaller budget, " + std::to_string(smaller.point.found_under.count()) + " bytes";
 }
 
 /// The smaller budget takes over what is proved for the larger one.
@@ -35,6 +40,7 @@ void bound(const Outcome& larger, Outcome& smaller) {
 void agree(Outcome& outcome) {
   CurvePoint& point = outcome.point;
   if (point.has_schedule()) {
+    ensure(point.lower_bound <= point.duration, "sweep: a lower bound is above a schedule");
     point.status = point.duration <= point.lower_bound ? Status::optimal : Status::feasible;
   }
   outcome.schedule.status = point.status;
@@ -43,9 +49,14 @@ void agree(Outcome& outcome) {
 
 }  // namespace
 
-SweepResult assemble_curve(const Instance& instance, std::vector<Outcome> outcomes, Bytes least_budget) {
+void make_monotone(std::vector<Outcome>& outcomes) {
   for (std::size_t i = 1; i < outcomes.size(); ++i) serve(outcomes[i - 1], outcomes[i]);
   for (std::size_t i = outcomes.size(); i-- > 1;) bound(outcomes[i], outcomes[i - 1]);
+  for (Outcome& outcome : outcomes) agree(outcome);
+}
+
+SweepResult assemble_curve(const Instance& instance, std::vector<Outcome> outcomes, Bytes least_budget) {
+  make_monotone(outcomes);
   SweepResult result;
   Curve& curve = result.curve;
   curve.graph = instance.graph().name;
@@ -58,7 +69,6 @@ SweepResult assemble_curve(const Instance& instance, std::vector<Outcome> outcom
   curve.points.reserve(outcomes.size());
   result.schedules.reserve(outcomes.size());
   for (Outcome& outcome : outcomes) {
-    agree(outcome);
     if (outcome.point.status == Status::infeasible) {
       curve.least_budget = std::max(curve.least_budget, outcome.point.budget + Bytes(1));
     }

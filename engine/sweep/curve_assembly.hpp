@@ -16,8 +16,11 @@ struct Outcome {
   Schedule schedule{};
 };
 
-/// The outcomes, by budget ascending, as a curve that is monotone: what a smaller budget permits a larger one takes
-/// over, and what is proved for a larger one holds for the smaller. `least_budget`: proved by other means.
+/// What a smaller budget permits a larger one takes over, and what is proved for a larger one holds for the smaller.
+/// Outcomes ascend by budget.
+void make_monotone(std::vector<Outcome>& outcomes);
+
+/// The outcomes, by budget ascending, made monotone, as a curve. `least_budget`: proved by other means.
 SweepResult assemble_curve(const Instance& instance, std::vector<Outcome> outcomes, Bytes least_budget);
 
 }  // namespace remora

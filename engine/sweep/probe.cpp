@@ -2,18 +2,19 @@
 #include "engine/sweep/probe.hpp"
 
 #include <algorithm>
-#include <cstdint>
 
-#include "engine/deadline.hpp"
 #include "engine/search/answer.hpp"
 #include "engine/search/first_bound.hpp"
-#include "engine/search/phases.hpp"
 #include "engine/search/start.hpp"
 #include "engine/solve.hpp"
 #include "engine/sweep/adapt.hpp"
 
 namespace remora {
 namespace {
+
+/// Workers of graphs up to this size stay for the next sitting. Twenty budgets' workers on a larger one would fill the
+/// memory that one search needs twenty times over.
+constexpr int kMostOpsToKeepWorkers = 5000;
 
 /// The first sitting's seed is the user's own; the others' must not meet those of the user's other runs: 1, 2, 3.
 std::int64_t seed_of_sitting(std::int64_t seed, int sitting) {
@@ -34,68 +35,75 @@ bool Probe::settled() const {
   return is_settled(instance_, state_);
 }
 
-void Probe::offer(const Solution& solution, Bytes found_under) {
-  if (!better(instance_, solution, state_.incumbent)) return;
-  state_.incumbent = solution;
-  found_under_ = found_under;
-  state_.history.push_back({seconds_, instance_.baseline_duration() + solution.extra, solution.peak, "another budget"});
-}
-
-void Probe::adapt_from(const Probe& other, const SittingLimits& limits) {
-  if (settled()) return;
-  const Deadline deadline(limits.seconds, limits.cancel);
-  adapt_plan(other.state_.incumbent.plan, other.budget(), deadline);
-  seconds_ += deadline.elapsed();
-}
-
-void Probe::adapt_plan(const RecomputePlan& plan, Bytes found_under, const Deadline& deadline) {
-  const Adapted adapted = adapt(instance_, plan, seed_of_sitting(options_.seed, sittings_),
-                                [&deadline] { return deadline.reached(); });
-  state_.work += adapted.work;
-  offer(adapted.solution, found_under);
-}
-
 std::optional<Duration> Probe::gap() const {
   if (!holds_budget()) return std::nullopt;
   return std::max(Duration(0), state_.incumbent.extra - state_.lower_bound);
 }
 
-void Probe::inherit(const Probe& larger) {
-  if (larger.state_.infeasible && !state_.infeasible) {
-    state_.infeasible = true;
-    // What does not fit into the larger budget does not fit into this one.
-    description_.certificate = larger.description_.certificate;
-  }
-  state_.lower_bound = std::max(state_.lower_bound, larger.state_.lower_bound);
+void Probe::take(const Solution& solution, Bytes found_under, const char* source) {
+  if (!better(instance_, solution, state_.incumbent)) return;
+  state_.incumbent = solution;
+  found_under_ = found_under;
+  state_.history.push_back({seconds_, instance_.baseline_duration() + solution.extra, solution.peak, source});
 }
 
-void Probe::begin(const Deadline& deadline, const Groups* groups) {
-  find_first_bound(instance_, options_, deadline, state_, description_);
+void Probe::learn(const Probe& other) {
+  take(other.state_.incumbent, other.found_under_, "another budget");
+  if (other.budget() < budget()) return;
+  state_.lower_bound = std::max(state_.lower_bound, other.state_.lower_bound);
+  if (!other.state_.infeasible || state_.infeasible) return;
+  state_.infeasible = true;
+  // What does not fit into the larger budget does not fit into this one.
+  if (!description_.certificate) description_.certificate = other.description_.certificate;
+}
+
+void Probe::adapt_plan(const RecomputePlan& plan, const char* source, const Sitting& sitting) {
+  if (settled() || sitting.deadline.reached() || state_.work >= sitting.end) return;
+  const Adapted adapted = adapt(instance_, plan, static_cast<std::uint64_t>(seed_of_sitting(options_.seed, sittings_)),
+                                sitting.end - state_.work, [&] { return sitting.deadline.reached(); });
+  state_.work += adapted.work;
+  take(adapted.solution, budget(), source);
+}
+
+void Probe::begin(const Sitting& sitting, const std::function<const Groups*()>& groups) {
+  find_first_bound(instance_, options_, sitting.deadline, state_, description_);
   if (settled()) return;
-  const Solution offered = state_.incumbent;
+  const Solution before = state_.incumbent;
   start_from_relaxation(instance_, options_, state_);
   // A neighbour's plan that holds the budget goes before the relaxation's, which need not, but costs least.
   if (options_.covering_start && !state_.cover.given_up.empty()) {
-    adapt_plan(suggested_plan(instance_, state_.cover), budget(), deadline);
+    adapt_plan(suggested_plan(instance_, state_.cover), "relaxation", sitting);
   }
-  if (groups != nullptr && !settled()) {
-    start_from_groups(instance_, options_, *groups, deadline, state_, description_.solver);
+  const Groups* found = !settled() && groups ? groups() : nullptr;
+  if (found != nullptr) {
+    start_from_groups(instance_, options_, *found, sitting.deadline, state_, description_.solver);
   }
-  if (better(instance_, state_.incumbent, offered)) found_under_ = budget();
+  if (better(instance_, state_.incumbent, before)) found_under_ = budget();
 }
 
-void Probe::sit(const SittingLimits& limits, const Groups* groups) {
-  const Deadline deadline(seconds_ + limits.seconds, limits.cancel, seconds_);
-  if (sittings_ == 0) begin(deadline, groups);
+void Probe::search(const Sitting& sitting) {
   SolveOptions options = options_;
   options.seed = seed_of_sitting(options_.seed, sittings_);
-  options.work_limit = limits.work > 0 ? state_.work + limits.work : 0;
-  if (!settled()) {
-    const Solution before = state_.incumbent;
-    run_phases(instance_, options, {.cancel = limits.cancel}, deadline, state_, description_.solver);
-    if (better(instance_, state_.incumbent, before)) found_under_ = budget();
+  // What came before the search may have taken all there was; it gets a little all the same.
+  if (options_.work_limit > 0) options.work_limit = std::max(sitting.end, state_.work + 1);
+  const Solution before = state_.incumbent;
+  run_phases(instance_, options, {.cancel = sitting.deadline.cancel()}, sitting.deadline, workers_, state_,
+             description_.solver);
+  if (better(instance_, state_.incumbent, before)) found_under_ = budget();
+  if (settled() || instance_.op_count() > kMostOpsToKeepWorkers) workers_ = {};
+}
+
+void Probe::sit(const SittingLimits& limits, std::span<const Probe* const> neighbours,
+                const std::function<const Groups*()>& groups) {
+  const std::int64_t room = INT64_MAX - state_.work;
+  const Sitting sitting{Deadline(seconds_ + limits.seconds, limits.cancel, seconds_),
+                        state_.work + (limits.work > 0 ? std::min(limits.work, room) : room)};
+  for (const Probe* neighbour : neighbours) {
+    adapt_plan(neighbour->state_.incumbent.plan, "another budget", sitting);
   }
-  seconds_ = deadline.elapsed();
+  if (sittings_ == 0) begin(sitting, groups);
+  if (!settled()) search(sitting);
+  seconds_ = sitting.deadline.elapsed();
   ++sittings_;
 }
 

@@ -5,11 +5,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 
 #include "engine/deadline.hpp"
 #include "engine/hierarchy/groups.hpp"
 #include "engine/options.hpp"
+#include "engine/search/phases.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/search/solution.hpp"
 #include "model/curve.hpp"
@@ -31,11 +34,16 @@ struct SittingLimits {
 
 class Probe {
  public:
-  /// `options`: of a search; its limits are this budget's share of the sweep's.
+  /// `options`: of a search; its limits are this budget's share of the sweep's. Does not move: its workers point into it.
   Probe(const Instance& instance, Bytes budget, const SolveOptions& options);
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+  ~Probe() = default;
 
   [[nodiscard]] Bytes budget() const { return instance_.budget(); }
   [[nodiscard]] const SearchState& state() const { return state_; }
+  /// The budget under which the incumbent was found.
+  [[nodiscard]] Bytes found_under() const { return found_under_; }
   [[nodiscard]] bool holds_budget() const { return state_.incumbent.peak <= instance_.budget(); }
   [[nodiscard]] bool settled() const;
   /// What there is to gain at most: the incumbent's extra duration less the bound's; nothing without a schedule.
@@ -43,26 +51,34 @@ class Probe {
   /// Units of work of all sittings.
   [[nodiscard]] std::int64_t work() const { return state_.work; }
 
-  /// A plan found under another budget; taken if it is better here.
-  void offer(const Solution& solution, Bytes found_under);
-  /// The same of a plan that is first made to fit.
-  void adapt_from(const Probe& other, const SittingLimits& limits);
-  /// What was proved for a larger budget: a bound on the extra duration, or that there is no schedule.
-  void inherit(const Probe& larger);
+  /// Takes the other budget's plan if it is better here; and what was proved there, if that budget is larger: a bound on
+  /// the extra duration, or that there is no schedule.
+  void learn(const Probe& other);
 
-  /// Goes on with the search. `groups`: null if the search does not start from any.
-  void sit(const SittingLimits& limits, const Groups* groups);
+  /// Goes on with the search, beginning with the neighbours' plans made to fit. `groups` is asked the first time that
+  /// the search needs a start; it may say null for none, and may be empty.
+  void sit(const SittingLimits& limits, std::span<const Probe* const> neighbours,
+           const std::function<const Groups*()>& groups);
 
   [[nodiscard]] CurvePoint point() const;
   [[nodiscard]] Schedule schedule() const;
 
  private:
-  void begin(const Deadline& deadline, const Groups* groups);
-  void adapt_plan(const RecomputePlan& plan, Bytes found_under, const Deadline& deadline);
+  /// A sitting's limits as moments.
+  struct Sitting {
+    Deadline deadline;
+    /// Of state_.work.
+    std::int64_t end;
+  };
+  void begin(const Sitting& sitting, const std::function<const Groups*()>& groups);
+  void search(const Sitting& sitting);
+  void adapt_plan(const RecomputePlan& plan, const char* source, const Sitting& sitting);
+  void take(const Solution& solution, Bytes found_under, const char* source);
 
   Instance instance_;
   SolveOptions options_;
   SearchState state_;
+  PhaseWorkers workers_;
   Schedule description_;
   Bytes found_under_{};
   double seconds_ = 0;

@@ -35,9 +35,9 @@ constexpr double kLeastBudgetShare = 0.05;
 /// Groups get the time and the work that a solve of so large a part of the limits would give them.
 constexpr double kGroupShare = 0.4;
 
-/// Under which no limit of work counts as one.
+/// In double, for limits near the largest.
 std::int64_t part_of(std::int64_t work, double part) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(work) * part));
+  return static_cast<std::int64_t>(std::min(static_cast<double>(work) * part, 9e18));
 }
 
 /// By strategies that search.
@@ -53,12 +53,14 @@ class SearchSweep {
         count_(choice_.left()) {}
 
   std::vector<Outcome> run() {
-    if (wants_groups(instance_, options_)) prepare_groups();
     visit_all_once();
     bool ascending = true;
-    for (const double part : {kSecondPass, 1.0}) {
-      revisit(part, ascending);
+    revisit(kSecondPass, ascending);
+    // What a pass leaves, because budgets were proved or refuted, is for another.
+    for (std::int64_t before = -1; work_ > before && !is_over() && !open_probes().empty();) {
       ascending = !ascending;
+      before = work_;
+      revisit(1.0, ascending);
     }
     std::vector<Outcome> outcomes;
     outcomes.reserve(probes_.size());
@@ -67,12 +69,16 @@ class SearchSweep {
   }
 
  private:
-  void prepare_groups() {
+  /// Found when a search first needs a start; null if the strategy wants none.
+  const Groups* groups() {
+    if (groups_ || !wants_groups(instance_, options_)) return groups_ ? &*groups_ : nullptr;
     SolveOptions options = options_;
     options.time_limit *= kGroupShare;
-    if (options.work_limit > 0) options.work_limit = part_of(options.work_limit, kGroupShare);
+    if (options.work_limit > 0)
+      options.work_limit = std::max<std::int64_t>(1, part_of(options.work_limit, kGroupShare));
     groups_ = find_groups(instance_, options, deadline_, callbacks_.blocks);
     work_ += groups_->work;
+    return &*groups_;
   }
 
   /// What is left of the sweep's limits; without a work limit its work is 0.
@@ -87,14 +93,14 @@ class SearchSweep {
     SittingLimits limits = remaining();
     limits.seconds = std::max(0.0, (limits.seconds - reserved.seconds) * part);
     // Without a work limit 0 means none; with one there is always a little.
-    if (options_.work_limit > 0) limits.work = part_of(limits.work - reserved.work, part);
+    if (options_.work_limit > 0) limits.work = std::max<std::int64_t>(1, part_of(limits.work - reserved.work, part));
     return limits;
   }
 
   [[nodiscard]] SittingLimits reserve(double part) const {
     SittingLimits reserved = remaining();
     reserved.seconds *= part;
-    reserved.work = static_cast<std::int64_t>(static_cast<double>(reserved.work) * part);
+    reserved.work = part_of(reserved.work, part);
     return reserved;
   }
 
@@ -105,26 +111,43 @@ class SearchSweep {
   /// The first pass, which finds out which budgets there are. A listed one gets its point also where time is over.
   void visit_all_once() {
     const SittingLimits reserved = reserve(1 - kFirstPass);
-    while (const std::optional<Bytes> budget = choice_.next(points(), reached_)) {
-      SolveOptions options = options_;
-      options.time_limit /= static_cast<double>(count_);
+    SolveOptions options = options_;
+    options.time_limit /= static_cast<double>(count_);
+    if (options.work_limit > 0) {
+      options.work_limit = std::max<std::int64_t>(1, part_of(options.work_limit, 1.0 / static_cast<double>(count_)));
+    }
+    while (choice_.is_listed() || !is_over()) {
+      const std::optional<Bytes> budget = choice_.next(points(), reached_);
+      if (!budget) return;
       Probe& probe = probes_.try_emplace(*budget, instance_, *budget, options).first->second;
-      learn(probe);
-      if (!is_over()) sit(probe, share(reserved, 1.0 / static_cast<double>(choice_.left() + 1)));
+      for (const auto& [other_budget, other] : probes_) {
+        if (&other != &probe) probe.learn(other);
+      }
+      const double part = 1.0 / static_cast<double>(choice_.left() + 1);
+      if (probe.settled() || is_over()) {
+        report(probe);
+      } else {
+        sit(probe, share(reserved, part));
+      }
     }
   }
 
-  /// Another pass, over what is not settled; who has more to gain gets more.
-  void revisit(double part, bool ascending) {
+  [[nodiscard]] std::vector<Probe*> open_probes() {
     std::vector<Probe*> open;
     for (auto& [budget, probe] : probes_) {
       if (!probe.settled()) open.push_back(&probe);
     }
+    return open;
+  }
+
+  /// Another pass, over what is not settled; who has more to gain gets more.
+  void revisit(double part, bool ascending) {
+    std::vector<Probe*> open = open_probes();
     if (!ascending) std::reverse(open.begin(), open.end());
     const SittingLimits reserved = reserve(1 - part);
     for (std::size_t i = 0; i < open.size() && !is_over(); ++i) {
-      if (!open[i]->settled())
-        sit(*open[i], share(reserved, weight_of_first({open.begin() + static_cast<std::ptrdiff_t>(i), open.end()})));
+      if (open[i]->settled()) continue;
+      sit(*open[i], share(reserved, weight_of_first({open.begin() + static_cast<std::ptrdiff_t>(i), open.end()})));
     }
   }
 
@@ -142,27 +165,17 @@ class SearchSweep {
     return weight(*open.front()) / sum;
   }
 
-  /// Takes over what the others know.
-  void learn(Probe& probe) const {
-    for (const auto& [budget, other] : probes_) {
-      if (&other == &probe) continue;
-      probe.offer(other.state().incumbent, other.budget());
-      if (budget > probe.budget()) probe.inherit(other);
-    }
-  }
-
   void sit(Probe& probe, const SittingLimits& limits) {
     const std::int64_t before = probe.work();
+    std::vector<const Probe*> neighbours;
     const auto here = probes_.find(probe.budget());
-    if (here != probes_.begin()) probe.adapt_from(std::prev(here)->second, limits);
-    if (std::next(here) != probes_.end()) probe.adapt_from(std::next(here)->second, limits);
-    probe.sit(limits, groups_ ? &*groups_ : nullptr);
+    if (here != probes_.begin()) neighbours.push_back(&std::prev(here)->second);
+    if (std::next(here) != probes_.end()) neighbours.push_back(&std::next(here)->second);
+    probe.sit(limits, neighbours, [this] { return groups(); });
     work_ += probe.work() - before;
     reached_ = std::min(reached_, probe.state().incumbent.peak);
     for (auto& [budget, other] : probes_) {
-      if (&other == &probe) continue;
-      other.offer(probe.state().incumbent, probe.budget());
-      if (budget < probe.budget()) other.inherit(probe);
+      if (&other != &probe) other.learn(probe);
     }
     report(probe);
   }
@@ -214,32 +227,69 @@ CurvePoint point_of(const Schedule& schedule) {
 }
 
 /// By methods that do not search: each budget for itself.
-std::vector<Outcome> sweep_by_method(const Instance& instance, const SolveOptions& options, BudgetChoice choice,
-                                     const SweepCallbacks& callbacks, const Deadline& deadline) {
-  std::map<Bytes, Outcome> outcomes;
-  Bytes reached = Bytes::max();
-  std::vector<CurvePoint> points;
-  while (const std::optional<Bytes> budget = choice.next(points, reached)) {
-    SolveOptions of_one = options;
-    of_one.time_limit = std::max(0.0, options.time_limit - deadline.elapsed()) / static_cast<double>(choice.left() + 1);
-    Schedule schedule =
-        solve(instance.with_budget(*budget), of_one, {.cancel = callbacks.cancel, .blocks = callbacks.blocks});
-    if (schedule.solver.reached_peak > Bytes(0)) reached = std::min(reached, schedule.solver.reached_peak);
-    const CurvePoint point = point_of(schedule);
-    outcomes.insert({*budget, Outcome{point, std::move(schedule)}});
-    points.clear();
-    for (const auto& [key, outcome] : outcomes) points.push_back(outcome.point);
-    if (callbacks.progress) {
-      const int count = static_cast<int>(points.size());
-      callbacks.progress({deadline.elapsed(), *budget, point.status, point.duration, point.peak_memory,
-                          point.lower_bound, count, count});
+class MethodSweep {
+ public:
+  MethodSweep(const Instance& instance, const SolveOptions& options, BudgetChoice choice,
+              const SweepCallbacks& callbacks, const Deadline& deadline)
+      : instance_(instance),
+        options_(options),
+        choice_(std::move(choice)),
+        callbacks_(callbacks),
+        deadline_(deadline) {}
+
+  std::vector<Outcome> run() {
+    while (choice_.is_listed() || !deadline_.reached()) {
+      const std::optional<Bytes> budget = choice_.next(points(), reached_);
+      if (!budget) break;
+      visit(*budget);
     }
+    return std::move(outcomes_);
   }
-  std::vector<Outcome> result;
-  result.reserve(outcomes.size());
-  for (auto& [budget, outcome] : outcomes) result.push_back(std::move(outcome));
-  return result;
-}
+
+ private:
+  void visit(Bytes budget) {
+    Schedule schedule = solve(instance_.with_budget(budget), options_of_next(), {.cancel = callbacks_.cancel});
+    work_ += schedule.solver.work;
+    if (schedule.solver.reached_peak > Bytes(0)) reached_ = std::min(reached_, schedule.solver.reached_peak);
+    const CurvePoint point = point_of(schedule);
+    const auto place = std::find_if(outcomes_.begin(), outcomes_.end(),
+                                    [&](const Outcome& other) { return other.point.budget > budget; });
+    outcomes_.insert(place, {point, std::move(schedule)});
+    make_monotone(outcomes_);
+    if (!callbacks_.progress) return;
+    const int count = static_cast<int>(outcomes_.size());
+    callbacks_.progress({deadline_.elapsed(), budget, point.status, point.duration, point.peak_memory,
+                         point.lower_bound, count, count});
+  }
+
+  /// A share of what is left.
+  [[nodiscard]] SolveOptions options_of_next() const {
+    SolveOptions options = options_;
+    const double part = 1.0 / static_cast<double>(choice_.left() + 1);
+    options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) * part;
+    if (options_.work_limit > 0) {
+      options.work_limit = std::max<std::int64_t>(1, part_of(options_.work_limit - work_, part));
+    }
+    return options;
+  }
+
+  [[nodiscard]] std::vector<CurvePoint> points() const {
+    std::vector<CurvePoint> points;
+    points.reserve(outcomes_.size());
+    for (const Outcome& outcome : outcomes_) points.push_back(outcome.point);
+    return points;
+  }
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  BudgetChoice choice_;
+  const SweepCallbacks& callbacks_;
+  const Deadline& deadline_;
+  /// By budget, ascending.
+  std::vector<Outcome> outcomes_;
+  Bytes reached_ = Bytes::max();
+  std::int64_t work_ = 0;
+};
 
 /// No schedule holds a smaller budget. Bisection begins there, so it is worth some time; a list does without.
 Bytes lower_end(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
@@ -247,7 +297,7 @@ Bytes lower_end(const Instance& instance, const SolveOptions& options, const Swe
   if (!sweep_options.budgets.empty()) return least_budget(instance);
   // Under a work limit nothing may depend on time.
   const double seconds = options.work_limit > 0 ? kNoTimeLimit : options.time_limit * kLeastBudgetShare;
-  return proved_least_budget(instance, Deadline(seconds, callbacks.cancel));
+  return proved_least_budget(instance, Deadline(seconds, callbacks.cancel), sweep_options.resolution);
 }
 
 }  // namespace
@@ -255,12 +305,13 @@ Bytes lower_end(const Instance& instance, const SolveOptions& options, const Swe
 SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
                   const SweepCallbacks& callbacks) {
   check_problem(instance, options);
+  check_sweep_options(sweep_options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   const Bytes least = lower_end(instance, options, sweep_options, callbacks);
   BudgetChoice choice(instance, sweep_options, least);
   std::vector<Outcome> outcomes = is_search(options.strategy)
                                       ? SearchSweep(instance, options, std::move(choice), callbacks, deadline).run()
-                                      : sweep_by_method(instance, options, std::move(choice), callbacks, deadline);
+                                      : MethodSweep(instance, options, std::move(choice), callbacks, deadline).run();
   SweepResult result = assemble_curve(instance, std::move(outcomes), least);
   result.curve.seconds = deadline.elapsed();
   return result;

@@ -72,9 +72,9 @@ std::string print(const char* format, double value) {
 
 }  // namespace
 
-Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak) {
+Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak, const std::string& option) {
   const auto fail = [&](const char* why) {
-    return UsageError("--budget: '" + text + "' " + why +
+    return UsageError(option + ": '" + text + "' " + why +
                       "; expected bytes (123456, units B KB MB GB TB KiB MiB GiB TiB) or a percentage (80%)");
   };
   const std::string_view all = text;

@@ -17,6 +17,7 @@
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_source.hpp"
 #include "frontends/cli/signals.hpp"
+#include "frontends/cli/solve_options.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/json/schedule_json.hpp"
 #include "frontends/json/text.hpp"
@@ -26,11 +27,13 @@
 #include "model/verify.hpp"
 
 namespace remora::cli {
+namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kMostBatch = std::int64_t{1} << 32;
-/// Of the time that is left, one size may take this part.
-constexpr double kShareOfOne = 0.25;
+/// One size may take this part of the time that is left, or this part of all where that is more: the last ones decide.
+constexpr double kShareOfRest = 0.25;
+constexpr double kShareOfAll = 0.1;
 constexpr const char* kDefaultOverhead = "10%";
 
 /// One size and what was found for it.
@@ -66,12 +69,11 @@ Duration most_duration(const std::string& overhead, Duration baseline) {
 /// Solves until it is clear whether the duration holds.
 Schedule solve_until_clear(const Instance& instance, const SolveOptions& options, Duration most,
                            const std::atomic<bool>& cancel) {
-  std::atomic<bool> enough{false};
-  const auto watch = [&](const Progress& progress) {
+  const auto is_clear = [&](const Progress& progress) {
     const bool fits = progress.peak <= instance.budget() && progress.duration <= most;
-    if (fits || progress.lower_bound > most || cancel.load()) enough = true;
+    return fits || progress.lower_bound > most;
   };
-  return solve(instance, options, {.progress = watch, .heartbeat = watch, .cancel = &enough});
+  return solve(instance, options, {.enough = is_clear, .cancel = &cancel});
 }
 
 class BatchSizeSearch {
@@ -86,6 +88,11 @@ class BatchSizeSearch {
         quiet_(arguments.has("quiet")),
         deadline_(options.time_limit, &signals_.flag()) {
     static_cast<void>(most_duration(overhead_, Duration(1)));
+    // Read anew for each size.
+    if (arguments.file("GRAPH") == "-") throw UsageError("--batch-size: GRAPH must be a file, not standard input");
+    json::check_writable(arguments.get<std::string>("output"));
+    if (arguments.has("schedules")) fs::create_directories(arguments.get<std::string>("schedules"));
+    if (!quiet_) warn_of_weaker_bound(options);
   }
 
   int run() {
@@ -117,7 +124,8 @@ class BatchSizeSearch {
     const Instance instance = Instance(loaded.graph, problem_).with_budget(budget_);
     const Duration most = most_duration(overhead_, instance.baseline_duration());
     SolveOptions options = options_;
-    options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) * kShareOfOne;
+    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
+    options.time_limit = std::min(left, std::max(kShareOfRest * left, kShareOfAll * options_.time_limit));
     Trial trial{.size = size, .schedule = solve_until_clear(instance, options, most, signals_.flag())};
     Schedule& schedule = trial.schedule;
     schedule.graph_sha256 = loaded.sha256;
@@ -141,19 +149,17 @@ class BatchSizeSearch {
   void print(const Trial& trial) {
     if (trials_.empty()) std::cerr << "  seconds  batch size  answer        overhead       bound  peak\n";
     const Schedule& schedule = trial.schedule;
-    const auto baseline = static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_duration.count()));
-    const double bound = static_cast<double>((schedule.lower_bound - schedule.baseline_duration).count()) / baseline;
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(), "%9.2f  %10s  %-10s  %10s  %10s  %s\n", deadline_.elapsed(),
                   grouped(trial.size).c_str(), fit_word(trial.fit),
                   schedule.has_schedule() ? percent_text(schedule.overhead(), 3).c_str() : "-",
-                  percent_text(bound, 3).c_str(),
+                  percent_text(schedule.least_overhead(), 3).c_str(),
                   schedule.has_schedule() ? bytes_text(schedule.peak_memory).c_str() : "-");
     std::cerr << line.data() << std::flush;
   }
 
   void write_schedule(std::int64_t size) const {
-    const std::filesystem::path folder = arguments_.get<std::string>("schedules");
+    const fs::path folder = arguments_.get<std::string>("schedules");
     const LoadedGraph loaded = load(size);
     json::write_file((folder / ("batch-" + std::to_string(size) + ".json")).string(),
                      [&](std::ostream& out) { json::write_schedule(out, trial_of(size).schedule, *loaded.graph); });

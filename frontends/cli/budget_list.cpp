@@ -15,7 +15,7 @@
 namespace remora::cli {
 namespace {
 
-constexpr double kMostBudgets = 10'000;
+constexpr int kMostBudgets = 10'000;
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -33,7 +33,7 @@ std::optional<double> percentage(std::string_view text) {
   text.remove_suffix(1);
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  if (error != std::errc() || stop != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 
@@ -44,7 +44,8 @@ std::vector<Bytes> percent_range(double from, double to, double step, Bytes fixe
   const double sign = to < from ? -1 : 1;
   for (int i = 0; i < count; ++i) {
     std::array<char, 64> text{};
-    std::snprintf(text.data(), text.size(), "%.9f%%", from + sign * step * i);
+    // The last one may miss 0 by a hair.
+    std::snprintf(text.data(), text.size(), "%.9f%%", std::max(0.0, from + sign * step * i));
     budgets.push_back(parse_budget(text.data(), fixed, peak));
   }
   return budgets;
@@ -55,13 +56,13 @@ int steps_between(double from, double to, double step, const std::string& option
   if (!(step > 0)) throw UsageError(option + ": the step of '" + text + "' must be above 0");
   // A hair more, for steps like 0.1 % that have no exact double.
   const double count = std::floor(std::abs(to - from) / step + 1e-9) + 1;
-  if (count > kMostBudgets) throw UsageError(option + ": '" + text + "' is more than 10,000 budgets");
+  if (!(count <= kMostBudgets)) throw UsageError(option + ": '" + text + "' is more than 10,000 budgets");
   return static_cast<int>(count);
 }
 
 std::vector<Bytes> parse_range(const std::string& option, const std::string& text, Bytes fixed, Bytes peak) {
   const std::vector<std::string> ends = split(text, ':');
-  if (ends.size() == 1) return {parse_budget(text, fixed, peak)};
+  if (ends.size() == 1) return {parse_budget(text, fixed, peak, option)};
   if (ends.size() != 3) throw UsageError(option + ": '" + text + "' is neither a budget nor FROM:TO:STEP");
   const auto from = percentage(ends[0]);
   const auto to = percentage(ends[1]);
@@ -70,11 +71,12 @@ std::vector<Bytes> parse_range(const std::string& option, const std::string& tex
     return percent_range(*from, *to, *step, fixed, peak, steps_between(*from, *to, *step, option, text));
   }
   if (from || to || step) throw UsageError(option + ": '" + text + "' mixes bytes and percentages");
-  const Bytes first = parse_budget(ends[0], fixed, peak);
-  const Bytes last = parse_budget(ends[1], fixed, peak);
-  const Bytes width = parse_budget(ends[2], fixed, peak);
-  const int count = steps_between(static_cast<double>(first.count()), static_cast<double>(last.count()),
-                                  static_cast<double>(width.count()), option, text);
+  const Bytes first = parse_budget(ends[0], fixed, peak, option);
+  const Bytes last = parse_budget(ends[1], fixed, peak, option);
+  const Bytes width = parse_budget(ends[2], fixed, peak, option);
+  if (width == Bytes(0)) throw UsageError(option + ": the step of '" + text + "' must be above 0");
+  const std::int64_t count = std::abs(last.count() - first.count()) / width.count() + 1;
+  if (count > kMostBudgets) throw UsageError(option + ": '" + text + "' is more than 10,000 budgets");
   std::vector<Bytes> budgets;
   budgets.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {

@@ -81,7 +81,8 @@ Graph read_graph_text(const std::string& content) {
 }
 
 std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std::string& content,
-                                             const Arguments& arguments, const OnnxOptions& options, bool quiet) {
+                                             const Arguments& arguments, const OnnxOptions& options, bool needs_onnx,
+                                             bool quiet) {
   if (looks_like_onnx(content)) {
     auto result = read_onnx(content, path, options);
     if (!quiet) {
@@ -89,6 +90,7 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
     }
     return std::make_shared<const Graph>(std::move(result.graph));
   }
+  if (needs_onnx) throw InputError("", "is no ONNX model: only those have dimensions to set");
   auto graph = std::make_shared<const Graph>(read_graph_text(content));
   for (const char* option : kOnnxOnly) {
     if (arguments.has(option))
@@ -125,7 +127,7 @@ LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool
   for (const auto& [name, value] : dimensions) options.dimensions.insert_or_assign(name, value);
   const std::string content = json::read_file(path);
   try {
-    return {read_graph_file(path, content, arguments, options, quiet), json::sha256_hex(content)};
+    return {read_graph_file(path, content, arguments, options, !dimensions.empty(), quiet), json::sha256_hex(content)};
   } catch (const InputError& error) {
     const std::string_view text = error.what();
     // Some readers name the file themselves.

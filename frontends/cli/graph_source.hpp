@@ -34,7 +34,7 @@ struct LoadedGraph {
 
 /// Reads the file; prints warnings, a line each, to standard error unless `quiet`. Throws InputError with the file's
 /// name, and UsageError for options that contradict each other or don't apply. `dimensions`: values for an ONNX model's
-/// symbolic dimensions, before those of --dim; other graphs have none.
+/// symbolic dimensions, before those of --dim; with any, other graphs are an error.
 LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
                        const std::map<std::string, std::int64_t>& dimensions = {});
 

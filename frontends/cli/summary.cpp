@@ -57,16 +57,14 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
 
 void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   const std::string unit = duration_unit_of(graph);
-  const auto baseline = static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_duration.count()));
-  const double bound = static_cast<double>((schedule.lower_bound - schedule.baseline_duration).count()) / baseline;
   const double after = static_cast<double>(schedule.peak_memory.count()) /
                        static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_peak_memory.count()));
   out << "peak        " << bytes_text(schedule.baseline_peak_memory) << " -> " << bytes_text(schedule.peak_memory)
       << " (" << percent_text(after, 1) << "), budget " << bytes_text(schedule.budget) << "\n"
       << "time        " << duration_text(schedule.baseline_duration, unit) << " -> "
       << duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
-      << "bound       " << signed_percent(bound) << " at least, gap " << percent_text(schedule.gap(), 3)
-      << (schedule.status == Status::optimal ? ": proved optimal" : "") << "\n";
+      << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "
+      << percent_text(schedule.gap(), 3) << (schedule.status == Status::optimal ? ": proved optimal" : "") << "\n";
 }
 
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {

@@ -26,6 +26,7 @@
 
 namespace remora::cli {
 namespace po = boost::program_options;
+namespace fs = std::filesystem;
 namespace {
 
 /// Of the whole sweep where the user gives none: three solves'.
@@ -85,26 +86,34 @@ SweepOptions read_sweep_options(const Arguments& arguments, const Instance& inst
   return options;
 }
 
-/// One file a budget; the curve gets their names, relative to its own file.
-void write_schedules(const std::filesystem::path& folder, const std::string& output, const Graph& graph,
-                     SweepResult& result) {
-  const std::filesystem::path home =
-      output == "-" ? std::filesystem::current_path() : std::filesystem::absolute(output).parent_path();
-  for (std::size_t i = 0; i < result.schedules.size(); ++i) {
-    const Schedule& schedule = result.schedules[i];
+std::string file_of(const std::string& folder, Bytes budget) {
+  return (fs::path(folder) / ("budget-" + std::to_string(budget.count()) + ".json")).string();
+}
+
+/// The curve names its schedules' files relative to its own.
+void name_schedules(const std::string& folder, const std::string& output, Curve& curve) {
+  const fs::path home = output == "-" ? fs::current_path() : fs::absolute(output).parent_path();
+  for (CurvePoint& point : curve.points) {
+    if (point.has_schedule()) point.schedule_file = fs::proximate(file_of(folder, point.budget), home).string();
+  }
+}
+
+void write_schedules(const std::string& folder, const Graph& graph, const SweepResult& result) {
+  for (const Schedule& schedule : result.schedules) {
     if (!schedule.has_schedule()) continue;
-    const auto path = folder / ("budget-" + std::to_string(schedule.budget.count()) + ".json");
-    json::write_file(path.string(), [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
-    result.curve.points[i].schedule_file = std::filesystem::absolute(path).lexically_relative(home).string();
+    json::write_file(file_of(folder, schedule.budget),
+                     [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
   }
 }
 
 void write_files(const Arguments& arguments, const Graph& graph, SweepResult& result) {
   const std::string& output = arguments.get<std::string>("output");
-  if (arguments.has("schedules")) {
-    write_schedules(arguments.get<std::string>("schedules"), output, graph, result);
-  }
+  const bool keeps = arguments.has("schedules");
+  if (keeps) name_schedules(arguments.get<std::string>("schedules"), output, result.curve);
   const Curve& curve = result.curve;
+  // First what is worth most, should the disk fill up.
+  json::write_file(output, [&](std::ostream& out) { json::write_curve(out, curve); });
+  if (keeps) write_schedules(arguments.get<std::string>("schedules"), graph, result);
   if (arguments.has("csv")) {
     json::write_file(arguments.get<std::string>("csv"),
                      [&](std::ostream& out) { report::write_curve_csv(out, curve); });
@@ -113,7 +122,6 @@ void write_files(const Arguments& arguments, const Graph& graph, SweepResult& re
     json::write_file(arguments.get<std::string>("svg"),
                      [&](std::ostream& out) { out << report::svg(report::curve_figure(curve)); });
   }
-  json::write_file(output, [&](std::ostream& out) { json::write_curve(out, curve); });
 }
 
 /// Before the work, not after it.
@@ -124,8 +132,9 @@ void check_files(const Arguments& arguments) {
   if (!arguments.has("schedules")) return;
   const std::string& folder = arguments.get<std::string>("schedules");
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!std::filesystem::is_directory(folder)) throw InputError(folder, "cannot be made: " + error.message());
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder)) throw InputError(folder, "cannot be made: " + error.message());
+  json::check_writable(file_of(folder, Bytes(0)));
 }
 
 int exit_code(const Curve& curve) {
@@ -138,6 +147,8 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
   const Instance instance(loaded.graph, problem);
   const SweepOptions sweep_options = read_sweep_options(arguments, instance);
+  check_files(arguments);
+  if (!quiet) warn_of_weaker_bound(options);
   const SignalGuard signals;
   SweepTable table(instance, std::cerr);
   SweepCallbacks callbacks;
@@ -173,7 +184,6 @@ int sweep_command(const Words& words) {
   SolveOptions options = read_solve_options(arguments);
   if (!arguments.has("time-limit") && !arguments.has("work-limit")) options.time_limit *= kSolvesOfTime;
   const InstanceOptions problem = read_problem(arguments, options.strategy);
-  check_files(arguments);
   if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);
   return sweep_budgets(arguments, options, problem);
 }

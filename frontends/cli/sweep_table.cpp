@@ -15,10 +15,6 @@
 namespace remora::cli {
 namespace {
 
-std::string status_text(Status status) {
-  return std::string(json::word_of(status, json::kStatusWords));
-}
-
 std::string overhead_text(const Curve& curve, const CurvePoint& point) {
   return point.has_schedule() ? percent_text(curve.overhead(point), 3) : "-";
 }
@@ -48,7 +44,7 @@ void SweepTable::add(const SweepProgress& progress) {
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "%9.2f  %12s  %8s  %-10s  %10s  %10s  %d of %d\n", progress.seconds,
                 bytes_text(point.budget).c_str(), percent_text(baseline_.part_of_baseline(point.budget), 1).c_str(),
-                status_text(point.status).c_str(), overhead_text(baseline_, point).c_str(),
+                json::status_word(point.status).c_str(), overhead_text(baseline_, point).c_str(),
                 percent_text(baseline_.least_overhead(point), 3).c_str(), progress.settled, progress.points);
   out_ << line.data() << std::flush;
 }
@@ -61,7 +57,7 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve) {
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(), "%12s  %8s  %10s  %10s  %s\n", bytes_text(point.budget).c_str(),
                   percent_text(curve.part_of_baseline(point.budget), 1).c_str(), overhead_text(curve, point).c_str(),
-                  percent_text(curve.least_overhead(point), 3).c_str(), status_text(point.status).c_str());
+                  percent_text(curve.least_overhead(point), 3).c_str(), json::status_word(point.status).c_str());
     out << line.data();
   }
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);

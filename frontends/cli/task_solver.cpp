@@ -50,10 +50,6 @@ bool has_ended(const Schedule& schedule, const SolveOptions& options) {
          (options.work_limit > 0 && schedule.solver.work >= options.work_limit);
 }
 
-std::string status_word(Status status) {
-  return std::string(json::word_of(status, json::kStatusWords));
-}
-
 std::string schedule_text(const Schedule& schedule, const Graph& graph) {
   std::ostringstream out;
   json::write_schedule(out, schedule, graph);
@@ -99,7 +95,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   take_bound(bound, schedule);
   check_schedule(graph, schedule);
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, options);
-  return batch::Answer{.status = interrupted ? "interrupted" : status_word(schedule.status),
+  return batch::Answer{.status = interrupted ? "interrupted" : json::status_word(schedule.status),
                        .schedule = schedule_text(schedule, graph),
                        .seconds = schedule.solver.seconds,
                        .work = schedule.solver.work,
@@ -109,7 +105,8 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
 std::string verify_record(const batch::Task& task, const batch::Record& record) {
   const LoadedGraph loaded = load_asked(task, task_arguments(task), record.question.graph_sha256, true);
   const Schedule schedule = json::read_schedule(record.schedule, *loaded.graph);
-  if (record.status != "interrupted" && record.status != status_word(schedule.status)) return "states another status";
+  if (record.status != "interrupted" && record.status != json::status_word(schedule.status))
+    return "states another status";
   if (!schedule.has_schedule()) return "";
   const Verdict verdict = verify(*loaded.graph, schedule);
   return verdict.valid() ? "" : "does not verify: " + verdict.errors.front();

@@ -24,6 +24,11 @@ CurvePoint read_point(const Node& node) {
     if (point.peak_memory > point.budget) node.fail("its peak_memory is above its budget");
   }
   point.lower_bound = Duration(node.at("lower_bound").integer());
+  if (point.has_schedule()) {
+    if (point.lower_bound > point.duration) node.fail("its lower_bound is above its duration");
+    const bool proved = point.status == Status::optimal;
+    if (proved != (point.lower_bound == point.duration)) node.fail("its status does not fit its lower_bound");
+  }
   if (node.has("seconds")) point.seconds = node.at("seconds").number();
   if (node.has("schedule")) point.schedule_file = node.at("schedule").string();
   return point;
@@ -33,6 +38,9 @@ CurvePoint read_point(const Node& node) {
 void check_order(const Node& node, const CurvePoint& before, const CurvePoint& point) {
   if (point.budget <= before.budget) node.fail("its budget is not above that of the point before it");
   if (point.lower_bound > before.lower_bound) node.fail("its lower_bound is above that of a smaller budget");
+  if (point.status == Status::infeasible && before.status != Status::infeasible) {
+    node.fail("it is infeasible, though a smaller budget is not");
+  }
   if (!before.has_schedule()) return;
   if (!point.has_schedule()) node.fail("it has no schedule, though a smaller budget has one");
   if (point.duration > before.duration) node.fail("its duration is above that of a smaller budget");
@@ -53,7 +61,7 @@ std::size_t read_knee(const Node& node, const Curve& curve) {
   const Bytes budget(node.integer());
   const auto found = std::find_if(curve.points.begin(), curve.points.end(),
                                   [&](const CurvePoint& point) { return point.budget == budget; });
-  if (found == curve.points.end()) node.fail("must be the budget of a point");
+  if (found == curve.points.end() || !found->has_schedule()) node.fail("must be the budget of a point with a schedule");
   return static_cast<std::size_t>(found - curve.points.begin());
 }
 

@@ -50,4 +50,9 @@ Value read_word(const Node& node, const std::array<Word<Value>, count>& words) {
   node.fail("must be one of " + known + ", not " + quote(text));
 }
 
+/// "optimal", ...
+inline std::string status_word(Status status) {
+  return std::string(word_of(status, kStatusWords));
+}
+
 }  // namespace remora::json

@@ -26,7 +26,7 @@ void write_curve_csv(std::ostream& out, const Curve& curve) {
   for (std::size_t i = 0; i < curve.points.size(); ++i) {
     const CurvePoint& point = curve.points[i];
     out << point.budget.count() << ',' << number(curve.part_of_baseline(point.budget)) << ','
-        << json::word_of(point.status, json::kStatusWords) << ',';
+        << json::status_word(point.status) << ',';
     if (point.has_schedule()) {
       out << point.duration.count() << ',' << number(curve.overhead(point)) << ',' << point.peak_memory.count();
     } else {

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/sweep/sweep.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "engine/bound/min_budget.hpp"
+#include "engine/deadline.hpp"
 #include "engine/sweep/budget_choice.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/transformer.hpp"
@@ -121,20 +126,105 @@ std::shared_ptr<const Graph> layered(int ops, std::int64_t seed) {
   return std::make_shared<const Graph>(generate::generate_layered(options));
 }
 
+void expect_same(const SweepResult& once, const SweepResult& again) {
+  ASSERT_EQ(once.schedules.size(), again.schedules.size());
+  for (std::size_t i = 0; i < once.schedules.size(); ++i) {
+    CurvePoint point = again.curve.points[i];
+    point.seconds = once.curve.points[i].seconds;
+    EXPECT_TRUE(once.curve.points[i] == point) << "point " << i;
+    EXPECT_TRUE(once.schedules[i].steps == again.schedules[i].steps) << "point " << i;
+    EXPECT_EQ(once.schedules[i].solver.work, again.schedules[i].solver.work) << "point " << i;
+  }
+}
+
+bool has_open_point(const SweepResult& result) {
+  return std::any_of(result.curve.points.begin(), result.curve.points.end(), [](const CurvePoint& point) {
+    return point.status == Status::feasible || point.status == Status::unknown;
+  });
+}
+
+Instance transformer() {
+  return {std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {}};
+}
+
+SolveOptions in_groups(std::int64_t work) {
+  SolveOptions options = work_limited(work);
+  options.strategy = Strategy::hierarchical;
+  options.group_size = 12;
+  options.top_size = 8;
+  options.grid_levels = 4;
+  return options;
+}
+
 TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
-  const Instance instance(layered(60, 3), {});
-  SolveOptions options = work_limited(20'000);
-  options.threads = 1;
-  const SweepResult once = swept(instance, options, {.points = 6});
-  for (const int threads : {2, 4}) {
-    options.threads = threads;
-    const SweepResult again = swept(instance, options, {.points = 6});
-    ASSERT_EQ(once.schedules.size(), again.schedules.size());
-    for (std::size_t i = 0; i < once.schedules.size(); ++i) {
-      EXPECT_EQ(once.schedules[i].steps, again.schedules[i].steps) << threads << " threads, point " << i;
-      EXPECT_EQ(once.curve.points[i].lower_bound, again.curve.points[i].lower_bound);
+  const std::vector<std::pair<Instance, SolveOptions>> cases{{Instance(layered(60, 3), {}), work_limited(20'000)},
+                                                             {transformer(), in_groups(20'000)}};
+  for (auto [instance, options] : cases) {
+    options.threads = 1;
+    const SweepResult once = swept(instance, options, {.points = 6});
+    EXPECT_TRUE(has_open_point(once)) << "the limit must bind";
+    for (const int threads : {2, 4}) {
+      options.threads = threads;
+      expect_same(once, swept(instance, options, {.points = 6}));
     }
   }
+}
+
+TEST(Sweep, KeepsToItsWorkLimit) {
+  // What a round, a composition or the last sitting takes beyond is small beside the limit.
+  constexpr std::int64_t kLimit = 60'000;
+  for (const auto& [instance, options] : std::vector<std::pair<Instance, SolveOptions>>{
+           {Instance(layered(100, 4), {}), work_limited(kLimit)}, {transformer(), in_groups(kLimit)}}) {
+    const SweepResult result = swept(instance, options, {.points = 10});
+    std::int64_t work = 0;
+    int visited = 0;
+    for (const Schedule& schedule : result.schedules) {
+      work += schedule.solver.work;
+      visited += schedule.solver.work > 0 ? 1 : 0;
+    }
+    EXPECT_TRUE(has_open_point(result));
+    EXPECT_LE(work, kLimit * 5 / 4);
+    EXPECT_GE(visited, 7) << "every budget that needs work has its share";
+  }
+}
+
+TEST(Sweep, DoesNotSearchForWhatALargerBudgetRefuted) {
+  // Found by trying: the smallest budget that takes a search to refute.
+  std::mt19937 random(20261123);
+  int refuted = 0;
+  for (int round = 0; round < 400 && refuted < 3; ++round) {
+    const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 7}), {});
+    std::vector<Bytes> budgets = all_budgets(instance);
+    const SweepResult all = swept(instance, work_limited(1'000'000), {.budgets = budgets});
+    for (std::size_t i = 0; i + 1 < all.schedules.size(); ++i) {
+      const bool by_search = all.schedules[i + 1].status == Status::infeasible && all.schedules[i + 1].solver.work > 0;
+      if (!by_search) continue;
+      ++refuted;
+      EXPECT_EQ(all.schedules[i].status, Status::infeasible);
+      EXPECT_EQ(all.schedules[i].solver.work, 0);
+      EXPECT_EQ(all.curve.points[i].seconds, 0);
+    }
+  }
+  EXPECT_GE(refuted, 1);
+}
+
+TEST(Sweep, TakesGraphsWithoutOpsOrAmounts) {
+  const auto empty = std::make_shared<const Graph>(Graph{.name = "empty", .fixed_memory = Bytes(7)});
+  const SweepResult nothing = swept(Instance(empty, {}), work_limited(100), {.budgets = {Bytes(3), Bytes(7)}});
+  EXPECT_EQ(nothing.curve.points[0].status, Status::infeasible);
+  EXPECT_EQ(nothing.curve.points[1].status, Status::optimal);
+  const Instance weightless(test::training_chain(3, 0, 0), {});
+  const SweepResult still = swept(weightless, work_limited(100), {.points = 5});
+  for (const CurvePoint& point : still.curve.points) EXPECT_EQ(point.status, Status::optimal);
+}
+
+TEST(Sweep, FindsTheBudgetsOfAFreeOrder) {
+  SolveOptions options;
+  options.strategy = Strategy::twremat;
+  const Instance instance(test::training_chain(12), default_problem(options.strategy));
+  const SweepResult result = swept(instance, options, {.points = 8});
+  EXPECT_EQ(result.curve.order, OrderMode::free);
+  EXPECT_TRUE(result.curve.points.back().has_schedule());
 }
 
 TEST(Sweep, BisectionReachesFromTheInputOrdersPeakToTheLeastBudget) {
@@ -142,6 +232,7 @@ TEST(Sweep, BisectionReachesFromTheInputOrdersPeakToTheLeastBudget) {
   const SweepResult result = swept(instance, work_limited(2'000'000), {.points = 12, .resolution = 0});
   const auto& curve = result.curve;
   ASSERT_LE(curve.points.size(), 12U);
+  EXPECT_EQ(curve.points.front().budget, proved_least_budget(instance, Deadline(kNoTimeLimit, nullptr)));
   EXPECT_EQ(curve.points.back().budget, baseline_peak(instance));
   EXPECT_EQ(curve.points.back().duration, curve.baseline_duration);
   ASSERT_TRUE(curve.smallest_feasible().has_value());
@@ -167,6 +258,8 @@ TEST(Sweep, EndsAtOnceWhenCancelledWithAPointForEveryBudget) {
   ASSERT_EQ(result.curve.points.size(), 3U);
   EXPECT_FALSE(result.curve.points[0].has_schedule());
   EXPECT_EQ(result.curve.points[2].status, Status::optimal);
+  // Bisection does not invent budgets that nobody looks at.
+  EXPECT_LE(swept(instance, SolveOptions{}, {.points = 20}, {.cancel = &cancel}).curve.points.size(), 1U);
 }
 
 TEST(Sweep, TellsAfterEverySitting) {
@@ -184,21 +277,34 @@ TEST(Sweep, TellsAfterEverySitting) {
   EXPECT_LE(last.settled, last.points);
 }
 
+class CountingStore : public BlockMemory {
+ public:
+  std::optional<std::string> find(const std::string& key) override {
+    ++asked_;
+    return BlockMemory::find(key);
+  }
+  [[nodiscard]] int asked() const { return asked_; }
+
+ private:
+  int asked_ = 0;
+};
+
 TEST(Sweep, SharesTheOptionsOfGroups) {
-  const Instance instance(std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {});
-  SolveOptions options = work_limited(40'000);
-  options.strategy = Strategy::hierarchical;
-  options.group_size = 12;
-  options.top_size = 8;
-  options.grid_levels = 4;
+  const Instance instance = transformer();
   const std::int64_t peak = baseline_peak(instance).count();
+  CountingStore store;
   const SweepResult result =
-      swept(instance, options, {.budgets = {Bytes(peak * 9 / 10), Bytes(peak * 7 / 10), Bytes(peak * 8 / 10)}});
+      swept(instance, in_groups(40'000),
+            {.budgets = {Bytes(peak * 9 / 10), Bytes(peak * 7 / 10), Bytes(peak * 8 / 10)}}, {.blocks = &store});
+  double distinct = 0;
   for (const Schedule& schedule : result.schedules) {
     EXPECT_TRUE(schedule.has_schedule());
-    EXPECT_FALSE(schedule.solver.statistics.empty()) << "composed from the same groups";
-    EXPECT_EQ(schedule.solver.statistics.front(), result.schedules[0].solver.statistics.front());
+    for (const auto& [name, value] : schedule.solver.statistics) {
+      if (name == "distinct_groups") distinct = value;
+    }
   }
+  EXPECT_GE(distinct, 1);
+  EXPECT_EQ(store.asked(), distinct) << "each group once, whatever the number of budgets";
 }
 
 TEST(Sweep, TakesMethodsThatDoNotSearch) {

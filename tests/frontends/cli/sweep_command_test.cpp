@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
 
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
@@ -16,6 +20,7 @@
 #include "frontends/json/curve_json.hpp"
 #include "frontends/json/file.hpp"
 #include "tests/frontends/cli/run_words.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace remora::cli {
@@ -37,6 +42,8 @@ TEST(ParseBudgets, ReadsRangesWithBothEnds) {
   EXPECT_EQ(budgets_of("40%:100%:25%"), (std::vector<std::int64_t>{500, 750, 1000}));
   EXPECT_EQ(budgets_of("1KiB:0:256"), (std::vector<std::int64_t>{1024, 768, 512, 256, 0}));
   EXPECT_EQ(budgets_of("99.8%:99.5%:0.1%"), (std::vector<std::int64_t>{1098, 1097, 1096, 1095}));
+  EXPECT_EQ(budgets_of("0.3%:0%:0.1%"), (std::vector<std::int64_t>{103, 102, 101, 100}));
+  EXPECT_EQ(budgets_of("10737418239:0:10737418240"), (std::vector<std::int64_t>{10737418239}));
 }
 
 TEST(ParseBudgets, ReadsListsAndTakesEachBudgetOnce) {
@@ -144,11 +151,43 @@ TEST_F(SweepCommand, RefusesWhatContradictsItself) {
   for (const char* words :
        {"--budgets 90% --points 4", "--budget 5", "--overhead 5%", "--batch-size n", "--points 1", "--resolution 2",
         "--warm-start x", "--batch-size n --budget 5 --csv x", "--batch-size n --budget 80%",
-        "--batch-size n --budget 5 --overhead 0.1", "--budgets 90%,x"}) {
+        "--batch-size n --budget 5 --overhead 0.1", "--budgets 90%,x", "--budgets nan%:40%:5%"}) {
     const Outcome outcome = sweep(words);
     EXPECT_EQ(outcome.code, 64) << words << ": " << outcome.err;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
+}
+
+TEST_F(SweepCommand, NamesSchedulesRelativeToTheCurveWhereverItIs) {
+  fs::create_directories(path("here/deep"));
+  fs::create_directories(path("there"));
+  const fs::path before = fs::current_path();
+  fs::current_path(path("here/deep"));
+  const Outcome outcome = sweep("--budgets 100%,90% -q -o ../../there/curve.json --schedules schedules");
+  fs::current_path(before);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const CurvePoint& point : json::read_curve(read("there/curve.json")).points) {
+    ASSERT_TRUE(point.has_schedule());
+    EXPECT_TRUE(fs::exists(path("there/" + point.schedule_file))) << point.schedule_file;
+  }
+}
+
+TEST_F(SweepCommand, GivesTheWholeCurveAfterASignal) {
+  const pid_t child = remora::test::start_child({REMORA_PROGRAM, "sweep", path("graph.json"), "--points", "4",
+                                                 "--resolution", "0", "--time-limit", "600", "-o", path("curve.json")},
+                                                path("err.txt"));
+  constexpr int kPolls = 3000;
+  for (int i = 0; i < kPolls && read("err.txt").find(" of 1\n") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  ASSERT_EQ(kill(child, SIGINT), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0) << read("err.txt");
+  const Curve curve = json::read_curve(read("curve.json"));
+  EXPECT_GE(curve.points.size(), 1U);
+  EXPECT_TRUE(curve.points.back().has_schedule());
 }
 
 class BatchSize : public remora::test::TemporaryFolder {
@@ -184,6 +223,14 @@ TEST_F(BatchSize, SaysWhenNotEvenOneFits) {
   const Outcome outcome = find("--batch-size batch --budget 1KiB --work-limit 5000 -q");
   EXPECT_EQ(outcome.code, 20);
   EXPECT_FALSE(nlohmann::json::parse(outcome.out).contains("largest"));
+}
+
+TEST_F(BatchSize, IsForModelsInFiles) {
+  ASSERT_EQ(run_words("generate chain -o " + path("graph.json")).code, 0);
+  const Outcome graph = run_words("sweep " + path("graph.json") + " --batch-size n --budget 1GiB");
+  EXPECT_EQ(graph.code, 65);
+  EXPECT_NE(graph.err.find("is no ONNX model"), std::string::npos) << graph.err;
+  EXPECT_EQ(run_words("sweep - --batch-size n --budget 1GiB").code, 64);
 }
 
 TEST_F(BatchSize, RefusesADimensionThatTheModelHasNot) {

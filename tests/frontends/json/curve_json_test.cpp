@@ -84,13 +84,17 @@ TEST(CurveJson, PutsAPointALineWithWhatFollows) {
 
 TEST(CurveJson, RefusesWhatIsNoCurve) {
   const std::string text = text_of(full_curve());
-  EXPECT_EQ(fault_of(replaced(text, "\"knee\": 30", "\"knee\": 31")), "$.knee: must be the budget of a point");
+  EXPECT_EQ(fault_of(replaced(text, "\"knee\": 30", "\"knee\": 31")),
+            "$.knee: must be the budget of a point with a schedule");
   EXPECT_EQ(fault_of(replaced(text, "\"budget\": 15", "\"budget\": 20")),
             "$.points[1]: its budget is not above that of the point before it");
-  EXPECT_EQ(fault_of(replaced(text, "\"duration\": 110", "\"duration\": 141")),
-            "$.points[2]: its duration is above that of a smaller budget");
-  EXPECT_EQ(fault_of(replaced(text, "\"lower_bound\": 110", "\"lower_bound\": 131")),
+  EXPECT_EQ(fault_of(replaced(text, "\"duration\": 140", "\"duration\": 139")), "none");
+  EXPECT_EQ(fault_of(replaced(text, "\"lower_bound\": 130", "\"lower_bound\": 105")),
             "$.points[2]: its lower_bound is above that of a smaller budget");
+  EXPECT_EQ(fault_of(replaced(text, "\"lower_bound\": 130", "\"lower_bound\": 141")),
+            "$.points[1]: its lower_bound is above its duration");
+  EXPECT_EQ(fault_of(replaced(text, "\"duration\": 110", "\"duration\": 111")),
+            "$.points[2]: its status does not fit its lower_bound");
   EXPECT_EQ(fault_of(replaced(text, "\"optimal\"", "\"unknown\"")),
             "$.points[2]: it has no schedule, though a smaller budget has one");
   EXPECT_EQ(fault_of(replaced(text, "\"peak_memory\": 19", "\"peak_memory\": 21")),
