@@ -27,10 +27,8 @@ class Merger {
       unreadable = error.what();
     }
     if (!merged.key.empty() && take_record(merged)) return merged;
-    if (const std::optional<TaskError> error = store_.error(task.id)) {
-      merged.status = "error";
-      merged.message = error->message;
-    } else if (!merged.key.empty() && store_.is_begun(merged.key)) {
+    if (take_error(merged)) return merged;
+    if (!merged.key.empty() && store_.is_begun(merged.key)) {
       merged.message = "in work now, or a run was killed at it";
     } else {
       merged.message = unreadable;
@@ -55,6 +53,19 @@ class Merger {
       merged.status = "damaged";
       merged.figures.reset();
     }
+    return true;
+  }
+
+  /// Whether there is an error, be it damaged itself.
+  bool take_error(MergedTask& merged) const {
+    try {
+      const std::optional<TaskError> error = store_.error(merged.task);
+      if (!error) return false;
+      merged.message = error->message;
+    } catch (const std::exception& error) {
+      merged.message = error.what();
+    }
+    merged.status = "error";
     return true;
   }
 
@@ -104,7 +115,8 @@ Merged merge(const std::vector<Task>& tasks, const Store& store, Solver& solver,
   for (const Task& task : tasks) {
     const MergedTask& last = merged.tasks.emplace_back(merger.look_up(task));
     ++merged.counts[last.status];
-    if (last.record && keys.insert(last.key).second) merged.seconds += last.record->seconds;
+    const bool is_new = !last.key.empty() && keys.insert(last.key).second;
+    if (last.record && is_new) merged.seconds += last.record->seconds;
   }
   for (const std::string& key : store.result_keys()) ++(keys.count(key) > 0 ? merged.results : merged.other_results);
   merged.overhead = spread_of(values_of(merged.tasks, [](const Figures& figures) { return figures.overhead; }));

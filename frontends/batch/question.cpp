@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/batch/question.hpp"
 
+#include "frontends/batch/manifest.hpp"
 #include "frontends/json/sha256.hpp"
 #include "frontends/json/text.hpp"
 
@@ -38,8 +39,8 @@ std::string key_of(const Question& question) {
   return json::sha256_hex(question_text(question));
 }
 
-std::string error_name_of(const std::string& id) {
-  return json::sha256_hex("task " + id);
+std::string error_name_of(const Task& task) {
+  return json::sha256_hex("task " + manifest_text({task}));
 }
 
 }  // namespace remora::batch

@@ -38,7 +38,8 @@ Question read_question(const json::Node& node);
 /// 64 hexadecimal digits.
 std::string key_of(const Question& question);
 
-/// The name that errors of the task are filed under, for what cannot be read has no key: a digest of the id.
-std::string error_name_of(const std::string& id);
+/// The name that errors of the task are filed under, for what cannot be read has no key: a digest of its manifest line, so
+/// that a line that was mended, or another manifest's, does not meet the error of an older one.
+std::string error_name_of(const Task& task);
 
 }  // namespace remora::batch

@@ -8,6 +8,7 @@
 #include "frontends/json/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
+#include "model/schedule.hpp"
 
 namespace remora::batch {
 namespace {
@@ -127,12 +128,17 @@ TaskError read_error(std::string_view text) {
 Figures read_figures(std::string_view schedule) {
   const Document document = json::parse(schedule);
   const Node root(document);
+  // Both follow from the integers; what the file says they are does not count.
+  const Schedule schedule_of{.status = Status::feasible,
+                             .duration = Duration(root.at("duration").integer()),
+                             .baseline_duration = Duration(root.at("baseline_duration").integer()),
+                             .lower_bound = Duration(root.at("lower_bound").integer())};
   return {.budget = root.at("budget").integer(),
           .duration = root.at("duration").integer(),
           .lower_bound = root.at("lower_bound").integer(),
           .peak_memory = root.at("peak_memory").integer(),
-          .overhead = root.at("overhead").number(),
-          .gap = root.at("gap").number()};
+          .overhead = schedule_of.overhead(),
+          .gap = schedule_of.gap()};
 }
 
 }  // namespace remora::batch

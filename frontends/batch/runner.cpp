@@ -93,11 +93,17 @@ class Run {
   }
 
   void settle(const Task& task, const Attempt& attempt) {
+    note(task, attempt);
+    // After the answer is filed: the mark says that a run did not survive the task.
     if (!attempt.started.empty()) store_.forget_begun(key_of(attempt.question));
+  }
+
+  /// Files what came of it.
+  void note(const Task& task, const Attempt& attempt) {
     if (!attempt.error.empty()) {
       ++summary_.errors;
-      store_.put_error({task.id, task.graph, attempt.error, origin()});
-      settled_.push_back(error_name_of(task.id));
+      store_.put_error(task, {task.id, task.graph, attempt.error, origin()});
+      settled_.push_back(error_name_of(task));
       return log(task, "error: " + attempt.error);
     }
     if (attempt.was_there) {
@@ -108,9 +114,9 @@ class Run {
     } else if (!file(task, attempt)) {
       return;
     }
-    store_.forget_error(task.id);
+    store_.forget_error(task);
     settled_.push_back(key_of(attempt.question));
-    settled_.push_back(error_name_of(task.id));
+    settled_.push_back(error_name_of(task));
   }
 
   /// False if the task is not done.

@@ -2,10 +2,12 @@
 #include "frontends/batch/store.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
 #include <system_error>
+#include <thread>
 
 #include "frontends/batch/manifest.hpp"
 #include "frontends/json/file.hpp"
@@ -76,6 +78,7 @@ std::string Store::path(const char* kind, const std::string& name) const {
 
 void Store::put(const File& file, const std::string& text, const std::function<bool()>& is_settled) const {
   constexpr int kAttempts = 10;
+  constexpr std::chrono::milliseconds kPause(20);
   const std::string temporary = (fs::path(folder_) / kTemporary / file.task).string();
   for (int attempt = 1;; ++attempt) {
     try {
@@ -85,6 +88,8 @@ void Store::put(const File& file, const std::string& text, const std::function<b
       // Another process may have settled the task and cleaned up behind it, this temporary file too.
       if (is_settled()) return;
       if (attempt == kAttempts) throw;
+      // A shared disk may be full, or away, for a moment.
+      std::this_thread::sleep_for(attempt * kPause);
     }
   }
 }
@@ -148,23 +153,23 @@ void Store::forget_begun(const std::string& key) const {
   remove(mark_path(key));
 }
 
-std::optional<TaskError> Store::error(const std::string& id) const {
-  const std::string file = path(kErrors, error_name_of(id));
+std::optional<TaskError> Store::error(const Task& task) const {
+  const std::string file = path(kErrors, error_name_of(task));
   if (!is_there(file)) return std::nullopt;
   try {
     return read_error(json::read_file(file));
   } catch (const InputError& error) {
-    throw InputError(file, error.what());
+    throw InputError(file, std::string(error.what()) + "; remove it");
   }
 }
 
-void Store::put_error(const TaskError& error) const {
-  const std::string name = error_name_of(error.task);
+void Store::put_error(const Task& task, const TaskError& error) const {
+  const std::string name = error_name_of(task);
   put({path(kErrors, name), name}, error_text(error), [&] { return is_there(path(kErrors, name)); });
 }
 
-void Store::forget_error(const std::string& id) const {
-  remove(path(kErrors, error_name_of(id)));
+void Store::forget_error(const Task& task) const {
+  remove(path(kErrors, error_name_of(task)));
 }
 
 void Store::clean(const std::vector<std::string>& settled) const {

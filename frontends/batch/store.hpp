@@ -59,9 +59,9 @@ class Store {
   [[nodiscard]] bool is_begun(const std::string& key) const;
   void forget_begun(const std::string& key) const;
 
-  [[nodiscard]] std::optional<TaskError> error(const std::string& id) const;
-  void put_error(const TaskError& error) const;
-  void forget_error(const std::string& id) const;
+  [[nodiscard]] std::optional<TaskError> error(const Task& task) const;
+  void put_error(const Task& task, const TaskError& error) const;
+  void forget_error(const Task& task) const;
 
   /// Removes what killed processes left behind of the tasks of these keys or error names, which are settled.
   void clean(const std::vector<std::string>& settled) const;

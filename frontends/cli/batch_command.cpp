@@ -57,9 +57,10 @@ Shard shard_of(const Arguments& arguments) {
 
 /// "done", "interrupted", "error" or "new" of a task, before its key.
 void list_task(const Task& task, const Store& store, Asking& asking) {
-  std::string state = store.error(task.id) ? "error" : "new";
+  std::string state = "new";
   std::string key(64, '-');
   try {
+    if (store.error(task)) state = "error";
     key = key_of(asking.question_of(task));
     if (store.partial(key)) state = "interrupted";
     if (store.has_result(key)) state = "done";
@@ -106,7 +107,7 @@ int batch_command(const Words& words) {
       "SIGINT and SIGTERM save the task in work, which the next run goes on with; a second one kills.\n"
       "Exit: 0 every task has a result (infeasible and unknown are results), 65 a bad manifest, or some tasks could "
       "not\n"
-      "be solved, 75 interrupted: run again.");
+      "be solved, 75 interrupted, or the folder cannot be written: run again.");
   if (!arguments.parse(words)) return kSuccess;
   const Shard shard = shard_of(arguments);
   const bool quiet = arguments.has("quiet");
@@ -122,7 +123,14 @@ int batch_command(const Words& words) {
   const std::unique_ptr<BlockStore> blocks = blocks_of(arguments, folder);
   TaskSolver solver(&signals.flag(), quiet, {}, blocks.get());
   const RunnerOptions options{.shard = shard, .cancel = &signals.flag(), .log = quiet ? nullptr : &std::cerr};
-  const RunSummary summary = run_batch(tasks, store, solver, options);
+  RunSummary summary;
+  try {
+    summary = run_batch(tasks, store, solver, options);
+  } catch (const InputError& error) {
+    // Tasks' own faults don't come here: the folder cannot be read or written.
+    std::cerr << "remora: " << error.what() << "; run again to go on\n";
+    return kIncomplete;
+  }
   if (!quiet) print_run(summary);
   if (summary.interrupted) return kIncomplete;
   return summary.errors > 0 ? kBadInput : kSuccess;

@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,6 +65,8 @@ std::vector<std::string> words_of(const batch::Task& task) {
   for (const auto& [name, values] : task.options) {
     const auto at = known.find(name);
     if (at == known.end() || name == kBudget) throw UsageError("$.options: there is no option " + quote(name));
+    if (!at->second && values.size() != 1)
+      throw UsageError("$.options." + name + ": must be true or false, not a list");
     for (const std::string& value : values) {
       if (at->second) {
         words.push_back(std::string("--").append(name).append("=").append(value));
@@ -84,12 +87,29 @@ std::pair<std::string, std::string> setting_of(const batch::TaskOptions::value_t
   std::vector<std::string> sorted = values;
   std::sort(sorted.begin(), sorted.end());
   std::string text;
-  for (const std::string& value : sorted) text.append(text.empty() ? "" : " ").append(value);
+  // With lengths, for a value may hold anything.
+  for (const std::string& value : sorted) {
+    if (sorted.size() > 1) text.append(text.empty() ? "" : " ").append(std::to_string(value.size())).append(":");
+    text.append(value);
+  }
   return {name, text};
+}
+
+/// Of a dimension given twice the last value would win, and the key does not know which that is.
+void check_dimensions(const batch::Task& task) {
+  const auto given = task.options.find("dim");
+  if (given == task.options.end()) return;
+  std::set<std::string> names;
+  for (const std::string& value : given->second) {
+    if (!names.insert(value.substr(0, value.rfind('='))).second) {
+      throw UsageError("$.options.dim: " + quote(value) + ": the dimension is there twice");
+    }
+  }
 }
 
 /// Throws UsageError for what a solve with these options would refuse before it has seen the graph.
 void check(const batch::Task& task) {
+  check_dimensions(task);
   const Arguments arguments = task_arguments(task);
   static_cast<void>(read_problem(arguments, read_solve_options(arguments).strategy));
   try {

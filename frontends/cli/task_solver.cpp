@@ -2,6 +2,8 @@
 #include "frontends/cli/task_solver.hpp"
 
 #include <algorithm>
+#include <iostream>
+#include <memory>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/quote.hpp"
 #include "model/verify.hpp"
 
 namespace remora::cli {
@@ -45,6 +48,8 @@ void take_bound(Duration bound, Schedule& schedule) {
 }
 
 bool has_ended(const Schedule& schedule, const SolveOptions& options) {
+  // A method's schedule is all that it has to say.
+  if (!is_search(options.strategy) && schedule.has_schedule()) return true;
   return schedule.status == Status::optimal || schedule.status == Status::infeasible ||
          schedule.solver.seconds >= options.time_limit ||
          (options.work_limit > 0 && schedule.solver.work >= options.work_limit);
@@ -102,12 +107,40 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
                        .threads = schedule.solver.threads};
 }
 
+namespace {
+
+/// What the schedule is of, against what was asked; empty if they agree.
+std::string compare_problems(const batch::Task& task, const batch::Record& record, const Schedule& schedule,
+                             const std::shared_ptr<const Graph>& graph) {
+  const Arguments arguments = task_arguments(task);
+  const InstanceOptions problem = read_problem(arguments, read_solve_options(arguments).strategy);
+  const Bytes budget =
+      parse_budget(record.question.budget, graph->fixed_memory, baseline_peak(Instance(graph, problem)));
+  if (schedule.budget != budget) return "its schedule is of another budget";
+  if (schedule.order != problem.order || schedule.solver.max_computes != problem.max_computes) {
+    return "its schedule is of another problem: order, or computes an op";
+  }
+  if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";
+  return "";
+}
+
+}  // namespace
+
 std::string verify_record(const batch::Task& task, const batch::Record& record) {
-  const LoadedGraph loaded = load_asked(task, task_arguments(task), record.question.graph_sha256, true);
+  LoadedGraph loaded;
+  try {
+    loaded = load_asked(task, task_arguments(task), record.question.graph_sha256, true);
+  } catch (const InputError& error) {
+    // The result may be as good as ever.
+    std::cerr << "remora: warning: " << printable(task.id) << ": not verified: " << error.what() << "\n";
+    return "";
+  }
   const Schedule schedule = json::read_schedule(record.schedule, *loaded.graph);
-  if (record.status != "interrupted" && record.status != json::status_word(schedule.status))
+  if (record.status != "interrupted" && record.status != json::status_word(schedule.status)) {
     return "states another status";
-  if (!schedule.has_schedule()) return "";
+  }
+  std::string difference = compare_problems(task, record, schedule, loaded.graph);
+  if (!difference.empty() || !schedule.has_schedule()) return difference;
   const Verdict verdict = verify(*loaded.graph, schedule);
   return verdict.valid() ? "" : "does not verify: " + verdict.errors.front();
 }

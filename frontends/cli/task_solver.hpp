@@ -32,8 +32,8 @@ class TaskSolver : public batch::Solver {
   BlockStore* blocks_;
 };
 
-/// Replays a record's schedule on the task's graph. What is wrong with it, in one line; empty if nothing is. Throws for
-/// a graph that cannot be read.
+/// Replays a record's schedule on the task's graph, and compares it with what was asked. What is wrong with it, in one
+/// line; empty if nothing is, and, with a warning on standard error, for a graph that is no more there or another now.
 std::string verify_record(const batch::Task& task, const batch::Record& record);
 
 }  // namespace remora::cli

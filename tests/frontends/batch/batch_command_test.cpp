@@ -263,9 +263,11 @@ TEST_F(BatchCommand, ATerminatedBatchSavesItsTaskAndSaysSo) {
         test::start_child({REMORA_PROGRAM, "batch", path("m.jsonl"), "-o", path("out")}, path("err.txt"));
     // Ten minutes do not end the second task.
     constexpr int kPolls = 3000;
-    for (int i = 0; i < kPolls && read("err.txt").find("[2/3] long  begun") == std::string::npos; ++i) {
+    for (int i = 0; i < kPolls && read("err.txt").find("[2/3] long  ") == std::string::npos; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+    // Time to read the model: before that there would be nothing to save.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     ASSERT_EQ(kill(child, signal), 0);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -273,12 +275,40 @@ TEST_F(BatchCommand, ATerminatedBatchSavesItsTaskAndSaysSo) {
     EXPECT_EQ(WEXITSTATUS(status), 75) << read("err.txt");
     EXPECT_NE(read("err.txt").find("run again to go on"), std::string::npos);
     EXPECT_EQ(files("results").size(), 1U);
+    const std::vector<json> saved = files("partial");
+    ASSERT_EQ(saved.size(), 1U);
+    EXPECT_EQ(saved.front()["status"], "interrupted");
+    EXPECT_TRUE(saved.front()["schedule"].contains("steps"));
     std::filesystem::remove(path("err.txt"));
   }
   const Outcome merged = merge();
   EXPECT_EQ(merged.code, 75);
   EXPECT_NE(merged.out.find("missing     2\n"), std::string::npos) << merged.out;
   EXPECT_NE(merged.out.find("missing     never\n"), std::string::npos) << merged.out;
+}
+
+TEST_F(BatchCommand, MergeFindsAScheduleOfAnotherBudget) {
+  write("m.jsonl", R"({"id": "a", "graph": "chain.json", "budget": "90%"}
+{"id": "b", "graph": "chain.json", "budget": "80%"})");
+  ASSERT_EQ(batch().code, 0);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path("out/results"))) {
+    names.push_back("out/results/" + entry.path().filename().string());
+  }
+  ASSERT_EQ(names.size(), 2U);
+  // The question's digest is over its keys as they come.
+  using nlohmann::ordered_json;
+  ordered_json record = ordered_json::parse(read(names[0]));
+  record["schedule"] = ordered_json::parse(read(names[1]))["schedule"];
+  write(names[0], record.dump());
+  const Outcome merged = merge("--verify");
+  EXPECT_EQ(merged.code, 65);
+  EXPECT_NE(merged.out.find("another budget"), std::string::npos) << merged.out;
+  // A graph that is gone says nothing about the results.
+  std::filesystem::remove(path(names[0]));
+  ASSERT_EQ(batch().code, 0);
+  std::filesystem::remove(path("chain.json"));
+  for (const auto& line : {merge("--verify"), merge()}) EXPECT_NE(line.code, 65) << line.out;
 }
 
 TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {

@@ -64,6 +64,32 @@ TEST_F(Questions, EveryOptionThatChangesWhatIsAskedChangesTheKey) {
   EXPECT_EQ(keys.size(), expected);
 }
 
+TEST_F(Questions, WhatIsReadOfAModelAndWhoSolvesItChangesTheKey) {
+  const std::vector<TaskOptions> questions{{},
+                                           {{"training", {"on"}}},
+                                           {{"training", {"on"}}, {"backward", {"checkmate"}}},
+                                           {{"training", {"on"}}, {"gradients", {"keep"}}},
+                                           {{"cost", {"flops"}}},
+                                           {{"dim", {"batch=8"}}},
+                                           {{"dim", {"batch=9"}}},
+                                           {{"dim", {"batch=8", "height=9"}}},
+                                           {{"strategy", {"cp"}}},
+                                           {{"grouping", {"chain"}}},
+                                           {{"strategy", {"twremat"}}},
+                                           {{"strategy", {"twremat"}}, {"order", {"input"}}},
+                                           {{"max-computes", {"3"}}}};
+  std::set<std::string> keys;
+  for (const TaskOptions& options : questions) keys.insert(key(task(options)));
+  EXPECT_EQ(keys.size(), questions.size());
+  EXPECT_EQ(key(task({{"training", {"off"}}})), key(task()));
+  EXPECT_EQ(key(task({{"dim", {"height=9", "batch=8"}}})), key(task({{"dim", {"batch=8", "height=9"}}})));
+}
+
+TEST_F(Questions, ValuesOfWhichTheLastWouldWinAreRefused) {
+  EXPECT_THROW(key(task({{"training", {"off", "on"}}})), cli::UsageError);
+  EXPECT_THROW(key(task({{"dim", {"batch=8", "batch=16"}}})), cli::UsageError);
+}
+
 TEST_F(Questions, GraphsDevicesAndWarmStartsCountByTheirBytes) {
   write("device.json", "one");
   write("start.json", "one");

@@ -97,11 +97,24 @@ TEST_F(Runner, WhatCannotBeSolvedIsAnErrorAndTheRestGoesOn) {
   EXPECT_EQ(solver.asked, (Ids{"a", "broken", "memory", "b"}));
   EXPECT_EQ(summary.errors, 4U);
   EXPECT_EQ(summary.solved.at("infeasible"), 2U);
-  EXPECT_NE(store().error("absent")->message.find("No such file"), std::string::npos);
-  EXPECT_NE(store().error("other")->message.find("sha256"), std::string::npos);
-  EXPECT_NE(store().error("broken")->message.find("$.ops: broken"), std::string::npos);
-  EXPECT_EQ(store().error("memory")->message, "out of memory");
+  EXPECT_NE(store().error(list[0])->message.find("No such file"), std::string::npos);
+  EXPECT_NE(store().error(list[2])->message.find("sha256"), std::string::npos);
+  EXPECT_NE(store().error(list[3])->message.find("$.ops: broken"), std::string::npos);
+  EXPECT_EQ(store().error(list[4])->message, "out of memory");
   EXPECT_NE(log.str().find("[1/6] absent  error: "), std::string::npos) << log.str();
+}
+
+TEST_F(Runner, AnErrorIsOfItsManifestLineAndNotOfItsId) {
+  auto list = tasks({"a"});
+  std::filesystem::remove(list[0].graph);
+  CountingSolver solver;
+  run_batch(list, store(), solver, {});
+  EXPECT_TRUE(store().error(list[0]).has_value());
+  Task mended = list[0];
+  mended.budget = "70%";
+  EXPECT_FALSE(store().error(mended).has_value());
+  store().forget_error(mended);
+  EXPECT_TRUE(store().error(list[0]).has_value());
 }
 
 TEST_F(Runner, AnErrorIsTriedAgainAndGoesWhenItIsMended) {
@@ -180,13 +193,13 @@ TEST_F(Runner, ADamagedPartialIsTheTasksErrorAndSaysWhatToDo) {
   write("out/partial/" + key(list[0]) + ".json", "{");
   CountingSolver solver;
   EXPECT_EQ(run_batch(list, store(), solver, {}).errors, 1U);
-  EXPECT_NE(store().error("a")->message.find("remove it"), std::string::npos);
+  EXPECT_NE(store().error(list[0])->message.find("remove it"), std::string::npos);
 }
 
 TEST_F(Runner, WhatKilledProcessesLeftBehindGoesWithTheTask) {
   const auto list = tasks({"a", "b"});
   static_cast<void>(store());
-  const Ids left{key(list[0]) + "-1-0", error_name_of("a") + "-1-0", "manifest-1-0"};
+  const Ids left{key(list[0]) + "-1-0", error_name_of(list[0]) + "-1-0", "manifest-1-0"};
   for (const std::string& name : left) write("out/temporary/" + name, "{");
   write("out/temporary/" + key(list[1]) + "-1-0", "{");
   CountingSolver solver;
