@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
 #include "frontends/report/range_count.hpp"
 #include "frontends/report/range_maximum.hpp"
