@@ -8,8 +8,10 @@
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/report_source.hpp"
 #include "frontends/cli/report_text.hpp"
+#include "frontends/cli/sweep_table.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/report/chrome_trace.hpp"
+#include "frontends/report/curve_csv.hpp"
 #include "frontends/report/curve_figure.hpp"
 #include "frontends/report/memory_figure.hpp"
 #include "frontends/report/page.hpp"
@@ -78,7 +80,7 @@ class Report {
 
   void write_table(std::ostream& out) const {
     if (page_.curve) {
-      report::write_curve_table(out, *page_.curve);
+      report::write_curve_csv(out, *page_.curve);
     } else {
       report::write_recompute_table(out, *page_.graph, profile_);
     }
@@ -86,7 +88,7 @@ class Report {
 
   void write_text(std::ostream& out) const {
     if (page_.curve) {
-      print_curve(out, *page_.curve);
+      print_curve(out, *page_.graph, *page_.curve);
     } else {
       print_report(out, *page_.graph, schedule(), profile_);
     }

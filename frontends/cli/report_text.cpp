@@ -11,7 +11,6 @@
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/memory_chart.hpp"
 #include "frontends/cli/summary.hpp"
-#include "frontends/json/schedule_keys.hpp"
 #include "model/quote.hpp"
 
 namespace remora::cli {
@@ -81,25 +80,6 @@ void print_report(std::ostream& out, const Graph& graph, const Schedule& schedul
   print_memory_chart(out, profile, schedule.budget);
   print_peak(out, graph, schedule.has_steps() ? profile.after : profile.before);
   print_reasons(out, graph, profile);
-}
-
-void print_curve(std::ostream& out, const Curve& curve) {
-  const auto smallest = curve.smallest_feasible();
-  out << curve.graph << ": peak without recompute " << bytes_text(curve.baseline_peak_memory) << "\n"
-      << std::right << std::setw(14) << "budget" << std::setw(10) << "part" << std::setw(12) << "overhead"
-      << std::setw(12) << "bound" << std::setw(14) << "peak"
-      << "  status\n";
-  for (std::size_t i = 0; i < curve.points.size(); ++i) {
-    const CurvePoint& point = curve.points[i];
-    const bool infeasible = point.status == Status::infeasible;
-    out << std::setw(14) << bytes_text(point.budget) << std::setw(10)
-        << percent_text(curve.part_of_baseline(point.budget), 1) << std::setw(12)
-        << (point.has_schedule() ? percent_text(curve.overhead(point)) : "-") << std::setw(12)
-        << (infeasible ? "-" : percent_text(curve.least_overhead(point))) << std::setw(14)
-        << (point.has_schedule() ? bytes_text(point.peak_memory) : "-") << "  "
-        << json::word_of(point.status, json::kStatusWords) << (smallest == i ? ", smallest feasible" : "")
-        << (curve.knee == i ? ", knee" : "") << "\n";
-  }
 }
 
 }  // namespace remora::cli

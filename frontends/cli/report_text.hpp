@@ -6,7 +6,6 @@
 #include <iosfwd>
 
 #include "frontends/report/schedule_profile.hpp"
-#include "model/curve.hpp"
 
 namespace remora::cli {
 
@@ -14,8 +13,5 @@ namespace remora::cli {
 /// recomputed and why.
 void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,
                   const report::ScheduleProfile& profile);
-
-/// The points of a sweep as a table.
-void print_curve(std::ostream& out, const Curve& curve);
 
 }  // namespace remora::cli

@@ -52,12 +52,14 @@ void SweepTable::add(const SweepProgress& progress) {
 void print_curve(std::ostream& out, const Graph& graph, const Curve& curve) {
   out << "graph       " << printable(graph.name) << ": " << graph.ops.size() << " ops, peak "
       << bytes_text(curve.baseline_peak_memory) << " without recompute\n"
-      << "      budget      part    overhead       bound  status\n";
+      << "      budget      part    overhead       bound          peak  status\n";
   for (const CurvePoint& point : curve.points) {
     std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "%12s  %8s  %10s  %10s  %s\n", bytes_text(point.budget).c_str(),
+    const std::string bound = point.status == Status::infeasible ? "-" : percent_text(curve.least_overhead(point), 3);
+    const std::string peak = point.has_schedule() ? bytes_text(point.peak_memory) : "-";
+    std::snprintf(line.data(), line.size(), "%12s  %8s  %10s  %10s  %12s  %s\n", bytes_text(point.budget).c_str(),
                   percent_text(curve.part_of_baseline(point.budget), 1).c_str(), overhead_text(curve, point).c_str(),
-                  percent_text(curve.least_overhead(point), 3).c_str(), json::status_word(point.status).c_str());
+                  bound.c_str(), peak.c_str(), json::status_word(point.status).c_str());
     out << line.data();
   }
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);

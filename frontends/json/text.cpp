@@ -41,7 +41,11 @@ void append_string(std::string& out, std::string_view text) {
 }
 
 void append_number(std::string& out, double value) {
-  out += Document(value).dump();
+  out += number_text(value);
+}
+
+std::string number_text(double value) {
+  return Document(value).dump();
 }
 
 ObjectText::ObjectText(std::string& out, std::string_view separator)

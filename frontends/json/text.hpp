@@ -20,6 +20,9 @@ void append_string(std::string& out, std::string_view text);
 /// The shortest decimal that reads back as the same double. Not finite: `null`, JSON has no word for it.
 void append_number(std::string& out, double value);
 
+/// The same as a text of its own.
+std::string number_text(double value);
+
 /// The members of one object: from its `{`, written by the constructor, to its `}`, written by close.
 class ObjectText {
  public:

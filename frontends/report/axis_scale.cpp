@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <sstream>
 
 namespace remora::report {
@@ -57,9 +58,10 @@ void AxisScale::add_linear_ticks() {
   const double step = round_step((most_ - least_) / kTicks);
   // Up to the tick above the greatest value, so that no mark touches the border.
   if (most_ > 0) most_ = step * std::ceil(most_ / step - 1e-9);
-  const int first = static_cast<int>(std::ceil(least_ / step - 1e-9));
-  const int last = static_cast<int>(std::floor(most_ / step + 1e-9));
-  for (int i = first; i <= last; ++i) ticks_.push_back(i * step);
+  // Of an axis that shows a short stretch of large values, the multiples exceed 32 bits.
+  const auto first = static_cast<std::int64_t>(std::ceil(least_ / step - 1e-9));
+  const auto last = static_cast<std::int64_t>(std::floor(most_ / step + 1e-9));
+  for (std::int64_t i = first; i <= last; ++i) ticks_.push_back(static_cast<double>(i) * step);
 }
 
 void AxisScale::add_logarithmic_ticks() {

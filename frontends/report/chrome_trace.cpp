@@ -43,12 +43,16 @@ class TraceText {
     append_other();
     object.key("traceEvents");
     Duration now;
-    // Each step begins with its memory; a last counter ends the last step.
+    // The budget at both ends; each step begins with its memory, and a last counter ends the last step.
     const std::size_t steps = replay_.ops.size();
-    json::append_lines(out_, 2, steps == 0 ? 0 : 2 * steps + 1, [&](std::size_t i) {
-      const std::size_t step = i / 2;
-      if (i % 2 == 0) {
-        append_memory(now, step < steps ? replay_.memory[step] : memory_at_end());
+    json::append_lines(out_, 2, steps == 0 ? 0 : 2 * steps + 3, [&](std::size_t i) {
+      if (i == 0 || i == 2 * steps + 2) {
+        append_counter("budget", now, budget_);
+        return;
+      }
+      const std::size_t step = (i - 1) / 2;
+      if (i % 2 == 1) {
+        append_counter("memory", now, step < steps ? replay_.memory[step] : memory_at_end());
       } else {
         append_step(now, step);
         now += graph_.ops[replay_.ops[step]].duration;
@@ -102,13 +106,13 @@ class TraceText {
     event.close();
   }
 
-  void append_memory(Duration now, Bytes memory) {
+  /// Viewers stack what one counter holds: each has one amount.
+  void append_counter(const char* name, Duration now, Bytes amount) {
     json::ObjectText event(out_);
-    append_common(event, "memory", "C", now);
+    append_common(event, name, "C", now);
     event.key("args");
     json::ObjectText arguments(out_);
-    arguments.integer("bytes", memory.count());
-    arguments.integer("budget", budget_.count());
+    arguments.integer("bytes", amount.count());
     arguments.close();
     event.close();
   }

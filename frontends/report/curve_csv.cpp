@@ -1,42 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/report/curve_csv.hpp"
 
-#include <array>
-#include <cstdio>
+#include <cstddef>
 #include <optional>
 #include <ostream>
-#include <string>
 
+#include "frontends/interchange/csv.hpp"
 #include "frontends/json/schedule_keys.hpp"
+#include "frontends/json/text.hpp"
 
 namespace remora::report {
-namespace {
 
-std::string number(double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.9g", value);
-  return text.data();
-}
-
-}  // namespace
+using json::number_text;
 
 void write_curve_csv(std::ostream& out, const Curve& curve) {
-  out << "budget,part,status,duration,overhead,peak_memory,lower_bound,least_overhead,found_under,seconds,mark\n";
+  out << "budget,part,status,duration,overhead,peak_memory,lower_bound,least_overhead,found_under,seconds,mark,"
+         "schedule\n";
   const std::optional<std::size_t> smallest = curve.smallest_feasible();
   for (std::size_t i = 0; i < curve.points.size(); ++i) {
     const CurvePoint& point = curve.points[i];
-    out << point.budget.count() << ',' << number(curve.part_of_baseline(point.budget)) << ','
+    out << point.budget.count() << ',' << number_text(curve.part_of_baseline(point.budget)) << ','
         << json::status_word(point.status) << ',';
     if (point.has_schedule()) {
-      out << point.duration.count() << ',' << number(curve.overhead(point)) << ',' << point.peak_memory.count();
+      out << point.duration.count() << ',' << number_text(curve.overhead(point)) << ',' << point.peak_memory.count();
     } else {
       out << ",,";
     }
-    out << ',' << point.lower_bound.count() << ',' << number(curve.least_overhead(point)) << ',';
+    out << ',' << point.lower_bound.count() << ',' << number_text(curve.least_overhead(point)) << ',';
     if (point.has_schedule()) out << point.found_under.count();
     const bool knee = curve.knee == i;
-    out << ',' << number(point.seconds) << ',' << (knee ? "knee" : "") << (knee && smallest == i ? " " : "")
-        << (smallest == i ? "smallest" : "") << "\n";
+    out << ',' << number_text(point.seconds) << ',' << (knee ? "knee" : "") << (knee && smallest == i ? " " : "")
+        << (smallest == i ? "smallest" : "") << ',' << interchange::csv_field(point.schedule_file) << "\n";
   }
 }
 

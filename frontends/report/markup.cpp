@@ -8,6 +8,14 @@
 namespace remora::report {
 namespace {
 
+/// U+FFFD, for what XML cannot hold.
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+/// XML 1.0, section 2.2: of the control characters below a blank, documents hold tabs and ends of lines only.
+bool is_forbidden_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+}
+
 unsigned hex_value(char digit) {
   return static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
 }
@@ -35,7 +43,15 @@ std::string base64_of_hex(std::string_view hex) {
 std::string escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    // U+FFFE and U+FFFF, three bytes each.
+    const std::string_view character = text.substr(i, 3);
+    if (is_forbidden_control(c) || character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF") {
+      out += kReplacement;
+      if (!is_forbidden_control(c)) i += 2;
+      continue;
+    }
     switch (c) {
       case '&':
         out += "&amp;";

@@ -6,7 +6,8 @@
 
 namespace remora::report {
 
-/// `text` as it can stand between tags and within double quotes, in HTML and XML.
+/// `text` as it can stand between tags and within double quotes, in HTML and XML. Characters that XML does not allow
+/// (XML 1.0, section 2.2) become U+FFFD.
 std::string escaped(std::string_view text);
 
 /// JSON as it can stand in a <script> element: without any "<", which JSON only has inside strings.

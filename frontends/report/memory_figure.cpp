@@ -30,12 +30,15 @@ std::vector<std::pair<double, double>> stairs(const std::vector<Bytes>& row, con
 }  // namespace
 
 std::vector<Bytes> memory_beside(const ScheduleProfile& profile) {
-  if (profile.stages.empty()) return profile.before.memory;
-  std::vector<Bytes> beside;
-  beside.reserve(profile.stages.size());
-  const std::size_t last = profile.before.memory.size() - 1;
-  for (const Stage stage : profile.stages) {
-    beside.push_back(profile.before.memory[std::min(last, static_cast<std::size_t>(stage))]);
+  const Replay& after = profile.after;
+  if (after.ops.empty()) return profile.before.memory;
+  std::vector<Bytes> beside(after.ops.size());
+  std::size_t last = after.ops.size() - 1;
+  while (after.again[last]) --last;
+  OpId next = after.ops[last];
+  for (std::size_t i = after.ops.size(); i-- > 0;) {
+    if (!after.again[i]) next = after.ops[i];
+    beside[i] = profile.before.memory[next];
   }
   return beside;
 }

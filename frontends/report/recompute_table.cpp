@@ -2,11 +2,8 @@
 #include "frontends/report/recompute_table.hpp"
 
 #include <ostream>
-#include <string>
 
 #include "frontends/interchange/csv.hpp"
-#include "frontends/json/schedule_keys.hpp"
-#include "frontends/json/text.hpp"
 
 namespace remora::report {
 namespace {
@@ -15,12 +12,6 @@ void write_overload(std::ostream& out, const Graph& graph, const Overload& overl
   out << ',' << overload.steps << ',';
   if (overload.steps > 0) out << interchange::csv_field(graph.ops[overload.op].name) << ',' << overload.above.count();
   if (overload.steps == 0) out << ',';
-}
-
-std::string number_text(double value) {
-  std::string text;
-  json::append_number(text, value);
-  return text;
 }
 
 }  // namespace
@@ -35,21 +26,6 @@ void write_recompute_table(std::ostream& out, const Graph& graph, const Schedule
     write_overload(out, graph, row.relieved);
     write_overload(out, graph, row.if_kept);
     out << '\n';
-  }
-}
-
-void write_curve_table(std::ostream& out, const Curve& curve) {
-  out << "budget,part,status,duration,overhead,peak_memory,lower_bound,least_overhead,schedule\n";
-  for (const CurvePoint& point : curve.points) {
-    out << point.budget.count() << ',' << number_text(curve.part_of_baseline(point.budget)) << ','
-        << json::word_of(point.status, json::kStatusWords) << ',';
-    if (point.has_schedule()) {
-      out << point.duration.count() << ',' << number_text(curve.overhead(point)) << ',' << point.peak_memory.count();
-    } else {
-      out << ",,";
-    }
-    out << ',' << point.lower_bound.count() << ',' << number_text(curve.least_overhead(point)) << ','
-        << interchange::csv_field(point.schedule_file) << '\n';
   }
 }
 

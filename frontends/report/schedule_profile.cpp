@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
+#include "frontends/report/range_count.hpp"
 #include "frontends/report/range_maximum.hpp"
 #include "frontends/report/stage_runs.hpp"
 #include "model/evaluate.hpp"
@@ -51,12 +51,17 @@ class Reasons {
     std::vector<PaidRecompute> recomputes;
     for (std::size_t i = 0; i < after_.ops.size(); ++i) {
       const std::vector<TensorId> back = begun_at(static_cast<int>(i));
-      if (after_.again[i]) recomputes.push_back(reason(static_cast<int>(i), back));
+      if (after_.again[i]) {
+        recomputes.push_back(reason(static_cast<int>(i), back));
+        asked_by_.resize(asked_.size(), recomputes.size() - 1);
+      }
       // Begun and released within one step included: it is away from the next step on.
       for (const std::size_t stay : begun_) {
         gone_since_[after_.residences[stay].tensor] = after_.residences[stay].last_step + 1;
       }
     }
+    const std::vector<int> counts = count_above(after_.memory, asked_);
+    for (std::size_t i = 0; i < counts.size(); ++i) recomputes[asked_by_[i]].if_kept.steps += counts[i];
     return recomputes;
   }
 
@@ -97,31 +102,13 @@ class Reasons {
     return {steps, after_.ops[static_cast<std::size_t>(worst)], without_recompute_.amount(worst) - budget_};
   }
 
-  /// What the schedule would exceed in [first, last] with `more` bytes resident.
-  [[nodiscard]] Overload overload_with(Bytes more, int first, int last) const {
+  /// What the schedule would exceed in [first, last] with `more` bytes resident; how many steps is asked for later.
+  Overload overload_with(Bytes more, int first, int last) {
     if (last < first) return {};
     const int worst = memory_.at(first, last);
     if (memory_.amount(worst) + more <= budget_) return {};
-    Overload overload{0, after_.ops[static_cast<std::size_t>(worst)], memory_.amount(worst) + more - budget_};
-    overload.steps = count_above(budget_ - more, first, last);
-    return overload;
-  }
-
-  /// How many steps of [first, last] hold more than `most`: from maximum to maximum.
-  [[nodiscard]] int count_above(Bytes most, int first, int last) const {
-    int count = 0;
-    std::vector<std::pair<int, int>> open{{first, last}};
-    while (!open.empty()) {
-      const auto [from, to] = open.back();
-      open.pop_back();
-      if (to < from) continue;
-      const int worst = memory_.at(from, to);
-      if (memory_.amount(worst) <= most) continue;
-      ++count;
-      open.emplace_back(from, worst - 1);
-      open.emplace_back(worst + 1, to);
-    }
-    return count;
+    asked_.push_back({first, last, budget_ - more});
+    return {0, after_.ops[static_cast<std::size_t>(worst)], memory_.amount(worst) + more - budget_};
   }
 
   const Graph& graph_;
@@ -135,6 +122,9 @@ class Reasons {
   std::vector<int> gone_since_;
   std::size_t next_stay_;
   std::vector<std::size_t> begun_{};
+  /// How many steps exceed the budget if kept, and the number of the recompute that each of these is about.
+  std::vector<CountQuery> asked_{};
+  std::vector<std::size_t> asked_by_{};
 };
 
 std::vector<RecomputedOp> by_op(const Graph& graph, const std::vector<PaidRecompute>& recomputes) {

@@ -85,6 +85,21 @@ class Sweep(PageTest):
         self.assertEqual(self.text("#overhead"), f"{100 * self.curve['points'][i]['overhead']:+.2f} %")
 
 
+    def test_an_address_without_a_point_shows_the_first_view_again(self):
+        shown = self.text("#point-name")
+        i = next(i for i, point in enumerate(self.curve["points"]) if "schedule" in point)
+        self.browser.run("location.hash = '#point-' + arguments[0]", i)
+        self.browser.frame()
+        if self.text("#point-name") == shown:
+            i = [j for j, point in enumerate(self.curve["points"]) if "schedule" in point][1]
+            self.browser.run("location.hash = '#point-' + arguments[0]", i)
+            self.browser.frame()
+        self.assertNotEqual(self.text("#point-name"), shown)
+        self.browser.run("location.hash = ''")
+        self.browser.frame()
+        self.assertEqual(self.text("#point-name"), shown)
+
+
 class Answers(PageTest):
     """Pages without a schedule, in free order, and with names that are markup."""
 
@@ -104,6 +119,35 @@ class Answers(PageTest):
         self.assertTrue(self.browser.run("return document.getElementById('matrices').hidden"))
         replay = Replay(self.pages.read("unet.graph.json"), self.pages.read("free.schedule.json")["steps"])
         self.assertIn(bytes_text(max(replay.memory)), self.text("#residents-caption"))
+
+    def test_a_free_order_has_the_input_order_beside_the_same_ops(self):
+        self.open("free.html")
+        graph = self.pages.read("unet.graph.json")
+        replay = Replay(graph, self.pages.read("free.schedule.json")["steps"])
+        before = dict(zip((op["name"] for op in graph["ops"]), Replay(graph, input_order(graph)).memory))
+        shown = self.browser.run("return [...remoraReport.current.beforeMemory]")
+        self.assertEqual(len(shown), len(replay.names))
+        for step, name in enumerate(replay.names):
+            if not replay.again[step]:
+                self.assertEqual(shown[step], before[name])
+        step = replay.names.index(graph["ops"][len(graph["ops"]) // 2]["name"])
+        self.browser.run("remoraReport.cursor.move(arguments[0])", step)
+        self.assertIn(f"input order holds {bytes_text(before[replay.names[step]])}", self.text("#memory .readout"))
+
+    def test_a_limit_that_is_not_told_is_not_said(self):
+        self.open("bare.html")
+        self.assertIn("no schedule of the stated problem holds the budget", self.text("#refusal"))
+
+    def test_the_line_of_the_history_leads_through_what_fits(self):
+        self.open("hollow.html")
+        schedule = self.pages.read("hollow.schedule.json")
+        fits = [entry[2] <= schedule["budget"] for entry in schedule["solver"]["history"]]
+        self.assertFalse(all(fits))
+        marks = self.browser.run("return [...document.querySelectorAll('#history-chart circle')]"
+                                 ".map((mark) => !mark.classList.contains('hollow'))")
+        self.assertEqual(marks, fits)
+        line = self.browser.run("return document.querySelector('#history-chart path.known').getAttribute('d')")
+        self.assertEqual(line.count("H"), sum(fits))
 
     def test_names_do_not_run(self):
         self.open("evil.html")
@@ -126,7 +170,8 @@ class Quiet(PageTest):
     """No page logs an error or asks for anything but itself."""
 
     def test_no_errors_and_no_network(self):
-        for name in ("unet.html", "large.html", "refused.html", "free.html", "evil.html", "sweep.html"):
+        for name in ("unet.html", "large.html", "refused.html", "free.html", "bare.html", "hollow.html",
+                     "evil.html", "sweep.html"):
             with self.subTest(name):
                 self.browser.log("browser")
                 self.browser.log("performance")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zoom, pan, keys, sorting."""
 from page_case import PageTest
-from replay import bytes_text
+from replay import Replay, bytes_text
 
 
 class Behaviour(PageTest):
@@ -83,6 +83,45 @@ class Behaviour(PageTest):
         self.focus("computed")
         self.browser.press("Shift", "ArrowDown")
         self.assertTrue(self.text("#matrix-r .readout").startswith("Stage 1, op 0 "))
+
+    def test_every_key_works_in_every_drawing(self):
+        self.browser.log("browser")
+        keys = ["+", "-", "p", "P", "Home"] + [(*shift, "Arrow" + way) for shift in ((), ("Shift",))
+                                               for way in ("Left", "Right", "Up", "Down")]
+        for view in ("memory", "gantt", "computed", "retained"):
+            self.focus(view)
+            for key in keys:
+                self.browser.press(*([key] if isinstance(key, str) else key))
+                self.assertEqual(self.browser.log("browser"), [], f"{key} in {view}")
+
+    def test_the_matrices_go_to_the_peak(self):
+        replay = Replay(self.pages.read("unet.graph.json"), self.pages.read("unet.schedule.json")["steps"])
+        names = [op["name"] for op in self.pages.read("unet.graph.json")["ops"]]
+        op, stage = names.index(replay.names[replay.peak_step]), len(set(replay.names[:replay.peak_step]))
+        for view, root in (("computed", "#matrix-r"), ("retained", "#matrix-s")):
+            self.focus(view)
+            self.browser.press("p")
+            self.assertTrue(self.text(root + " .readout").startswith(f"Stage {stage}, op {op} "))
+
+    def test_a_gap_is_drawn_without_its_bars(self):
+        drawn = self.browser.run(
+            "const {gantt, steps, theme} = remoraReport; const {stays, earlier} = gantt.schedule;"
+            "const gap = (i) => gantt.isAgain(i) && earlier[i] >= 0 ? stays.first[i] - stays.last[earlier[i]] : 0;"
+            "const longest = Array.from(stays.first, (_, i) => i).reduce((a, b) => gap(b) > gap(a) ? b : a);"
+            "const middle = Math.round(stays.first[longest] - gap(longest) / 2);"
+            "const row = gantt.graph.rowOf[stays.tensor[longest]];"
+            "steps.show(middle - 2, middle + 2); gantt.down.show(row - 25, row + 25); gantt.row = (row + 5) % 50;"
+            "return {longest, gap: gap(longest), row, first: steps.first, end: steps.end,"
+            "begin: stays.last[earlier[longest]] + 1, back: stays.first[longest]}")
+        self.browser.frame()
+        self.assertLess(drawn["begin"], drawn["first"])
+        self.assertLess(drawn["end"], drawn["back"])
+        # Nothing but the gap is where the middle of its row is.
+        pixels = self.browser.run(
+            "const {gantt} = remoraReport; const y = Math.round(gantt.toY(arguments[0] + 0.5));"
+            "const {data} = gantt.context.getImageData(gantt.margins.left + 2, y - 1, gantt.plotWidth - 4, 2);"
+            "return data.filter((alpha, i) => i % 4 === 3 && alpha > 0).length", drawn["row"])
+        self.assertGreater(pixels, 100)
 
     def test_buttons_zoom(self):
         self.click("#memory [data-do=in]")

@@ -56,6 +56,21 @@ class Pages:
         self.solve("refused", "1%", graph="unet", codes=(20,))
         self.solve("free", "80%", "--strategy", "twremat", graph="unet")
 
+    def make_bare(self):
+        """Refused without a certificate and without limits, as another program might."""
+        schedule = self.read("refused.schedule.json")
+        del schedule["certificate"], schedule["solver"]
+        self.write("bare.schedule.json", schedule)
+        self.remora("report", "unet.graph.json", "bare.schedule.json", "-o", "bare.html")
+
+    def make_hollow(self):
+        """A schedule that was found by way of one above the budget."""
+        schedule = self.read("unet.schedule.json")
+        history = schedule["solver"]["history"]
+        history.insert(0, [history[0][0] / 2, history[0][1], schedule["budget"] + 1, "improvement"])
+        self.write("hollow.schedule.json", schedule)
+        self.remora("report", "unet.graph.json", "hollow.schedule.json", "-o", "hollow.html")
+
     def make_sweep(self):
         self.remora("sweep", "unet.graph.json", "--budgets", "100%:60%:20%,1%", "--work-limit", "20000",
                     "--threads", "1", "--quiet", "-o", "sweep.json", "--schedules", "points")

@@ -29,7 +29,8 @@ def main(argv):
         return 77
     with tempfile.TemporaryDirectory() as folder:
         PageTest.pages = pages = Pages(os.path.abspath(argv[1]), folder)
-        for make in (pages.make_unet, pages.make_large, pages.make_refused, pages.make_sweep, pages.make_evil):
+        for make in (pages.make_unet, pages.make_large, pages.make_refused, pages.make_bare, pages.make_hollow,
+                     pages.make_sweep, pages.make_evil):
             make()
         with webdriver.Browser() as browser:
             PageTest.browser = browser

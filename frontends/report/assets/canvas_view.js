@@ -3,7 +3,8 @@
 // keys and buttons to zoom and to pan, and a line of text that says what the pointer or the keyboard points at.
 //
 // A view has `across` and perhaps `down`, the ranges that it shows, and the methods draw(context, width, height),
-// point(x, y), which is told where the pointer is, and step(dx, dy), which moves what is pointed at by keyboard.
+// point(x, y), which is told where the pointer is, step(dx, dy), which moves what is pointed at by keyboard, and
+// toPeak(), which points at the schedule's peak.
 
 const WHEEL_BURST = 300;
 

@@ -77,16 +77,20 @@ class ScheduleData {
   }
 
   /**
-   * The input order beside the schedule: where first computes follow it, each of its steps lies over the stage that
-   * runs the same op; else step over step.
+   * The input order beside the schedule: what it holds at each op lies where the schedule first computes that op, and
+   * over the recomputes just before; after the last first compute, what the last of them has.
    */
   findBefore() {
     const memory = this.graph.before.memory;
-    const staged = this.found && this.order === "input";
+    if (!this.found) {
+      this.beforeMemory = Float64Array.from(memory);
+      return;
+    }
     this.beforeMemory = new Float64Array(this.stepCount);
-    for (let step = 0; step < this.stepCount; ++step) {
-      const beside = staged ? Math.min(this.stage[step], memory.length - 1) : step;
-      this.beforeMemory[step] = memory[beside] ?? NaN;
+    let beside = this.steps[this.again.lastIndexOf(0)];
+    for (let step = this.stepCount - 1; step >= 0; --step) {
+      if (!this.again[step]) beside = this.steps[step];
+      this.beforeMemory[step] = memory[beside];
     }
   }
 

@@ -96,12 +96,20 @@ class GanttView extends CanvasView {
     this.across.reveal(this.cursor.step);
   }
 
+  /** The step after the stay before, from which on a dotted line leads to a recompute's bar; else the first step. */
+  beginOf(i) {
+    const stays = this.schedule.shownStays;
+    const earlier = this.isAgain(i) ? this.schedule.earlier[i] : -1;
+    return earlier < 0 ? stays.first[i] : stays.last[earlier] + 1;
+  }
+
+  /** The stays that the shown steps meet, or the gaps before them. */
   visibleStays() {
     const stays = this.schedule.shownStays;
     const rowOf = this.graph.rowOf;
     const found = [];
     for (let i = 0; i < stays.count; ++i) {
-      if (stays.first[i] >= this.across.end || stays.last[i] + 1 <= this.across.first) continue;
+      if (this.beginOf(i) >= this.across.end || stays.last[i] + 1 <= this.across.first) continue;
       const row = rowOf[stays.tensor[i]];
       if (row < this.down.end && row + 1 > this.down.first) found.push(i);
     }
@@ -166,9 +174,9 @@ class GanttView extends CanvasView {
   }
 
   drawGap(i, x, y) {
-    const earlier = this.schedule.earlier[i];
-    if (earlier < 0) return;
-    this.line(this.toX(this.schedule.stays.last[earlier] + 1), y, x, y, this.theme.again, [2, 3]);
+    const begin = this.beginOf(i);
+    if (begin === this.schedule.stays.first[i]) return;
+    this.line(Math.max(-10, this.toX(begin)), y, Math.min(this.width + 10, x), y, this.theme.again, [2, 3]);
     ++this.shapes;
   }
 
@@ -178,7 +186,7 @@ class GanttView extends CanvasView {
     for (const [tensor, i] of lastStays) {
       const name = this.graph.tensors.name[tensor];
       const words = name.length > 40 ? name.slice(0, 38) + "\u2026" : name;
-      const x = Math.max(left, this.toX(this.schedule.shownStays.first[i]));
+      const x = Math.min(this.width - right, Math.max(left, this.toX(this.schedule.shownStays.first[i])));
       const end = this.toX(this.schedule.shownStays.last[i] + 1);
       const y = this.toY(this.graph.rowOf[tensor] + 0.5) + 4;
       const width = this.context.measureText(words).width + 8;

@@ -57,8 +57,10 @@ function showRefusal(place, schedule, graph) {
   }
   const certificate = schedule.certificate;
   if (!certificate) {
-    place.replaceChildren(heading, element("p", {}, "It is proved that no schedule of the stated problem (at most " +
-      `${plural(schedule.solver.max_computes, "compute")} an op) holds the budget; the proof needs more than one op.`));
+    const computes = schedule.solver.max_computes;
+    const limit = computes > 0 ? ` (at most ${plural(computes, "compute")} an op)` : "";
+    place.replaceChildren(heading, element("p", {}, `It is proved that no schedule of the stated problem${limit} ` +
+      "holds the budget; the proof needs more than one op."));
     return;
   }
   const row = (tensor) => element("tr", {}, element("td", {}, graph.tensors.name[tensor]),

@@ -30,10 +30,11 @@ class HistoryChart extends SvgChart {
     const { left, right } = this.margins;
     this.add("path", { class: "bound", d: `M${left} ${this.toY(bound)}H${this.width - right}` });
     const points = history.map((entry, i) => [seconds[i], over(entry[1])]);
-    this.stairs([...points, [end, points[points.length - 1][1]]], "known");
+    const fits = history.map((entry) => entry[2] <= this.schedule.budget);
+    const known = points.filter((_, i) => fits[i]);
+    this.stairs([...known, ...known.slice(-1).map(([, last]) => [end, last])], "known");
     history.forEach((entry, i) => {
-      const fits = entry[2] <= this.schedule.budget;
-      const mark = this.add("circle", { class: fits ? "mark" : "mark hollow", cx: this.toX(seconds[i]),
+      const mark = this.add("circle", { class: fits[i] ? "mark" : "mark hollow", cx: this.toX(seconds[i]),
         cy: this.toY(points[i][1]), r: history.length > 200 ? 2 : 3.5 });
       this.add("title", {}, mark).textContent = `${tickText(entry[0])} s: ${signedPercent(points[i][1] / 100, 3)}, ` +
         `peak ${bytesText(entry[2])}, found by ${entry[3]}`;

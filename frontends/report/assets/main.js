@@ -18,8 +18,9 @@ class Report {
     this.recomputed = new RecomputedTable(this.graph.unit, (op) => this.gantt.showOp(op));
     this.history = new HistoryChart(document.getElementById("history-chart"));
     this.openCurve();
-    window.addEventListener("hashchange", () => this.follow());
-    if (!this.follow()) this.show(this.graph.first);
+    const open = () => this.follow() || this.show(this.graph.first);
+    window.addEventListener("hashchange", open);
+    open();
   }
 
   openCurve() {

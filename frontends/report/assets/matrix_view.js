@@ -51,6 +51,15 @@ class MatrixView extends CanvasView {
     this.down.reveal(this.cell.stage);
   }
 
+  /** The op and the stage of the step with the peak. */
+  toPeak() {
+    const { peakStep, steps, stage } = this.schedule;
+    if (peakStep < 0) return;
+    this.pointAt(steps[peakStep], stage[peakStep]);
+    this.across.reveal(this.cell.op);
+    this.down.reveal(this.cell.stage);
+  }
+
   draw(context) {
     if (!this.schedule) return;
     const visible = this.visibleRuns();

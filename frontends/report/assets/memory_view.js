@@ -32,9 +32,7 @@ class MemoryView extends CanvasView {
     const parts = [`Step ${grouped(step)} of ${grouped(schedule.stepCount)}: ` +
       `${schedule.graph.opText(schedule.opAt(step))}${again}. ${bytesText(memory)} in memory`];
     parts.push(left >= 0 ? `${bytesText(left)} below the budget` : `${bytesText(-left)} above the budget`);
-    if (schedule.found && !Number.isNaN(schedule.beforeMemory[step])) {
-      parts.push(`the input order holds ${bytesText(schedule.beforeMemory[step])}`);
-    }
+    if (schedule.found) parts.push(`the input order holds ${bytesText(schedule.beforeMemory[step])}`);
     return parts.join(", ") + ".";
   }
 

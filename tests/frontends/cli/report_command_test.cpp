@@ -175,6 +175,7 @@ TEST_F(ReportOfASweep, DrawsTheCurveAndListsItsPoints) {
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_NE(text.out.find("100.0 %"), std::string::npos);
   EXPECT_NE(read("c.svg").find("shortest known"), std::string::npos);
+  EXPECT_NE(text.out.find("\nproved "), std::string::npos) << "the table that the sweep itself prints";
   EXPECT_TRUE(read("c.csv").starts_with("budget,part,"));
   EXPECT_EQ(report("--trace " + path("t.json")).code, 65);
 }

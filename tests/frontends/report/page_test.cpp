@@ -157,6 +157,12 @@ TEST(Markup, HashesAsThePolicyWantsThem) {
   EXPECT_EQ(policy_hash("alert('Hello, world.');"), "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='");
 }
 
+TEST(Markup, ReplacesWhatXmlDoesNotAllow) {
+  EXPECT_EQ(escaped("a\tb\nc\r<\x7f"), "a\tb\nc\r&lt;\x7f");
+  EXPECT_EQ(escaped(std::string_view("\0|\x01|\x1b|\x1f", 7)), "\uFFFD|\uFFFD|\uFFFD|\uFFFD");
+  EXPECT_EQ(escaped("\uFFFC\uFFFD\xEF\xBF\xBE\xEF\xBF\xBF!"), "\uFFFC\uFFFD\uFFFD\uFFFD!");
+}
+
 TEST(ChromeTrace, HasAnEventForEachStepOnAClockOfMicroseconds) {
   const test::SolvedGraph& solved = test::solved_graphs().front();
   const ScheduleProfile profile = profile_of(solved.graph, solved.schedule);
@@ -169,9 +175,17 @@ TEST(ChromeTrace, HasAnEventForEachStepOnAClockOfMicroseconds) {
   double now = 0;
   std::size_t steps = 0;
   std::size_t recomputes = 0;
+  std::vector<double> budget_at;
   for (const json& event : trace["traceEvents"]) {
     EXPECT_NEAR(event["ts"].get<double>(), now, 1e-6);
     if (event["ph"] == "C") {
+      EXPECT_EQ(event["args"].size(), 1U) << "viewers stack the amounts of one counter";
+      if (event["name"] == "budget") {
+        EXPECT_EQ(event["args"]["bytes"], solved.schedule.budget.count());
+        budget_at.push_back(now);
+        continue;
+      }
+      EXPECT_EQ(event["name"], "memory");
       const bool last = steps == profile.after.memory.size();
       EXPECT_EQ(event["args"]["bytes"], (last ? kept : profile.after.memory[steps]).count());
       continue;
@@ -182,6 +196,7 @@ TEST(ChromeTrace, HasAnEventForEachStepOnAClockOfMicroseconds) {
     now += event["dur"].get<double>();
     ++steps;
   }
+  EXPECT_EQ(budget_at, (std::vector<double>{0, now}));
   EXPECT_EQ(steps, profile.after.ops.size());
   EXPECT_EQ(recomputes, profile.recomputes.size());
   EXPECT_NEAR(now, static_cast<double>(solved.schedule.duration.count()) / 1000, 1e-6);
@@ -209,6 +224,38 @@ TEST(MemoryFigure, BundlesStepsAtTheirLargest) {
   }
 }
 
+TEST(MemoryFigure, PutsTheInputOrderBesideTheSameOpsInEveryOrder) {
+  for (const test::SolvedGraph& solved : test::solved_graphs()) {
+    for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
+      Schedule schedule = solved.schedule;
+      schedule.order = order;
+      const ScheduleProfile profile = profile_of(solved.graph, schedule);
+      const std::vector<Bytes> beside = memory_beside(profile);
+      ASSERT_EQ(beside.size(), profile.after.ops.size());
+      for (std::size_t i = 0; i < beside.size(); ++i) {
+        if (!profile.after.again[i]) {
+          EXPECT_EQ(beside[i], profile.before.memory[profile.after.ops[i]]);
+        } else if (i + 1 < beside.size()) {
+          EXPECT_EQ(beside[i], beside[i + 1]) << "over a recompute as over what follows it";
+        }
+      }
+    }
+  }
+}
+
+TEST(MemoryFigure, FollowsAScheduleThatTurnsTheInputOrderAround) {
+  Graph graph{.name = "two",
+              .tensors = {{.name = "a", .size = Bytes(1), .keep = true}, {.name = "b", .size = Bytes(2)}}};
+  graph.ops = {{.name = "A", .duration = Duration(1), .outputs = {TensorId(0)}},
+               {.name = "B", .duration = Duration(1), .outputs = {TensorId(1)}}};
+  Schedule schedule{.status = Status::optimal, .budget = Bytes(3), .duration = Duration(2), .peak_memory = Bytes(2)};
+  schedule.order = OrderMode::free;
+  schedule.steps = {{.op = OpId(1), .free = {TensorId(1)}}, {.op = OpId(0)}};
+  ASSERT_TRUE(verify(graph, schedule).valid());
+  const ScheduleProfile profile = profile_of(std::make_shared<const Graph>(graph), schedule);
+  EXPECT_EQ(memory_beside(profile), (std::vector<Bytes>{Bytes(3), Bytes(1)}));
+}
+
 TEST(RecomputeTable, WritesExactAmountsAndQuotedNames) {
   Graph graph = *test::figure_1();
   graph.ops[0].name = "A, the \"first\"";
@@ -226,22 +273,6 @@ TEST(RecomputeTable, WritesExactAmountsAndQuotedNames) {
   EXPECT_EQ(out.str(),
             "op,type,recomputes,paid,saved,relieved_steps,relieved_worst_op,relieved_above,kept_steps,kept_worst_op,"
             "kept_above\n\"A, the \"\"first\"\"\",,1,1,1,1,D,1,1,D,1\n");
-}
-
-TEST(RecomputeTable, WritesPointsOfASweep) {
-  Curve curve{.baseline_duration = Duration(100), .baseline_peak_memory = Bytes(10)};
-  curve.points = {{.budget = Bytes(5), .lower_bound = Duration(110)},
-                  {.budget = Bytes(8),
-                   .status = Status::feasible,
-                   .duration = Duration(125),
-                   .peak_memory = Bytes(7),
-                   .lower_bound = Duration(100),
-                   .schedule_file = "s,1.json"}};
-  std::ostringstream out;
-  write_curve_table(out, curve);
-  EXPECT_EQ(out.str(),
-            "budget,part,status,duration,overhead,peak_memory,lower_bound,least_overhead,schedule\n"
-            "5,0.5,unknown,,,,110,0.1,\n8,0.8,feasible,125,0.25,7,100,0.0,\"s,1.json\"\n");
 }
 
 }  // namespace

@@ -29,6 +29,16 @@ TEST(AxisScale, KeepsTheEndsThatItIsGiven) {
   EXPECT_EQ(scale.ticks().back(), 100);
 }
 
+TEST(AxisScale, HasTicksWhereTheEndsAreNearlyEqual) {
+  const AxisScale scale({.least = 4e12, .most = 4e12 + 1}, {});
+  ASSERT_GE(scale.ticks().size(), 4U);
+  ASSERT_LE(scale.ticks().size(), 7U);
+  for (const double tick : scale.ticks()) {
+    EXPECT_GE(tick, 4e12 - 0.01);
+    EXPECT_LE(tick, 4e12 + 1.21);
+  }
+}
+
 TEST(AxisScale, GivesEqualRatiosEqualLengthsWhereItIsLogarithmic) {
   const AxisScale scale({.logarithmic = true}, {0.01, 1000, 0, -5});
   EXPECT_FALSE(scale.shows(0));

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/interchange/stage_matrices.hpp"
+#include "frontends/report/range_count.hpp"
 #include "frontends/report/range_maximum.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
@@ -218,6 +219,26 @@ TEST(ScheduleProfile, ReasonsAgreeWithALookAtEveryStep) {
     }
   }
   EXPECT_GT(relieving, 100);
+}
+
+TEST(CountAbove, AgreesWithALookAtEveryAmount) {
+  std::mt19937 random(7);
+  for (const int count : {0, 1, 2, 3, 17, 40}) {
+    std::vector<Bytes> row;
+    for (int i = 0; i < count; ++i) row.emplace_back(static_cast<std::int64_t>(random() % 9));
+    std::vector<CountQuery> queries;
+    std::vector<std::ptrdiff_t> truth;
+    for (int first = 0; first < count; ++first) {
+      for (int last = first - 1; last < count; ++last) {
+        const Bytes most(static_cast<std::int64_t>(random() % 10) - 1);
+        queries.push_back({first, last, most});
+        truth.push_back(
+            std::count_if(row.begin() + first, row.begin() + last + 1, [&](Bytes amount) { return amount > most; }));
+      }
+    }
+    const std::vector<int> found = count_above(row, queries);
+    EXPECT_EQ(std::vector<std::ptrdiff_t>(found.begin(), found.end()), truth);
+  }
 }
 
 TEST(RangeMaximum, AgreesWithALinearSearch) {
