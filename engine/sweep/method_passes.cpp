@@ -38,7 +38,8 @@ class MethodSweep {
 
  private:
   void visit(Bytes budget) {
-    Schedule schedule = solve(input_.instance.with_budget(budget), options_of_next(), {.cancel = input_.callbacks.cancel});
+    Schedule schedule =
+        solve(input_.instance.with_budget(budget), options_of_next(), {.cancel = input_.callbacks.cancel});
     work_ += schedule.solver.work;
     if (schedule.solver.reached_peak > Bytes(0)) reached_ = std::min(reached_, schedule.solver.reached_peak);
     const CurvePoint point = point_of(schedule);
@@ -49,7 +50,7 @@ class MethodSweep {
     if (!input_.callbacks.progress) return;
     const int count = static_cast<int>(outcomes_.size());
     input_.callbacks.progress({input_.deadline.elapsed(), budget, point.status, point.duration, point.peak_memory,
-                         point.lower_bound, count, count});
+                               point.lower_bound, count, count});
   }
 
   /// A share of what is left.

@@ -25,13 +25,6 @@ std::string fixed(double value, int digits) {
   return buffer.data();
 }
 
-/// The shortest decimal that reads back the same.
-std::string exact(double value) {
-  std::string text;
-  json::append_number(text, value);
-  return text;
-}
-
 void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks) {
   std::size_t width = kNarrowestId;
   for (const MergedTask& task : tasks) width = std::max(width, std::min(kWidestId, task.task.id.size()));
@@ -66,7 +59,7 @@ void print_reasons(std::ostream& out, const Merged& merged) {
   for (const MergedTask& task : merged.tasks) {
     if (!task.is_missing() && !task.has_failed()) continue;
     out << std::left << std::setw(11) << task.status << " " << printable(task.task.id);
-    if (!task.message.empty()) out << ": " << task.message;
+    if (!task.message.empty()) out << ": " << printable(task.message);
     out << "\n";
   }
 }
@@ -132,12 +125,13 @@ void write_csv(std::ostream& out, const Merged& merged) {
     out << interchange::csv_field(task.task.id) << "," << interchange::csv_field(task.task.graph) << ","
         << interchange::csv_field(task.task.budget) << "," << task.status << ",";
     if (task.figures) {
-      out << exact(task.figures->overhead) << "," << exact(task.figures->gap) << "," << task.figures->duration << ","
-          << task.figures->lower_bound << "," << task.figures->peak_memory << "," << task.figures->budget << ",";
+      out << json::number_text(task.figures->overhead) << "," << json::number_text(task.figures->gap) << ","
+          << task.figures->duration << "," << task.figures->lower_bound << "," << task.figures->peak_memory << ","
+          << task.figures->budget << ",";
     } else {
       out << ",,,,,,";
     }
-    if (task.record) out << exact(task.record->seconds) << "," << task.record->runs << ",";
+    if (task.record) out << json::number_text(task.record->seconds) << "," << task.record->runs << ",";
     if (!task.record) out << ",,";
     out << task.key << "," << interchange::csv_field(task.message) << "\n";
   }
