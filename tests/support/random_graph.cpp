@@ -71,6 +71,17 @@ std::shared_ptr<const Graph> figure_1() {
   return std::make_shared<const Graph>(std::move(graph));
 }
 
+Schedule figure_1_schedule() {
+  Schedule schedule{.status = Status::optimal, .budget = Bytes(3), .duration = Duration(6), .peak_memory = Bytes(3)};
+  schedule.steps = {{.op = OpId(0)},
+                    {.op = OpId(1)},
+                    {.op = OpId(2), .free = {TensorId(0)}},
+                    {.op = OpId(3), .free = {TensorId(1), TensorId(2)}},
+                    {.op = OpId(0)},
+                    {.op = OpId(4), .free = {TensorId(0), TensorId(3)}}};
+  return schedule;
+}
+
 std::shared_ptr<const Graph> training_chain(int layers, std::int64_t size, std::int64_t duration) {
   Graph graph;
   graph.name = "chain";

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "model/graph.hpp"
+#include "model/schedule.hpp"
 
 namespace remora::test {
 
@@ -23,6 +24,9 @@ std::shared_ptr<const Graph> random_graph(std::mt19937& random, const RandomGrap
 
 /// Figure 1 of Kumar et al. 2019: five ops, 4 units of memory without recompute, 3 with one.
 std::shared_ptr<const Graph> figure_1();
+
+/// Its optimum for 3 bytes, A B C D A E: A runs again because a could not stay while D runs.
+Schedule figure_1_schedule();
 
 /// A training-like chain: `layers` forward ops, then as many backward ops that read forward outputs in reverse.
 std::shared_ptr<const Graph> training_chain(int layers, std::int64_t size = 4, std::int64_t duration = 3);

@@ -91,20 +91,9 @@ TEST(StageMatrices, TellTheWholeSequence) {
   }
 }
 
-Schedule figure_1_schedule() {
-  Schedule schedule{.status = Status::feasible, .budget = Bytes(3), .duration = Duration(6), .peak_memory = Bytes(3)};
-  schedule.steps = {{.op = OpId(0)},
-                    {.op = OpId(1)},
-                    {.op = OpId(2), .free = {TensorId(0)}},
-                    {.op = OpId(3), .free = {TensorId(1), TensorId(2)}},
-                    {.op = OpId(0)},
-                    {.op = OpId(4), .free = {TensorId(0), TensorId(3)}}};
-  return schedule;
-}
-
 TEST(StageMatrices, OfFigureOne) {
   const auto graph = test::figure_1();
-  const Schedule schedule = figure_1_schedule();
+  const Schedule schedule = test::figure_1_schedule();
   ASSERT_TRUE(verify(*graph, schedule).valid()) << verify(*graph, schedule).errors[0];
   std::ostringstream out;
   write_stage_matrices(out, *graph, schedule);
@@ -132,13 +121,13 @@ TEST(StageMatrices, AnyOutputIsEnoughAndTheLastStageHoldsRecomputes) {
 
 TEST(StageMatrices, AreRefusedWhereThereAreNoStages) {
   const auto graph = test::figure_1();
-  Schedule schedule = figure_1_schedule();
+  Schedule schedule = test::figure_1_schedule();
   schedule.order = OrderMode::free;
   EXPECT_THROW(stage_matrices(*graph, schedule), InputError);
   EXPECT_THROW(stage_matrices(*graph, Schedule{.status = Status::infeasible}), InputError);
   Graph large;
   large.ops.resize(kMostMatrixOps + 1);
-  EXPECT_THROW(stage_matrices(large, figure_1_schedule()), InputError);
+  EXPECT_THROW(stage_matrices(large, test::figure_1_schedule()), InputError);
 }
 
 TEST(CsvField, QuotesWhatRfc4180Asks) {

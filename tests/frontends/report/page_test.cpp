@@ -259,13 +259,7 @@ TEST(MemoryFigure, FollowsAScheduleThatTurnsTheInputOrderAround) {
 TEST(RecomputeTable, WritesExactAmountsAndQuotedNames) {
   Graph graph = *test::figure_1();
   graph.ops[0].name = "A, the \"first\"";
-  Schedule schedule{.status = Status::optimal, .budget = Bytes(3), .duration = Duration(6), .peak_memory = Bytes(3)};
-  schedule.steps = {{.op = OpId(0)},
-                    {.op = OpId(1)},
-                    {.op = OpId(2), .free = {TensorId(0)}},
-                    {.op = OpId(3), .free = {TensorId(1), TensorId(2)}},
-                    {.op = OpId(0)},
-                    {.op = OpId(4), .free = {TensorId(0), TensorId(3)}}};
+  const Schedule schedule = test::figure_1_schedule();
   ASSERT_TRUE(verify(graph, schedule).valid());
   const auto shared = std::make_shared<const Graph>(graph);
   std::ostringstream out;

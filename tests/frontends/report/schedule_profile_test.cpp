@@ -17,18 +17,6 @@
 namespace remora::report {
 namespace {
 
-/// A B C D A E: A runs again because a could not stay while D runs.
-Schedule figure_1_schedule() {
-  Schedule schedule{.status = Status::optimal, .budget = Bytes(3), .duration = Duration(6), .peak_memory = Bytes(3)};
-  schedule.steps = {{.op = OpId(0)},
-                    {.op = OpId(1)},
-                    {.op = OpId(2), .free = {TensorId(0)}},
-                    {.op = OpId(3), .free = {TensorId(1), TensorId(2)}},
-                    {.op = OpId(0)},
-                    {.op = OpId(4), .free = {TensorId(0), TensorId(3)}}};
-  return schedule;
-}
-
 std::vector<Bytes> amounts(std::initializer_list<int> counts) {
   std::vector<Bytes> all;
   for (const int count : counts) all.emplace_back(count);
@@ -37,7 +25,7 @@ std::vector<Bytes> amounts(std::initializer_list<int> counts) {
 
 TEST(ScheduleProfile, OfFigureOne) {
   const auto graph = test::figure_1();
-  const Schedule schedule = figure_1_schedule();
+  const Schedule schedule = test::figure_1_schedule();
   ASSERT_TRUE(verify(*graph, schedule).valid()) << verify(*graph, schedule).errors[0];
   const ScheduleProfile profile = profile_of(graph, schedule);
   EXPECT_EQ(profile.before.memory, amounts({1, 2, 3, 4, 3}));
@@ -52,7 +40,7 @@ TEST(ScheduleProfile, OfFigureOne) {
 }
 
 TEST(ScheduleProfile, SaysWhichOverloadARecomputeRelieves) {
-  const ScheduleProfile profile = profile_of(test::figure_1(), figure_1_schedule());
+  const ScheduleProfile profile = profile_of(test::figure_1(), test::figure_1_schedule());
   ASSERT_EQ(profile.recomputes.size(), 1U);
   const PaidRecompute& again = profile.recomputes[0];
   EXPECT_EQ(again.step, 4);
@@ -73,7 +61,7 @@ TEST(ScheduleProfile, SaysWhichOverloadARecomputeRelieves) {
 }
 
 TEST(ScheduleProfile, ARecomputeThatFitsRelievesNothing) {
-  Schedule schedule = figure_1_schedule();
+  Schedule schedule = test::figure_1_schedule();
   schedule.budget = Bytes(4);
   const ScheduleProfile profile = profile_of(test::figure_1(), schedule);
   ASSERT_EQ(profile.recomputes.size(), 1U);
