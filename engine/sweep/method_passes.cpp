@@ -28,7 +28,7 @@ class MethodSweep {
   MethodSweep(const SweepInput& input, BudgetChoice choice) : input_(input), choice_(std::move(choice)) {}
 
   std::vector<Outcome> run() {
-    while (choice_.is_listed() || !input_.deadline.reached()) {
+    while (choice_.is_listed() || outcomes_.empty() || !input_.deadline.reached()) {
       const std::optional<Bytes> budget = choice_.next(points(), reached_);
       if (!budget) break;
       visit(*budget);

@@ -92,7 +92,8 @@ class SearchSweep {
     return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
   }
 
-  /// The first pass, which finds out which budgets there are. A listed one gets its point also where time is over.
+  /// The first pass, which finds out which budgets there are. A listed one gets its point also where time is over, and
+  /// so does the first.
   void visit_all_once() {
     const SittingLimits reserved = reserve(1 - kFirstPass);
     SolveOptions options = options_;
@@ -100,7 +101,7 @@ class SearchSweep {
     if (options.work_limit > 0) {
       options.work_limit = std::max<std::int64_t>(1, part_of(options.work_limit, 1.0 / static_cast<double>(count_)));
     }
-    while (choice_.is_listed() || !is_over()) {
+    while (choice_.is_listed() || probes_.empty() || !is_over()) {
       const std::optional<Bytes> budget = choice_.next(points(), reached_);
       if (!budget) return;
       Probe& probe = probes_.try_emplace(*budget, instance_, *budget, options).first->second;
