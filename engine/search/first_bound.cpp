@@ -2,6 +2,7 @@
 #include "engine/search/first_bound.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "engine/bound/cover_mip.hpp"
@@ -15,6 +16,9 @@ namespace {
 constexpr double kCoverShare = 0.2;
 constexpr double kMostCoverSeconds = 5;
 constexpr double kUnlimitedSeconds = 1e9;
+/// With more items CBC's presolve alone takes longer than all the time it has, and can't be interrupted: 15 s for nothing
+/// on a training step of GPT-2 with 1000 layers (66,010 ops).
+constexpr std::size_t kMostItems = 30'000;
 constexpr std::int64_t kCoverNodes = 5000;
 
 /// How much of a solve CBC may take.
@@ -45,7 +49,7 @@ void find_first_bound(const Instance& instance, const SolveOptions& options, con
   const bool is_certain = instance.options().order == OrderMode::input;
   if (ascent.event.valid() && is_certain) schedule.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
-  if (state.infeasible || !exceeded || !options.covering_mip) return;
+  if (state.infeasible || !exceeded || !options.covering_mip || problem.items.size() > kMostItems) return;
   auto mip = solve_cover_mip(problem, cover_mip_limits(options, deadline));
   state.infeasible = mip.infeasible;
   state.lower_bound = std::max(state.lower_bound, mip.bound);

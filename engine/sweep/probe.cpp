@@ -65,20 +65,24 @@ void Probe::adapt_plan(const RecomputePlan& plan, const char* source, const Sitt
   take(adapted.solution, budget(), source);
 }
 
-void Probe::begin(const Sitting& sitting, const std::function<const Groups*()>& groups) {
+void Probe::begin(Sitting& sitting, const std::function<const Groups*()>& groups) {
+  const double before = sitting.deadline.elapsed();
   find_first_bound(instance_, options_, sitting.deadline, state_, description_);
+  bound_seconds_ = sitting.deadline.elapsed() - before;
   if (settled()) return;
-  const Solution before = state_.incumbent;
   start_from_relaxation(instance_, options_, state_);
   // A neighbour's plan that holds the budget goes before the relaxation's, which need not, but costs least.
   if (options_.covering_start && !state_.cover.given_up.empty()) {
     adapt_plan(suggested_plan(instance_, state_.cover), "relaxation", sitting);
   }
-  const Groups* found = !settled() && groups ? groups() : nullptr;
+  if (settled() || !groups) return;
+  // Groups are found for all budgets: their time is not this one's.
+  const double used = sitting.deadline.elapsed();
+  const Groups* found = groups();
+  sitting.deadline = Deadline(sitting.seconds, sitting.deadline.cancel(), used);
   if (found != nullptr) {
     start_from_groups(instance_, options_, *found, sitting.deadline, state_, description_.solver);
   }
-  if (better(instance_, state_.incumbent, before)) found_under_ = budget();
 }
 
 void Probe::search(const Sitting& sitting) {
@@ -86,23 +90,24 @@ void Probe::search(const Sitting& sitting) {
   options.seed = seed_of_sitting(options_.seed, sittings_);
   // What came before the search may have taken all there was; it gets a little all the same.
   if (options_.work_limit > 0) options.work_limit = std::max(sitting.end, state_.work + 1);
-  const Solution before = state_.incumbent;
   run_phases(instance_, options, {.cancel = sitting.deadline.cancel()}, sitting.deadline, workers_, state_,
              description_.solver);
-  if (better(instance_, state_.incumbent, before)) found_under_ = budget();
   if (settled() || instance_.op_count() > kMostOpsToKeepWorkers) workers_ = {};
 }
 
 void Probe::sit(const SittingLimits& limits, std::span<const Probe* const> neighbours,
                 const std::function<const Groups*()>& groups) {
   const std::int64_t room = INT64_MAX - state_.work;
-  const Sitting sitting{Deadline(seconds_ + limits.seconds, limits.cancel, seconds_),
-                        state_.work + (limits.work > 0 ? std::min(limits.work, room) : room)};
+  const double end = seconds_ + limits.seconds;
+  Sitting sitting{end, Deadline(end, limits.cancel, seconds_),
+                  state_.work + (limits.work > 0 ? std::min(limits.work, room) : room)};
   for (const Probe* neighbour : neighbours) {
     adapt_plan(neighbour->state_.incumbent.plan, "another budget", sitting);
   }
+  const Solution before = state_.incumbent;
   if (sittings_ == 0) begin(sitting, groups);
   if (!settled()) search(sitting);
+  if (better(instance_, state_.incumbent, before)) found_under_ = budget();
   seconds_ = sitting.deadline.elapsed();
   ++sittings_;
 }

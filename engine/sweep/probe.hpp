@@ -48,6 +48,8 @@ class Probe {
   [[nodiscard]] bool settled() const;
   /// What there is to gain at most: the incumbent's extra duration less the bound's; nothing without a schedule.
   [[nodiscard]] std::optional<Duration> gap() const;
+  /// Wall-clock time that the first bound took.
+  [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
   /// Units of work of all sittings.
   [[nodiscard]] std::int64_t work() const { return state_.work; }
 
@@ -64,13 +66,14 @@ class Probe {
   [[nodiscard]] Schedule schedule() const;
 
  private:
-  /// A sitting's limits as moments.
+  /// A sitting's limits as moments; seconds count those of earlier sittings.
   struct Sitting {
+    double seconds;
     Deadline deadline;
     /// Of state_.work.
     std::int64_t end;
   };
-  void begin(const Sitting& sitting, const std::function<const Groups*()>& groups);
+  void begin(Sitting& sitting, const std::function<const Groups*()>& groups);
   void search(const Sitting& sitting);
   void adapt_plan(const RecomputePlan& plan, const char* source, const Sitting& sitting);
   void take(const Solution& solution, Bytes found_under, const char* source);
@@ -82,6 +85,7 @@ class Probe {
   Schedule description_;
   Bytes found_under_{};
   double seconds_ = 0;
+  double bound_seconds_ = 0;
   int sittings_ = 0;
 };
 

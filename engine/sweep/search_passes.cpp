@@ -23,6 +23,8 @@ constexpr double kSecondPass = 0.5;
 /// What a budget counts in a pass, as a part of the largest gap: at least, and where it has no schedule.
 constexpr double kLeastWeight = 0.05;
 constexpr double kUnknownWeight = 0.5;
+/// Where the first bound takes more than this part of a sitting, other budgets do without CBC.
+constexpr double kMostBoundShare = 0.2;
 /// Groups get the time and the work that a solve of so large a part of the limits would give them.
 constexpr double kGroupShare = 0.4;
 
@@ -112,7 +114,11 @@ class SearchSweep {
       if (probe.settled() || is_over()) {
         report(probe);
       } else {
-        sit(probe, share(reserved, part));
+        const SittingLimits limits = share(reserved, part);
+        sit(probe, limits);
+        // On large graphs CBC overruns its time; one budget's experience serves the others.
+        const bool dear = probe.bound_seconds() > kMostBoundShare * limits.seconds;
+        if (dear && options_.work_limit == 0) options.covering_mip = false;
       }
     }
   }
