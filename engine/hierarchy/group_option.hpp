@@ -52,8 +52,8 @@ struct GroupOption {
 /// What a sequence of the problem's computes costs as an option.
 GroupOption measure_option(const BlockProblem& problem, const Instance& instance, std::vector<Compute> sequence);
 
-/// Whether the option can be one of the problem's: its computes are there, its interface is the block's. What it costs is
-/// not measured.
+/// Whether the option can be one of the problem's: its computes are there, its interface is the block's. What it costs
+/// is not measured.
 bool is_option_of(const BlockProblem& problem, const GroupOption& option);
 
 /// The forward half alone, every op once, nothing saved: for a group whose forward half runs again later.

@@ -38,8 +38,8 @@ struct Groups {
 bool hierarchy_pays(const Instance& instance);
 
 /// Takes a part of the options' time limit, or, under a work limit, fixed amounts of work. The instance is of the
-/// staged form and without options of its own; its budget does not matter. `store`: where options are looked up and kept;
-/// may be null.
+/// staged form and without options of its own; its budget does not matter. `store`: where options are looked up and
+/// kept; may be null.
 Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
                    BlockStore* store = nullptr);
 

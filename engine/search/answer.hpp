@@ -15,7 +15,8 @@ namespace remora {
 /// Everything but the steps: what is known before and without a search.
 Schedule describe_problem(const Instance& instance, const SolveOptions& options);
 
-/// Bound, status, work and history of the state; and the sequence's steps, if it is one of all ops that holds the budget.
+/// Bound, status, work and history of the state; and the sequence's steps, if it is one of all ops that holds the
+/// budget.
 void write_answer(const Instance& instance, const SearchState& state, std::span<const OpId> sequence,
                   Schedule& schedule);
 

@@ -16,8 +16,8 @@ namespace {
 constexpr double kCoverShare = 0.2;
 constexpr double kMostCoverSeconds = 5;
 constexpr double kUnlimitedSeconds = 1e9;
-/// With more items CBC's presolve alone takes longer than all the time it has, and can't be interrupted: 15 s for nothing
-/// on a training step of GPT-2 with 1000 layers (66,010 ops).
+/// With more items CBC's presolve alone takes longer than all the time it has, and can't be interrupted: 15 s for
+/// nothing on a training step of GPT-2 with 1000 layers (66,010 ops).
 constexpr std::size_t kMostItems = 30'000;
 constexpr std::int64_t kCoverNodes = 5000;
 

@@ -34,8 +34,8 @@ class Rounds {
   Rounds(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
          const Deadline& deadline, SearchState& state);
 
-  /// Rounds of workers from the mix until `finished` holds, a limit is reached, the caller has enough or infeasibility is
-  /// proved.
+  /// Rounds of workers from the mix until `finished` holds, a limit is reached, the caller has enough or infeasibility
+  /// is proved.
   void run(int phase, Mix& mix, const std::function<bool()>& finished);
 
   /// Tells the caller about the state.

@@ -65,8 +65,8 @@ struct RoundResult {
   std::int64_t work = 0;
 };
 
-/// Between rounds a worker may keep the instance and the cover facts of its input, which are the same in every round, but
-/// nothing else of it.
+/// Between rounds a worker may keep the instance and the cover facts of its input, which are the same in every round,
+/// but nothing else of it.
 class Worker {
  public:
   Worker() = default;

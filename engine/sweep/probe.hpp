@@ -34,7 +34,8 @@ struct SittingLimits {
 
 class Probe {
  public:
-  /// `options`: of a search; its limits are this budget's share of the sweep's. Does not move: its workers point into it.
+  /// `options`: of a search; its limits are this budget's share of the sweep's. Does not move: its workers point into
+  /// it.
   Probe(const Instance& instance, Bytes budget, const SolveOptions& options);
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
@@ -53,8 +54,8 @@ class Probe {
   /// Units of work of all sittings.
   [[nodiscard]] std::int64_t work() const { return state_.work; }
 
-  /// Takes the other budget's plan if it is better here; and what was proved there, if that budget is larger: a bound on
-  /// the extra duration, or that there is no schedule.
+  /// Takes the other budget's plan if it is better here; and what was proved there, if that budget is larger: a bound
+  /// on the extra duration, or that there is no schedule.
   void learn(const Probe& other);
 
   /// Goes on with the search, beginning with the neighbours' plans made to fit. `groups` is asked the first time that

@@ -5,10 +5,10 @@
 //     const Instance instance(graph, {});
 //     const SweepResult result = sweep(instance, SolveOptions{}, {.points = 20});
 //
-// Every budget has a search of its own (probe.hpp), which is left and taken up again: first all budgets from the largest
-// down, so that each starts from its neighbour's schedule with a little more to save; then up and down again, until
-// the time is over or everything is proved. What one learns the others get at once: a schedule serves every larger
-// budget, and is a start for the smaller ones; a bound holds for every smaller one. What does not depend on
+// Every budget has a search of its own (probe.hpp), which is left and taken up again: first all budgets from the
+// largest down, so that each starts from its neighbour's schedule with a little more to save; then up and down again,
+// until the time is over or everything is proved. What one learns the others get at once: a schedule serves every
+// larger budget, and is a start for the smaller ones; a bound holds for every smaller one. What does not depend on
 // the budget is found once: the options of groups (engine/hierarchy).
 #pragma once
 
@@ -64,8 +64,8 @@ struct SweepResult {
   std::vector<Schedule> schedules{};
 };
 
-/// The time limit and the work limit of the options are of the whole sweep; with the latter the same seed gives the same
-/// curve. The instance's own budget does not matter. Strategies that do not search solve each budget for itself.
+/// The time limit and the work limit of the options are of the whole sweep; with the latter the same seed gives the
+/// same curve. The instance's own budget does not matter. Strategies that do not search solve each budget for itself.
 ///
 /// Throws InputError for what solve() refuses, for a budget given twice, and for options out of range.
 SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,

@@ -11,12 +11,12 @@
 namespace remora::batch {
 
 /// A BlockStore in a folder, a file an entry, which any number of processes on any number of machines may share: files
-/// are renamed into place, named by the key's sha256, and begin with that of the value, so that a damaged one is as good
-/// as none.
+/// are renamed into place, named by the key's sha256, and begin with that of the value, so that a damaged one is as
+/// good as none.
 class BlockFolder : public BlockStore {
  public:
-  /// Makes the folder if it is missing; throws InputError if that fails. `warn`: told once, from any thread, if an entry
-  /// cannot be written: the solve goes on without.
+  /// Makes the folder if it is missing; throws InputError if that fails. `warn`: told once, from any thread, if an
+  /// entry cannot be written: the solve goes on without.
   BlockFolder(std::string folder, std::function<void(const std::string&)> warn);
 
   std::optional<std::string> find(const std::string& key) override;

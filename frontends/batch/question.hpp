@@ -4,8 +4,8 @@
 //
 // The key is a digest of everything that the answer may depend on and the user decides: the graph's bytes, the budget,
 // every option that changes what is asked (defaults written out), and the solver's version. It is not one of the task's
-// id, the graph's path, the number of threads or the machine: these say for whom, where and how fast. Two tasks with the
-// same key ask the same, and share one result.
+// id, the graph's path, the number of threads or the machine: these say for whom, where and how fast. Two tasks with
+// the same key ask the same, and share one result.
 #pragma once
 
 #include <string>
@@ -38,8 +38,8 @@ Question read_question(const json::Node& node);
 /// 64 hexadecimal digits.
 std::string key_of(const Question& question);
 
-/// The name that errors of the task are filed under, for what cannot be read has no key: a digest of its manifest line, so
-/// that a line that was mended, or another manifest's, does not meet the error of an older one.
+/// The name that errors of the task are filed under, for what cannot be read has no key: a digest of its manifest
+/// line, so that a line that was mended, or another manifest's, does not meet the error of an older one.
 std::string error_name_of(const Task& task);
 
 }  // namespace remora::batch

@@ -32,8 +32,8 @@ struct LargestFit {
 /// known so far.
 LargestFit find_largest_fit(std::int64_t most, const std::function<std::optional<Fit>(std::int64_t)>& fit);
 
-/// The command's work: prints a line a size, writes the answer as JSON and the largest batch's schedule. Returns the exit
-/// code. Throws UsageError and InputError.
+/// The command's work: prints a line a size, writes the answer as JSON and the largest batch's schedule. Returns the
+/// exit code. Throws UsageError and InputError.
 int find_batch_size(const Arguments& arguments, const SolveOptions& options, const InstanceOptions& problem);
 
 }  // namespace remora::cli

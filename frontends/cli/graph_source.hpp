@@ -22,8 +22,8 @@ inline constexpr const char* kGraphHelp =
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();
 
-/// Throws what load_graph would throw for these options whatever the graph: UsageError where they contradict each other,
-/// InputError for a device that cannot be read.
+/// Throws what load_graph would throw for these options whatever the graph: UsageError where they contradict each
+/// other, InputError for a device that cannot be read.
 void check_graph_options(const Arguments& arguments);
 
 struct LoadedGraph {

@@ -11,8 +11,8 @@
 
 namespace remora::cli {
 
-/// Solves a batch's tasks as `remora solve` does. Interrupted tasks go on from their schedule, with what is left of their
-/// limits; a method that does not start from a schedule begins anew. Every schedule is verified.
+/// Solves a batch's tasks as `remora solve` does. Interrupted tasks go on from their schedule, with what is left of
+/// their limits; a method that does not start from a schedule begins anew. Every schedule is verified.
 class TaskSolver : public batch::Solver {
  public:
   /// `cancel`: ends the solve in work with its incumbent; may be null, must outlive the solver. `quiet`: no warnings

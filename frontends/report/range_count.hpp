@@ -14,8 +14,8 @@ struct CountQuery {
   Bytes most{};
 };
 
-/// The answers to all queries in their order, in O((n + q) log(n + q)) time whatever the stretches' lengths: amounts are
-/// entered from the largest down into prefix sums that can grow (Fenwick 1994, "A new data structure for cumulative
+/// The answers to all queries in their order, in O((n + q) log(n + q)) time whatever the stretches' lengths: amounts
+/// are entered from the largest down into prefix sums that can grow (Fenwick 1994, "A new data structure for cumulative
 /// frequency tables"), and each query is answered when just those above its `most` are there.
 std::vector<int> count_above(const std::vector<Bytes>& row, const std::vector<CountQuery>& queries);
 

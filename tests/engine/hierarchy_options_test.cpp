@@ -42,8 +42,8 @@ Schedule schedule_of(const Instance& network, const std::vector<OpId>& sequence)
   return schedule;
 }
 
-/// Whether a composition holds, by its own account, what the ops do without: what a half makes is counted until the half
-/// ends, and longer where others call it an output, though
+/// Whether a composition holds, by its own account, what the ops do without: what a half makes is counted until the
+/// half ends, and longer where others call it an output, though
 ///   - nobody reads it before it is made again (of a group that runs again, or saved something for nothing)
 ///   - its group makes it a second time, for itself: the ops' readers take the later one, and the first goes
 class Extravagance {
