@@ -171,7 +171,7 @@ TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
 
 TEST(Sweep, KeepsToItsWorkLimit) {
   // What a round, a composition or the last sitting takes beyond is small beside the limit.
-  constexpr std::int64_t kLimit = 60'000;
+  constexpr std::int64_t kLimit = 30'000;
   for (const auto& [instance, options] : std::vector<std::pair<Instance, SolveOptions>>{
            {Instance(layered(100, 4), {}), work_limited(kLimit)}, {transformer(), in_groups(kLimit)}}) {
     const SweepResult result = swept(instance, options, {.points = 10});
@@ -228,7 +228,7 @@ TEST(Sweep, FindsTheBudgetsOfAFreeOrder) {
 
 TEST(Sweep, BisectionReachesFromTheInputOrdersPeakToTheLeastBudget) {
   const Instance instance(test::training_chain(12), {});
-  const SweepResult result = swept(instance, work_limited(2'000'000), {.points = 12, .resolution = 0});
+  const SweepResult result = swept(instance, work_limited(60'000), {.points = 12, .resolution = 0});
   const auto& curve = result.curve;
   ASSERT_LE(curve.points.size(), 12U);
   EXPECT_EQ(curve.points.front().budget, proved_least_budget(instance, Deadline(kNoTimeLimit, nullptr)));
