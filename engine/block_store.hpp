@@ -9,11 +9,13 @@
 #include <string>
 #include <unordered_map>
 
+#include "model/api.hpp"
+
 namespace remora {
 
 /// Keys and values are bytes that mean something to the engine only. A key holds all that the value depends on, the
 /// engine's version included, so values never go stale. Implementations are safe to use from several threads.
-class BlockStore {
+class REMORA_API BlockStore {
  public:
   BlockStore() = default;
   BlockStore(const BlockStore&) = delete;
@@ -25,7 +27,7 @@ class BlockStore {
 };
 
 /// Keeps them in memory.
-class BlockMemory : public BlockStore {
+class REMORA_API BlockMemory : public BlockStore {
  public:
   std::optional<std::string> find(const std::string& key) override;
   void keep(const std::string& key, const std::string& value) override;

@@ -137,7 +137,21 @@ std::vector<OptionRow> option_rows() {
   return rows;
 }
 
-void set_option(SolveOptions& options, const std::string& option, const std::string& text) {
+std::string option_name(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+void set_option(SolveOptions& options, const std::string& name, const std::string& text) {
+  const std::string option = option_name(name);
+  if (option == "strategy") {
+    options.strategy = strategy_from_name(text);
+    return;
+  }
+  if (option == "grouping") {
+    options.grouping = grouping_from_name(text);
+    return;
+  }
 #define REMORA_OPTION(type, name, initial, least, most, help) \
   if (option == #name) {                                      \
     options.name = parse<type>(option, text);                 \

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/api.hpp"
 #include "model/instance.hpp"
 
 namespace remora {
@@ -39,7 +40,7 @@ enum class Grouping {
 
 /// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods
 /// that need other orders, or an op more often, are given them; everything else keeps the input order and two computes.
-InstanceOptions default_problem(Strategy strategy);
+REMORA_API InstanceOptions default_problem(Strategy strategy);
 
 /// The largest time limit there is: thirty years.
 inline constexpr double kNoTimeLimit = 1e9;
@@ -62,25 +63,29 @@ struct OptionRow {
 };
 
 /// The table in its order.
-std::vector<OptionRow> option_rows();
+REMORA_API std::vector<OptionRow> option_rows();
 
-/// Sets one option from text. Throws InputError that names the option and what was expected; ranges are check_options'.
-void set_option(SolveOptions& options, const std::string& name, const std::string& text);
+/// The name as the table spells it, of one whose words are joined by - or by _.
+REMORA_API std::string option_name(std::string name);
+
+/// Sets one option from text, "strategy" and "grouping" among them; words of the name are joined by _ or by -. Throws
+/// InputError that names the option and what was expected; ranges are check_options'.
+REMORA_API void set_option(SolveOptions& options, const std::string& name, const std::string& text);
 
 /// Throws InputError for an option out of its range.
-void check_options(const SolveOptions& options);
+REMORA_API void check_options(const SolveOptions& options);
 
 /// Every option as name and value, for the report.
-std::vector<std::pair<std::string, std::string>> describe_options(const SolveOptions& options);
+REMORA_API std::vector<std::pair<std::string, std::string>> describe_options(const SolveOptions& options);
 
 /// "auto", "cp", ...
-const char* strategy_name(Strategy strategy);
-Strategy strategy_from_name(const std::string& name);
+REMORA_API const char* strategy_name(Strategy strategy);
+REMORA_API Strategy strategy_from_name(const std::string& name);
 /// "auto, cp, complete, ..."
-std::string strategy_names();
+REMORA_API std::string strategy_names();
 
 /// "h-partition", "chain", "intervals".
-const char* grouping_name(Grouping grouping);
-Grouping grouping_from_name(const std::string& name);
+REMORA_API const char* grouping_name(Grouping grouping);
+REMORA_API Grouping grouping_from_name(const std::string& name);
 
 }  // namespace remora

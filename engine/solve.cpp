@@ -55,10 +55,14 @@ std::vector<OpId> run_method(const Instance& instance, const SolveOptions& optio
   report.reached_peak = evaluation.peak;
   const std::string name = strategy_name(options.strategy);
   state.history.push_back({deadline.elapsed(), evaluation.duration, evaluation.peak, name});
+  const bool holds_budget = evaluation.peak <= instance.budget();
+  if (callbacks.incumbent && holds_budget) {
+    callbacks.incumbent(incumbent_of(instance, options, state, result.sequence, deadline));
+  }
   if (callbacks.progress) {
-    const int phase = evaluation.peak <= instance.budget() ? 2 : 1;
     const Duration bound = instance.baseline_duration() + state.lower_bound;
-    callbacks.progress({deadline.elapsed(), phase, name, evaluation.duration, evaluation.peak, bound, state.work});
+    callbacks.progress(
+        {deadline.elapsed(), holds_budget ? 2 : 1, name, evaluation.duration, evaluation.peak, bound, state.work});
   }
   return std::move(result.sequence);
 }

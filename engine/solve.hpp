@@ -5,7 +5,7 @@
 //     const Instance instance(graph, {.budget = Bytes(12LL << 30)});
 //     const Schedule schedule = solve(instance, SolveOptions{});
 //
-// solve() keeps no state, prints nothing, and may run in several threads at once. Asked for more threads than there are
+// solve() keeps no state, prints nothing, and may run in several threads at once: two solves know nothing of each other. Asked for more threads than there are
 // cores, it raises the limit of TBB for the process while it runs.
 #pragma once
 
@@ -16,6 +16,7 @@
 
 #include "engine/block_store.hpp"
 #include "engine/options.hpp"
+#include "model/api.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 
@@ -36,7 +37,12 @@ struct Progress {
   std::int64_t work = 0;
 };
 
+/// An exception that a callback throws ends the solve and comes out of it.
 struct SolveCallbacks {
+  /// Every schedule within the budget that the search begins with or finds to be better than the one before, complete:
+  /// what solve() would return if it ended here. Called before `progress` is told of it, from the same thread. May be
+  /// empty.
+  std::function<void(const Schedule&)> incumbent{};
   /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(),
   /// never concurrently. May be empty.
   std::function<void(const Progress&)> progress{};
@@ -63,10 +69,10 @@ struct SolveCallbacks {
 ///
 /// Throws InputError for options out of range, for an instance with options per op, for a search in free order (the
 /// model in model/cp knows both, the search does not yet), and for a warm start that is not of the staged form.
-Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
-               std::span<const OpId> warm_start = {});
+REMORA_API Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
+                          std::span<const OpId> warm_start = {});
 
 /// Throws the InputError that solve would throw for these.
-void check_problem(const Instance& instance, const SolveOptions& options);
+REMORA_API void check_problem(const Instance& instance, const SolveOptions& options);
 
 }  // namespace remora

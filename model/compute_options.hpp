@@ -30,6 +30,7 @@
 #include <span>
 #include <vector>
 
+#include "model/api.hpp"
 #include "model/types.hpp"
 
 namespace remora {
@@ -107,7 +108,7 @@ Bytes highest_peak(std::span<const InnerPeak> peaks, Released released) {
 }
 
 /// The sequence with option 0 everywhere, and the ops of a sequence.
-std::vector<Compute> computes_of(std::span<const OpId> sequence);
-std::vector<OpId> ops_of(std::span<const Compute> sequence);
+REMORA_API std::vector<Compute> computes_of(std::span<const OpId> sequence);
+REMORA_API std::vector<OpId> ops_of(std::span<const Compute> sequence);
 
 }  // namespace remora

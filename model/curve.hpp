@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "model/api.hpp"
 #include "model/schedule.hpp"
 #include "model/types.hpp"
 
@@ -44,7 +45,7 @@ struct CurvePoint {
   friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
 
-struct Curve {
+struct REMORA_API Curve {
   std::string graph{};
   /// Of the graph file's bytes, as lower-case hexadecimal; empty where there was no file.
   std::string graph_sha256{};
@@ -78,6 +79,6 @@ struct Curve {
 /// The knee: the point with a schedule that lies furthest below the straight line between the first and the last one,
 /// both axes scaled to the ends (Satopaa et al. 2011, "Kneedle", for a curve without noise). None where no point lies
 /// below that line.
-std::optional<std::size_t> find_knee(const Curve& curve);
+REMORA_API std::optional<std::size_t> find_knee(const Curve& curve);
 
 }  // namespace remora

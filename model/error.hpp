@@ -5,11 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "model/api.hpp"
+
 namespace remora {
 
 /// Bad input: one line that says where (file, then the path inside it), what is wrong, and what to do. `remora` prints
 /// it and exits with 65. Infeasibility and time-outs are statuses, never exceptions.
-class InputError : public std::runtime_error {
+class REMORA_API InputError : public std::runtime_error {
  public:
   /// `place`: where the value stands, for example "$.ops[3].inputs[0]" or "node conv1"; may be empty.
   InputError(std::string place, const std::string& what)

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "model/api.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 
@@ -41,20 +42,20 @@ struct Evaluation {
 
 /// Evaluates a sequence in which what every compute reads is computed earlier (else std::logic_error).
 /// O(steps + their inputs and outputs). Of ops alone: every compute takes option 0.
-Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
-Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence);
+REMORA_API Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
+REMORA_API Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence);
 
 /// Whether every compute takes an option that its op offers, every follower the option of the leader's compute that
 /// serves it, and no op's computes weigh more than its most_computes (model/compute_options.hpp).
-bool options_hold(const Instance& instance, std::span<const Compute> sequence);
+REMORA_API bool options_hold(const Instance& instance, std::span<const Compute> sequence);
 
 /// The sequence as steps with their releases, in the written form.
-std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> sequence);
+REMORA_API std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> sequence);
 
 /// Every op once, in the input order.
-std::vector<OpId> input_order(const Instance& instance);
+REMORA_API std::vector<OpId> input_order(const Instance& instance);
 
 /// The peak of the input order without recompute.
-Bytes baseline_peak(const Instance& instance);
+REMORA_API Bytes baseline_peak(const Instance& instance);
 
 }  // namespace remora

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/api.hpp"
 #include "model/types.hpp"
 
 namespace remora {
@@ -93,6 +94,6 @@ inline constexpr std::int64_t kComputesWithin64Bits = 64;
 /// Also that every id is in range. Throws InputError with the path ("$.ops[3].inputs[0]") of the first fault and, where
 /// two things clash, both names; ops that no order could satisfy are reported as the cycle they form. A tensor twice
 /// among an op's inputs is allowed. O(tensors + edges) expected time.
-void validate(const Graph& graph);
+REMORA_API void validate(const Graph& graph);
 
 }  // namespace remora

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "model/adjacency.hpp"
+#include "model/api.hpp"
 #include "model/compute_options.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
@@ -34,7 +35,7 @@ struct InstanceOptions {
   OrderMode order = OrderMode::input;
 };
 
-class Instance {
+class REMORA_API Instance {
  public:
   /// Throws InputError where `validate(*graph)` would, for a negative budget or max_computes < 1, and for options that
   /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, an unread tensor that is no

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/api.hpp"
 #include "model/types.hpp"
 
 namespace remora {
@@ -81,9 +82,9 @@ struct SolverReport {
 };
 
 /// "compose" of the statistic "compose_seconds"; nothing of one that is no time.
-std::optional<std::string> phase_of(std::string_view statistic);
+REMORA_API std::optional<std::string> phase_of(std::string_view statistic);
 
-struct Schedule {
+struct REMORA_API Schedule {
   std::string graph{};
   /// Of the graph file's bytes, as lower-case hexadecimal; empty where there was no file.
   std::string graph_sha256{};
@@ -113,5 +114,8 @@ struct Schedule {
   /// (duration - lower_bound) / duration; 0 for a duration of 0, 1 without a schedule.
   [[nodiscard]] double gap() const;
 };
+
+/// The schedule's ops in its order: what solve() takes as a warm start.
+REMORA_API std::vector<OpId> ops_of(const Schedule& schedule);
 
 }  // namespace remora

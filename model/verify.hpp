@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/api.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 
@@ -26,6 +27,6 @@ struct Verdict {
 /// Checks that the steps are right for the graph (inputs resident, releases of resident tensors only, `after`, `keep`,
 /// computes within the limits, every op computed, the stated order mode), that memory stays within the schedule's
 /// budget, and that its duration and peak are what the replay gives. The graph must be valid.
-Verdict verify(const Graph& graph, const Schedule& schedule);
+REMORA_API Verdict verify(const Graph& graph, const Schedule& schedule);
 
 }  // namespace remora

@@ -40,4 +40,12 @@ void write_answer(const Instance& instance, const SearchState& state, std::span<
   schedule.status = evaluation.duration <= schedule.lower_bound ? Status::optimal : Status::feasible;
 }
 
+Schedule incumbent_of(const Instance& instance, const SolveOptions& options, const SearchState& state,
+                      std::span<const OpId> sequence, const Deadline& deadline) {
+  Schedule schedule = describe_problem(instance, options);
+  write_answer(instance, state, sequence, schedule);
+  schedule.solver.seconds = deadline.elapsed();
+  return schedule;
+}
+
 }  // namespace remora

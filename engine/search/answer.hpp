@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "engine/deadline.hpp"
 #include "engine/options.hpp"
 #include "engine/search/rounds.hpp"
 #include "model/instance.hpp"
@@ -19,5 +20,9 @@ Schedule describe_problem(const Instance& instance, const SolveOptions& options)
 /// budget.
 void write_answer(const Instance& instance, const SearchState& state, std::span<const OpId> sequence,
                   Schedule& schedule);
+
+/// Both, of a sequence found on the way.
+Schedule incumbent_of(const Instance& instance, const SolveOptions& options, const SearchState& state,
+                      std::span<const OpId> sequence, const Deadline& deadline);
 
 }  // namespace remora

@@ -5,6 +5,7 @@
 
 #include <tbb/info.h>
 
+#include "engine/search/answer.hpp"
 #include "engine/tasks.hpp"
 #include "model/ensure.hpp"
 
@@ -84,6 +85,7 @@ void Rounds::merge(int phase, const Worker& worker, RoundResult& result) {
     state_.history.push_back({deadline_.elapsed(), instance_.baseline_duration() + state_.incumbent.extra,
                               state_.incumbent.peak, worker.name()});
     news = true;
+    if (state_.incumbent.peak <= instance_.budget()) give_incumbent();
   }
   ensure(state_.incumbent.peak > instance_.budget() || state_.lower_bound <= state_.incumbent.extra,
          "rounds: the lower bound is above a schedule");
@@ -98,6 +100,12 @@ Progress Rounds::progress(int phase, const std::string& source) const {
           state_.incumbent.peak,
           instance_.baseline_duration() + state_.lower_bound,
           state_.work};
+}
+
+void Rounds::give_incumbent() const {
+  if (!callbacks_.incumbent) return;
+  const std::vector<OpId> sequence = sequence_of(instance_, state_.incumbent.plan);
+  callbacks_.incumbent(incumbent_of(instance_, options_, state_, sequence, deadline_));
 }
 
 void Rounds::report(int phase, const std::string& source) const {

@@ -40,6 +40,8 @@ class Rounds {
 
   /// Tells the caller about the state.
   void report(int phase, const std::string& source) const;
+  /// Gives the caller the incumbent, which holds the budget, as a schedule.
+  void give_incumbent() const;
 
  private:
   [[nodiscard]] bool limit_reached(int phase) const;

@@ -18,6 +18,7 @@
 
 #include "engine/block_store.hpp"
 #include "engine/options.hpp"
+#include "model/api.hpp"
 #include "model/curve.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
@@ -68,7 +69,7 @@ struct SweepResult {
 /// same curve. The instance's own budget does not matter. Strategies that do not search solve each budget for itself.
 ///
 /// Throws InputError for what solve() refuses, for a budget given twice, and for options out of range.
-SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
-                  const SweepCallbacks& callbacks = {});
+REMORA_API SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
+                             const SweepCallbacks& callbacks = {});
 
 }  // namespace remora

@@ -16,6 +16,7 @@
 #include "frontends/bench/process.hpp"
 #include "frontends/bench/read_answer.hpp"
 #include "frontends/bench/words.hpp"
+#include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
@@ -110,7 +111,7 @@ Runner::Runner(const Suite& suite, RunnerOptions options)
   // Better now than after hours.
   for (const SuiteInstance& instance : suite.instances) {
     for_each_key(suite, instance,
-                 [&](const Contender&, const RunKey& key) { options_.parse_budget(key.budget, Bytes(0), Bytes(0)); });
+                 [&](const Contender&, const RunKey& key) { parse_budget(key.budget, Bytes(0), Bytes(0)); });
   }
 }
 
@@ -159,7 +160,7 @@ bool Runner::run_instance(const SuiteInstance& instance) {
                   key,
                   edges,
                   unlimited.baseline_duration(),
-                  options_.parse_budget(key.budget, stored.graph->fixed_memory, peak),
+                  parse_budget(key.budget, stored.graph->fixed_memory, peak),
                   options_.folder + "/work/" + kAnswerFile};
     goes_on = goes_on && (is_done(job) || run_job(job));
   });

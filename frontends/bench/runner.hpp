@@ -24,8 +24,6 @@ struct RunnerOptions {
   Programs programs{};
   /// Where results.jsonl and, in `work`, graphs and the latest schedule are.
   std::string folder{};
-  /// Bytes from "80%": of which fixed memory and no-recompute peak. Throws for text that is no budget.
-  std::function<Bytes(const std::string& text, Bytes fixed, Bytes peak)> parse_budget{};
   /// Told of every verified schedule of the staged form, before its result is kept. May be empty.
   std::function<void(const BestKnown&)> learn{};
   /// May be null.

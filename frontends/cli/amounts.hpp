@@ -11,9 +11,7 @@
 
 namespace remora::cli {
 
-/// A budget from text: bytes ("123456", "12GiB", "1.5GB": everything, fixed memory included) or a percentage p
-/// ("62.5%"), which means fixed + p * (peak - fixed), rounded down: parameters cannot be recomputed away, so they
-/// don't count in it. Exact, without floating point. Throws UsageError that names `option`.
+/// remora::parse_budget (model/budget.hpp) for the command line: throws UsageError that names `option`.
 Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak, const std::string& option = "--budget");
 
 /// Budgets from a list: amounts as above and ranges FROM:TO:STEP of one kind, both ends included where the step meets

@@ -9,7 +9,6 @@
 #include "frontends/bench/markdown.hpp"
 #include "frontends/bench/runner.hpp"
 #include "frontends/bench/suite.hpp"
-#include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/exit_code.hpp"
@@ -154,12 +153,10 @@ int bench_command(const Words& words) {
   if (!best_known_path.empty() && runs) json::check_writable(best_known_path);
 
   const SignalGuard signals;
-  RunnerOptions options{
-      .programs = programs(),
-      .folder = folder,
-      .parse_budget = [](const std::string& text, Bytes fixed, Bytes peak) { return parse_budget(text, fixed, peak); },
-      .cancel = &signals.flag(),
-      .log = arguments.has("quiet") ? nullptr : &std::cerr};
+  RunnerOptions options{.programs = programs(),
+                        .folder = folder,
+                        .cancel = &signals.flag(),
+                        .log = arguments.has("quiet") ? nullptr : &std::cerr};
   if (!best_known_path.empty()) options.learn = [&](const BestKnown& news) { teach(best_known_path, news); };
   Runner runner(part, options);
   const bool finished = !runs || runner.run();

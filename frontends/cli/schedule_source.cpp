@@ -27,13 +27,6 @@ void expect_valid(const std::string& path, const Graph& graph, const Schedule& s
   }
 }
 
-std::vector<OpId> ops_of(const Schedule& schedule) {
-  std::vector<OpId> ops;
-  ops.reserve(schedule.steps.size());
-  for (const Step& step : schedule.steps) ops.push_back(step.op);
-  return ops;
-}
-
 std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph) {
   if (!arguments.has("warm-start")) return {};
   const std::string& path = arguments.get<std::string>("warm-start");

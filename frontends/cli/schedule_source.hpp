@@ -19,9 +19,6 @@ Schedule read_schedule_of(const std::string& path, const std::string& content, c
 /// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
 void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule);
 
-/// The schedule's ops in its order.
-std::vector<OpId> ops_of(const Schedule& schedule);
-
 /// The ops of the schedule that --warm-start names; empty without the option. Throws InputError with the file's name.
 std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph);
 

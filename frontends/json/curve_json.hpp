@@ -6,19 +6,20 @@
 #include <iosfwd>
 #include <string_view>
 
+#include "model/api.hpp"
 #include "model/curve.hpp"
 
 namespace remora::json {
 
 /// Throws InputError with the JSON path of the first fault: also for budgets that don't ascend, and for durations or
 /// bounds that increase with the budget. Unknown keys are ignored.
-Curve read_curve(std::string_view text);
+REMORA_API Curve read_curve(std::string_view text);
 
 /// Whether `text` is JSON that calls itself remora-curve. Throws InputError for text that is not JSON.
-bool is_curve(std::string_view text);
+REMORA_API bool is_curve(std::string_view text);
 
 /// Writes the curve as one JSON object, a point a line. Its seconds must be finite. Throws InputError for a string that
 /// is not UTF-8; then nothing has been written.
-void write_curve(std::ostream& out, const Curve& curve);
+REMORA_API void write_curve(std::ostream& out, const Curve& curve);
 
 }  // namespace remora::json

@@ -7,10 +7,12 @@
 #include <iosfwd>
 #include <string>
 
+#include "model/api.hpp"
+
 namespace remora::json {
 
 /// The bytes of the file, or of standard input for "-". Throws InputError with the path and the system's reason.
-std::string read_file(const std::string& path);
+REMORA_API std::string read_file(const std::string& path);
 
 /// Calls `write` on a stream and puts what it wrote into the file, whole or not at all: a temporary file beside `path`
 /// is written, synced and renamed into place, so that a reader sees the old file or the new one, never half of it. On
@@ -23,10 +25,10 @@ std::string read_file(const std::string& path);
 ///
 /// `temporary`: how the temporary file's path begins, for who wants to find what a killed process left behind; on the
 /// file system of `path`. Empty for ".remora" beside `path`.
-void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
-                const std::string& temporary = "");
+REMORA_API void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
+                           const std::string& temporary = "");
 
 /// Throws the InputError that write_file(path, ...) would run into, as far as it can be foreseen: before hours of work.
-void check_writable(const std::string& path);
+REMORA_API void check_writable(const std::string& path);
 
 }  // namespace remora::json

@@ -20,6 +20,17 @@ TEST(Options, EveryRowCanBeSetFromItsOwnDefaultAndRoundTrips) {
   for (std::size_t i = 0; i < option_rows().size(); ++i) EXPECT_EQ(described[i + 2].second, option_rows()[i].initial);
 }
 
+TEST(Options, NamesMayBeSpelledAsOnTheCommandLine) {
+  SolveOptions options;
+  set_option(options, "time-limit", "2.5");
+  set_option(options, "strategy", "cp");
+  set_option(options, "grouping", "chain");
+  EXPECT_EQ(options.time_limit, 2.5);
+  EXPECT_EQ(options.strategy, Strategy::cp);
+  EXPECT_EQ(options.grouping, Grouping::chain);
+  EXPECT_THROW(set_option(options, "strategy", "magic"), InputError);
+}
+
 TEST(Options, GroupingsAreNamedAsTheyAreRead) {
   for (const Grouping grouping : {Grouping::h_partition, Grouping::chain, Grouping::intervals}) {
     EXPECT_EQ(grouping_from_name(grouping_name(grouping)), grouping);

@@ -263,6 +263,31 @@ TEST(Solve, IncumbentsImproveAndBoundsRise) {
   EXPECT_EQ(seen.back().duration, schedule.duration);
 }
 
+TEST(Solve, EveryIncumbentIsAScheduleBetterThanTheOneBefore) {
+  for (const Strategy strategy : {Strategy::automatic, Strategy::hierarchical, Strategy::greedy}) {
+    SolveOptions options = quick_options();
+    options.strategy = strategy;
+    const Instance instance = tight_chain(75);
+    std::vector<Schedule> incumbents;
+    SolveCallbacks callbacks;
+    callbacks.incumbent = [&](const Schedule& schedule) { incumbents.push_back(schedule); };
+    const Schedule schedule = solve_verified(instance, options, callbacks);
+    ASSERT_FALSE(incumbents.empty()) << strategy_name(strategy);
+    for (std::size_t i = 0; i < incumbents.size(); ++i) {
+      const Verdict verdict = verify(instance.graph(), incumbents[i]);
+      EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
+      EXPECT_TRUE(i == 0 || incumbents[i].duration < incumbents[i - 1].duration);
+    }
+    EXPECT_EQ(incumbents.back().steps, schedule.steps);
+  }
+}
+
+TEST(Solve, AnExceptionOfACallbackComesOut) {
+  SolveCallbacks callbacks;
+  callbacks.incumbent = [](const Schedule&) { throw std::runtime_error("enough"); };
+  EXPECT_THROW(solve(tight_chain(60), quick_options(), callbacks), std::runtime_error);
+}
+
 TEST(Solve, EveryStrategySolvesTheChainWithAllInferencesAndWithFew) {
   const auto reference = solve_verified(tight_chain(75), quick_options());
   ASSERT_TRUE(reference.has_steps());

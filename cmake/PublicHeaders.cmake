@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# public_headers(FOLDER HEADERS...): copies of the project's headers as programs see them. Inside the project they include
+# each other from its root ("model/graph.hpp"), installed from the project's name ("remora/model/graph.hpp"), so that
+# they never meet a program's own model/graph.hpp. The frontends' folders move up: frontends/json is remora/json, and
+# frontends/library/remora.hpp is remora/remora.hpp.
+function(public_headers folder)
+  foreach(header ${ARGN})
+    set(source ${PROJECT_SOURCE_DIR}/${header})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(READ ${source} text)
+    string(REGEX REPLACE "#include \"(frontends/)?([a-z]+/)" "#include \"remora/\\2" text "${text}")
+    string(REGEX REPLACE "^frontends/(library/)?" "" name ${header})
+    file(CONFIGURE OUTPUT ${folder}/${name} CONTENT "${text}" @ONLY)
+  endforeach()
+endfunction()

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <ostream>
+#include <string_view>
+
+#include "frontends/capi/handles.hpp"
+#include "frontends/json/file.hpp"
+#include "frontends/json/graph_json.hpp"
+
+namespace remora::capi {
+namespace {
+
+Bytes bytes_from(std::int64_t bytes, const std::string& place) {
+  if (bytes < 0) throw InputError(place, std::to_string(bytes) + " bytes are less than none");
+  return Bytes(bytes);
+}
+
+Phase phase_from(remora_phase phase) {
+  switch (phase) {
+    case REMORA_PHASE_NONE:
+      return Phase::none;
+    case REMORA_PHASE_FORWARD:
+      return Phase::forward;
+    case REMORA_PHASE_LOSS:
+      return Phase::loss;
+    case REMORA_PHASE_BACKWARD:
+      return Phase::backward;
+  }
+  throw InputError("phase", std::to_string(static_cast<int>(phase)) + " is none of remora_phase");
+}
+
+/// Changes one op of the graph.
+template <class Change>
+remora_status change_op(remora_graph* graph, std::int32_t op, const Change& change) {
+  return guarded([&] {
+    Graph& value = given(graph, "graph").value;
+    change(value.ops[static_cast<std::size_t>(op_in(value, op))], value);
+  });
+}
+
+template <class Table>
+const char* name_at(const Table& table, std::int32_t index) {
+  if (index < 0 || static_cast<std::size_t>(index) >= table.size()) return nullptr;
+  return table[static_cast<std::size_t>(index)].name.c_str();
+}
+
+template <class Table>
+std::int32_t index_of(const Table& table, const char* name) {
+  const auto at = std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.name == name; });
+  return at == table.end() ? -1 : static_cast<std::int32_t>(at - table.begin());
+}
+
+/// Ids given to a caller are int32.
+void check_room(std::size_t size) {
+  constexpr std::size_t kMost = 1U << 30U;
+  if (size >= kMost) throw InputError("graph", "is full");
+}
+
+void hand_out(std::int32_t* id, std::int32_t value) {
+  if (id != nullptr) *id = value;
+}
+
+}  // namespace
+}  // namespace remora::capi
+
+using remora::Graph;
+using remora::Op;
+using remora::OpId;
+using remora::TensorId;
+namespace capi = remora::capi;
+
+remora_status remora_graph_new(const char* name, remora_graph** made) {
+  return capi::made_by(made, [&] {
+    remora_graph graph;
+    graph.value.name = capi::text(name, "name");
+    return graph;
+  });
+}
+
+remora_status remora_graph_read(const char* path, remora_graph** made) {
+  return capi::made_by(
+      made, [&] { return remora_graph{remora::json::read_graph(remora::json::read_file(capi::text(path, "path")))}; });
+}
+
+remora_status remora_graph_parse(const char* text, std::size_t size, remora_graph** made) {
+  return capi::made_by(
+      made, [&] { return remora_graph{remora::json::read_graph(std::string_view(capi::text(text, "text"), size))}; });
+}
+
+void remora_graph_free(remora_graph* graph) {
+  delete graph;
+}
+
+remora_status remora_graph_write(const remora_graph* graph, const char* path) {
+  return capi::guarded([&] {
+    const Graph& value = capi::given(graph, "graph").value;
+    remora::json::write_file(capi::text(path, "path"),
+                             [&](std::ostream& out) { remora::json::write_graph(out, value); });
+  });
+}
+
+remora_status remora_graph_set_fixed_memory(remora_graph* graph, std::int64_t bytes) {
+  return capi::guarded(
+      [&] { capi::given(graph, "graph").value.fixed_memory = capi::bytes_from(bytes, "fixed memory"); });
+}
+
+remora_status remora_graph_add_tensor(remora_graph* graph, const char* name, std::int64_t bytes, int keep,
+                                      std::int32_t* id) {
+  return capi::guarded([&] {
+    Graph& value = capi::given(graph, "graph").value;
+    capi::check_room(value.tensors.size());
+    const std::string text = capi::text(name, "name");
+    capi::hand_out(id, value.add_tensor(text, capi::bytes_from(bytes, "tensor '" + text + "'"), keep != 0));
+  });
+}
+
+remora_status remora_graph_add_op(remora_graph* graph, const char* name, std::int64_t duration,
+                                  const std::int32_t* inputs, std::size_t input_count, const std::int32_t* outputs,
+                                  std::size_t output_count, std::int32_t* id) {
+  return capi::guarded([&] {
+    Graph& value = capi::given(graph, "graph").value;
+    capi::check_room(value.ops.size());
+    Op op{.name = capi::text(name, "name"), .duration = remora::Duration(duration)};
+    if (duration < 0) throw remora::InputError("op '" + op.name + "'", "its duration is less than 0");
+    if (output_count == 0) throw remora::InputError("op '" + op.name + "'", "it has no outputs");
+    for (const std::int32_t t : capi::array(inputs, input_count, "inputs")) {
+      op.inputs.push_back(capi::tensor_in(value, t));
+    }
+    for (const std::int32_t t : capi::array(outputs, output_count, "outputs")) {
+      op.outputs.push_back(capi::tensor_in(value, t));
+    }
+    capi::hand_out(id, value.add_op(std::move(op)));
+  });
+}
+
+remora_status remora_graph_set_op_type(remora_graph* graph, std::int32_t op, const char* type) {
+  return capi::change_op(graph, op, [&](Op& changed, const Graph&) { changed.type = capi::text(type, "type"); });
+}
+
+remora_status remora_graph_set_workspace(remora_graph* graph, std::int32_t op, std::int64_t bytes) {
+  return capi::change_op(graph, op, [&](Op& changed, const Graph&) {
+    changed.workspace = capi::bytes_from(bytes, "op '" + changed.name + "'");
+  });
+}
+
+remora_status remora_graph_set_max_computes(remora_graph* graph, std::int32_t op, std::int32_t computes) {
+  return capi::change_op(graph, op, [&](Op& changed, const Graph&) {
+    if (computes < 1) throw remora::InputError("op '" + changed.name + "'", "it runs at least once");
+    changed.max_computes = computes;
+    changed.recompute = computes > 1;
+  });
+}
+
+remora_status remora_graph_set_phase(remora_graph* graph, std::int32_t op, remora_phase phase,
+                                     std::int32_t backward_of) {
+  return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
+    const remora::Phase part = capi::phase_from(phase);
+    const OpId forward = backward_of == -1 ? OpId::none() : capi::op_in(value, backward_of);
+    changed.phase = part;
+    changed.backward_of = forward;
+  });
+}
+
+remora_status remora_graph_add_after(remora_graph* graph, std::int32_t op, std::int32_t before) {
+  return capi::change_op(graph, op,
+                         [&](Op& changed, const Graph& value) { changed.after.push_back(capi::op_in(value, before)); });
+}
+
+std::int32_t remora_graph_op_count(const remora_graph* graph) {
+  return graph == nullptr ? 0 : static_cast<std::int32_t>(graph->value.ops.size());
+}
+
+std::int32_t remora_graph_tensor_count(const remora_graph* graph) {
+  return graph == nullptr ? 0 : static_cast<std::int32_t>(graph->value.tensors.size());
+}
+
+const char* remora_graph_op_name(const remora_graph* graph, std::int32_t op) {
+  return graph == nullptr ? nullptr : capi::name_at(graph->value.ops, op);
+}
+
+const char* remora_graph_tensor_name(const remora_graph* graph, std::int32_t tensor) {
+  return graph == nullptr ? nullptr : capi::name_at(graph->value.tensors, tensor);
+}
+
+std::int32_t remora_graph_find_op(const remora_graph* graph, const char* name) {
+  return graph == nullptr || name == nullptr ? -1 : capi::index_of(graph->value.ops, name);
+}
+
+std::int32_t remora_graph_find_tensor(const remora_graph* graph, const char* name) {
+  return graph == nullptr || name == nullptr ? -1 : capi::index_of(graph->value.tensors, name);
+}

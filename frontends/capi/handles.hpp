@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the C interface's handles hold, and the border that no exception crosses.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "engine/options.hpp"
+#include "frontends/capi/remora.h"
+#include "model/error.hpp"
+#include "model/graph.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+struct remora_graph {
+  remora::Graph value;
+};
+
+struct remora_instance {
+  remora::Instance value;
+};
+
+struct remora_options {
+  remora::SolveOptions value;
+};
+
+struct remora_schedule {
+  remora::Schedule value;
+};
+
+struct remora_stop {
+  std::atomic<bool> value{false};
+};
+
+// A signal handler may set it.
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+namespace remora::capi {
+
+/// Keeps the text for remora_last_error of this thread, and gives the status back.
+remora_status failed(remora_status status, const char* what) noexcept;
+
+/// Runs `body` and turns what it throws into a status and the thread's last error.
+template <class Body>
+remora_status guarded(const Body& body) noexcept {
+  try {
+    body();
+    return REMORA_OK;
+  } catch (const InputError& error) {
+    return failed(REMORA_BAD_INPUT, error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(REMORA_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return failed(REMORA_INTERNAL, error.what());
+  } catch (...) {
+    return failed(REMORA_INTERNAL, "an unknown exception");
+  }
+}
+
+/// Throws InputError that names the argument, if it is NULL.
+template <class T>
+T& given(T* pointer, const char* name) {
+  if (pointer == nullptr) throw InputError(name, "is NULL");
+  return *pointer;
+}
+
+inline const char* text(const char* pointer, const char* name) {
+  return &given(pointer, name);
+}
+
+/// Makes a handle by `make`, and hands it out.
+template <class Handle, class Make>
+remora_status made_by(Handle** made, const Make& make) noexcept {
+  return guarded([&] {
+    given(made, "made");
+    auto handle = std::make_unique<Handle>(make());
+    *made = handle.release();
+  });
+}
+
+/// Throws InputError for a NULL with a count.
+std::span<const std::int32_t> array(const std::int32_t* values, std::size_t count, const char* name);
+
+/// Throws InputError unless the graph has such an op or tensor.
+OpId op_in(const Graph& graph, std::int32_t op);
+TensorId tensor_in(const Graph& graph, std::int32_t tensor);
+
+/// Throws InputError unless all ops and tensors of the schedule's steps are the graph's.
+void check_belongs(const Schedule& schedule, const Graph& graph);
+
+/// A copy for remora_text_free.
+char* copied(const std::string& text);
+
+}  // namespace remora::capi

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostream>
+#include <sstream>
+#include <vector>
+
+#include "frontends/capi/handles.hpp"
+#include "frontends/json/file.hpp"
+#include "frontends/json/schedule_json.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+
+namespace remora::capi {
+namespace {
+
+/// The sequence as ops of the instance, in which every op comes after the producers of its inputs.
+std::vector<OpId> sequence_from(const Instance& instance, std::span<const std::int32_t> ops) {
+  std::vector<OpId> sequence;
+  sequence.reserve(ops.size());
+  std::vector<bool> computed(static_cast<std::size_t>(instance.op_count()));
+  for (const std::int32_t number : ops) {
+    const OpId op = op_in(instance.graph(), number);
+    for (const TensorId t : instance.inputs(op)) {
+      if (computed[static_cast<std::size_t>(instance.producer(t))]) continue;
+      throw InputError("ops[" + std::to_string(sequence.size()) + "]",
+                       "'" + instance.graph().ops[op].name + "' reads '" + instance.graph().tensors[t].name +
+                           "', which is not computed before");
+    }
+    computed[static_cast<std::size_t>(op)] = true;
+    sequence.push_back(op);
+  }
+  return sequence;
+}
+
+Schedule schedule_from(const Instance& instance, std::span<const std::int32_t> ops) {
+  const std::vector<OpId> sequence = sequence_from(instance, ops);
+  const Evaluation evaluation = evaluate(instance, sequence);
+  Schedule schedule;
+  schedule.graph = instance.graph().name;
+  schedule.status = Status::feasible;
+  schedule.order = instance.options().order;
+  schedule.budget = evaluation.peak;
+  schedule.duration = evaluation.duration;
+  schedule.baseline_duration = instance.baseline_duration();
+  schedule.peak_memory = evaluation.peak;
+  schedule.baseline_peak_memory = baseline_peak(instance);
+  schedule.lower_bound = instance.baseline_duration();
+  schedule.steps = steps_of(instance, sequence);
+  schedule.solver.max_computes = instance.options().max_computes;
+  // Of memory it says nothing here, for the budget is the peak; all else is the problem's rules.
+  const Verdict verdict = verify(instance.graph(), schedule);
+  if (!verdict.valid()) throw InputError("ops", verdict.errors.front());
+  schedule.budget = instance.budget();
+  schedule.solver.reached_peak = evaluation.peak;
+  if (evaluation.peak > instance.budget()) {
+    schedule.status = Status::unknown;
+    schedule.steps.clear();
+    schedule.duration = Duration(0);
+    schedule.peak_memory = Bytes(0);
+  }
+  return schedule;
+}
+
+std::string lines_of(const std::vector<std::string>& errors) {
+  std::string lines;
+  for (const std::string& error : errors) lines.append(error).append("\n");
+  return lines;
+}
+
+const Step* step_at(const remora_schedule* schedule, std::size_t step) {
+  if (schedule == nullptr || step >= schedule->value.steps.size()) return nullptr;
+  return &schedule->value.steps[step];
+}
+
+}  // namespace
+}  // namespace remora::capi
+
+namespace capi = remora::capi;
+
+remora_status remora_schedule_of_sequence(const remora_instance* instance, const std::int32_t* ops, std::size_t count,
+                                          remora_schedule** made) {
+  return capi::made_by(made, [&] {
+    return remora_schedule{
+        capi::schedule_from(capi::given(instance, "instance").value, capi::array(ops, count, "ops"))};
+  });
+}
+
+remora_status remora_schedule_read(const remora_graph* graph, const char* path, remora_schedule** made) {
+  return capi::made_by(made, [&] {
+    const remora::Graph& value = capi::given(graph, "graph").value;
+    return remora_schedule{remora::json::read_schedule(remora::json::read_file(capi::text(path, "path")), value)};
+  });
+}
+
+remora_status remora_schedule_write(const remora_schedule* schedule, const remora_graph* graph, const char* path) {
+  return capi::guarded([&] {
+    const remora::Schedule& value = capi::given(schedule, "schedule").value;
+    const remora::Graph& of = capi::given(graph, "graph").value;
+    capi::check_belongs(value, of);
+    remora::json::write_file(capi::text(path, "path"),
+                             [&](std::ostream& out) { remora::json::write_schedule(out, value, of); });
+  });
+}
+
+remora_status remora_schedule_text(const remora_schedule* schedule, const remora_graph* graph, char** made) {
+  return capi::guarded([&] {
+    const remora::Schedule& value = capi::given(schedule, "schedule").value;
+    const remora::Graph& of = capi::given(graph, "graph").value;
+    capi::check_belongs(value, of);
+    std::ostringstream out;
+    remora::json::write_schedule(out, value, of);
+    capi::given(made, "made") = capi::copied(out.str());
+  });
+}
+
+void remora_schedule_free(remora_schedule* schedule) {
+  delete schedule;
+}
+
+remora_status remora_schedule_verify(const remora_schedule* schedule, const remora_graph* graph, int* valid,
+                                     char** made) {
+  return capi::guarded([&] {
+    const remora::Schedule& value = capi::given(schedule, "schedule").value;
+    const remora::Graph& of = capi::given(graph, "graph").value;
+    capi::given(valid, "valid");
+    remora::validate(of);
+    capi::check_belongs(value, of);
+    const remora::Verdict verdict = remora::verify(of, value);
+    char* const errors = verdict.valid() || made == nullptr ? nullptr : capi::copied(capi::lines_of(verdict.errors));
+    if (made != nullptr) *made = errors;
+    *valid = verdict.valid() ? 1 : 0;
+  });
+}
+
+remora_result remora_schedule_result(const remora_schedule* schedule) {
+  if (schedule == nullptr) return REMORA_UNKNOWN;
+  switch (schedule->value.status) {
+    case remora::Status::optimal:
+      return REMORA_OPTIMAL;
+    case remora::Status::feasible:
+      return REMORA_FEASIBLE;
+    case remora::Status::infeasible:
+      return REMORA_INFEASIBLE;
+    case remora::Status::unknown:
+      return REMORA_UNKNOWN;
+  }
+  return REMORA_UNKNOWN;
+}
+
+std::int64_t remora_schedule_duration(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.duration.count();
+}
+
+std::int64_t remora_schedule_peak(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.peak_memory.count();
+}
+
+std::int64_t remora_schedule_lower_bound(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.lower_bound.count();
+}
+
+double remora_schedule_overhead(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.overhead();
+}
+
+double remora_schedule_gap(const remora_schedule* schedule) {
+  return schedule == nullptr ? 1 : schedule->value.gap();
+}
+
+std::size_t remora_schedule_step_count(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.steps.size();
+}
+
+std::int32_t remora_schedule_step_op(const remora_schedule* schedule, std::size_t step) {
+  const remora::Step* const at = capi::step_at(schedule, step);
+  return at == nullptr ? -1 : std::int32_t{at->op};
+}
+
+std::size_t remora_schedule_step_release_count(const remora_schedule* schedule, std::size_t step) {
+  const remora::Step* const at = capi::step_at(schedule, step);
+  return at == nullptr ? 0 : at->free.size();
+}
+
+std::int32_t remora_schedule_step_release(const remora_schedule* schedule, std::size_t step, std::size_t index) {
+  const remora::Step* const at = capi::step_at(schedule, step);
+  return at == nullptr || index >= at->free.size() ? -1 : std::int32_t{at->free[index]};
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/solve.hpp"
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "frontends/capi/handles.hpp"
+#include "model/budget.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora::capi {
+namespace {
+
+OrderMode order_from(remora_order order) {
+  switch (order) {
+    case REMORA_ORDER_INPUT:
+      return OrderMode::input;
+    case REMORA_ORDER_FREE:
+      return OrderMode::free;
+  }
+  throw InputError("order", std::to_string(static_cast<int>(order)) + " is none of remora_order");
+}
+
+Instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderMode order) {
+  const Instance unlimited(std::make_shared<const Graph>(graph), {.max_computes = max_computes, .order = order});
+  return unlimited.with_budget(parse_budget(budget, graph.fixed_memory, baseline_peak(unlimited)));
+}
+
+/// "auto" has a row of its own on the command line, as --grouping has.
+struct NamedOption {
+  std::string name;
+  std::string help;
+};
+
+const std::vector<NamedOption>& named_options() {
+  static const std::vector<NamedOption> options = [] {
+    std::vector<NamedOption> named{{"strategy", "which workers or method: " + strategy_names()},
+                                   {"grouping", "how the hierarchy finds its groups: h-partition, chain, intervals"}};
+    for (const OptionRow& row : option_rows()) named.push_back({row.name, row.help});
+    return named;
+  }();
+  return options;
+}
+
+remora_progress progress_of(const Progress& progress) {
+  return {progress.seconds,
+          progress.phase,
+          progress.duration.count(),
+          progress.peak.count(),
+          progress.lower_bound.count(),
+          progress.work,
+          progress.source.c_str()};
+}
+
+/// The C functions as the engine's callbacks; `stopped` outlives them.
+SolveCallbacks callbacks_from(const remora_callbacks& callbacks, bool& stopped) {
+  SolveCallbacks made;
+  void* const context = callbacks.context;
+  if (callbacks.stop != nullptr) made.cancel = &callbacks.stop->value;
+  if (callbacks.progress != nullptr) {
+    made.progress = [progress = callbacks.progress, context, &stopped](const Progress& news) {
+      const remora_progress given = progress_of(news);
+      if (progress(context, &given) != 0) stopped = true;
+    };
+    made.enough = [&stopped](const Progress&) { return stopped; };
+  }
+  if (callbacks.incumbent != nullptr) {
+    made.incumbent = [incumbent = callbacks.incumbent, context](const Schedule& schedule) {
+      const remora_schedule given{schedule};
+      incumbent(context, &given);
+    };
+  }
+  return made;
+}
+
+}  // namespace
+}  // namespace remora::capi
+
+namespace capi = remora::capi;
+
+remora_status remora_instance_new(const remora_graph* graph, const char* budget, std::int32_t max_computes,
+                                  remora_order order, remora_instance** made) {
+  return capi::made_by(made, [&] {
+    return remora_instance{capi::make_instance(capi::given(graph, "graph").value, capi::text(budget, "budget"),
+                                               max_computes, capi::order_from(order))};
+  });
+}
+
+void remora_instance_free(remora_instance* instance) {
+  delete instance;
+}
+
+std::int64_t remora_instance_budget(const remora_instance* instance) {
+  return instance == nullptr ? 0 : instance->value.budget().count();
+}
+
+std::int64_t remora_instance_baseline_duration(const remora_instance* instance) {
+  return instance == nullptr ? 0 : instance->value.baseline_duration().count();
+}
+
+std::int64_t remora_instance_baseline_peak(const remora_instance* instance) {
+  return instance == nullptr ? 0 : remora::baseline_peak(instance->value).count();
+}
+
+remora_status remora_options_new(remora_options** made) {
+  return capi::made_by(made, [] { return remora_options{}; });
+}
+
+void remora_options_free(remora_options* options) {
+  delete options;
+}
+
+remora_status remora_options_set(remora_options* options, const char* name, const char* value) {
+  return capi::guarded([&] {
+    remora::SolveOptions changed = capi::given(options, "options").value;
+    remora::set_option(changed, capi::text(name, "name"), capi::text(value, "value"));
+    remora::check_options(changed);
+    options->value = changed;
+  });
+}
+
+remora_status remora_options_get(const remora_options* options, const char* name, char** made) {
+  return capi::guarded([&] {
+    const remora::SolveOptions& value = capi::given(options, "options").value;
+    const std::string wanted = remora::option_name(capi::text(name, "name"));
+    for (const auto& [option, text] : remora::describe_options(value)) {
+      if (option != wanted) continue;
+      capi::given(made, "made") = capi::copied(text);
+      return;
+    }
+    throw remora::InputError(name, "there is no such option");
+  });
+}
+
+const char* remora_option_name(std::size_t index) {
+  const auto& options = capi::named_options();
+  return index < options.size() ? options[index].name.c_str() : nullptr;
+}
+
+const char* remora_option_help(std::size_t index) {
+  const auto& options = capi::named_options();
+  return index < options.size() ? options[index].help.c_str() : nullptr;
+}
+
+remora_status remora_stop_new(remora_stop** made) {
+  return capi::guarded([&] { capi::given(made, "made") = std::make_unique<remora_stop>().release(); });
+}
+
+void remora_stop_free(remora_stop* stop) {
+  delete stop;
+}
+
+void remora_stop_request(remora_stop* stop) {
+  if (stop != nullptr) stop->value.store(true);
+}
+
+void remora_stop_reset(remora_stop* stop) {
+  if (stop != nullptr) stop->value.store(false);
+}
+
+remora_status remora_solve(const remora_instance* instance, const remora_options* options,
+                           const remora_callbacks* callbacks, const remora_schedule* warm_start,
+                           remora_schedule** made) {
+  return capi::made_by(made, [&] {
+    const remora::Instance& value = capi::given(instance, "instance").value;
+    std::vector<remora::OpId> start;
+    if (warm_start != nullptr) {
+      capi::check_belongs(warm_start->value, value.graph());
+      start = remora::ops_of(warm_start->value);
+    }
+    bool stopped = false;
+    const remora::SolveCallbacks given =
+        callbacks != nullptr ? capi::callbacks_from(*callbacks, stopped) : remora::SolveCallbacks{};
+    const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
+    return remora_schedule{remora::solve(value, chosen, given, start)};
+  });
+}

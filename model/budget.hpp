@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A budget as people write it.
+#pragma once
+
+#include <string>
+
+#include "model/api.hpp"
+#include "model/types.hpp"
+
+namespace remora {
+
+/// A budget from text: bytes ("123456", "12GiB", "1.5GB": everything, fixed memory included) or a percentage p
+/// ("62.5%"), which means fixed + p * (peak - fixed), rounded down: parameters cannot be recomputed away, so they
+/// don't count in it. `peak`: of the input order without recompute (baseline_peak). Exact, without floating point.
+/// Throws InputError that quotes the text and says what was expected.
+REMORA_API Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak);
+
+}  // namespace remora

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C interface from inside, so that sanitizers see it; tests/library shows it to C and to Python.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "frontends/capi/remora.h"
+
+namespace remora {
+namespace {
+
+template <auto free>
+struct Free {
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    free(handle);
+  }
+};
+using GraphHandle = std::unique_ptr<remora_graph, Free<remora_graph_free>>;
+using InstanceHandle = std::unique_ptr<remora_instance, Free<remora_instance_free>>;
+using OptionsHandle = std::unique_ptr<remora_options, Free<remora_options_free>>;
+using ScheduleHandle = std::unique_ptr<remora_schedule, Free<remora_schedule_free>>;
+using StopHandle = std::unique_ptr<remora_stop, Free<remora_stop_free>>;
+
+/// A layer a tensor, the second half reading the first one's tensors in reverse order.
+GraphHandle network(int layers) {
+  remora_graph* made = nullptr;
+  EXPECT_EQ(remora_graph_new("network", &made), REMORA_OK);
+  GraphHandle graph(made);
+  for (std::int32_t layer = 0; layer < layers; ++layer) {
+    const std::string number = std::to_string(layer);
+    std::int32_t tensor = -1;
+    EXPECT_EQ(remora_graph_add_tensor(made, ("t" + number).c_str(), 100, 0, &tensor), REMORA_OK);
+    EXPECT_EQ(tensor, layer);
+    std::vector<std::int32_t> inputs;
+    if (layer > 0) inputs.push_back(layer - 1);
+    if (layer > layers / 2) inputs.push_back(layers - 1 - layer);
+    std::int32_t op = -1;
+    EXPECT_EQ(remora_graph_add_op(made, ("f" + number).c_str(), 10, inputs.data(), inputs.size(), &tensor, 1, &op),
+              REMORA_OK);
+    EXPECT_EQ(op, layer);
+  }
+  return graph;
+}
+
+InstanceHandle under(const GraphHandle& graph, const char* budget) {
+  remora_instance* instance = nullptr;
+  EXPECT_EQ(remora_instance_new(graph.get(), budget, 2, REMORA_ORDER_INPUT, &instance), REMORA_OK)
+      << remora_last_error();
+  return InstanceHandle(instance);
+}
+
+OptionsHandle reproducible() {
+  remora_options* options = nullptr;
+  EXPECT_EQ(remora_options_new(&options), REMORA_OK);
+  EXPECT_EQ(remora_options_set(options, "work-limit", "5000"), REMORA_OK);
+  EXPECT_EQ(remora_options_set(options, "threads", "1"), REMORA_OK);
+  return OptionsHandle(options);
+}
+
+ScheduleHandle solved(const InstanceHandle& instance, const remora_callbacks* callbacks = nullptr) {
+  remora_schedule* schedule = nullptr;
+  EXPECT_EQ(remora_solve(instance.get(), reproducible().get(), callbacks, nullptr, &schedule), REMORA_OK);
+  return ScheduleHandle(schedule);
+}
+
+void expect_valid(const ScheduleHandle& schedule, const GraphHandle& graph) {
+  int valid = 0;
+  char* errors = nullptr;
+  ASSERT_EQ(remora_schedule_verify(schedule.get(), graph.get(), &valid, &errors), REMORA_OK);
+  EXPECT_EQ(valid, 1) << errors;
+  EXPECT_EQ(errors, nullptr);
+}
+
+std::vector<std::int32_t> ops_of(const ScheduleHandle& schedule) {
+  std::vector<std::int32_t> ops;
+  for (std::size_t step = 0; step < remora_schedule_step_count(schedule.get()); ++step) {
+    ops.push_back(remora_schedule_step_op(schedule.get(), step));
+  }
+  return ops;
+}
+
+TEST(CInterface, SolvesAGraphBuiltByCalls) {
+  const GraphHandle graph = network(16);
+  const InstanceHandle instance = under(graph, "75%");
+  const ScheduleHandle schedule = solved(instance);
+  EXPECT_EQ(remora_schedule_result(schedule.get()), REMORA_OPTIMAL);
+  expect_valid(schedule, graph);
+  EXPECT_LE(remora_schedule_peak(schedule.get()), remora_instance_budget(instance.get()));
+  EXPECT_GT(remora_schedule_duration(schedule.get()), remora_instance_baseline_duration(instance.get()));
+  EXPECT_EQ(remora_schedule_lower_bound(schedule.get()), remora_schedule_duration(schedule.get()));
+  EXPECT_EQ(remora_schedule_gap(schedule.get()), 0);
+  EXPECT_GT(remora_schedule_overhead(schedule.get()), 0);
+}
+
+TEST(CInterface, EveryPropertyOfAnOpComesThrough) {
+  const GraphHandle graph = network(4);
+  ASSERT_EQ(remora_graph_set_fixed_memory(graph.get(), 1000), REMORA_OK);
+  ASSERT_EQ(remora_graph_set_op_type(graph.get(), 1, "Conv"), REMORA_OK);
+  ASSERT_EQ(remora_graph_set_workspace(graph.get(), 1, 7), REMORA_OK);
+  ASSERT_EQ(remora_graph_set_max_computes(graph.get(), 1, 1), REMORA_OK);
+  ASSERT_EQ(remora_graph_set_phase(graph.get(), 2, REMORA_PHASE_BACKWARD, 1), REMORA_OK);
+  ASSERT_EQ(remora_graph_add_after(graph.get(), 3, 0), REMORA_OK);
+  const InstanceHandle instance = under(graph, "100%");
+  // f2 reads t1 and writes t2 beside t0, which f3 reads.
+  EXPECT_EQ(remora_instance_baseline_peak(instance.get()), 1000 + 300);
+  const ScheduleHandle schedule = solved(instance);
+  char* text = nullptr;
+  ASSERT_EQ(remora_schedule_text(schedule.get(), graph.get(), &text), REMORA_OK);
+  EXPECT_NE(std::string(text).find("remora-schedule"), std::string::npos);
+  remora_text_free(text);
+  EXPECT_EQ(remora_graph_find_op(graph.get(), "f2"), 2);
+  EXPECT_EQ(remora_graph_find_tensor(graph.get(), "t3"), 3);
+  EXPECT_EQ(remora_graph_find_op(graph.get(), "nobody"), -1);
+  EXPECT_STREQ(remora_graph_op_name(graph.get(), 3), "f3");
+  EXPECT_EQ(remora_graph_op_name(graph.get(), 4), nullptr);
+}
+
+TEST(CInterface, ASequenceOfOnesOwnIsEvaluated) {
+  const GraphHandle graph = network(8);
+  const ScheduleHandle solution = solved(under(graph, "80%"));
+  const std::vector<std::int32_t> ops = ops_of(solution);
+  remora_schedule* made = nullptr;
+  ASSERT_EQ(remora_schedule_of_sequence(under(graph, "80%").get(), ops.data(), ops.size(), &made), REMORA_OK);
+  const ScheduleHandle same(made);
+  EXPECT_EQ(remora_schedule_result(same.get()), REMORA_FEASIBLE);
+  EXPECT_EQ(remora_schedule_duration(same.get()), remora_schedule_duration(solution.get()));
+  EXPECT_EQ(remora_schedule_peak(same.get()), remora_schedule_peak(solution.get()));
+  expect_valid(same, graph);
+
+  ASSERT_EQ(remora_schedule_of_sequence(under(graph, "300").get(), ops.data(), ops.size(), &made), REMORA_OK);
+  const ScheduleHandle above(made);
+  EXPECT_EQ(remora_schedule_result(above.get()), REMORA_UNKNOWN);
+  EXPECT_EQ(remora_schedule_step_count(above.get()), 0U);
+
+  for (const std::vector<std::int32_t>& wrong : std::vector<std::vector<std::int32_t>>{
+           {}, {1, 0}, {0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3, 4, 5, 6, 9}, {0, 0, 0, 1, 2, 3, 4, 5, 6, 7}}) {
+    made = nullptr;
+    EXPECT_EQ(remora_schedule_of_sequence(under(graph, "80%").get(), wrong.data(), wrong.size(), &made),
+              REMORA_BAD_INPUT);
+    EXPECT_EQ(made, nullptr);
+    EXPECT_STRNE(remora_last_error(), "");
+  }
+}
+
+struct Seen {
+  std::vector<std::int64_t> incumbents{};
+  int progress = 0;
+  bool ends = false;
+};
+
+TEST(CInterface, CallbacksAreToldAndMayEndTheSearch) {
+  const GraphHandle graph = network(40);
+  for (const bool ends : {false, true}) {
+    Seen seen{.ends = ends};
+    remora_callbacks callbacks{};
+    callbacks.context = &seen;
+    callbacks.progress = [](void* context, const remora_progress* progress) {
+      auto& mine = *static_cast<Seen*>(context);
+      ++mine.progress;
+      EXPECT_NE(progress->source, nullptr);
+      return mine.ends ? 1 : 0;
+    };
+    callbacks.incumbent = [](void* context, const remora_schedule* schedule) {
+      static_cast<Seen*>(context)->incumbents.push_back(remora_schedule_duration(schedule));
+    };
+    const ScheduleHandle schedule = solved(under(graph, "60%"), &callbacks);
+    EXPECT_GT(seen.progress, 0);
+    if (remora_schedule_result(schedule.get()) <= REMORA_FEASIBLE) {
+      ASSERT_FALSE(seen.incumbents.empty());
+      EXPECT_EQ(seen.incumbents.back(), remora_schedule_duration(schedule.get()));
+      expect_valid(schedule, graph);
+    }
+    EXPECT_TRUE(ends || remora_schedule_result(schedule.get()) <= REMORA_FEASIBLE);
+  }
+}
+
+TEST(CInterface, AStopServesSolvesAtOnceAndLater) {
+  const GraphHandle graph = network(40);
+  remora_stop* made = nullptr;
+  ASSERT_EQ(remora_stop_new(&made), REMORA_OK);
+  const StopHandle stop(made);
+  remora_callbacks callbacks{};
+  callbacks.stop = stop.get();
+  remora_stop_request(stop.get());
+  EXPECT_NE(solved(under(graph, "60%"), &callbacks), nullptr);
+  remora_stop_reset(stop.get());
+  EXPECT_LE(remora_schedule_result(solved(under(graph, "60%"), &callbacks).get()), REMORA_FEASIBLE);
+}
+
+TEST(CInterface, OptionsAreReadAsTheyAreSet) {
+  const OptionsHandle options = reproducible();
+  for (const auto& [name, value] : std::vector<std::pair<const char*, const char*>>{
+           {"strategy", "cp"}, {"time-limit", "2.5"}, {"time_limit", "3.5"}, {"benders", "off"}}) {
+    ASSERT_EQ(remora_options_set(options.get(), name, value), REMORA_OK);
+    char* text = nullptr;
+    ASSERT_EQ(remora_options_get(options.get(), name, &text), REMORA_OK);
+    EXPECT_STREQ(text, value);
+    remora_text_free(text);
+  }
+  EXPECT_EQ(remora_options_set(options.get(), "threads", "-3"), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_options_set(options.get(), "colour", "blue"), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_options_set(options.get(), "strategy", "magic"), REMORA_BAD_INPUT);
+  char* text = nullptr;
+  EXPECT_EQ(remora_options_get(options.get(), "colour", &text), REMORA_BAD_INPUT);
+  ASSERT_EQ(remora_options_get(options.get(), "threads", &text), REMORA_OK);
+  EXPECT_STREQ(text, "1") << "a refused value must change nothing";
+  remora_text_free(text);
+}
+
+TEST(CInterface, ScheduleOfAnotherGraphIsRefused) {
+  const GraphHandle large = network(12);
+  const GraphHandle small = network(4);
+  const ScheduleHandle schedule = solved(under(large, "100%"));
+  int valid = 1;
+  EXPECT_EQ(remora_schedule_verify(schedule.get(), small.get(), &valid, nullptr), REMORA_BAD_INPUT);
+  char* text = nullptr;
+  EXPECT_EQ(remora_schedule_text(schedule.get(), small.get(), &text), REMORA_BAD_INPUT);
+  remora_schedule* made = nullptr;
+  EXPECT_EQ(remora_solve(under(small, "100%").get(), nullptr, nullptr, schedule.get(), &made), REMORA_BAD_INPUT);
+  EXPECT_EQ(made, nullptr);
+}
+
+TEST(CInterface, WrongCallsChangeNothingAndSayWhy) {
+  const GraphHandle graph = network(4);
+  std::int32_t tensor = 3;
+  const std::int32_t nobody = 77;
+  const auto refused = [](remora_status status, const char* words) {
+    EXPECT_EQ(status, REMORA_BAD_INPUT) << words;
+    EXPECT_NE(std::string(remora_last_error()).find(words), std::string::npos) << remora_last_error();
+  };
+  refused(remora_graph_new(nullptr, nullptr), "made: is NULL");
+  refused(remora_graph_add_tensor(graph.get(), nullptr, 1, 0, nullptr), "name: is NULL");
+  refused(remora_graph_add_tensor(graph.get(), "x", -1, 0, nullptr), "tensor 'x'");
+  refused(remora_graph_add_op(graph.get(), "x", 1, nullptr, 1, &tensor, 1, nullptr), "inputs: is NULL");
+  refused(remora_graph_add_op(graph.get(), "x", 1, &nobody, 1, &tensor, 1, nullptr), "tensor 77");
+  refused(remora_graph_add_op(graph.get(), "x", 1, nullptr, 0, nullptr, 0, nullptr), "no outputs");
+  refused(remora_graph_add_op(graph.get(), "x", -1, nullptr, 0, &tensor, 1, nullptr), "duration");
+  refused(remora_graph_set_max_computes(graph.get(), 0, 0), "at least once");
+  refused(remora_graph_add_after(graph.get(), 0, 4), "op 4");
+  refused(remora_graph_set_phase(graph.get(), 0, REMORA_PHASE_BACKWARD, 9), "op 9");
+  EXPECT_EQ(remora_graph_op_count(graph.get()), 4);
+  EXPECT_EQ(remora_graph_tensor_count(graph.get()), 4);
+
+  // Wrong as a whole: a second producer of a tensor.
+  ASSERT_EQ(remora_graph_add_op(graph.get(), "twice", 1, nullptr, 0, &tensor, 1, nullptr), REMORA_OK);
+  remora_instance* instance = nullptr;
+  refused(remora_instance_new(graph.get(), "80%", 2, REMORA_ORDER_INPUT, &instance), "twice");
+  refused(remora_instance_new(network(2).get(), "80%", 0, REMORA_ORDER_INPUT, &instance), "max_computes");
+  EXPECT_EQ(instance, nullptr);
+}
+
+TEST(CInterface, HandlesThatAreNoneAnswerNothing) {
+  EXPECT_EQ(remora_graph_op_count(nullptr), 0);
+  EXPECT_EQ(remora_graph_tensor_name(nullptr, 0), nullptr);
+  EXPECT_EQ(remora_instance_baseline_peak(nullptr), 0);
+  EXPECT_EQ(remora_schedule_result(nullptr), REMORA_UNKNOWN);
+  EXPECT_EQ(remora_schedule_step_op(nullptr, 0), -1);
+  EXPECT_EQ(remora_schedule_step_release(nullptr, 0, 0), -1);
+  EXPECT_EQ(remora_schedule_gap(nullptr), 1);
+  remora_stop_request(nullptr);
+}
+
+}  // namespace
+}  // namespace remora

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cpack's Debian packages: what they hold and need, and that dpkg installs and removes them without a trace.
+
+dpkg works on a folder of its own, so nothing is installed on this machine.
+"""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+from installed import run, skip_under_sanitizers
+
+
+def field(package, name):
+    return run(["dpkg-deb", "--field", package, name]).strip()
+
+
+def dpkg(root, *words):
+    # What the packages need is on this machine, not in the folder.
+    return run(["dpkg", f"--instdir={root}", f"--admindir={root}/var/lib/dpkg", f"--log={root}/dpkg.log",
+                "--force-not-root", "--force-script-chrootless", "--force-depends", *words])
+
+
+def files_in(root):
+    return {str(path.relative_to(root)) for path in (root / "usr").rglob("*") if not path.is_dir()}
+
+
+def check_needs(packages):
+    runtime, library, development = (packages[name] for name in ("remora", "libremora0.1", "libremora-dev"))
+    assert "libgecode" in field(runtime, "Depends") and "libgecode" in field(library, "Depends")
+    assert "libremora0.1 (= " in field(development, "Depends")
+    for package in (runtime, library):
+        for need in field(package, "Depends").split(","):
+            name = need.split("(")[0].split("|")[0].strip()
+            assert "installed" in run(["dpkg-query", "--show", "--showformat=${Status}", name]), name
+
+
+def main():
+    skip_under_sanitizers()
+    for tool in ("dpkg", "dpkg-deb", "dpkg-shlibdeps"):
+        if shutil.which(tool) is None:
+            print(f"skipped: no {tool} here (Debian's dpkg-dev)")
+            sys.exit(77)
+    build, cpack = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        run([cpack, "-G", "DEB", "--config", f"{build}/CPackConfig.cmake", "-B", folder / "made"])
+        packages = {field(path, "Package"): path for path in (folder / "made").glob("*.deb")}
+        assert {"remora", "libremora0.1", "libremora-dev"} <= set(packages), packages
+        check_needs(packages)
+
+        root = folder / "root"
+        for inside in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "usr"):
+            os.makedirs(root / inside)
+        (root / "var/lib/dpkg/status").touch()
+        dpkg(root, "--install", *packages.values())
+        files = files_in(root)
+        for wanted in ("usr/bin/remora", "usr/lib/libremora.so.0.1", "usr/lib/libremora.so", "usr/include/remora.h",
+                       "usr/include/remora/remora.hpp", "usr/lib/pkgconfig/remora.pc",
+                       "usr/lib/cmake/remora/remora-config.cmake", "usr/share/doc/remora/copyright"):
+            assert wanted in files, (wanted, files)
+        assert run([root / "usr/bin/remora", "--version"]).startswith("remora "), "does not run"
+        dpkg(root, "--purge", *packages)
+        assert not (left := files_in(root)), left
+    print(f"{len(files)} files of {len(packages)} packages")
+
+
+main()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds examples/embed_cpp by find_package and examples/embed_c by pkg-config against the installed library, and runs them."""
+import os
+import pathlib
+import sys
+import tempfile
+
+from installed import Installed, run, skip_under_sanitizers
+
+
+def embed_cpp(installed, folder):
+    build = folder / "embed_cpp"
+    run(["cmake", "-S", installed.source / "examples/embed_cpp", "-B", build, f"-DCMAKE_PREFIX_PATH={installed.prefix}",
+         f"-DCMAKE_CXX_COMPILER={installed.cxx_compiler}"])
+    run(["cmake", "--build", build])
+    said = run([build / "embed_cpp"])
+    assert "incumbent: overhead" in said and "(optimal)" in said and " again" in said, said
+    assert said.count("\n") > 17, said  # 17 ops, some of them again
+
+
+def embed_c(installed, folder):
+    environment = dict(os.environ, PKG_CONFIG_PATH=str(installed.library.parent / "pkgconfig"))
+    flags = run(["pkg-config", "--cflags", "--libs", "remora"], env=environment).split()
+    program = folder / "embed_c"
+    run([installed.c_compiler, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+         installed.source / "examples/embed_c/main.c", *flags, f"-Wl,-rpath,{installed.library.parent}", "-o", program])
+    said = run([program])
+    assert "overhead 20.00 %" in said, said
+    assert "\nlayer9, free" in said, said
+
+
+def refuses_another_version(installed, folder):
+    """Before version 1 a minor version may change the interface."""
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(later LANGUAGES CXX)\nfind_package(remora 0.2 CONFIG)\n"
+        "if(remora_FOUND)\n  message(FATAL_ERROR \"0.1 passes for 0.2\")\nendif()\n", encoding="utf-8")
+    run(["cmake", "-S", folder, "-B", folder / "later", f"-DCMAKE_PREFIX_PATH={installed.prefix}"])
+
+
+def main():
+    skip_under_sanitizers()
+    installed = Installed(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as name:
+        for check in (embed_cpp, embed_c, refuses_another_version):
+            check(installed, pathlib.Path(name))
+            print("ok", check.__name__)
+
+
+main()
