@@ -9,6 +9,7 @@
 #include "engine/bound/footprint.hpp"
 #include "engine/bound/stage_mip.hpp"
 #include "model/evaluate.hpp"
+#include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 
@@ -91,7 +92,7 @@ void check_footprint(const Instance& instance, const std::optional<Duration>& tr
 Tally check_bounds(unsigned seed, int rounds, OrderMode order, const test::RandomGraphOptions& kind, int computes) {
   std::mt19937 random(seed);
   Tally tally;
-  for (int round = 0; round < rounds && !testing::Test::HasFatalFailure(); ++round) {
+  for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFatalFailure(); ++round) {
     const auto graph = test::random_graph(random, kind);
     const int max_computes = 1 + static_cast<int>(random() % static_cast<unsigned>(computes));
     const Instance unlimited(graph, {.max_computes = max_computes, .order = order});
@@ -117,19 +118,19 @@ Tally check_bounds(unsigned seed, int rounds, OrderMode order, const test::Rando
 
 TEST(CoveringBound, IsNeverAboveTheOptimumOfTheStagedForm) {
   const auto tally = check_bounds(31, 3600, OrderMode::input, {}, 3);
-  EXPECT_GT(tally.cases, 15'000);
+  EXPECT_GT(tally.cases, test::fewer(15'000));
   if (!cover_mip_available()) return;
-  EXPECT_GT(tally.positive, 2000);
-  EXPECT_GT(tally.infeasible, 50);
-  EXPECT_GT(tally.tight, 1000);
-  EXPECT_GT(tally.raised, 30);
+  EXPECT_GT(tally.positive, test::fewer(2000));
+  EXPECT_GT(tally.infeasible, test::fewer(50));
+  EXPECT_GT(tally.tight, test::fewer(1000));
+  EXPECT_GT(tally.raised, test::fewer(30));
 }
 
 TEST(CoveringBound, IsNeverAboveTheOptimumOfTheFreeOrder) {
   const auto tally = check_bounds(32, 1200, OrderMode::free, {.least_ops = 3, .most_ops = 5}, 2);
-  EXPECT_GT(tally.cases, 5000);
+  EXPECT_GT(tally.cases, test::fewer(5000));
   if (!cover_mip_available()) return;
-  EXPECT_GT(tally.positive, 20);
+  EXPECT_GT(tally.positive, test::fewer(20));
 }
 
 TEST(CoveringBound, IsPositiveOnATrainingChainThatMustRecompute) {
