@@ -46,6 +46,12 @@ bool leaves(const fs::path& relative) {
   return relative.empty() || relative.is_absolute() || *relative.begin() == "..";
 }
 
+/// Without symbolic links, whether it is there or not.
+fs::path resolved(const fs::path& path) {
+  const fs::path whole = fs::weakly_canonical(fs::absolute(path));
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
 /// The place relative to `to` of what has the place `location` relative to `from`.
 std::string moved(const std::string& name, const std::string& location, const fs::path& from,
                   const std::optional<fs::path>& to) {
@@ -53,9 +59,9 @@ std::string moved(const std::string& name, const std::string& location, const fs
     throw InputError("initializer " + name, "has its data in " + quote(location) +
                                                 ", to be found from the model's folder; write the model to a file (-o)");
   }
-  if (fs::weakly_canonical(from) == fs::weakly_canonical(*to)) return location;
-  const fs::path file = fs::weakly_canonical(from / location);
-  const fs::path relative = file.lexically_relative(fs::weakly_canonical(*to));
+  if (resolved(from) == resolved(*to)) return location;
+  const fs::path file = resolved(from / location);
+  const fs::path relative = file.lexically_relative(resolved(*to));
   if (leaves(relative)) {
     throw InputError("initializer " + name, "has its data in " + file.string() +
                                                 ", which is not below the folder of the output; write the model beside "

@@ -98,4 +98,6 @@ def with_random_weights(model, seed=0):
         graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), node.output[0]))
     del graph.node[:]
     graph.node.extend(kept)
+    # Before version 4, initializers had to be inputs too.
+    model.ir_version = max(model.ir_version, 4)
     return model
