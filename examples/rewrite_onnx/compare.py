@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a model and its rewritten form in onnxruntime: equal outputs, and the memory of either in two orders.
+"""Runs a model and its rewritten form in onnxruntime: equal outputs, and the memory of either under four settings.
 
 usage: compare.py ORIGINAL REWRITTEN
 """
@@ -16,10 +16,12 @@ def main(argv):
     original, rewritten = argv[1:]
     equal = runtime.same(runtime.results(original), runtime.results(rewritten))
     print("outputs: " + ("equal, bit by bit" if equal else "NOT equal"))
-    print("memory of a run, MiB        original  rewritten")
+    print("memory of a run, MiB                    original  rewritten")
     for order in ("PRIORITY_BASED", "DEFAULT"):
-        figures = [runtime.memory_of_run(path, order) / 2**20 for path in (original, rewritten)]
-        print(f"  {order:24}{figures[0]:10.1f}{figures[1]:11.1f}")
+        for reuse in (False, True):
+            figures = [runtime.memory_of_run(path, order, reuse) / 2**20 for path in (original, rewritten)]
+            setting = f"{order}, reuse {'on' if reuse else 'off'}"
+            print(f"  {setting:36}{figures[0]:10.1f}{figures[1]:11.1f}")
     return 0 if equal else 1
 
 

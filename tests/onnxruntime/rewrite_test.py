@@ -252,6 +252,14 @@ class Optimizations(Rewriting):
             self.assertEqual(self.heavy(self.written, level), self.heavy(self.original, level))
             self.assertEqual(self.heavy(self.written, level, ["CommonSubexpressionElimination"]), with_copies)
 
+    def test_a_recompute_without_reuse_needs_less_memory(self):
+        """As much less as the schedule says: 12.25 MiB."""
+        original = self.path("regnet.onnx")
+        code, said = remora(BINARIES, "remora_zoo", "regnet", "--batch", "8", "-o", original)
+        self.assertEqual(code, 0, said)
+        fitted = self.rewrite(original, "-b", "88%", "--threads", "1", "--work-limit", "20000")
+        self.assertGreater(memory_of_run(original, reuse=False) - memory_of_run(fitted, reuse=False), 10 * 2**20)
+
     def test_the_order_of_the_file_needs_less_memory(self):
         large = self.path("large.onnx")
         onnx.save(models.Network(2, 40, channels=8, size=512).model(), large)
