@@ -20,7 +20,6 @@
 #include "frontends/onnx/onnx_writer.hpp"
 #include "frontends/onnx/runtime_schedule.hpp"
 #include "model/error.hpp"
-#include "model/quote.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -102,23 +101,20 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
 }
 
 std::string rewritten_text(const LoadedModel& model, const Schedule& schedule, const std::string& output) {
-  try {
-    if (model.options.training) return runtime_schedule(model.lowered, schedule);
-    std::string bytes = rewrite_model(model.content, model.lowered, ops_of(schedule), folders_of(model.path, output));
-    check_rewritten(bytes, "the rewritten model", model.options, schedule);
-    return bytes;
-  } catch (const InputError& error) {
-    throw InputError(model.path, printable(error.what()));
-  }
+  if (model.options.training) return runtime_schedule(model.lowered, schedule);
+  std::string bytes = rewrite_model(model.content, model.lowered, ops_of(schedule), folders_of(model.path, output));
+  check_rewritten(bytes, "the rewritten model", model.options, schedule);
+  return bytes;
 }
 
 }  // namespace
 
 int rewrite_command(const Words& words) {
-  Arguments arguments("rewrite",
-                      "Writes MODEL as a model that runs in the order of a schedule, recomputed nodes again under fresh "
-                      "names; of a training step, the schedule with the model's names.",
-                      {{"MODEL", "an ONNX model; - for standard input"}});
+  Arguments arguments(
+      "rewrite",
+      "Writes MODEL as a model that runs in the order of a schedule, recomputed nodes again under fresh "
+      "names; of a training step, the schedule with the model's names.",
+      {{"MODEL", "an ONNX model; - for standard input"}});
   for (const OptionGroup& group :
        {problem_options(false), schedule_options(), search_options(), graph_options(), output_options()}) {
     arguments.add(group);

@@ -56,8 +56,9 @@ fs::path resolved(const fs::path& path) {
 std::string moved(const std::string& name, const std::string& location, const fs::path& from,
                   const std::optional<fs::path>& to) {
   if (!to) {
-    throw InputError("initializer " + name, "has its data in " + quote(location) +
-                                                ", to be found from the model's folder; write the model to a file (-o)");
+    throw InputError(
+        "initializer " + name,
+        "has its data in " + quote(location) + ", to be found from the model's folder; write the model to a file (-o)");
   }
   if (resolved(from) == resolved(*to)) return location;
   const fs::path file = resolved(from / location);

@@ -45,9 +45,7 @@ class Lowering {
     mark_outputs();
     graph_.meta = meta();
     validate(graph_);
-    return {.graph = std::move(graph_),
-            .op_nodes = std::move(op_nodes_),
-            .tensor_values = std::move(tensor_values_)};
+    return {.graph = std::move(graph_), .op_nodes = std::move(op_nodes_), .tensor_values = std::move(tensor_values_)};
   }
 
  private:

@@ -21,7 +21,7 @@ std::unordered_set<std::string> defined_in(const onnx::GraphProto& body) {
 }
 
 /// Bodies stand in bodies; how deep, the parser limits (100 messages within each other).
-class ReadVisitor {  // NOLINT(misc-no-recursion)
+class ReadVisitor {
  public:
   explicit ReadVisitor(const Visit& visit) : visit_(visit) {}
 

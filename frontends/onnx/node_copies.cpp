@@ -55,7 +55,8 @@ NodeCopies::Nodes NodeCopies::run(std::span<const int> computes) {
   for (const int node : computes) compute(node);
   for (int k = 0; k < graph_.node_size(); ++k) {
     if (states_[at(k)].role != NodeRole::other) continue;
-    if (!states_[at(k)].available) throw InputError(node_place(graph_.node(k)), "has a body that reads its own results");
+    if (!states_[at(k)].available)
+      throw InputError(node_place(graph_.node(k)), "has a body that reads its own results");
     append_if_stale(k);
   }
   for (const auto& output : graph_.output()) {
@@ -170,9 +171,9 @@ void NodeCopies::complain(int node) const {
   do {
     behind = *missing(behind);
   } while (states_[at(behind)].role != NodeRole::op);
-  throw InputError(node_place(graph_.node(node)),
-                   "reads a shape or another setting taken from a result of " + node_place(graph_.node(behind)) +
-                       ", which the schedule computes later; solve with --order input");
+  throw InputError(node_place(graph_.node(node)), "reads a shape or another setting taken from a result of " +
+                                                      node_place(graph_.node(behind)) +
+                                                      ", which the schedule computes later; solve with --order input");
 }
 
 }  // namespace remora::onnx_frontend

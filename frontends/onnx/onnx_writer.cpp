@@ -32,10 +32,10 @@ void import_operator_sets(onnx::ModelProto& model, const onnx::FunctionProto& fu
       if (domain_key(import.domain()) != domain_key(needed.domain())) continue;
       there = true;
       if (import.version() == needed.version()) continue;
-      throw InputError("function " + function.name(),
-                       "is of version " + std::to_string(needed.version()) + " of the operator set \"" +
-                           needed.domain() + "\", the model of " + std::to_string(import.version()) +
-                           "; convert them to one version first");
+      throw InputError("function " + function.name(), "is of version " + std::to_string(needed.version()) +
+                                                          " of the operator set \"" + needed.domain() +
+                                                          "\", the model of " + std::to_string(import.version()) +
+                                                          "; convert them to one version first");
     }
     if (!there) *model.add_opset_import() = needed;
   }
@@ -125,13 +125,17 @@ onnx::ModelProto rewrite(std::string_view content, const LoweredModel& lowered, 
 
 std::string rewrite_model(std::string_view content, const LoweredModel& lowered, std::span<const OpId> sequence,
                           const ModelFolders& folders) {
-  const onnx::ModelProto model = rewrite(content, lowered, sequence, folders);
-  constexpr std::size_t kLimit = std::numeric_limits<int>::max();
-  std::string bytes;
-  if (model.ByteSizeLong() >= kLimit || !model.SerializeToString(&bytes)) {
-    throw InputError("", "the rewritten model would have 2 GiB or more; save the weights as external data");
+  try {
+    const onnx::ModelProto model = rewrite(content, lowered, sequence, folders);
+    constexpr std::size_t kLimit = std::numeric_limits<int>::max();
+    std::string bytes;
+    if (model.ByteSizeLong() >= kLimit || !model.SerializeToString(&bytes)) {
+      throw InputError("", "the rewritten model would have 2 GiB or more; save the weights as external data");
+    }
+    return bytes;
+  } catch (const InputError& error) {
+    throw InputError(lowered.network.source, one_line(error.what()));
   }
-  return bytes;
 }
 
 void check_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options,

@@ -9,6 +9,7 @@
 
 #include "frontends/json/text.hpp"
 #include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -175,7 +176,11 @@ class RuntimeSchedule {
 
 std::string runtime_schedule(const LoweredModel& lowered, const Schedule& schedule) {
   ensure(schedule.has_schedule(), "runtime schedule: there are no steps");
-  return RuntimeSchedule(lowered, schedule).text();
+  try {
+    return RuntimeSchedule(lowered, schedule).text();
+  } catch (const InputError& error) {
+    throw InputError(lowered.network.source, error.what());
+  }
 }
 
 }  // namespace remora::onnx_frontend

@@ -48,8 +48,8 @@ void GradientLedger::contribute(ValueId value, ValueId contribution) {
   if (!before.valid()) return;
   const Value of = network_.values[value];
   const std::string range = "[1.." + std::to_string(accounts_.at(value).contributions) + "]";
-  const ValueId sum = append_value(
-      {.name = "grad(" + of.name + ")" + range, .shape = of.shape, .type = of.type, .gradient_of = value});
+  const ValueId sum =
+      append_value({.name = "grad(" + of.name + ")" + range, .shape = of.shape, .type = of.type, .gradient_of = value});
   append({.name = "grad(" + of.name + ")/sum" + range,
           .type = "GradientSum",
           .inputs = {before, contribution},

@@ -193,7 +193,8 @@ class Surroundings(Rewriting):
         self.assertEqual(self.check(moved, self.rewrite(moved, *words)), 1)
         code, said = remora(BINARIES, "remora", "rewrite", moved, "-q", "-o", self.path("beside/out.onnx"), *words)
         self.assertEqual(code, 65)
-        self.assertIn("initializer w: has its data in", said)
+        self.assertIn("model.onnx: initializer w: has its data in", said)
+        self.assertTrue(said.endswith("write the model beside the one it is made from\n"), said)
         self.assertEqual(os.listdir(self.path("beside")), [])
 
     def test_functions_are_written_inline(self):

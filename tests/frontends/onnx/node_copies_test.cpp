@@ -24,8 +24,7 @@ ModelBuilder four_nodes() {
 TEST(NodeCopies, ReadersReadTheLatestCompute) {
   ModelBuilder builder = four_nodes();
   const onnx::ModelProto result = rewritten(builder.proto(), {"A", "B", "C", "A", "D"});
-  EXPECT_EQ(lines_of(result),
-            (Strings{"A: x -> a", "B: a -> b", "C: b -> c", "A#2: x -> a#2", "D: a#2 c -> d"}));
+  EXPECT_EQ(lines_of(result), (Strings{"A: x -> a", "B: a -> b", "C: b -> c", "A#2: x -> a#2", "D: a#2 c -> d"}));
   expect_same_outputs(builder.proto(), result);
 }
 
@@ -49,9 +48,8 @@ TEST(NodeCopies, AnotherOrderIsWrittenToo) {
 TEST(NodeCopies, ChainsAreRecomputedFromTheirNewCopies) {
   ModelBuilder builder = four_nodes();
   const onnx::ModelProto result = rewritten(builder.proto(), {"A", "B", "C", "A", "B", "C", "A", "D"});
-  EXPECT_EQ(lines_of(result),
-            (Strings{"A: x -> a", "B: a -> b", "C: b -> c", "A#2: x -> a#2", "B#2: a#2 -> b#2", "C#2: b#2 -> c#2",
-                     "A#3: x -> a#3", "D: a#3 c#2 -> d"}));
+  EXPECT_EQ(lines_of(result), (Strings{"A: x -> a", "B: a -> b", "C: b -> c", "A#2: x -> a#2", "B#2: a#2 -> b#2",
+                                       "C#2: b#2 -> c#2", "A#3: x -> a#3", "D: a#3 c#2 -> d"}));
   expect_same_outputs(builder.proto(), result);
 }
 
@@ -76,8 +74,8 @@ TEST(NodeCopies, AnOutputIsTheLastCompute) {
   ModelBuilder builder = four_nodes();
   builder.output("a").integers("flat", {2, 2}).node("Reshape", {"a", "flat"}, {"v"}, "V").output("v");
   const onnx::ModelProto result = rewritten(builder.proto(), {"A", "B", "C", "A", "D"});
-  EXPECT_EQ(lines_of(result), (Strings{"A: x -> a#1", "B: a#1 -> b", "C: b -> c", "A#2: x -> a", "D: a c -> d",
-                                       "V: a flat -> v"}));
+  EXPECT_EQ(lines_of(result),
+            (Strings{"A: x -> a#1", "B: a#1 -> b", "C: b -> c", "A#2: x -> a", "D: a c -> d", "V: a flat -> v"}));
   expect_same_outputs(builder.proto(), result);
 }
 
@@ -130,7 +128,7 @@ TEST(NodeCopies, AShapeThatComesTooLateIsAnError) {
     rewritten(builder.proto(), {"B", "C", "A", "D"});
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_TRUE(contains(error.what(), "node C (Tanh): reads a shape")) << error.what();
+    EXPECT_TRUE(contains(error.what(), "test.onnx: node C (Tanh): reads a shape")) << error.what();
     EXPECT_TRUE(contains(error.what(), "node A (Relu), which the schedule computes later")) << error.what();
   }
 }

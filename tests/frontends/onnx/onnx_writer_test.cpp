@@ -135,9 +135,9 @@ onnx::ModelProto with_function() {
 TEST(OnnxWriter, FunctionsAreWrittenInline) {
   const onnx::ModelProto model = with_function();
   const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
-  const onnx::ModelProto result = rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
-  EXPECT_EQ(lines_of(result),
-            (Strings{": x w -> first/t", ": first/t -> a", ": a x -> second/t", ": second/t -> y"}));
+  const onnx::ModelProto result =
+      rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
+  EXPECT_EQ(lines_of(result), (Strings{": x w -> first/t", ": first/t -> a", ": a x -> second/t", ": second/t -> y"}));
   EXPECT_EQ(surroundings(result).SerializeAsString(), surroundings(model).SerializeAsString());
 }
 
@@ -147,7 +147,8 @@ TEST(OnnxWriter, OperatorSetsOfFunctionsAreImported) {
   import.set_domain("third");
   import.set_version(2);
   const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
-  const onnx::ModelProto result = rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
+  const onnx::ModelProto result =
+      rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
   ASSERT_EQ(result.opset_import_size(), 3);
   EXPECT_EQ(result.opset_import(2).domain(), "third");
   EXPECT_EQ(result.opset_import(2).version(), 2);
@@ -162,10 +163,10 @@ TEST(OnnxWriter, FunctionsThatMeanSomethingElseInlineAreRefused) {
       rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
     });
   };
-  EXPECT_EQ(complaint([](onnx::ModelProto& model) {
-              model.mutable_functions(0)->mutable_opset_import(0)->set_version(13);
-            }),
-            "function Scaled: is of version 13 of the operator set \"\", the model of 17; convert them to one version first");
+  EXPECT_EQ(
+      complaint([](onnx::ModelProto& model) { model.mutable_functions(0)->mutable_opset_import(0)->set_version(13); }),
+      "test.onnx: function Scaled: is of version 13 of the operator set \"\", the model of 17; convert them to one "
+      "version first");
   EXPECT_TRUE(contains(complaint([](onnx::ModelProto& model) { *model.add_functions() = model.functions(0); }),
                        "function Scaled: is there twice"));
   EXPECT_TRUE(contains(complaint([](onnx::ModelProto& model) {
@@ -201,9 +202,11 @@ TEST(ExternalData, IsFoundFromTheSameFolderAndFromFoldersAbove) {
 }
 
 TEST(ExternalData, IsNotLeftBehind) {
-  EXPECT_TRUE(contains(complaint_of([] { place_after("w.bin", "models", "other"); }), "initializer w: has its data in"));
+  EXPECT_TRUE(
+      contains(complaint_of([] { place_after("w.bin", "models", "other"); }), "initializer w: has its data in"));
   EXPECT_TRUE(contains(complaint_of([] { place_after("w.bin", "models", "models/inner"); }), "not below the folder"));
-  EXPECT_TRUE(contains(complaint_of([] { place_after("w.bin", "models", std::nullopt); }), "write the model to a file"));
+  EXPECT_TRUE(
+      contains(complaint_of([] { place_after("w.bin", "models", std::nullopt); }), "write the model to a file"));
 }
 
 TEST(ExternalData, InNodesBodiesAndFunctionsIsMovedToo) {

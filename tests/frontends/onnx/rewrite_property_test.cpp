@@ -39,7 +39,9 @@ class RandomModel {
 
  private:
   std::string any() { return values_[draw_below(draw_, values_.size())]; }
-  std::string recent() { return values_[values_.size() - 1 - draw_below(draw_, std::min<std::size_t>(3, values_.size()))]; }
+  std::string recent() {
+    return values_[values_.size() - 1 - draw_below(draw_, std::min<std::size_t>(3, values_.size()))];
+  }
 
   void add_layer(const std::string& i) {
     switch (draw_below(draw_, shapes_ ? 9 : 8)) {
@@ -175,7 +177,9 @@ TEST_P(RewrittenFile, NeedsTheMemoryAndTheTimeOfTheSchedule) {
   onnx::ModelProto model;
   ASSERT_TRUE(model.ParseFromString(text.str()));
   OnnxOptions options;
-  if (text.str().find("\x12\x05" "batch") != std::string::npos) options.dimensions = {{"batch", 2}};
+  if (text.str().find("\x12\x05"
+                      "batch") != std::string::npos)
+    options.dimensions = {{"batch", 2}};
   const Graph graph = read_onnx(text.str(), path, options).graph;
   const Instance instance(std::make_shared<const Graph>(graph), {});
   Draw draw(1);

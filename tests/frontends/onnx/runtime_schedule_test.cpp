@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The runtime schedule of a training step, executed by its text alone.
+#include "frontends/onnx/runtime_schedule.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +11,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "frontends/onnx/runtime_schedule.hpp"
 #include "rewrite_support.hpp"
 
 namespace remora::onnx_frontend::test {
@@ -82,7 +83,8 @@ class Runtime {
       if (value.contains("gradient_of")) names.insert(value["gradient_of"]);
     }
     for (const auto& [name, node] : nodes_) {
-      if (node.contains("adds_gradients_of")) names.insert(node["adds_gradients_of"].begin(), node["adds_gradients_of"].end());
+      if (node.contains("adds_gradients_of"))
+        names.insert(node["adds_gradients_of"].begin(), node["adds_gradients_of"].end());
     }
     return names;
   }
@@ -149,12 +151,11 @@ TEST_P(RuntimeSchedule, CanBeRunByItsTextAlone) {
   for (const char* const name : {"w", "w2"}) EXPECT_EQ(parameters.count(name), 1U) << name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Rules, RuntimeSchedule,
-    testing::Values(TrainingOptions{BackwardRule::precise, ParameterGradients::fixed},
-                    TrainingOptions{BackwardRule::precise, ParameterGradients::keep},
-                    TrainingOptions{BackwardRule::checkmate, ParameterGradients::fixed},
-                    TrainingOptions{BackwardRule::checkmate, ParameterGradients::keep}));
+INSTANTIATE_TEST_SUITE_P(Rules, RuntimeSchedule,
+                         testing::Values(TrainingOptions{BackwardRule::precise, ParameterGradients::fixed},
+                                         TrainingOptions{BackwardRule::precise, ParameterGradients::keep},
+                                         TrainingOptions{BackwardRule::checkmate, ParameterGradients::fixed},
+                                         TrainingOptions{BackwardRule::checkmate, ParameterGradients::keep}));
 
 TEST(RuntimeScheduleNames, AreTheModels) {
   OnnxOptions options;
