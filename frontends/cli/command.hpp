@@ -21,6 +21,7 @@ int bench_command(const Words& words);
 int batch_command(const Words& words);
 int merge_command(const Words& words);
 int report_command(const Words& words);
+int rewrite_command(const Words& words);
 
 /// The whole program: finds the command, runs it, and catches what it throws. Returns the exit code.
 int run_remora(const Words& words);

@@ -13,7 +13,6 @@
 #include "frontends/json/file.hpp"
 #include "frontends/json/graph_json.hpp"
 #include "frontends/json/sha256.hpp"
-#include "frontends/onnx/onnx_reader.hpp"
 #include "model/error.hpp"
 
 namespace remora::cli {
@@ -32,40 +31,6 @@ std::pair<std::string, std::int64_t> parse_dimension(const std::string& text) {
     if (error == std::errc() && stop == end && value > 0) return {text.substr(0, sign), value};
   }
   throw UsageError("--dim: expected NAME=VALUE with a value of at least 1, got '" + text + "'");
-}
-
-OnnxOptions onnx_options(const Arguments& arguments) {
-  OnnxOptions options;
-  if (arguments.has("dim")) {
-    for (const std::string& text : arguments.get<std::vector<std::string>>("dim")) {
-      options.dimensions.insert_or_assign(parse_dimension(text).first, parse_dimension(text).second);
-    }
-  }
-  const bool training = arguments.has("training");
-  if (!training && (arguments.has("backward") || arguments.has("gradients"))) {
-    throw UsageError("--backward and --gradients need --training");
-  }
-  if (training) options.training.emplace();
-  if (arguments.has("backward")) {
-    constexpr std::array<std::pair<const char*, BackwardRule>, 2> kRules{
-        {{"precise", BackwardRule::precise}, {"checkmate", BackwardRule::checkmate}}};
-    options.training->backward = choose("backward", arguments.get<std::string>("backward"), kRules);
-  }
-  if (arguments.has("gradients")) {
-    constexpr std::array<std::pair<const char*, ParameterGradients>, 2> kGradients{
-        {{"fixed", ParameterGradients::fixed}, {"keep", ParameterGradients::keep}}};
-    options.training->gradients = choose("gradients", arguments.get<std::string>("gradients"), kGradients);
-  }
-  if (arguments.has("cost")) {
-    constexpr std::array<std::pair<const char*, CostModel>, 3> kModels{
-        {{"roofline", CostModel::roofline}, {"flops", CostModel::flops}, {"unit", CostModel::unit}}};
-    options.cost = choose("cost", arguments.get<std::string>("cost"), kModels);
-  }
-  if (arguments.has("device")) {
-    if (options.cost != CostModel::roofline) throw UsageError("--device needs --cost roofline");
-    options.device = read_device(arguments.get<std::string>("device"));
-  }
-  return options;
 }
 
 constexpr const char* kNoGraph = "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model";
@@ -117,13 +82,47 @@ OptionGroup graph_options() {
   return group;
 }
 
+OnnxOptions read_onnx_options(const Arguments& arguments) {
+  OnnxOptions options;
+  if (arguments.has("dim")) {
+    for (const std::string& text : arguments.get<std::vector<std::string>>("dim")) {
+      options.dimensions.insert_or_assign(parse_dimension(text).first, parse_dimension(text).second);
+    }
+  }
+  const bool training = arguments.has("training");
+  if (!training && (arguments.has("backward") || arguments.has("gradients"))) {
+    throw UsageError("--backward and --gradients need --training");
+  }
+  if (training) options.training.emplace();
+  if (arguments.has("backward")) {
+    constexpr std::array<std::pair<const char*, BackwardRule>, 2> kRules{
+        {{"precise", BackwardRule::precise}, {"checkmate", BackwardRule::checkmate}}};
+    options.training->backward = choose("backward", arguments.get<std::string>("backward"), kRules);
+  }
+  if (arguments.has("gradients")) {
+    constexpr std::array<std::pair<const char*, ParameterGradients>, 2> kGradients{
+        {{"fixed", ParameterGradients::fixed}, {"keep", ParameterGradients::keep}}};
+    options.training->gradients = choose("gradients", arguments.get<std::string>("gradients"), kGradients);
+  }
+  if (arguments.has("cost")) {
+    constexpr std::array<std::pair<const char*, CostModel>, 3> kModels{
+        {{"roofline", CostModel::roofline}, {"flops", CostModel::flops}, {"unit", CostModel::unit}}};
+    options.cost = choose("cost", arguments.get<std::string>("cost"), kModels);
+  }
+  if (arguments.has("device")) {
+    if (options.cost != CostModel::roofline) throw UsageError("--device needs --cost roofline");
+    options.device = read_device(arguments.get<std::string>("device"));
+  }
+  return options;
+}
+
 void check_graph_options(const Arguments& arguments) {
-  static_cast<void>(onnx_options(arguments));
+  static_cast<void>(read_onnx_options(arguments));
 }
 
 LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
                        const std::map<std::string, std::int64_t>& dimensions) {
-  OnnxOptions options = onnx_options(arguments);
+  OnnxOptions options = read_onnx_options(arguments);
   for (const auto& [name, value] : dimensions) options.dimensions.insert_or_assign(name, value);
   const std::string content = json::read_file(path);
   try {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "frontends/cli/arguments.hpp"
+#include "frontends/onnx/onnx_reader.hpp"
 #include "model/graph.hpp"
 
 namespace remora::cli {
@@ -25,6 +26,9 @@ OptionGroup graph_options();
 /// Throws what load_graph would throw for these options whatever the graph: UsageError where they contradict each
 /// other, InputError for a device that cannot be read.
 void check_graph_options(const Arguments& arguments);
+
+/// What they say. Throws as check_graph_options does.
+onnx_frontend::OnnxOptions read_onnx_options(const Arguments& arguments);
 
 struct LoadedGraph {
   std::shared_ptr<const Graph> graph{};

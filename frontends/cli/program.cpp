@@ -26,6 +26,7 @@ constexpr std::array kCommands{
     Command{"verify", "replay a schedule and check it", verify_command},
     Command{"info", "what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},
     Command{"convert", "write a graph as remora-graph JSON, or a schedule in a form that others read", convert_command},
+    Command{"rewrite", "write an ONNX model with what a schedule recomputes, or a training schedule", rewrite_command},
     Command{"generate", "write a graph of a family: random layered, or a training step", generate_command},
     Command{"bench", "run a suite of graphs, budgets and strategies, and compare", bench_command},
     Command{"report", "show a schedule or a sweep: an HTML page, figures, tables, a trace", report_command},

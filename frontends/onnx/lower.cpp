@@ -32,7 +32,7 @@ class Lowering {
         ops_(network.nodes.size()),
         is_read_(network.values.size(), false) {}
 
-  Graph run() {
+  LoweredModel run() {
     mark_reads();
     graph_.name = network_.name.empty() ? "onnx" : utf8(network_.name);
     graph_.fixed_memory = fixed_memory();
@@ -45,7 +45,7 @@ class Lowering {
     mark_outputs();
     graph_.meta = meta();
     validate(graph_);
-    return std::move(graph_);
+    return {.graph = std::move(graph_), .op_nodes = std::move(op_nodes_), .tensor_values = std::move(tensor_values_)};
   }
 
  private:
@@ -84,6 +84,7 @@ class Lowering {
   TensorId add_tensor(ValueId id) {
     const Value& value = network_.values[id];
     tensors_[id] = graph_.add_tensor(tensor_names_.make(utf8(value.name)), size_of(id));
+    tensor_values_.push_back(id);
     return tensors_[id];
   }
 
@@ -100,6 +101,7 @@ class Lowering {
     }
     if (node.backward_of.valid()) op.backward_of = ops_[node.backward_of];
     ops_[id] = graph_.add_op(std::move(op));
+    op_nodes_.push_back(id);
   }
 
   /// The tensors behind the node's inputs, parameters left out, each once.
@@ -150,6 +152,8 @@ class Lowering {
   /// By node: the op that it became, none for views and constant nodes.
   std::vector<OpId> ops_;
   std::vector<bool> is_read_;
+  std::vector<NodeId> op_nodes_;
+  std::vector<ValueId> tensor_values_;
   UniqueNames tensor_names_;
   UniqueNames op_names_;
 };
@@ -157,7 +161,13 @@ class Lowering {
 }  // namespace
 
 Graph lower(const Network& network, CostModel cost, const Device& device) {
-  return Lowering(network, cost, device).run();
+  return Lowering(network, cost, device).run().graph;
+}
+
+LoweredModel lower_network(Network network, CostModel cost, const Device& device) {
+  LoweredModel lowered = Lowering(network, cost, device).run();
+  lowered.network = std::move(network);
+  return lowered;
 }
 
 }  // namespace remora::onnx_frontend

@@ -12,6 +12,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include "frontends/onnx/function_inlining.hpp"
 #include "frontends/onnx/wire_format.hpp"
 #include "model/error.hpp"
 
@@ -131,6 +132,14 @@ void sort_nodes(onnx::GraphProto& graph) {
   sorted.Reserve(graph.node_size());
   for (const int k : order) sorted.Add()->Swap(graph.mutable_node(k));
   graph.mutable_node()->Swap(&sorted);
+}
+
+onnx::ModelProto prepare_model(std::string_view content, std::vector<std::string>& warnings) {
+  onnx::ModelProto model = parse_model(content);
+  default_opset(model);
+  inline_functions(model, warnings);
+  sort_nodes(*model.mutable_graph());
+  return model;
 }
 
 std::string one_line(std::string_view text) {

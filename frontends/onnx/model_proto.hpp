@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "onnx/onnx_pb.h"
 
@@ -28,6 +29,10 @@ std::string node_place(const onnx::NodeProto& node);
 /// Orders the nodes so that every node stands behind the makers of its inputs; a sorted graph stays as it is.
 /// Throws InputError for a cycle, a value that nothing makes, and a value that two nodes make. O((V + E) log V).
 void sort_nodes(onnx::GraphProto& graph);
+
+/// Parses a model, writes its functions inline and sorts its nodes: the form whose nodes Node::position counts. Appends
+/// to `warnings` as inline_functions does. Throws InputError.
+onnx::ModelProto prepare_model(std::string_view content, std::vector<std::string>& warnings);
 
 /// Sets dimensions of the graph's inputs: NAME for every dimension of that symbolic name, INPUT[AXIS] for one dimension
 /// of one input, which may have a number already. If any is set, shapes that the file states for other values are

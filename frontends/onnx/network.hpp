@@ -52,6 +52,8 @@ struct Value {
   bool trainable = false;
   /// This value shares the memory of that one (Reshape, Identity, ...); none if it has memory of its own.
   ValueId view_of{};
+  /// The value whose gradient this is, or a part of it; none for all else.
+  ValueId gradient_of{};
   /// The elements of a small integer constant (a target shape, slice bounds), empty if not known.
   std::vector<std::int64_t> constant{};
 };
@@ -97,12 +99,18 @@ struct Node {
   Phase phase = Phase::forward;
   /// For a node of the backward pass: the forward node whose gradient it computes.
   NodeId backward_of{};
+  /// Of a backward node: the parameters whose gradients it adds into buffers that are no values of the network
+  /// (ParameterGradients::fixed).
+  std::vector<ValueId> gradients_in_place{};
   /// Draws random numbers or has effects: runs exactly once.
   bool never_recompute = false;
   /// Computed from parameters alone, before the schedule starts: it is no op of the graph.
   bool constant = false;
   /// All its outputs are views of an input: it allocates and computes nothing and is no op of the graph.
   bool view = false;
+  /// The node of the model that it stands for: its position among the nodes of prepare_model (model_proto.hpp); -1 for
+  /// a node that training added.
+  int position = -1;
 };
 
 struct Network {

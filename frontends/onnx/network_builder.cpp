@@ -46,7 +46,7 @@ NetworkBuilder::NetworkBuilder(onnx::ModelProto& model, bool training)
 Network NetworkBuilder::build() {
   add_initializers();
   add_inputs();
-  for (onnx::NodeProto& node : *graph_.mutable_node()) add_node(node);
+  for (int k = 0; k < graph_.node_size(); ++k) add_node(*graph_.mutable_node(k), k);
   mark_outputs();
   name_nodes(network_);
   std::vector<ParameterOrigin> origins;
@@ -145,7 +145,7 @@ RuleContext NetworkBuilder::context_of(const Node& node, std::size_t output_coun
   return context;
 }
 
-void NetworkBuilder::add_node(onnx::NodeProto& proto) {
+void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {
   const bool live = std::any_of(proto.output().begin(), proto.output().end(),
                                 [&](const std::string& output) { return is_used(output); });
   if (!live) {
@@ -153,8 +153,11 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto) {
     if (proto.op_type() != "Constant") dead_nodes_.push_back(node_place(proto));
     return;
   }
-  Node node{
-      .name = proto.name(), .type = proto.op_type(), .domain = proto.domain(), .attributes = read_attributes(proto)};
+  Node node{.name = proto.name(),
+            .type = proto.op_type(),
+            .domain = proto.domain(),
+            .attributes = read_attributes(proto),
+            .position = position};
   if (node.domain == "ai.onnx") node.domain.clear();
   node.inputs = find_inputs(proto);
   const RuleContext context = context_of(node, static_cast<std::size_t>(proto.output_size()));

@@ -38,7 +38,7 @@ class NetworkBuilder {
 
   void add_initializers();
   void add_inputs();
-  void add_node(onnx::NodeProto& proto);
+  void add_node(onnx::NodeProto& proto, int position);
   void mark_outputs();
 
   ValueId add(const std::string& name, Fact fact, ValueKind kind);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "frontends/onnx/function_inlining.hpp"
 #include "frontends/onnx/model_proto.hpp"
 #include "frontends/onnx/network_builder.hpp"
 #include "frontends/onnx/wire_format.hpp"
@@ -35,11 +34,8 @@ int model_field_type(std::uint64_t field) {
 }
 
 Network read_network(std::string_view content, const OnnxOptions& options) {
-  onnx::ModelProto model = parse_model(content);
-  default_opset(model);
   std::vector<std::string> warnings;
-  inline_functions(model, warnings);
-  sort_nodes(*model.mutable_graph());
+  onnx::ModelProto model = prepare_model(content, warnings);
   set_dimensions(*model.mutable_graph(), options.dimensions);
   Network network = NetworkBuilder(model, options.training.has_value()).build();
   network.warnings.insert(network.warnings.begin(), warnings.begin(), warnings.end());
@@ -72,16 +68,19 @@ Network build_network(std::string_view content, const std::string& source, const
   }
 }
 
-OnnxResult read_onnx(std::string_view content, const std::string& source, const OnnxOptions& options) {
+LoweredModel lower_onnx(std::string_view content, const std::string& source, const OnnxOptions& options) {
   Network network = build_network(content, source, options);
   try {
     if (options.training) network = differentiate(std::move(network), *options.training);
-    OnnxResult result{.graph = lower(network, options.cost, options.device)};
-    result.warnings = std::move(network.warnings);
-    return result;
+    return lower_network(std::move(network), options.cost, options.device);
   } catch (const InputError& error) {
     throw InputError(source, one_line(error.what()));
   }
+}
+
+OnnxResult read_onnx(std::string_view content, const std::string& source, const OnnxOptions& options) {
+  LoweredModel model = lower_onnx(content, source, options);
+  return {.graph = std::move(model.graph), .warnings = std::move(model.network.warnings)};
 }
 
 }  // namespace remora::onnx_frontend

@@ -30,6 +30,17 @@ struct OnnxResult {
   std::vector<std::string> warnings{};
 };
 
+/// A model as a graph, and what each op and tensor of the graph is in the model.
+struct LoweredModel {
+  /// Of --training, loss and backward nodes included.
+  Network network{};
+  Graph graph{};
+  /// By op.
+  std::vector<NodeId> op_nodes{};
+  /// By tensor: the value that has the memory.
+  std::vector<ValueId> tensor_values{};
+};
+
 /// Whether the bytes look like a serialized ONNX model (and not like JSON text). Never throws.
 bool looks_like_onnx(std::string_view content);
 
@@ -38,8 +49,12 @@ bool looks_like_onnx(std::string_view content);
 /// sequences, shapes that stay unknown, a dimension option that names no dimension.
 OnnxResult read_onnx(std::string_view content, const std::string& source, const OnnxOptions& options);
 
+/// The same, for who needs to know which node an op is.
+LoweredModel lower_onnx(std::string_view content, const std::string& source, const OnnxOptions& options);
+
 /// The steps of read_onnx, for tests and for other front ends.
 Network build_network(std::string_view content, const std::string& source, const OnnxOptions& options);
 Graph lower(const Network& network, CostModel cost, const Device& device);
+LoweredModel lower_network(Network network, CostModel cost, const Device& device);
 
 }  // namespace remora::onnx_frontend

@@ -132,6 +132,7 @@ void CheckmateBackward::add_parameter_gradients(const Node& forward, Node& backw
       if (network_.values[target].kind != ValueKind::parameter) continue;
       if (!ledger_.has_value(target)) {
         ledger_.count_fixed(target);
+        push_unique(backward.gradients_in_place, target);
         continue;
       }
       const auto known = parameter_gradients_.find(target);

@@ -37,8 +37,10 @@ ValueId GradientLedger::new_contribution(ValueId value) {
   assert(has_value(value));
   const Value of = network_.values[value];
   const int number = ++accounts_[value].contributions;
-  return append_value(
-      {.name = "grad(" + of.name + ")[" + std::to_string(number) + "]", .shape = of.shape, .type = of.type});
+  return append_value({.name = "grad(" + of.name + ")[" + std::to_string(number) + "]",
+                       .shape = of.shape,
+                       .type = of.type,
+                       .gradient_of = value});
 }
 
 void GradientLedger::contribute(ValueId value, ValueId contribution) {
@@ -46,7 +48,8 @@ void GradientLedger::contribute(ValueId value, ValueId contribution) {
   if (!before.valid()) return;
   const Value of = network_.values[value];
   const std::string range = "[1.." + std::to_string(accounts_.at(value).contributions) + "]";
-  const ValueId sum = append_value({.name = "grad(" + of.name + ")" + range, .shape = of.shape, .type = of.type});
+  const ValueId sum =
+      append_value({.name = "grad(" + of.name + ")" + range, .shape = of.shape, .type = of.type, .gradient_of = value});
   append({.name = "grad(" + of.name + ")/sum" + range,
           .type = "GradientSum",
           .inputs = {before, contribution},

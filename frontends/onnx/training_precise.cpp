@@ -170,6 +170,7 @@ std::vector<ValueId> PreciseBackward::contribution_values(const std::vector<Valu
     for (const ValueId target : step_.need.targets(operand)) {
       if (!ledger_.has_value(target)) {
         ledger_.count_fixed(target);
+        backward.gradients_in_place.push_back(target);
         in_place += byte_size(network_.values[target].shape, network_.values[target].type).count();
         continue;
       }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/solve_run.hpp"
+
+#include <filesystem>
+#include <iostream>
+#include <span>
+
+#include <unistd.h>
+
+#include "engine/solve.hpp"
+#include "frontends/cli/amounts.hpp"
+#include "frontends/cli/exit_code.hpp"
+#include "frontends/cli/progress_bar.hpp"
+#include "frontends/cli/progress_table.hpp"
+#include "frontends/cli/schedule_source.hpp"
+#include "frontends/cli/signals.hpp"
+#include "frontends/cli/solve_options.hpp"
+#include "frontends/json/file.hpp"
+#include "model/ensure.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+
+namespace remora::cli {
+namespace {
+
+/// How a solve shows what it does.
+enum class Display { none, table, bar };
+
+Display display_of(const Arguments& arguments) {
+  if (arguments.has("quiet")) return Display::none;
+  return arguments.has("progress") && isatty(STDERR_FILENO) == 1 ? Display::bar : Display::table;
+}
+
+Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, Display display) {
+  if (display != Display::none) warn_of_weaker_bound(options);
+  const SignalGuard signals;
+  ProgressTable table(instance, std::cerr);
+  ProgressBar bar(instance, options, std::cerr);
+  SolveCallbacks callbacks;
+  callbacks.cancel = &signals.flag();
+  if (display == Display::table) callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+  if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
+  return solve(instance, options, callbacks, warm_start);
+}
+
+}  // namespace
+
+void check_output(const std::string& input, const std::string& output) {
+  std::error_code none;
+  if (std::filesystem::equivalent(input, output, none))
+    throw UsageError("--output: " + output + " is the graph itself");
+  json::check_writable(output);
+}
+
+void add_display_options(OptionGroup& group) {
+  group.add_options()("progress", "on a terminal one line that is written anew, in place of the progress table")(
+      "quiet,q", "no progress table, no summary, no warnings");
+}
+
+Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
+                        const InstanceOptions& problem) {
+  const Instance unlimited(loaded.graph, problem);
+  const Bytes budget =
+      parse_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, baseline_peak(unlimited));
+  const auto warm_start = read_warm_start(arguments, *loaded.graph);
+  Schedule schedule = run(unlimited.with_budget(budget), options, warm_start, display_of(arguments));
+  schedule.graph_sha256 = loaded.sha256;
+  if (schedule.has_schedule()) {
+    const Verdict verdict = verify(*loaded.graph, schedule);
+    ensure(verdict.valid(), "solve: the schedule found does not verify");
+  }
+  return schedule;
+}
+
+int solve_exit_code(const Schedule& schedule) {
+  switch (schedule.status) {
+    case Status::optimal:
+    case Status::feasible:
+      return kSuccess;
+    case Status::infeasible:
+      return kInfeasible;
+    case Status::unknown:
+      return kNoSchedule;
+  }
+  return kInternalError;
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One solve as the command line asks for it, for every command that begins with one.
+#pragma once
+
+#include <string>
+
+#include "engine/options.hpp"
+#include "frontends/cli/arguments.hpp"
+#include "frontends/cli/graph_source.hpp"
+#include "model/schedule.hpp"
+
+namespace remora::cli {
+
+/// Throws before the work, not after it, unless `output` can be written and is not `input` itself.
+void check_output(const std::string& input, const std::string& output);
+
+/// --progress and --quiet, into `group`.
+void add_display_options(OptionGroup& group);
+
+/// Solves the graph under --budget, from --warm-start if there is one, and shows the progress on standard error as
+/// --progress and --quiet say. SIGINT and SIGTERM end the search. The schedule is verified. Throws as the options'
+/// readers do.
+Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
+                        const InstanceOptions& problem);
+
+/// What a solve with this answer returns to the shell.
+int solve_exit_code(const Schedule& schedule);
+
+}  // namespace remora::cli

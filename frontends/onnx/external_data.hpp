@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Weights outside the model's file: their places are relative to the folder that the file is in, and must not leave it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "onnx/onnx_pb.h"
+
+namespace remora::onnx_frontend {
+
+/// Makes the places right for a model that is read from the folder `from` and written to the folder `to` (none: not to a
+/// file). A place is only changed if it has to be. Throws InputError with the tensor for data that no place relative to
+/// `to` reaches without leaving it.
+void move_external_data(onnx::ModelProto& model, const std::filesystem::path& from,
+                        const std::optional<std::filesystem::path>& to);
+
+}  // namespace remora::onnx_frontend

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands beside the nodes of a rewritten model: names, types, functions, data outside the file, all the rest.
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "frontends/onnx/external_data.hpp"
+#include "rewrite_support.hpp"
+
+namespace remora::onnx_frontend::test {
+namespace {
+
+const Strings kRecompute{"A", "B", "C", "A", "D"};
+
+ModelBuilder four_nodes() {
+  return ModelBuilder()
+      .input("x", {extent(4)})
+      .weight("w", {4})
+      .node("Mul", {"x", "w"}, {"a"}, "A")
+      .node("Exp", {"a"}, {"b"}, "B")
+      .node("Tanh", {"b"}, {"c"}, "C")
+      .node("Add", {"a", "c"}, {"d"}, "D")
+      .output("d");
+}
+
+/// The message of what `run` throws; empty if it throws nothing.
+std::string complaint_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(OnnxWriter, FreshNamesAreNobodysName) {
+  ModelBuilder builder = four_nodes();
+  builder.value_info("a#2", {extent(9)});
+  auto& training = *builder.proto().add_training_info()->mutable_algorithm();
+  training.add_node()->set_name("A#2");
+  training.mutable_node(0)->add_output("a#3");
+  auto& function = *builder.proto().add_functions();
+  function.set_name("F");
+  function.set_domain("own");
+  function.add_input("a#4");
+  const onnx::ModelProto result = rewritten(builder.proto(), kRecompute);
+  EXPECT_EQ(lines_of(result).at(3), "A#3: x w -> a#5");
+  EXPECT_EQ(surroundings(result).SerializeAsString(), surroundings(builder.proto()).SerializeAsString());
+}
+
+TEST(OnnxWriter, FreshValuesHaveTheTypeOfTheirOriginal) {
+  ModelBuilder builder = four_nodes();
+  builder.value_info("a", {extent(4)});
+  builder.value_info("c", {extent(4)});
+  builder.proto().mutable_graph()->add_quantization_annotation()->set_tensor_name("a");
+  const onnx::ModelProto result = rewritten(builder.proto(), kRecompute);
+  ASSERT_EQ(result.graph().value_info_size(), 3);
+  EXPECT_EQ(result.graph().value_info(2).name(), "a#2");
+  EXPECT_EQ(result.graph().value_info(2).type().SerializeAsString(),
+            result.graph().value_info(0).type().SerializeAsString());
+  ASSERT_EQ(result.graph().quantization_annotation_size(), 2);
+  EXPECT_EQ(result.graph().quantization_annotation(1).tensor_name(), "a#2");
+}
+
+TEST(OnnxWriter, AnEarlierComputeOfAnOutputHasTheOutputsType) {
+  ModelBuilder builder = four_nodes();
+  builder.value_info("a", {extent(4)}).output("a");
+  *builder.proto().mutable_graph()->mutable_output(1) = builder.proto().graph().value_info(0);
+  builder.proto().mutable_graph()->clear_value_info();
+  const onnx::ModelProto result = rewritten(builder.proto(), kRecompute);
+  ASSERT_EQ(result.graph().value_info_size(), 1);
+  EXPECT_EQ(result.graph().value_info(0).name(), "a#1");
+}
+
+TEST(OnnxWriter, WhatItDoesNotKnowStays) {
+  ModelBuilder builder = four_nodes();
+  onnx::ModelProto& model = builder.proto();
+  model.set_doc_string("doc");
+  model.set_domain("example");
+  model.set_model_version(7);
+  model.set_producer_name("somebody");
+  model.add_opset_import()->set_domain("other");
+  auto& property = *model.add_metadata_props();
+  property.set_key("author");
+  property.set_value("somebody");
+  model.mutable_graph()->mutable_node(0)->set_doc_string("first");
+  // Fields of a later ONNX.
+  model.GetReflection()->MutableUnknownFields(&model)->AddVarint(99, 5);
+  auto& node = *model.mutable_graph()->mutable_node(0);
+  node.GetReflection()->MutableUnknownFields(&node)->AddLengthDelimited(98, "later");
+  const onnx::ModelProto result = rewritten(model, kRecompute);
+  EXPECT_EQ(surroundings(result).SerializeAsString(), surroundings(model).SerializeAsString());
+  EXPECT_EQ(result.GetReflection()->GetUnknownFields(result).field(0).varint(), 5U);
+  const auto& copy = result.graph().node(3);
+  EXPECT_EQ(copy.name(), "A#2");
+  EXPECT_EQ(copy.doc_string(), "first");
+  EXPECT_EQ(copy.GetReflection()->GetUnknownFields(copy).field(0).length_delimited(), "later");
+}
+
+/// Two calls of own.Scaled: p, q -> Relu(Mul(p, q)).
+onnx::ModelProto with_function() {
+  ModelBuilder builder;
+  builder.input("x", {extent(4)})
+      .weight("w", {4})
+      .node("Scaled", {"x", "w"}, {"a"}, "first")
+      .domain("own")
+      .node("Scaled", {"a", "x"}, {"y"}, "second")
+      .domain("own")
+      .output("y");
+  auto& import = *builder.proto().add_opset_import();
+  import.set_domain("own");
+  import.set_version(1);
+  auto& function = *builder.proto().add_functions();
+  function.set_name("Scaled");
+  function.set_domain("own");
+  function.add_input("p");
+  function.add_input("q");
+  function.add_output("r");
+  function.add_opset_import()->set_version(17);
+  auto& product = *function.add_node();
+  product.set_op_type("Mul");
+  product.add_input("p");
+  product.add_input("q");
+  product.add_output("t");
+  auto& rectified = *function.add_node();
+  rectified.set_op_type("Relu");
+  rectified.add_input("t");
+  rectified.add_output("r");
+  return builder.proto();
+}
+
+TEST(OnnxWriter, FunctionsAreWrittenInline) {
+  const onnx::ModelProto model = with_function();
+  const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
+  const onnx::ModelProto result =
+      rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
+  EXPECT_EQ(lines_of(result), (Strings{": x w -> first/t", ": first/t -> a", ": a x -> second/t", ": second/t -> y"}));
+  EXPECT_EQ(surroundings(result).SerializeAsString(), surroundings(model).SerializeAsString());
+}
+
+TEST(OnnxWriter, OperatorSetsOfFunctionsAreImported) {
+  onnx::ModelProto model = with_function();
+  auto& import = *model.mutable_functions(0)->add_opset_import();
+  import.set_domain("third");
+  import.set_version(2);
+  const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
+  const onnx::ModelProto result =
+      rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
+  ASSERT_EQ(result.opset_import_size(), 3);
+  EXPECT_EQ(result.opset_import(2).domain(), "third");
+  EXPECT_EQ(result.opset_import(2).version(), 2);
+}
+
+TEST(OnnxWriter, FunctionsThatMeanSomethingElseInlineAreRefused) {
+  const auto complaint = [](const std::function<void(onnx::ModelProto&)>& change) {
+    onnx::ModelProto model = with_function();
+    change(model);
+    return complaint_of([&] {
+      const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
+      rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
+    });
+  };
+  EXPECT_EQ(
+      complaint([](onnx::ModelProto& model) { model.mutable_functions(0)->mutable_opset_import(0)->set_version(13); }),
+      "test.onnx: function Scaled: is of version 13 of the operator set \"\", the model of 17; convert them to one "
+      "version first");
+  EXPECT_TRUE(contains(complaint([](onnx::ModelProto& model) { *model.add_functions() = model.functions(0); }),
+                       "function Scaled: is there twice"));
+  EXPECT_TRUE(contains(complaint([](onnx::ModelProto& model) {
+                         auto& other = *model.add_functions();
+                         other.set_name("Other");
+                         other.add_node()->add_attribute()->mutable_g();
+                       }),
+                       "function Other: has control flow"));
+}
+
+/// The model with w in the file at this place, moved.
+std::string place_after(const std::string& place, const std::string& from, const std::optional<std::string>& to) {
+  ModelBuilder builder = four_nodes();
+  auto& weight = *builder.proto().mutable_graph()->mutable_initializer(0);
+  weight.set_data_location(onnx::TensorProto::EXTERNAL);
+  for (const auto& [key, value] : {std::pair{std::string("location"), place}, {"offset", "4096"}}) {
+    auto& entry = *weight.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+  move_external_data(builder.proto(), from, to ? std::optional<std::filesystem::path>(*to) : std::nullopt);
+  EXPECT_EQ(weight.external_data(1).value(), "4096");
+  return weight.external_data(0).value();
+}
+
+TEST(ExternalData, IsFoundFromTheSameFolderAndFromFoldersAbove) {
+  EXPECT_EQ(place_after("w.bin", "models", "models"), "w.bin");
+  EXPECT_EQ(place_after("w.bin", "models", "models/../models/"), "w.bin");
+  EXPECT_EQ(place_after("data/w.bin", "models", "models"), "data/w.bin");
+  EXPECT_EQ(place_after("w.bin", "models/inner", "models"), "inner/w.bin");
+  EXPECT_EQ(place_after("data/w.bin", "models", "."), "models/data/w.bin");
+  EXPECT_EQ(place_after("data/w.bin", "models", "models/data"), "w.bin");
+}
+
+TEST(ExternalData, IsNotLeftBehind) {
+  EXPECT_TRUE(
+      contains(complaint_of([] { place_after("w.bin", "models", "other"); }), "initializer w: has its data in"));
+  EXPECT_TRUE(contains(complaint_of([] { place_after("w.bin", "models", "models/inner"); }), "not below the folder"));
+  EXPECT_TRUE(
+      contains(complaint_of([] { place_after("w.bin", "models", std::nullopt); }), "write the model to a file"));
+}
+
+TEST(ExternalData, InNodesBodiesAndFunctionsIsMovedToo) {
+  ModelBuilder builder = four_nodes();
+  const auto external = [](onnx::TensorProto& tensor) {
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    auto& entry = *tensor.add_external_data();
+    entry.set_key("location");
+    entry.set_value("w.bin");
+    return &tensor;
+  };
+  auto& attribute = *builder.proto().mutable_graph()->mutable_node(0)->add_attribute();
+  const std::vector<const onnx::TensorProto*> tensors{
+      external(*attribute.mutable_t()),
+      external(*attribute.add_tensors()),
+      external(*attribute.mutable_sparse_tensor()->mutable_indices()),
+      external(*attribute.mutable_g()->add_initializer()),
+      external(*attribute.add_graphs()->add_node()->add_attribute()->mutable_t()),
+      external(*builder.proto().mutable_graph()->add_sparse_initializer()->mutable_values()),
+      external(*builder.proto().add_functions()->add_node()->add_attribute()->mutable_t()),
+      external(*builder.proto().add_training_info()->mutable_algorithm()->add_initializer())};
+  move_external_data(builder.proto(), "models/inner", "models");
+  for (const auto* const tensor : tensors) EXPECT_EQ(tensor->external_data(0).value(), "inner/w.bin");
+}
+
+}  // namespace
+}  // namespace remora::onnx_frontend::test

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rewritten models in onnxruntime: they pass onnx.checker, run in the order of the file, and give what the original gives.
+
+usage: rewrite_test.py BIN_FOLDER ENVIRONMENT
+
+ENVIRONMENT is what tests/onnxruntime/setup makes; without it the test is skipped (exit 77). It installs nothing.
+"""
+import json
+import os
+import random
+import sys
+import tempfile
+import unittest
+
+SKIPPED = 77
+SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "onnx")
+SMALL = {
+    "resnet18": ["--size", "32"],
+    "regnet": ["--size", "32", "--depths", "1,2,1,1"],
+    "unet": ["--size", "32"],
+    "gpt2": "--layers 2 --width 32 --heads 4 --sequence 12 --vocabulary 40".split(),
+    "transformer": "--encoder-layers 1 --decoder-layers 2 --width 32 --heads 4 --ff 64 --source 8 --target 6 "
+                   "--vocabulary 40".split(),
+    "mlp-mixer": "--layers 2 --size 64".split(),
+}
+
+
+class Rewriting(unittest.TestCase):
+    """A folder for models, and what has to hold of every rewritten one."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def rewrite(self, model, *words, output="rewritten.onnx", code=0):
+        got, said = remora(BINARIES, "remora", "rewrite", model, "-q", "-o", self.path(output), *words)
+        self.assertEqual(got, code, said)
+        return self.path(output)
+
+    def check(self, original, written):
+        """Returns the number of recomputes."""
+        onnx.checker.check_model(written, full_check=True)
+        for order in ("PRIORITY_BASED", "DEFAULT"):
+            for seed in (1, 2):
+                self.assertTrue(same(results(original, seed), results(written, seed, order)), (written, order))
+        # Shapes may come earlier, constants are no nodes, and unnamed nodes get a name from onnxruntime.
+        nodes = onnx.load(written).graph.node
+        free = {node.name for node in nodes if node.op_type in ("Constant", "Shape", "Size")}
+        in_file = [node.name for node in nodes if node.name and node.name not in free]
+        known = set(in_file)
+        self.assertEqual([name for name in executed(written) if name in known], in_file)
+        return len(nodes) - len(onnx.load(original).graph.node)
+
+    def rewrite_and_check(self, original, budgets, *words):
+        """Returns the number of recomputes; a budget that nothing holds counts none. `words`: more options."""
+        recomputes = 0
+        for budget in budgets:
+            code, said = remora(BINARIES, "remora", "rewrite", original, "--budget", budget, "-q", "-o",
+                                self.path("out.onnx"), "--threads", "1", *(words or ["--work-limit", "20000"]))
+            self.assertIn(code, (0, 20, 21), said)
+            if code == 0:
+                recomputes += self.check(original, self.path("out.onnx"))
+        return recomputes
+
+
+class Networks(Rewriting):
+    def test_random_networks(self):
+        recomputes = 0
+        for seed in range(12):
+            original = self.path(f"network{seed}.onnx")
+            onnx.save(models.Network(seed, 35).model(), original)
+            recomputes += self.rewrite_and_check(original, ["90%", "75%", "60%"])
+        self.assertGreater(recomputes, 20)
+
+    def test_networks_in_any_order_with_any_recomputes(self):
+        recomputes = 0
+        for seed in range(8):
+            original = self.path("network.onnx")
+            onnx.save(models.Network(100 + seed, 25).model(), original)
+            schedule = self.path("schedule.json")
+            code, said = remora(BINARIES, "remora", "solve", original, "-b", "200%", "--strategy", "none", "-q", "-o",
+                                schedule)
+            self.assertEqual(code, 0, said)
+            recomputes += self.check(original, self.rewrite(original, "--schedule", self.scramble(schedule, original,
+                                                                                                 seed)))
+        self.assertGreater(recomputes, 20)
+
+    def scramble(self, schedule, original, seed):
+        """A schedule in a random order with random recomputes, nothing released before its last use."""
+        graph_path = self.path("graph.json")
+        remora(BINARIES, "remora", "convert", original, "-o", graph_path)
+        with open(graph_path, encoding="utf-8") as file:
+            graph = json.load(file)
+        with open(schedule, encoding="utf-8") as file:
+            answer = json.load(file)
+        steps = scrambled(graph, random.Random(seed), in_order=seed % 2 == 0)
+        answer["steps"], answer["order"] = [{"op": op, "free": []} for op in steps], "free"
+        durations = {op["name"]: op["duration"] for op in graph["ops"]}
+        # Nothing is released: all tensors are resident in the end.
+        answer["peak_memory"] = graph["fixed_memory"] + sum(tensor["size"] for tensor in graph["tensors"])
+        answer["duration"] = sum(durations[op] for op in steps)
+        answer["budget"] = answer["peak_memory"]
+        answer["solver"]["limits"]["max_computes"] = 1000
+        with open(schedule, "w", encoding="utf-8") as file:
+            json.dump(answer, file)
+        return schedule
+
+    def test_zoo(self):
+        recomputes = 0
+        for name, words in SMALL.items():
+            with self.subTest(name):
+                original = self.path(name + ".onnx")
+                code, said = remora(BINARIES, "remora_zoo", name, *words, "-o", original)
+                self.assertEqual(code, 0, said)
+                onnx.save(models.with_random_weights(onnx.load(original)), original)
+                recomputes += self.rewrite_and_check(original, ["99%", "95%", "90%", "80%"])
+        self.assertGreater(recomputes, 0)
+
+    def test_symbolic_batch(self):
+        original = self.path("gpt2.onnx")
+        code, said = remora(BINARIES, "remora_zoo", "gpt2", *SMALL["gpt2"], "--symbolic-batch", "-o", original)
+        self.assertEqual(code, 0, said)
+        onnx.save(models.with_random_weights(onnx.load(original)), original)
+        self.rewrite_and_check(original, ["100%", "93%"], "--dim", "batch=2", "--work-limit", "20000")
+
+    def test_shared_models(self):
+        original = os.path.join(SHARED, "light_densenet121.onnx")
+        if not os.path.exists(original):
+            self.skipTest(original + " is not there")
+        randomized = self.path("densenet.onnx")
+        onnx.save(models.with_random_weights(onnx.load(original)), randomized)
+        self.assertGreater(self.rewrite_and_check(randomized, ["97%"]), 0)
+
+
+def scrambled(graph, draw, in_order):
+    produced = {tensor for op in graph["ops"] for tensor in op["outputs"]}
+    waiting, steps, again = list(graph["ops"]), [], []
+    done = {tensor["name"] for tensor in graph["tensors"]} - produced
+    while waiting:
+        if again and draw.random() < 0.3:
+            steps.append(draw.choice(again))
+            continue
+        ready = waiting[:1] if in_order else [op for op in waiting if done.issuperset(op["inputs"])]
+        op = draw.choice(ready)
+        waiting.remove(op)
+        steps.append(op["name"])
+        done.update(op["outputs"])
+        if op.get("recompute") != "never":
+            again.append(op["name"])
+    return steps
+
+
+class Surroundings(Rewriting):
+    """What stands beside the nodes."""
+
+    def small(self, **more):
+        nodes = [helper.make_node("Mul", ["x", "w"], ["a"], "A"), helper.make_node("Exp", ["a"], ["b"], "B"),
+                 helper.make_node("Tanh", ["b"], ["c"], "C"), helper.make_node("Add", ["a", "c"], ["y"], "D")]
+        weight = numpy_helper.from_array(np.arange(4096, dtype=np.float32) / 4096, "w")
+        return models.finish(nodes, [models.image("x", [4096])], [models.image("y", [4096])], [weight], **more)
+
+    def schedule(self, original):
+        """A runs again before D; what is resident at once stays three tensors beside x."""
+        path = self.path("schedule.json")
+        code, said = remora(BINARIES, "remora", "solve", original, "-b", "300%", *self.UNIT, "--strategy", "none", "-q",
+                            "-o", path)
+        self.assertEqual(code, 0, said)
+        with open(path, encoding="utf-8") as file:
+            answer = json.load(file)
+        steps = [("A", []), ("B", ["a"]), ("C", ["b"]), ("A", []), ("D", ["c"])]
+        answer.update(steps=[{"op": op, "free": free} for op, free in steps], order="free", duration=len(steps))
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(answer, file)
+        return path
+
+    UNIT = ["--cost", "unit"]
+
+    def test_external_data_is_found(self):
+        original = self.path("model.onnx")
+        onnx.save_model(self.small(), original, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        words = ["--schedule", self.schedule(original), *self.UNIT]
+        self.assertEqual(self.check(original, self.rewrite(original, *words)), 1)
+        # From a folder above, the place is adapted; from a folder beside, no place would do.
+        for folder in ("inner", "beside"):
+            os.mkdir(self.path(folder))
+        for name in ("model.onnx", "weights.bin"):
+            os.rename(self.path(name), self.path("inner/" + name))
+        moved = self.path("inner/model.onnx")
+        self.assertEqual(self.check(moved, self.rewrite(moved, *words)), 1)
+        code, said = remora(BINARIES, "remora", "rewrite", moved, "-q", "-o", self.path("beside/out.onnx"), *words)
+        self.assertEqual(code, 65)
+        self.assertIn("model.onnx: initializer w: has its data in", said)
+        self.assertTrue(said.endswith("write the model beside the one it is made from\n"), said)
+        self.assertEqual(os.listdir(self.path("beside")), [])
+
+    def test_functions_are_written_inline(self):
+        original = self.path("model.onnx")
+        opsets = [helper.make_opsetid("", models.OPSET)]
+        body = [helper.make_node("Mul", ["p", "q"], ["t"]), helper.make_node("Relu", ["t"], ["r"])]
+        function = helper.make_function("own", "Scaled", ["p", "q"], ["r"], body, opsets)
+        nodes = [helper.make_node("Scaled", ["x", "w"], ["a"], "first", domain="own"),
+                 helper.make_node("Scaled", ["a", "x"], ["y"], "second", domain="own")]
+        weight = numpy_helper.from_array(np.arange(8, dtype=np.float32), "w")
+        graph = helper.make_graph(nodes, "g", [models.image("x", [8])], [models.image("y", [8])], [weight])
+        model = helper.make_model(graph, functions=[function], ir_version=8,
+                                  opset_imports=opsets + [helper.make_opsetid("own", 1)])
+        onnx.save(model, original)
+        written = self.rewrite(original, "-b", "100%", "--strategy", "none")
+        onnx.checker.check_model(written, full_check=True)
+        self.assertTrue(same(results(original, 1), results(written, 1)))
+        self.assertEqual([node.op_type for node in onnx.load(written).graph.node], ["Mul", "Relu"] * 2)
+
+    def test_a_body_that_serves_no_output_stays(self):
+        original = self.path("model.onnx")
+        model = self.small()
+        branch = helper.make_graph([helper.make_node("Mul", ["a", "b"], ["inner"])], "branch", [],
+                                   [models.image("inner", [4096])])
+        model.graph.node.append(helper.make_node("If", ["yes"], ["unused"], "I", then_branch=branch, else_branch=branch))
+        model.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
+        model.graph.output.append(models.image("a", [4096]))
+        onnx.checker.check_model(model, full_check=True)
+        onnx.save(model, original)
+        written = self.rewrite(original, "--schedule", self.schedule(original), *self.UNIT)
+        self.assertEqual(self.check(original, written), 1)
+
+
+class Optimizations(Rewriting):
+    """What docs/rewrite.md says of the settings, for the pinned version."""
+
+    def setUp(self):
+        super().setUp()
+        self.original, self.written = self.path("network.onnx"), self.path("out.onnx")
+        onnx.save(models.Network(4, 40).model(), self.original)
+        self.assertGreater(self.rewrite_and_check(self.original, ["75%"]), 0)
+
+    def heavy(self, path, level, disabled=None):
+        """The Convs that are left once onnxruntime has optimised the model."""
+        options = settings()
+        options.graph_optimization_level = level
+        options.optimized_model_filepath = self.path("optimized.onnx")
+        session(path, options, disabled)
+        nodes = onnx.load(options.optimized_model_filepath).graph.node
+        return sum(node.op_type in ("Conv", "FusedConv") for node in nodes)
+
+    def test_only_common_subexpressions_undo_it(self):
+        with_copies = self.heavy(self.written, LEVELS.ORT_DISABLE_ALL)
+        self.assertGreater(with_copies, self.heavy(self.original, LEVELS.ORT_DISABLE_ALL))
+        for level in (LEVELS.ORT_ENABLE_BASIC, LEVELS.ORT_ENABLE_EXTENDED, LEVELS.ORT_ENABLE_ALL):
+            self.assertEqual(self.heavy(self.written, level), self.heavy(self.original, level))
+            self.assertEqual(self.heavy(self.written, level, ["CommonSubexpressionElimination"]), with_copies)
+
+    def test_a_recompute_without_reuse_needs_less_memory(self):
+        """As much less as the schedule says: 12.25 MiB."""
+        original = self.path("regnet.onnx")
+        code, said = remora(BINARIES, "remora_zoo", "regnet", "--batch", "8", "-o", original)
+        self.assertEqual(code, 0, said)
+        fitted = self.rewrite(original, "-b", "88%", "--threads", "1", "--work-limit", "20000")
+        self.assertGreater(memory_of_run(original, reuse=False) - memory_of_run(fitted, reuse=False), 10 * 2**20)
+
+    def test_the_order_of_the_file_needs_less_memory(self):
+        large = self.path("large.onnx")
+        onnx.save(models.Network(2, 40, channels=8, size=512).model(), large)
+        fitted = self.rewrite(large, "-b", "70%", "--threads", "1", "--work-limit", "20000")
+        # The schedule saves 23 MiB of 64; convolutions need memory of their own in either.
+        self.assertGreater(memory_of_run(large) - memory_of_run(fitted), 12 * 2**20)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        print(__doc__, file=sys.stderr)
+        sys.exit(64)
+    BINARIES, ENVIRONMENT = sys.argv[1:3]
+    PYTHON = os.path.join(ENVIRONMENT, "bin", "python")
+    if not os.path.exists(PYTHON):
+        print(f"skipped: {ENVIRONMENT} is not there; tests/onnxruntime/setup makes it")
+        sys.exit(SKIPPED)
+    if os.path.realpath(sys.prefix) != os.path.realpath(ENVIRONMENT):
+        os.execv(PYTHON, [PYTHON, *sys.argv])
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "rewrite_onnx"))
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import helper, numpy_helper
+
+    import models
+    from runtime import memory_of_run, results, same, session, settings
+    from running import executed, remora
+
+    LEVELS = onnxruntime.GraphOptimizationLevel
+
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
