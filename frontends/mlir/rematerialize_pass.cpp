@@ -62,13 +62,15 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     if (const mlir::Attribute attribute = function->getAttr(kBudgetAttribute)) {
       const auto text = mlir::dyn_cast<mlir::StringAttr>(attribute);
       if (!text) {
-        mlir::emitError(function.getLoc()) << ("remora: ") << kBudgetAttribute << " must be a string such as \"80%\" or \"none\"";
+        mlir::emitError(function.getLoc())
+            << "remora: " << kBudgetAttribute << " must be a string such as \"80%\" or \"none\"";
         return false;
       }
       asked.budget = text.str();
     }
     if (!asked.budget.empty()) return true;
-    mlir::emitError(function.getLoc()) << ("remora: no memory-budget: give the option (memory-budget=12MiB, memory-budget=80%) or the attribute ")
+    mlir::emitError(function.getLoc())
+        << "remora: no memory-budget: give the option (memory-budget=12MiB, memory-budget=80%) or the attribute "
         << kBudgetAttribute;
     return false;
   }
@@ -81,7 +83,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     remark_on(units);
     const Graph graph = graph_from_block(block, units, function.getName().str());
     const Plan plan = make_plan(graph, asked);
-    if (!plan.error.empty()) return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;
+    if (!plan.error.empty())
+      return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;
     if (plan.changes) apply_schedule(block, units, plan.sequence);
     mlir::emitRemark(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.summary;
     count(units, plan);
