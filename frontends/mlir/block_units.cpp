@@ -111,9 +111,9 @@ class Grouping {
     unit.obstacle = std::move(judged.obstacle);
     unit.effects = !free_of_effects(op) && !judged.cost.recompute;
     for (mlir::Operation* const destination : llvm::ArrayRef(unit.ops).drop_back()) {
-      unit.cost.duration += flops(*destination).value_or(0);
+      unit.cost.duration = saturating_sum(unit.cost.duration, flops(*destination).value_or(0));
     }
-    unit.cost.workspace += read_empties(op);
+    unit.cost.workspace = saturating_sum(unit.cost.workspace, read_empties(op));
     result_.unit_of[&op] = static_cast<unsigned>(result_.units.size());
     result_.units.push_back(std::move(unit));
   }
@@ -132,7 +132,7 @@ class Grouping {
     std::int64_t total = 0;
     for (mlir::OpOperand& use : op.getOpOperands()) {
       if (use.get().getDefiningOp<mlir::tensor::EmptyOp>() == nullptr || is_destination_of(use)) continue;
-      total += tensor_bytes(use.get().getType()).value_or(0);
+      total = saturating_sum(total, tensor_bytes(use.get().getType()).value_or(0));
     }
     return total;
   }

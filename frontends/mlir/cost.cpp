@@ -71,13 +71,12 @@ std::optional<OpCost> interface_cost(mlir::Operation& op) {
   return costs == nullptr ? std::nullopt : costs->cost(op);
 }
 
-/// `vouched`: an attribute or an interface allows the op to run again.
+/// `vouched`: an attribute or an interface allows the op to run again. `known`: somebody knows its cost.
 std::string obstacle_of(mlir::Operation& op, bool vouched, bool known) {
   if (has_dynamic_tensor(op)) return "a tensor of dynamic shape or of an unknown element type";
+  if (!vouched && !transparent(op)) return "a region that cannot be seen through";
+  if (!vouched && !free_of_effects(op)) return "side effects, or an op that MLIR knows nothing of";
   if (!only_tensors(op)) return "a result that is no tensor";
-  if (vouched) return "";
-  if (!transparent(op)) return "a region that cannot be seen through";
-  if (!free_of_effects(op)) return "side effects, or an op that MLIR knows nothing of";
   if (!known) return "an op of unknown cost (remora.cost, or a CostInterface of its dialect, tells it)";
   return "";
 }
@@ -109,7 +108,7 @@ JudgedOp judge(mlir::Operation& op) {
   if (attributes.recompute) result.cost.recompute = *attributes.recompute;
   if (result.cost.duration < 0 || result.cost.workspace < 0) result.error = "its CostInterface gave a negative amount";
   const bool vouched = result.cost.recompute && (attributes.recompute || told);
-  result.obstacle = result.cost.recompute ? obstacle_of(op, vouched, attributes.cost || counted) : "";
+  result.obstacle = result.cost.recompute ? obstacle_of(op, vouched, attributes.cost || told || counted) : "";
   result.cost.recompute = result.cost.recompute && result.obstacle.empty();
   return result;
 }

@@ -19,10 +19,6 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
   return a > kMost / b ? kMost : a * b;
 }
 
-std::int64_t plus(std::int64_t a, std::int64_t b) {
-  return a > kMost - b ? kMost : a + b;
-}
-
 /// The product of static extents; nothing if one is dynamic.
 std::optional<std::int64_t> product(llvm::ArrayRef<std::int64_t> extents) {
   std::int64_t result = 1;
@@ -53,7 +49,7 @@ std::int64_t scalar_cost(mlir::Operation& op) {
 std::int64_t body_cost(mlir::Operation& op) {
   std::int64_t total = 0;
   for (mlir::Region& region : op.getRegions()) {
-    region.walk([&](mlir::Operation* inner) { total = plus(total, scalar_cost(*inner)); });
+    region.walk([&](mlir::Operation* inner) { total = saturating_sum(total, scalar_cost(*inner)); });
   }
   return std::max<std::int64_t>(1, total);
 }
@@ -65,12 +61,16 @@ std::optional<std::int64_t> moved_elements(mlir::Operation& op) {
   for (const mlir::Type type : op.getResultTypes()) {
     const auto one = elements(type);
     if (!one) return std::nullopt;
-    total = plus(total, *one);
+    total = saturating_sum(total, *one);
   }
   return total;
 }
 
 }  // namespace
+
+std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
+  return b > kMost || a > kMost - b ? kMost : a + b;
+}
 
 std::optional<std::int64_t> flops(mlir::Operation& op) {
   if (auto structured = mlir::dyn_cast<mlir::linalg::LinalgOp>(op)) {

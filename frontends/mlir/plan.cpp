@@ -65,14 +65,17 @@ void write_report(const Graph& graph, Schedule& schedule, const std::string& fol
   json::write_file(stem + ".schedule.json", [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
 }
 
-std::string summary_of(const Plan& plan) {
+std::string summary_of(const Graph& graph, const Plan& plan) {
   const Schedule& schedule = plan.schedule;
+  const std::string unit = cli::duration_unit_of(graph);
   std::ostringstream text;
-  text << "peak " << cli::bytes_text(schedule.baseline_peak_memory) << " -> " << cli::bytes_text(schedule.peak_memory)
-       << " (budget " << cli::bytes_text(schedule.budget) << "), " << plan.recomputes << " recomputes, "
-       << cli::percent_text(schedule.overhead()) << " more work (at least "
+  text << "peak " << schedule.baseline_peak_memory.count() << " -> " << schedule.peak_memory.count()
+       << " bytes (budget " << schedule.budget.count() << "), work "
+       << cli::duration_text(schedule.baseline_duration, unit) << " -> " << cli::duration_text(schedule.duration, unit)
+       << " (+" << cli::percent_text(schedule.overhead()) << ", at least +"
        << cli::percent_text(schedule.least_overhead())
-       << (schedule.status == Status::optimal ? ", proved optimal)" : ")");
+       << (schedule.status == Status::optimal ? ", proved optimal), " : "), ") << graph.ops.size() << " ops and "
+       << plan.recomputes << " recomputes";
   return text.str();
 }
 
@@ -117,7 +120,7 @@ Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
     return plan;
   }
   take_steps(instance, plan);
-  plan.summary = summary_of(plan);
+  plan.summary = summary_of(graph, plan);
   return plan;
 }
 

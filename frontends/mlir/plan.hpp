@@ -38,7 +38,7 @@ struct Plan {
   int recomputes = 0;
   /// Whether the sequence is another than the input order.
   bool changes = false;
-  /// "peak 12.00 MiB -> 8.00 MiB (budget ...), ...".
+  /// "peak 4194304 -> 3145728 bytes (budget 3355443), work 1,000 flop -> ...": statistics before and after.
   std::string summary{};
   /// One line; empty if all went well.
   std::string error{};
