@@ -34,11 +34,10 @@ class Rewriter {
 
  private:
   void emit_unit(const Unit& unit) {
-    ++copy_;
     for (mlir::Operation* const op : unit.ops) {
       const bool clone = placed_.contains(op);
       mlir::Operation& put = place(*op);
-      if (clone || op != &unit.op()) put.setAttr(kCopyAttribute, builder_.getI64IntegerAttr(copy_));
+      if (clone || op != &unit.op()) put.setAttr(kCopyAttribute, builder_.getI64IntegerAttr(++copy_));
     }
   }
 
