@@ -40,7 +40,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     if (asked.budget == "none") return;
     if (!function.getFunctionBody().hasOneBlock()) {
       left_alone_ += 1;
-      mlir::emitRemark(function.getLoc()) << "remora: left alone: a body of several blocks";
+      mlir::emitRemark(function.getLoc())
+          << "remora: left alone: @" << function.getName() << ": a body of several blocks";
       return;
     }
     if (mlir::failed(rematerialize(function, asked))) signalPassFailure();
