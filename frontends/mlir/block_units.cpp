@@ -5,7 +5,6 @@
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -18,6 +17,14 @@ using mlir::tensor::InsertSliceOp;
 bool is_view(mlir::Operation& op) {
   using namespace mlir::tensor;  // the ops that bufferization turns into other descriptions of the same buffer
   return mlir::isa<CastOp, ExpandShapeOp, CollapseShapeOp, ExtractSliceOp, ReshapeOp>(op) && !op.use_empty();
+}
+
+/// Whether the op is nothing but a value known now. Traits would say so, but a template's type id is made from its name as
+/// the compiler spells it, and MLIR may come from another compiler: no hasTrait here.
+bool is_constant(mlir::Operation& op) {
+  if (op.getNumOperands() != 0 || op.getNumRegions() != 0 || !mlir::isMemoryEffectFree(&op)) return false;
+  llvm::SmallVector<mlir::OpFoldResult> folded;
+  return mlir::succeeded(op.fold({}, folded)) && folded.size() == 1 && mlir::isa<mlir::Attribute>(folded.front());
 }
 
 /// Whether the operand is what the op writes its result into.
@@ -50,7 +57,7 @@ class Grouping {
 
  private:
   bool is_resident(mlir::Operation& op) const {
-    if (mlir::matchPattern(&op, mlir::m_Constant())) return true;
+    if (is_constant(op)) return true;
     const auto is_tensor = [](mlir::Type type) { return mlir::isa<mlir::TensorType>(type); };
     return op.getNumRegions() == 0 && mlir::isMemoryEffectFree(&op) && op.getNumResults() > 0 &&
            llvm::none_of(op.getResultTypes(), is_tensor) &&
@@ -65,7 +72,7 @@ class Grouping {
 
   bool used_in_block_only_by_ops(mlir::Operation& op) const {
     return llvm::all_of(op.getUsers(), [&](mlir::Operation* user) {
-      return user->getBlock() == &block_ && !user->hasTrait<mlir::OpTrait::IsTerminator>();
+      return user->getBlock() == &block_ && user != block_.getTerminator();
     });
   }
 

@@ -86,7 +86,6 @@ std::string obstacle_of(mlir::Operation& op, bool vouched, bool known) {
 bool free_of_effects(mlir::Operation& op) {
   if (!mlir::isMemoryEffectFree(&op)) return false;
   const auto inner = op.walk([&](mlir::Operation* nested) {
-    if (nested == &op || nested->hasTrait<mlir::OpTrait::IsTerminator>()) return mlir::WalkResult::advance();
     return mlir::isMemoryEffectFree(nested) ? mlir::WalkResult::advance() : mlir::WalkResult::interrupt();
   });
   return !inner.wasInterrupted();

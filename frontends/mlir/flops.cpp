@@ -7,7 +7,6 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/Matchers.h"
 
 namespace remora::mlir_frontend {
 namespace {
@@ -36,9 +35,9 @@ std::optional<std::int64_t> elements(mlir::Type type) {
 
 /// As frontends/onnx counts them.
 std::int64_t scalar_cost(mlir::Operation& op) {
-  if (op.hasTrait<mlir::OpTrait::IsTerminator>() || mlir::matchPattern(&op, mlir::m_Constant())) return 0;
+  if (mlir::isa<mlir::linalg::YieldOp, mlir::tensor::YieldOp>(op)) return 0;
   return llvm::StringSwitch<std::int64_t>(op.getName().getStringRef())
-      .Cases("linalg.index", "arith.extf", "arith.truncf", "arith.bitcast", "arith.index_cast", 0)
+      .Cases("arith.constant", "linalg.index", "arith.extf", "arith.truncf", "arith.bitcast", "arith.index_cast", 0)
       .Cases("math.exp", "math.exp2", "math.expm1", "math.log", "math.log2", "math.log1p", 4)
       .Cases("math.sin", "math.cos", "math.tan", "math.atan", "math.atan2", 6)
       .Cases("math.tanh", "math.sinh", "math.cosh", 6)
@@ -88,9 +87,8 @@ std::optional<std::int64_t> flops(mlir::Operation& op) {
   if (mlir::isa<mlir::tensor::EmptyOp>(op)) return 0;
   const llvm::StringRef dialect = op.getName().getDialectNamespace();
   if (dialect == "tensor") return moved;
-  if (op.hasTrait<mlir::OpTrait::Elementwise>() && (dialect == "arith" || dialect == "math")) {
-    return times(*moved, std::max<std::int64_t>(1, scalar_cost(op)));
-  }
+  // Whatever these do to tensors, they do to each element.
+  if (dialect == "arith" || dialect == "math") return times(*moved, std::max<std::int64_t>(1, scalar_cost(op)));
   return std::nullopt;
 }
 

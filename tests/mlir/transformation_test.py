@@ -166,6 +166,7 @@ class Transformation(plugin_case.PluginCase):
         tensors = self.graph()["tensors"]
         self.assertEqual([tensor["size"] for tensor in tensors], [16384] * 5)
         self.assertEqual([bool(tensor.get("keep")) for tensor in tensors], [False] * 3 + [True] * 2)
+        self.assertEqual([op["type"] for op in self.graph()["ops"]], ["linalg.exp", "linalg.add"])
         self.assertEqual(self.schedule()["baseline_peak_memory"], 5 * 16384)
 
     def test_what_it_cannot_judge_is_left_alone_with_a_remark(self):
