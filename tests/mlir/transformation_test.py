@@ -197,6 +197,31 @@ class Transformation(plugin_case.PluginCase):
         self.assertEqual({computes[op.symbol] for op in before if op.name in ("func.call", "call", "scf.for", "tosa.exp")}, {1})
         self.assertGreater(max(computes.values()), 1)
 
+    def test_bodies_that_read_tensors_from_outside_read_the_right_copy(self):
+        gather = (f'  %e_q = tensor.empty() : {KIND}\n  %q = linalg.generic {{indexing_maps = [#same, #same], '
+                  f'iterator_types = ["parallel", "parallel"]}} ins(%g : {KIND}) outs(%e_q : {KIND}) {{\n'
+                  "  ^bb0(%in: f32, %out: f32):\n    %i = linalg.index 0 : index\n    %j = linalg.index 1 : index\n"
+                  f"    %p = tensor.extract %a[%j, %i] : {KIND}\n    %r = arith.addf %in, %p : f32\n    linalg.yield %r : f32\n"
+                  f"  }} -> {KIND}\n")
+        loop = (f"  %l = scf.for %k = %zero to %n step %one iter_args(%s = %g) -> ({KIND}) {{\n"
+                f"    %t = linalg.add ins(%a, %s : {KIND}, {KIND}) outs(%s : {KIND}) -> {KIND}\n    scf.yield %t : {KIND}\n  }}\n")
+        for name, text in (("%q", gather), ("%l", loop)):
+            with self.subTest(reader=name):
+                self.write(HEAD + f"func.func @network(%x: {KIND}, %n: index) -> {KIND} {{\n"
+                           + "  %zero = arith.constant 0 : index\n  %one = arith.constant 1 : index\n"
+                           + unary("a", "%x") + unary("b", "%a") + unary("c", "%b") + unary("d", "%c") + unary("f", "%d")
+                           + binary("g", "%f", "%b") + text + f"  return {name} : {KIND}\n}}\n")
+                before = self.original("cse")
+                answer = self.rematerialize("memory-budget=64KiB", after="cse")
+                self.assertEqual(answer.code, 0, answer.err)
+                after = self.ops(answer.out)
+                self.check_same(before, after)
+                self.assertGreater(len(after), len(before))
+
+    def test_an_empty_function_and_one_without_a_budget_to_hold(self):
+        self.write(f"func.func @network(%x: {KIND}) -> {KIND} {{\n  return %x : {KIND}\n}}\n")
+        self.assertEqual(self.rematerialize("memory-budget=1").out, self.optimize("").out)
+
     def test_functions_of_several_blocks_and_without_tensors_are_untouched(self):
         self.write("func.func private @outside(tensor<4xf32>)\n"
                    + f"func.func @blocks(%x: {KIND}, %c: i1) -> {KIND} {{\n" + unary("a", "%x")
