@@ -9,7 +9,7 @@ import subprocess
 import plugin_case
 
 CASES = [("chain", "60%", "--seed", "1", "--size", "64"), ("chain", "80%", "--seed", "2", "--size", "64"),
-         ("unet", "86%", "--seed", "1", "--size", "40"), ("unet", "83%", "--seed", "2", "--size", "40"),
+         ("unet", "86%", "--seed", "1", "--size", "40"), ("unet", "90%", "--seed", "2", "--size", "40"),
          ("random", "60%", "--seed", "3", "--size", "64"), ("random", "75%", "--seed", "4", "--size", "64")]
 
 
