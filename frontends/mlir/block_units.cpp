@@ -2,6 +2,7 @@
 #include "frontends/mlir/block_units.hpp"
 
 #include "frontends/mlir/flops.hpp"
+#include "frontends/mlir/views.hpp"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -13,11 +14,6 @@ namespace remora::mlir_frontend {
 namespace {
 
 using mlir::tensor::InsertSliceOp;
-
-bool is_view(mlir::Operation& op) {
-  using namespace mlir::tensor;  // the ops that bufferization turns into other descriptions of the same buffer
-  return mlir::isa<CastOp, ExpandShapeOp, CollapseShapeOp, ExtractSliceOp, ReshapeOp>(op) && !op.use_empty();
-}
 
 /// Whether the op is nothing but a value known now. Traits would say so, but a template's type id is made from its name as
 /// the compiler spells it, and MLIR may come from another compiler: no hasTrait here.
@@ -41,7 +37,7 @@ class Grouping {
     for (mlir::Operation& op : block_.without_terminator()) {
       if (is_resident(op)) {
         result_.residents.insert(&op);
-      } else if (is_view(op)) {
+      } else if (!op.use_empty() && is_view(op)) {
         result_.views.insert(&op);
       } else if (is_destination(op)) {
         result_.destinations.insert(&op);

@@ -157,6 +157,20 @@ class Transformation(plugin_case.PluginCase):
                 self.network(family, "--size", "1")
                 self.assertEqual(self.rematerialize("memory-budget=100%").out, self.optimize("").out)
 
+    def test_slices_that_must_be_copied_to_be_collapsed_have_bytes(self):
+        rows, columns, flat = "tensor<32x64xf32>", "tensor<64x32xf32>", "tensor<2048xf32>"
+        cases = [(f"[32, 0] [32, 64] [1, 1] : {KIND} to {rows}", rows, ["linalg.exp", "linalg.exp"]),
+                 (f"[0, 32] [64, 32] [1, 1] : {KIND} to {columns}", columns, ["linalg.exp", "tensor.collapse_shape", "linalg.exp"])]
+        for where, part, ops in cases:
+            with self.subTest(part=part):
+                self.write(f"func.func @network(%x: {KIND}) -> {flat} {{\n" + unary("a", "%x")
+                           + f"  %s = tensor.extract_slice %a{where}\n"
+                           + f"  %c = tensor.collapse_shape %s [[0, 1]] : {part} into {flat}\n" + unary("b", "%c", flat)
+                           + f"  return %b : {flat}\n}}\n")
+                answer = self.rematerialize("memory-budget=100%")
+                self.assertEqual([op["type"] for op in self.graph()["ops"]], ops)
+                self.check_memory(answer.out)
+
     def test_what_is_returned_is_kept_and_arguments_and_constants_count_throughout(self):
         self.write(HEAD + f"func.func @network(%x: {KIND}, %unread: {KIND}) -> ({KIND}, {KIND}, tensor<4096xf32>) {{\n"
                    + f"  %w = arith.constant dense<2.0> : {KIND}\n" + unary("a", "%x") + binary("b", "%a", "%w")
