@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a schedule into its block: ops move into the order of the steps, a unit that runs again is cloned, and every use
-// reads the copy that the latest step before it made, as the evaluator (model/evaluate.hpp) has it.
+// Writes a schedule into its block: ops move into the order of the steps, a unit that runs again is cloned, and every
+// use reads the copy that the latest step before it made, as the evaluator (model/evaluate.hpp) has it.
 //
 //     steps   A B C A D                    %a  = A
 //                                          %b  = B(%a)
@@ -9,8 +9,8 @@
 //     first one's buffer goes after B      %a2 = A   {remora.copy = 5}
 //                                          %d  = D(%c, %a2)
 //
-// Releases are not written: the buffer deallocation frees each buffer after its last use, and that is where the schedule
-// releases it. What is not a unit is treated as follows.
+// Releases are not written: the buffer deallocation frees each buffer after its last use, and that is where the
+// schedule releases it. What is not a unit is treated as follows.
 //
 //   - Each compute has destinations of its own (tensor.empty, fill), so that bufferization gives it its own buffer.
 //   - A view is made anew for each copy of its source, where it is first needed.

@@ -15,8 +15,8 @@ namespace {
 
 using mlir::tensor::InsertSliceOp;
 
-/// Whether the op is nothing but a value known now. Traits would say so, but a template's type id is made from its name as
-/// the compiler spells it, and MLIR may come from another compiler: no hasTrait here.
+/// Whether the op is nothing but a value known now. Traits would say so, but a template's type id is made from its name
+/// as the compiler spells it, and MLIR may come from another compiler: no hasTrait here.
 bool is_constant(mlir::Operation& op) {
   if (op.getNumOperands() != 0 || op.getNumRegions() != 0 || !mlir::isMemoryEffectFree(&op)) return false;
   llvm::SmallVector<mlir::OpFoldResult> folded;

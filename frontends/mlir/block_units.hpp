@@ -12,7 +12,8 @@
 //     %c = linalg.matmul outs(%f)          unit         |
 //     %v = tensor.collapse_shape %c        view: reading it reads %c
 //
-// A tensor.empty or fill that several ops write into belongs to each of them: bufferization would have to copy it anyway.
+// A tensor.empty or fill that several ops write into belongs to each of them: bufferization would have to copy it
+// anyway.
 #pragma once
 
 #include <string>

@@ -14,8 +14,8 @@
 //     };
 //     registry.addExtension(+[](mlir::MLIRContext*, MyDialect* dialect) { dialect->addInterfaces<MyCosts>(); });
 //
-// MLIR tells interfaces apart by the type's name, so the plugin finds what another shared object registered. This header
-// needs nothing of Remora beyond itself.
+// MLIR tells interfaces apart by the type's name, so the plugin finds what another shared object registered. This
+// header needs nothing of Remora beyond itself.
 #pragma once
 
 #include <cstdint>

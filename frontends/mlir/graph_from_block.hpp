@@ -4,8 +4,8 @@
 //
 //   - Tensor results of units are the graph's tensors, with the bytes of their static types. What the terminator reads
 //     is kept; through a view, its source is.
-//   - Tensor arguments and constants are inputs of the graph: resident throughout, and counted. The caller owns the one,
-//     the program's data section the other, and neither can go.
+//   - Tensor arguments and constants are inputs of the graph: resident throughout, and counted. The caller owns the
+//     one, the program's data section the other, and neither can go.
 //   - Other results (scalars, tensors of unknown size) have 0 bytes and their unit runs once.
 //   - Units with effects keep their order.
 #pragma once

@@ -12,12 +12,13 @@ SIZE = 64 * 32 * 4
 
 def function(body, result="%r", kind=KIND):
     return ("#same = affine_map<(i, j) -> (i, j)>\n"
-            f"func.func @network(%x: {KIND}) -> {kind} {{\n  %zero = arith.constant 0.0 : f32\n  %e = tensor.empty() : {kind}\n"
+            f"func.func @network(%x: {KIND}) -> {kind} {{\n  %zero = arith.constant 0.0 : f32\n"
+            f"  %e = tensor.empty() : {kind}\n"
             f"{body}  return {result} : {kind}\n}}\n")
 
 
 def skips(layer):
-    """Five layers by `layer`, of which the second and the first are read again: 5 tensors at once, with recomputes 4."""
+    """Five layers by `layer`, of which the second and the first are read again: 5 tensors at once, or 4."""
     text = "".join(layer(f"%v{k}", f"%v{k - 1}" if k else "%x") for k in range(5))
     for k, skip in ((5, 1), (6, 0)):
         text += (f"  %d{k} = tensor.empty() : {KIND}\n"
@@ -34,16 +35,20 @@ class Cost(plugin_case.PluginCase):
         return {op["type"]: op for op in self.graph()["ops"]}
 
     def recomputed(self):
-        return {name for name, count in Counter(op.symbol for op in read_ops(self.answer.out, "network")).items() if count > 1}
+        computes = Counter(op.symbol for op in read_ops(self.answer.out, "network"))
+        return {symbol for symbol, count in computes.items() if count > 1}
 
     def remarks(self):
         return [line for line in self.answer.lines("remark") if "left alone" in line]
 
     def test_linalg_ops_cost_their_iterations_times_their_body_and_their_fill(self):
-        matmul = (f"  %w = arith.constant dense<1.0> : tensor<32x32xf32>\n  %f = linalg.fill ins(%zero : f32) outs(%e : {KIND}) -> {KIND}\n"
+        matmul = (f"  %w = arith.constant dense<1.0> : tensor<32x32xf32>\n"
+                  f"  %f = linalg.fill ins(%zero : f32) outs(%e : {KIND}) -> {KIND}\n"
                   f"  %r = linalg.matmul ins(%x, %w : {KIND}, tensor<32x32xf32>) outs(%f : {KIND}) -> {KIND}\n")
-        generic = (f'  %r = linalg.generic {{indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]}} ins(%x : {KIND}) '
-                   f"outs(%e : {KIND}) {{\n  ^bb0(%in: f32, %out: f32):\n    %t = math.tanh %in : f32\n    %s = arith.addf %t, %in : f32\n"
+        generic = ('  %r = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} '
+                   f"ins(%x : {KIND}) outs(%e : {KIND}) {{\n"
+                   "  ^bb0(%in: f32, %out: f32):\n    %t = math.tanh %in : f32\n"
+                   f"    %s = arith.addf %t, %in : f32\n"
                    f"    linalg.yield %s : f32\n  }} -> {KIND}\n")
         transpose = "  %r = linalg.transpose ins(%x : " + KIND + ") outs(%e : tensor<32x64xf32>) permutation = [1, 0]\n"
         for body, name, kind, expected in ((matmul, "linalg.matmul", KIND, 64 * 32 * 32 * 2 + 64 * 32),
@@ -54,7 +59,8 @@ class Cost(plugin_case.PluginCase):
 
     def test_arithmetic_on_whole_tensors_and_what_only_moves_elements(self):
         body = (f"  %a = math.tanh %x : {KIND}\n  %b = arith.mulf %a, %x : {KIND}\n"
-                f"  %r = tensor.pad %b low[1, 0] high[0, 3] {{\n  ^bb0(%i: index, %j: index):\n    tensor.yield %zero : f32\n"
+                f"  %r = tensor.pad %b low[1, 0] high[0, 3] {{\n  ^bb0(%i: index, %j: index):\n"
+                f"    tensor.yield %zero : f32\n"
                 f"  }} : {KIND} to tensor<65x35xf32>\n")
         costs = self.costs(function(body, kind="tensor<65x35xf32>"))
         self.assertEqual({name: op["duration"] for name, op in costs.items()},
@@ -62,8 +68,10 @@ class Cost(plugin_case.PluginCase):
         self.assertEqual(self.remarks(), [])
 
     def test_convolutions_and_pools(self):
-        body = ("  %i = tensor.expand_shape %x [[0, 1], [2, 3]] output_shape [1, 64, 8, 4] : " + KIND + " into tensor<1x64x8x4xf32>\n"
-                "  %w = arith.constant dense<1.0> : tensor<3x3x4x5xf32>\n  %c0 = tensor.empty() : tensor<1x62x6x5xf32>\n"
+        body = (f"  %i = tensor.expand_shape %x [[0, 1], [2, 3]] output_shape [1, 64, 8, 4] : {KIND} into "
+                "tensor<1x64x8x4xf32>\n"
+                "  %w = arith.constant dense<1.0> : tensor<3x3x4x5xf32>\n"
+                "  %c0 = tensor.empty() : tensor<1x62x6x5xf32>\n"
                 "  %c = linalg.conv_2d_nhwc_hwcf ins(%i, %w : tensor<1x64x8x4xf32>, tensor<3x3x4x5xf32>) "
                 "outs(%c0 : tensor<1x62x6x5xf32>) -> tensor<1x62x6x5xf32>\n"
                 "  %window = tensor.empty() : tensor<2x2xf32>\n  %p0 = tensor.empty() : tensor<1x61x5x5xf32>\n"
@@ -100,11 +108,13 @@ class Cost(plugin_case.PluginCase):
         self.assertIn("my.layer: side effects, or an op that MLIR knows nothing of", self.remarks()[0])
 
     def test_bad_attributes_are_errors_in_one_line(self):
-        for attribute, words in (('remora.cost = "much"', "remora.cost must be an integer"), ("remora.cost = -1 : i64", "remora.cost must be"),
+        for attribute, words in (('remora.cost = "much"', "remora.cost must be an integer"),
+                                 ("remora.cost = -1 : i64", "remora.cost must be"),
                                  ("remora.workspace = 1.5", "remora.workspace must be"),
                                  ("remora.recompute = 3 : i64", "remora.recompute must be true or false")):
             with self.subTest(attribute=attribute):
-                self.write(function(f"  %r = linalg.exp {{{attribute}}} ins(%x : {KIND}) outs(%e : {KIND}) -> {KIND}\n"))
+                self.write(function(f"  %r = linalg.exp {{{attribute}}} ins(%x : {KIND}) "
+                                    f"outs(%e : {KIND}) -> {KIND}\n"))
                 answer = self.rematerialize("memory-budget=100%")
                 self.assertNotEqual(answer.code, 0)
                 self.assertEqual(len(answer.lines("error")), 1)

@@ -12,9 +12,9 @@ class Example(plugin_case.PluginCase):
     def test_the_readme_runs(self):
         example = os.path.join(plugin_case.ROOT, "examples", "mlir")
         environment = {**os.environ, "PATH": example + ":" + os.environ["PATH"], "REMORA_PLUGIN": self.plugin}
-        done = subprocess.run([sys.executable, os.path.join(plugin_case.ROOT, "scripts", "run_doc_examples"), self.programs,
-                               os.path.join(example, "README.md")], env=environment, capture_output=True, text=True,
-                              check=False, timeout=250)
+        runner = os.path.join(plugin_case.ROOT, "scripts", "run_doc_examples")
+        done = subprocess.run([sys.executable, runner, self.programs, os.path.join(example, "README.md")],
+                              env=environment, capture_output=True, text=True, check=False, timeout=250)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertGreater(done.stdout.count("ok "), 4, done.stdout)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Proof by execution: networks run by mlir-cpu-runner-19 give the same bits with and without the pass, in the memory that
-the schedule promises: within 10 % of the predicted bytes, measured as the process's peak resident memory. CSE runs after the
-pass. examples/mlir/measure does the work, and fails where one of these does not hold."""
+"""Proof by execution: networks run by mlir-cpu-runner-19 give the same bits with and without the pass, in the memory
+that the schedule promises: within 10 % of the predicted bytes, measured as the process's peak resident memory. CSE runs
+after the pass. examples/mlir/measure does the work, and fails where one of these does not hold."""
 import os
 import subprocess
 

@@ -65,8 +65,10 @@ class Options(plugin_case.PluginCase):
         self.assertEqual([int(number) for number in peak.groups()],
                          [schedule["baseline_peak_memory"], schedule["peak_memory"], schedule["budget"]])
         work = re.search(r"work (\d+) flop -> (\d+) flop \(\+([\d.]+) %", remark)
-        self.assertEqual([int(number) for number in work.groups()[:2]], [schedule["baseline_duration"], schedule["duration"]])
-        self.assertIn(f"{len(self.graph()['ops'])} ops and {len(schedule['steps']) - len(self.graph()['ops'])} recomputes", remark)
+        self.assertEqual([int(number) for number in work.groups()[:2]],
+                         [schedule["baseline_duration"], schedule["duration"]])
+        ops, steps = len(self.graph()["ops"]), len(schedule["steps"])
+        self.assertIn(f"{ops} ops and {steps - ops} recomputes", remark)
         self.assertLess(schedule["peak_memory"], schedule["baseline_peak_memory"])
 
     def test_pass_statistics_can_be_asked_for(self):
@@ -90,7 +92,8 @@ class Options(plugin_case.PluginCase):
     def test_with_a_work_limit_the_same_seed_gives_the_same_schedule(self):
         self.network("random", "--size", "1", "--seed", "7")
         options = "memory-budget=60% time-limit=60 work-limit=300 seed=5"
-        outs = [self.optimize(f"func.func(remora-rematerialize{{{options} threads={threads}}})").out for threads in (1, 2)]
+        passes = [f"func.func(remora-rematerialize{{{options} threads={threads}}})" for threads in (1, 2)]
+        outs = [self.optimize(one).out for one in passes]
         self.assertIn("remora.copy", outs[0])
         self.assertEqual(*outs)
 
@@ -109,7 +112,8 @@ class Options(plugin_case.PluginCase):
 
     def test_bad_options_give_one_line(self):
         cases = [("memory-budget=lots", "memory-budget", "lots"), ("memory-budget=12XB", "unknown unit"),
-                 ("memory-budget=64KiB order=random", "order", "input or free"), ("memory-budget=64KiB time-limit=-1", "time"),
+                 ("memory-budget=64KiB order=random", "order", "input or free"),
+                 ("memory-budget=64KiB time-limit=-1", "time"),
                  ("memory-budget=64KiB seed=-2", "seed"), ("memory-budget=64KiB threads=-1", "threads"),
                  ("memory-budget=64KiB max-computes=0", "max_computes"), ("", "no memory-budget")]
         for options, *words in cases:
@@ -124,7 +128,8 @@ class Options(plugin_case.PluginCase):
                 self.assertEqual(answer.out, "")
 
     def test_a_budget_that_cannot_be_held_is_an_error_that_says_why(self):
-        self.check_error(self.rematerialize("memory-budget=32KiB"), "@network", "infeasible, proved", "32768", "needs 65536")
+        self.check_error(self.rematerialize("memory-budget=32KiB"), "@network", "infeasible, proved", "32768",
+                         "needs 65536")
         self.assertEqual(self.schedule()["status"], "infeasible")
 
     def test_a_budget_attribute_that_is_no_string_is_an_error(self):

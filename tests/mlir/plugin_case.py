@@ -10,8 +10,8 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GENERATOR = os.path.join(ROOT, "examples", "mlir", "make_network")
-DEALLOCATED = ("one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map},"
-               "func.func(buffer-deallocation)")
+DEALLOCATED = ("one-shot-bufferize{bufferize-function-boundaries "
+               "function-boundary-type-conversion=identity-layout-map},func.func(buffer-deallocation)")
 SKIPPED = 77
 
 
@@ -54,8 +54,8 @@ class PluginCase(unittest.TestCase):
 
     def rematerialize(self, options, before="", after="", words=()):
         """The pass, with a report in the folder; every schedule it writes is verified."""
-        passes = [*filter(None, [before]), f"remora-rematerialize{{time-limit=1 threads=1 report={self.path('report')} {options}}}",
-                  *filter(None, [after])]
+        own = f"remora-rematerialize{{time-limit=1 threads=1 report={self.path('report')} {options}}}"
+        passes = [*filter(None, [before]), own, *filter(None, [after])]
         answer = self.optimize(f"func.func({','.join(passes)})", *words)
         if answer.code == 0:
             self.verify_reports()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each op of a printed function computes, as a digest of its text and of what its operands are.
 
-Two ops with one symbol compute the same from the same, whatever their values are called and whichever copies they read; the
-pass's own mark does not count. So a rewritten function is right if and only if its return, and its ops with effects in their
-order, have the symbols that they had.
+Two ops with one symbol compute the same from the same, whatever their values are called and whichever copies they read;
+the pass's own mark does not count. So a rewritten function is right if and only if its return, and its ops with effects
+in their order, have the symbols that they had.
 """
 import hashlib
 import re

@@ -25,8 +25,8 @@ def binary(name, left, right):
 
 
 # The first two layers' outputs are read again at the end; a tensor has 16384 bytes.
-SKIPS = (HEAD + f"func.func @network(%x: {KIND}) -> {KIND} {{\n" + unary("a", "%x") + unary("b", "%a") + unary("c", "%b")
-         + unary("d", "%c") + unary("f", "%d") + binary("g", "%f", "%b") + binary("h", "%g", "%a")
+SKIPS = (HEAD + f"func.func @network(%x: {KIND}) -> {KIND} {{\n" + unary("a", "%x") + unary("b", "%a")
+         + unary("c", "%b") + unary("d", "%c") + unary("f", "%d") + binary("g", "%f", "%b") + binary("h", "%g", "%a")
          + f"  return %h : {KIND}\n}}\n")
 
 
@@ -58,6 +58,10 @@ class Transformation(plugin_case.PluginCase):
         peak = peak_bytes(self.optimize(DEALLOCATED).out, "network")
         self.assertEqual(peak, self.schedule()["peak_memory"])
         self.assertLessEqual(peak, self.schedule()["budget"])
+
+    @staticmethod
+    def reads(op, value):
+        return re.search(re.escape(value) + r"\b", op.text) is not None
 
     def tensor_ops(self, module):
         """How often there is each kind of op that makes a tensor; constants and slices may be merged."""
@@ -101,7 +105,8 @@ class Transformation(plugin_case.PluginCase):
                 answer = self.rematerialize("memory-budget=75%")
                 self.check_same(before, self.ops(answer.out))
                 self.write(answer.out)
-                self.assertLessEqual(peak_bytes(self.optimize(DEALLOCATED).out, "network"), self.schedule()["peak_memory"])
+                peak = peak_bytes(self.optimize(DEALLOCATED).out, "network")
+                self.assertLessEqual(peak, self.schedule()["peak_memory"])
 
     def test_cse_keeps_the_copies(self):
         for family, budget in (("chain", "60%"), ("random", "60%"), ("unet", "86%")):
@@ -137,9 +142,8 @@ class Transformation(plugin_case.PluginCase):
             first = next(op for op in ops if op.symbol == copy.symbol)
             at = ops.index(copy)
             self.assertFalse(first.marked)
-            self.assertTrue(any(copy.results[0] + "," in op.text or copy.results[0] + " :" in op.text for op in ops[at + 1:]))
-            self.assertFalse(any(first.results[0] + "," in op.text or first.results[0] + " :" in op.text
-                                 for op in ops[at + 1:]))
+            self.assertTrue(any(self.reads(op, copy.results[0]) for op in ops[at + 1:]))
+            self.assertFalse(any(self.reads(op, first.results[0]) for op in ops[at + 1:]))
         self.check_memory(answer.out)
 
     def test_a_second_run_tells_its_copies_from_those_of_the_first(self):
@@ -160,7 +164,8 @@ class Transformation(plugin_case.PluginCase):
     def test_slices_that_must_be_copied_to_be_collapsed_have_bytes(self):
         rows, columns, flat = "tensor<32x64xf32>", "tensor<64x32xf32>", "tensor<2048xf32>"
         cases = [(f"[32, 0] [32, 64] [1, 1] : {KIND} to {rows}", rows, ["linalg.exp", "linalg.exp"]),
-                 (f"[0, 32] [64, 32] [1, 1] : {KIND} to {columns}", columns, ["linalg.exp", "tensor.collapse_shape", "linalg.exp"])]
+                 (f"[0, 32] [64, 32] [1, 1] : {KIND} to {columns}", columns,
+                  ["linalg.exp", "tensor.collapse_shape", "linalg.exp"])]
         for where, part, ops in cases:
             with self.subTest(part=part):
                 self.write(f"func.func @network(%x: {KIND}) -> {flat} {{\n" + unary("a", "%x")
@@ -189,8 +194,10 @@ class Transformation(plugin_case.PluginCase):
                    + f"func.func @network(%x: {KIND}, %y: {dynamic}, %n: index) -> ({KIND}, {KIND}, {dynamic}) {{\n"
                    + "  %zero = arith.constant 0 : index\n  %one = arith.constant 1 : index\n"
                    + unary("a", "%x") + f"  %k1 = func.call @effect(%a) : ({KIND}) -> {KIND}\n" + unary("b", "%k1")
-                   + f"  %e_l = tensor.empty() : {KIND}\n  %l = scf.for %i = %zero to %n step %one iter_args(%s = %e_l) -> ({KIND}) {{\n"
-                   + f"    %t = linalg.exp ins(%a : {KIND}) outs(%s : {KIND}) -> {KIND}\n    scf.yield %t : {KIND}\n  }}\n"
+                   + f"  %e_l = tensor.empty() : {KIND}\n"
+                     f"  %l = scf.for %i = %zero to %n step %one iter_args(%s = %e_l) -> ({KIND}) {{\n"
+                   + f"    %t = linalg.exp ins(%a : {KIND}) outs(%s : {KIND}) -> {KIND}\n"
+                     f"    scf.yield %t : {KIND}\n  }}\n"
                    + unary("dyn", "%y", dynamic, size="%n")
                    + f"  %u = tosa.exp %b : ({KIND}) -> {KIND}\n"
                    + unary("c", "%u") + unary("d", "%c") + binary("f", "%d", "%b") + binary("g", "%f", "%a")
@@ -201,30 +208,33 @@ class Transformation(plugin_case.PluginCase):
         self.assertEqual(answer.code, 0, answer.err)
         after = self.ops(answer.out)
         self.check_same(before, after)
-        left = ["func.call: side effects", "scf.for: a region", "linalg.exp: a tensor of dynamic shape", "tosa.exp: an op of unknown cost",
-                "func.call: side effects"]
+        left = ["func.call: side effects", "scf.for: a region", "linalg.exp: a tensor of dynamic shape",
+                "tosa.exp: an op of unknown cost", "func.call: side effects"]
         remarks = [line for line in answer.lines("remark") if "left alone" in line]
         self.assertEqual(len(remarks), len(left), remarks)
         for words, remark in zip(left, remarks):
             self.assertIn("left alone: " + words, remark)
         computes = Counter(op.symbol for op in after)
-        self.assertEqual({computes[op.symbol] for op in before if op.name in ("func.call", "call", "scf.for", "tosa.exp")}, {1})
+        alone = [computes[op.symbol] for op in before if op.name in ("func.call", "call", "scf.for", "tosa.exp")]
+        self.assertEqual(alone, [1] * 4)
         self.assertGreater(max(computes.values()), 1)
 
     def test_bodies_that_read_tensors_from_outside_read_the_right_copy(self):
         gather = (f'  %e_q = tensor.empty() : {KIND}\n  %q = linalg.generic {{indexing_maps = [#same, #same], '
                   f'iterator_types = ["parallel", "parallel"]}} ins(%g : {KIND}) outs(%e_q : {KIND}) {{\n'
                   "  ^bb0(%in: f32, %out: f32):\n    %i = linalg.index 0 : index\n    %j = linalg.index 1 : index\n"
-                  f"    %p = tensor.extract %a[%j, %i] : {KIND}\n    %r = arith.addf %in, %p : f32\n    linalg.yield %r : f32\n"
+                  f"    %p = tensor.extract %a[%j, %i] : {KIND}\n    %r = arith.addf %in, %p : f32\n"
+                  f"    linalg.yield %r : f32\n"
                   f"  }} -> {KIND}\n")
         loop = (f"  %l = scf.for %k = %zero to %n step %one iter_args(%s = %g) -> ({KIND}) {{\n"
-                f"    %t = linalg.add ins(%a, %s : {KIND}, {KIND}) outs(%s : {KIND}) -> {KIND}\n    scf.yield %t : {KIND}\n  }}\n")
+                f"    %t = linalg.add ins(%a, %s : {KIND}, {KIND}) outs(%s : {KIND}) -> {KIND}\n"
+                f"    scf.yield %t : {KIND}\n  }}\n")
         for name, text in (("%q", gather), ("%l", loop)):
             with self.subTest(reader=name):
                 self.write(HEAD + f"func.func @network(%x: {KIND}, %n: index) -> {KIND} {{\n"
                            + "  %zero = arith.constant 0 : index\n  %one = arith.constant 1 : index\n"
-                           + unary("a", "%x") + unary("b", "%a") + unary("c", "%b") + unary("d", "%c") + unary("f", "%d")
-                           + binary("g", "%f", "%b") + text + f"  return {name} : {KIND}\n}}\n")
+                           + unary("a", "%x") + unary("b", "%a") + unary("c", "%b") + unary("d", "%c")
+                           + unary("f", "%d") + binary("g", "%f", "%b") + text + f"  return {name} : {KIND}\n}}\n")
                 before = self.original("cse")
                 answer = self.rematerialize("memory-budget=64KiB", after="cse")
                 self.assertEqual(answer.code, 0, answer.err)
@@ -239,7 +249,8 @@ class Transformation(plugin_case.PluginCase):
     def test_functions_of_several_blocks_and_without_tensors_are_untouched(self):
         self.write("func.func private @outside(tensor<4xf32>)\n"
                    + f"func.func @blocks(%x: {KIND}, %c: i1) -> {KIND} {{\n" + unary("a", "%x")
-                   + f"  cf.cond_br %c, ^left, ^right\n^left:\n  return %a : {KIND}\n^right:\n  return %x : {KIND}\n}}\n"
+                   + f"  cf.cond_br %c, ^left, ^right\n^left:\n  return %a : {KIND}\n^right:\n"
+                     f"  return %x : {KIND}\n}}\n"
                    + "func.func @scalars(%x: i32) -> i32 {\n  %y = arith.addi %x, %x : i32\n  return %y : i32\n}\n")
         answer = self.rematerialize("memory-budget=1")
         self.assertEqual(answer.out, self.optimize("").out)
