@@ -3,12 +3,24 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "frontends/mlir/flops.hpp"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace remora::mlir_frontend {
 namespace {
+
+/// Where the op stands in its file, as the text of a JSON object; empty if that is not known.
+std::string location_of(mlir::Operation& op) {
+  const auto place = op.getLoc()->findInstanceOf<mlir::FileLineColLoc>();
+  if (!place) return "";
+  const std::string text =
+      place.getFilename().str() + ":" + std::to_string(place.getLine()) + ":" + std::to_string(place.getColumn());
+  const nlohmann::json object{{"location", text}};
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 class Builder {
  public:
@@ -57,6 +69,7 @@ class Builder {
     added.duration = Duration(unit.cost.duration);
     added.workspace = Bytes(unit.cost.workspace);
     added.recompute = unit.cost.recompute;
+    added.extra = location_of(op);
     llvm::SetVector<std::int32_t> inputs;
     for (mlir::Operation* const part : unit.ops) {
       for (const mlir::Value value : values_read(*part)) {

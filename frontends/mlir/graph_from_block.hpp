@@ -8,6 +8,7 @@
 //     one, the program's data section the other, and neither can go.
 //   - Other results (scalars, tensors of unknown size) have 0 bytes and their unit runs once.
 //   - Units with effects keep their order.
+//   - An op's `location` says where it stands in its file.
 #pragma once
 
 #include <string>

@@ -80,9 +80,10 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     mlir::Block& block = function.getFunctionBody().front();
     const BlockUnits units = find_units(block);
     if (units.faulty != nullptr) return mlir::emitError(units.faulty->getLoc()) << "remora: " << units.fault;
-    if (units.units.empty()) return mlir::success();
-    remark_on(units);
     const Graph graph = graph_from_block(block, units, function.getName().str());
+    const auto empty = [](const Tensor& tensor) { return tensor.size == Bytes(0); };
+    if (units.units.empty() || llvm::all_of(graph.tensors, empty)) return mlir::success();
+    remark_on(units);
     const Plan plan = make_plan(graph, asked);
     if (!plan.error.empty())
       return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;

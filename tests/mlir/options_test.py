@@ -89,6 +89,10 @@ class Options(plugin_case.PluginCase):
         self.assertEqual(sorted(os.listdir(self.path("report"))),
                          ["a%2F%2E%2E%2Fb%20c.graph.json", "a%2F%2E%2E%2Fb%20c.schedule.json"])
 
+    def test_the_graph_says_where_its_ops_stand(self):
+        self.assertEqual(self.rematerialize("memory-budget=100%").code, 0)
+        self.assertEqual(self.graph()["ops"][0]["location"], self.path("input.mlir") + ":3:9")
+
     def test_with_a_work_limit_the_same_seed_gives_the_same_schedule(self):
         self.network("random", "--size", "1", "--seed", "7")
         options = "memory-budget=60% time-limit=60 work-limit=300 seed=5"

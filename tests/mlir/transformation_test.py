@@ -251,7 +251,8 @@ class Transformation(plugin_case.PluginCase):
                    + f"func.func @blocks(%x: {KIND}, %c: i1) -> {KIND} {{\n" + unary("a", "%x")
                    + f"  cf.cond_br %c, ^left, ^right\n^left:\n  return %a : {KIND}\n^right:\n"
                      f"  return %x : {KIND}\n}}\n"
-                   + "func.func @scalars(%x: i32) -> i32 {\n  %y = arith.addi %x, %x : i32\n  return %y : i32\n}\n")
+                   + "func.func @scalars(%x: i32) -> i32 {\n  %y = arith.addi %x, %x : i32\n  return %y : i32\n}\n"
+                   "func.func @effects() {\n  func.call @effects() : () -> ()\n  return\n}\n")
         answer = self.rematerialize("memory-budget=1")
         self.assertEqual(answer.out, self.optimize("").out)
         self.assertEqual(answer.lines("remark"), ["remora: left alone: @blocks: a body of several blocks"])
