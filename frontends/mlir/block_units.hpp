@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A block's ops, grouped as bufferization will treat them. Every op but the terminator is one of these:
+//
+//     resident     constants, and scalar arithmetic on them and on arguments: stays where it is
+//     view         expand_shape, extract_slice, ...: shares its source's buffer; a use of it is a use of the source
+//     destination  tensor.empty, fill, ...: says what a buffer starts as; belongs to each op that writes into it
+//     unit         everything else, together with its destinations: one op of the graph
+//
+//     %e = tensor.empty()                  destination  |
+//     %f = linalg.fill outs(%e)            destination  | one unit, whose one buffer is %c's
+//     %c = linalg.matmul outs(%f)          unit         |
+//     %v = tensor.collapse_shape %c        view: reading it reads %c
+//
+// A tensor.empty or fill that several ops write into belongs to each of them: bufferization would have to copy it
+// anyway.
+#pragma once
+
+#include <string>
+
+#include "frontends/mlir/cost.hpp"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/IR/Block.h"
+
+namespace remora::mlir_frontend {
+
+struct Unit {
+  /// The destinations in block order, then the op itself.
+  llvm::SmallVector<mlir::Operation*> ops{};
+  /// Of all of them together.
+  OpCost cost{};
+  /// Why the unit must not run again, for a remark; empty if it may, or if its author forbids it.
+  std::string obstacle{};
+  /// Reads or writes memory: keeps its place among its like.
+  bool effects = false;
+
+  [[nodiscard]] mlir::Operation& op() const { return *ops.back(); }
+};
+
+struct BlockUnits {
+  /// In block order.
+  llvm::SmallVector<Unit> units{};
+  llvm::DenseSet<mlir::Operation*> views{};
+  llvm::DenseSet<mlir::Operation*> destinations{};
+  llvm::DenseSet<mlir::Operation*> residents{};
+  /// The unit's number by its op.
+  llvm::DenseMap<mlir::Operation*, unsigned> unit_of{};
+  /// An attribute that cannot be read: at which op, and what about it.
+  mlir::Operation* faulty = nullptr;
+  std::string fault{};
+};
+
+/// Changes nothing. The block's ops must not be used outside of it.
+BlockUnits find_units(mlir::Block& block);
+
+/// The values from outside that an op reads, in its regions, too; each once.
+llvm::SmallVector<mlir::Value> values_read(mlir::Operation& op);
+
+}  // namespace remora::mlir_frontend

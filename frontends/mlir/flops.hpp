@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ops of linalg, tensor, arith and math cost: for each iteration of the static loop nest the scalar ops of the
+// body, functions such as exp as several, and one at least, for moving an element is not free.
+//
+//     linalg.matmul 64x32x16          64 * 32 * 16 iterations, mulf + addf      65536
+//     linalg.generic 64x64, tanh      64 * 64 iterations, tanh counts as 6      24576
+//     linalg.transpose 64x64          64 * 64 iterations, an empty body          4096
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Types.h"
+
+namespace remora::mlir_frontend {
+
+/// Of amounts that are not negative; at most 2^62.
+std::int64_t saturating_sum(std::int64_t a, std::int64_t b);
+
+/// Nothing for ops that are not known here and for dynamic shapes. Saturates at 2^62.
+std::optional<std::int64_t> flops(mlir::Operation& op);
+
+/// The bytes of a ranked tensor of static shape whose elements are numbers, each in whole bytes; nothing for every
+/// other type and for more than 2^62.
+std::optional<std::int64_t> tensor_bytes(mlir::Type type);
+
+}  // namespace remora::mlir_frontend

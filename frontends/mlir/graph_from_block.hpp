@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the units of an SSA block to a graph: op k is unit k.
+//
+//   - Tensor results of units are the graph's tensors, with the bytes of their static types. What the terminator reads
+//     is kept; through a view, its source is.
+//   - Tensor arguments and constants are inputs of the graph: resident throughout, and counted. The caller owns the
+//     one, the program's data section the other, and neither can go.
+//   - Other results (scalars, tensors of unknown size) have 0 bytes and their unit runs once.
+//   - Units with effects keep their order.
+//   - An op's `location` says where it stands in its file.
+#pragma once
+
+#include <string>
+
+#include "frontends/mlir/block_units.hpp"
+#include "model/graph.hpp"
+
+namespace remora::mlir_frontend {
+
+/// `name`: the graph's, as a rule the function's.
+Graph graph_from_block(mlir::Block& block, const BlockUnits& units, std::string name);
+
+}  // namespace remora::mlir_frontend

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/mlir/plan.hpp"
+
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <string_view>
+
+#include "engine/solve.hpp"
+#include "frontends/cli/amounts.hpp"
+#include "frontends/json/file.hpp"
+#include "frontends/json/graph_json.hpp"
+#include "frontends/json/schedule_json.hpp"
+#include "frontends/json/sha256.hpp"
+#include "model/ensure.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+
+namespace remora::mlir_frontend {
+namespace {
+
+constexpr const char* kBudgetOption = "memory-budget";
+
+SolveOptions solve_options(const PlanRequest& request) {
+  SolveOptions options;
+  options.time_limit = request.time_limit;
+  options.work_limit = request.work_limit;
+  options.seed = request.seed;
+  options.threads = request.threads;
+  return options;
+}
+
+InstanceOptions problem_of(const PlanRequest& request) {
+  if (request.order != "input" && request.order != "free") {
+    throw InputError("order", "'" + request.order + "' is no order; expected input or free");
+  }
+  return {.max_computes = request.max_computes, .order = request.order == "free" ? OrderMode::free : OrderMode::input};
+}
+
+/// Of a function: its name, with what file systems and shells take amiss as %HH.
+std::string file_name(std::string_view name) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$";
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string result;
+  for (const char c : name) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      result.push_back(c);
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    result.append({'%', kDigits[byte / 16U], kDigits[byte % 16U]});
+  }
+  return result;
+}
+
+void write_report(const Graph& graph, Schedule& schedule, const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  const std::string stem = (std::filesystem::path(folder) / file_name(graph.name)).string();
+  std::ostringstream text;
+  json::write_graph(text, graph);
+  schedule.graph_sha256 = json::sha256_hex(text.str());
+  json::write_file(stem + ".graph.json", [&](std::ostream& out) { out << text.str(); });
+  json::write_file(stem + ".schedule.json", [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
+}
+
+std::string summary_of(const Graph& graph, const Plan& plan) {
+  const Schedule& schedule = plan.schedule;
+  const std::string unit = cli::duration_unit_of(graph);
+  std::ostringstream text;
+  text << "peak " << schedule.baseline_peak_memory.count() << " -> " << schedule.peak_memory.count()
+       << " bytes (budget " << schedule.budget.count() << "), work "
+       << cli::duration_text(schedule.baseline_duration, unit) << " -> " << cli::duration_text(schedule.duration, unit)
+       << " (+" << cli::percent_text(schedule.overhead()) << ", at least +"
+       << cli::percent_text(schedule.least_overhead())
+       << (schedule.status == Status::optimal ? ", proved optimal), " : "), ") << graph.ops.size() << " ops and "
+       << plan.recomputes << " recomputes";
+  return text.str();
+}
+
+std::string failure_of(const Graph& graph, const Schedule& schedule) {
+  std::ostringstream text;
+  const std::string budget = std::to_string(schedule.budget.count()) + " bytes";
+  if (schedule.status == Status::infeasible) {
+    text << "infeasible, proved: no schedule holds " << kBudgetOption << " of " << budget;
+    if (schedule.certificate) {
+      text << "; " << graph.ops[static_cast<std::size_t>(schedule.certificate->op)].name << " alone needs "
+           << schedule.certificate->required.count();
+    } else {
+      text << "; raise it, or max-computes";
+    }
+  } else {
+    text << "found no schedule that holds " << kBudgetOption << " of " << budget
+         << " within the limits; the least peak was " << schedule.solver.reached_peak.count()
+         << ": raise it, or time-limit";
+  }
+  return text.str();
+}
+
+void take_steps(const Instance& instance, Plan& plan) {
+  plan.sequence.reserve(plan.schedule.steps.size());
+  for (const Step& step : plan.schedule.steps) plan.sequence.push_back(step.op);
+  plan.recomputes = static_cast<int>(plan.sequence.size()) - instance.op_count();
+  plan.changes = plan.sequence != input_order(instance);
+}
+
+Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
+  const Instance unlimited(std::make_shared<const Graph>(graph), problem_of(request));
+  const Bytes budget = cli::parse_budget(request.budget, graph.fixed_memory, baseline_peak(unlimited), kBudgetOption);
+  const Instance instance = unlimited.with_budget(budget);
+  Plan plan;
+  plan.schedule = solve(instance, solve_options(request));
+  if (plan.schedule.has_schedule()) {
+    ensure(verify(graph, plan.schedule).valid(), "remora-rematerialize: the schedule found does not verify");
+  }
+  if (!request.report.empty()) write_report(graph, plan.schedule, request.report);
+  if (!plan.schedule.has_schedule()) {
+    plan.error = failure_of(graph, plan.schedule);
+    return plan;
+  }
+  take_steps(instance, plan);
+  plan.summary = summary_of(graph, plan);
+  return plan;
+}
+
+/// The message of whatever `act` throws; empty if it throws nothing.
+template <class Act>
+std::string message_of(const Act& act) noexcept {
+  try {
+    act();
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown exception";
+  }
+}
+
+}  // namespace
+
+std::string check_request(const PlanRequest& request) {
+  return message_of([&] {
+    const SolveOptions options = solve_options(request);
+    check_options(options);
+    const Graph none;
+    check_problem(Instance(std::make_shared<const Graph>(none), problem_of(request)), options);
+    if (!request.budget.empty()) cli::parse_budget(request.budget, Bytes(0), Bytes(0), kBudgetOption);
+  });
+}
+
+Plan make_plan(const Graph& graph, const PlanRequest& request) noexcept {
+  Plan plan;
+  std::string failure = message_of([&] { plan = solve_and_verify(graph, request); });
+  if (!failure.empty()) plan.error = std::move(failure);
+  return plan;
+}
+
+}  // namespace remora::mlir_frontend

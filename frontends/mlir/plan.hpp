@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The way to the engine: a graph in, a schedule or a line of explanation out. Nothing of MLIR is here, and no exception
+// comes out, for MLIR knows none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/graph.hpp"
+#include "model/schedule.hpp"
+
+namespace remora::mlir_frontend {
+
+/// What the pass's options ask for.
+struct PlanRequest {
+  /// Bytes ("12MiB") or a percentage of the peak ("80%").
+  std::string budget{};
+  /// "input" or "free".
+  std::string order = "input";
+  /// Seconds.
+  double time_limit = 10;
+  std::int64_t work_limit = 0;
+  std::int64_t seed = 1;
+  int threads = 0;
+  int max_computes = 2;
+  /// A folder for NAME.graph.json and NAME.schedule.json, or empty.
+  std::string report{};
+};
+
+struct Plan {
+  /// Verified; with steps, unless `error` says why there are none.
+  Schedule schedule{};
+  /// The units in the order of the steps.
+  std::vector<OpId> sequence{};
+  int recomputes = 0;
+  /// Whether the sequence is another than the input order.
+  bool changes = false;
+  /// "peak 4194304 -> 3145728 bytes (budget 3355443), work 1,000 flop -> ...": statistics before and after.
+  std::string summary{};
+  /// One line; empty if all went well.
+  std::string error{};
+};
+
+/// What is wrong with the request, whatever the graph; empty if nothing. The budget may be empty here.
+std::string check_request(const PlanRequest& request);
+
+/// Solves and verifies. The budget must not be empty. A schedule that is not found, proved impossible or not, is an
+/// error: a budget that is not held must be noticed.
+Plan make_plan(const Graph& graph, const PlanRequest& request) noexcept;
+
+}  // namespace remora::mlir_frontend

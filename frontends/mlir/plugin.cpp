@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `mlir-opt --load-pass-plugin` calls.
+#include "engine/version.hpp"
+#include "frontends/mlir/rematerialize_pass.hpp"
+#include "mlir/Tools/Plugins/PassPlugin.h"
+
+extern "C" mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
+  return {MLIR_PLUGIN_API_VERSION, "remora", remora::version(), remora::mlir_frontend::register_rematerialize_pass};
+}

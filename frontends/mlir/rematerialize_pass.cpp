@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/mlir/rematerialize_pass.hpp"
+
+#include <memory>
+
+#include "frontends/mlir/apply_schedule.hpp"
+#include "frontends/mlir/graph_from_block.hpp"
+#include "frontends/mlir/plan.hpp"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Pass/Pass.h"
+
+namespace remora::mlir_frontend {
+namespace {
+
+class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::InterfacePass<mlir::FunctionOpInterface>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RematerializePass)
+
+  RematerializePass() = default;
+  // MLIR copies passes for its threads; options and statistics are copied by the base class's rules.
+  RematerializePass(const RematerializePass& other) : PassWrapper(other) {}
+
+  [[nodiscard]] llvm::StringRef getArgument() const override { return "remora-rematerialize"; }
+  [[nodiscard]] llvm::StringRef getDescription() const override {
+    return "Reorder and recompute tensor ops so that a function's tensors fit a memory budget";
+  }
+
+  mlir::LogicalResult initialize(mlir::MLIRContext* context) override {
+    const std::string fault = check_request(request());
+    if (fault.empty()) return mlir::success();
+    mlir::emitError(mlir::UnknownLoc::get(context)) << "remora-rematerialize: " << fault;
+    return mlir::failure();
+  }
+
+  void runOnOperation() override {
+    mlir::FunctionOpInterface function = getOperation();
+    if (function.isExternal()) return;
+    PlanRequest asked = request();
+    if (!read_budget(function, asked)) return signalPassFailure();
+    if (asked.budget == "none") return;
+    if (!function.getFunctionBody().hasOneBlock()) {
+      left_alone_ += 1;
+      mlir::emitRemark(function.getLoc())
+          << "remora: left alone: @" << function.getName() << ": a body of several blocks";
+      return;
+    }
+    if (mlir::failed(rematerialize(function, asked))) signalPassFailure();
+  }
+
+ private:
+  [[nodiscard]] PlanRequest request() const {
+    return {.budget = budget_,
+            .order = order_,
+            .time_limit = time_limit_,
+            .work_limit = work_limit_,
+            .seed = seed_,
+            .threads = threads_,
+            .max_computes = max_computes_,
+            .report = report_};
+  }
+
+  static bool read_budget(mlir::FunctionOpInterface function, PlanRequest& asked) {
+    if (const mlir::Attribute attribute = function->getAttr(kBudgetAttribute)) {
+      const auto text = mlir::dyn_cast<mlir::StringAttr>(attribute);
+      if (!text) {
+        mlir::emitError(function.getLoc())
+            << "remora: " << kBudgetAttribute << " must be a string such as \"80%\" or \"none\"";
+        return false;
+      }
+      asked.budget = text.str();
+    }
+    if (!asked.budget.empty()) return true;
+    mlir::emitError(function.getLoc())
+        << "remora: no memory-budget: give the option (memory-budget=12MiB, memory-budget=80%) or the attribute "
+        << kBudgetAttribute;
+    return false;
+  }
+
+  mlir::LogicalResult rematerialize(mlir::FunctionOpInterface function, const PlanRequest& asked) {
+    mlir::Block& block = function.getFunctionBody().front();
+    const BlockUnits units = find_units(block);
+    if (units.faulty != nullptr) return mlir::emitError(units.faulty->getLoc()) << "remora: " << units.fault;
+    const Graph graph = graph_from_block(block, units, function.getName().str());
+    const auto empty = [](const Tensor& tensor) { return tensor.size == Bytes(0); };
+    if (units.units.empty() || llvm::all_of(graph.tensors, empty)) return mlir::success();
+    remark_on(units);
+    const Plan plan = make_plan(graph, asked);
+    if (!plan.error.empty())
+      return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;
+    if (plan.changes) apply_schedule(block, units, plan.sequence);
+    mlir::emitRemark(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.summary;
+    count(units, plan);
+    return mlir::success();
+  }
+
+  /// A remark for each op that handles tensors and stays as it is.
+  void remark_on(const BlockUnits& units) {
+    const auto is_tensor = [](mlir::Type type) { return mlir::isa<mlir::TensorType>(type); };
+    for (const Unit& unit : units.units) {
+      mlir::Operation& op = unit.op();
+      if (unit.obstacle.empty() ||
+          !(llvm::any_of(op.getOperandTypes(), is_tensor) || llvm::any_of(op.getResultTypes(), is_tensor))) {
+        continue;
+      }
+      left_alone_ += 1;
+      mlir::emitRemark(op.getLoc()) << "remora: left alone: " << op.getName().getStringRef() << ": " << unit.obstacle;
+    }
+  }
+
+  void count(const BlockUnits& units, const Plan& plan) {
+    const auto amount = [](auto quantity) { return static_cast<std::uint64_t>(quantity.count()); };
+    units_ += static_cast<unsigned>(units.units.size());
+    recomputes_ += static_cast<unsigned>(plan.recomputes);
+    changed_ += plan.changes ? 1U : 0U;
+    peak_before_ += amount(plan.schedule.baseline_peak_memory);
+    peak_after_ += amount(plan.schedule.peak_memory);
+    work_before_ += amount(plan.schedule.baseline_duration);
+    work_after_ += amount(plan.schedule.duration);
+  }
+
+  Option<std::string> budget_{
+      *this, "memory-budget",
+      llvm::cl::desc("Memory for a function's tensors, its arguments and constants included: bytes "
+                     "(12MiB) or a percentage of the peak of the order as it is (80%)")};
+  Option<double> time_limit_{*this, "time-limit", llvm::cl::desc("Seconds for each function"), llvm::cl::init(10.0)};
+  Option<std::string> order_{*this, "order", llvm::cl::desc("input: first computes keep their order; free: any order"),
+                             llvm::cl::init("input")};
+  Option<std::int64_t> seed_{*this, "seed", llvm::cl::desc("Seed of every random choice"), llvm::cl::init(1)};
+  Option<std::string> report_{*this, "report",
+                              llvm::cl::desc("Folder for FUNCTION.graph.json and FUNCTION.schedule.json")};
+  Option<std::int64_t> work_limit_{
+      *this, "work-limit",
+      llvm::cl::desc("Units of work for each function, 0 for no limit; with it the same seed gives "
+                     "the same schedule"),
+      llvm::cl::init(0)};
+  Option<int> max_computes_{*this, "max-computes", llvm::cl::desc("How often an op may run at most"),
+                            llvm::cl::init(2)};
+  Option<int> threads_{*this, "threads", llvm::cl::desc("Threads for each function, 0 for one a core"),
+                       llvm::cl::init(0)};
+
+  Statistic units_{this, "units", "Ops, each with its destinations"};
+  Statistic left_alone_{this, "left-alone", "Ops and functions that were left alone"};
+  Statistic changed_{this, "functions-changed", "Functions that were reordered or recompute something"};
+  Statistic recomputes_{this, "recomputes", "Clones of units"};
+  Statistic peak_before_{this, "peak-before", "Predicted peak bytes before, summed over functions"};
+  Statistic peak_after_{this, "peak-after", "Predicted peak bytes after, summed over functions"};
+  Statistic work_before_{this, "work-before", "Scalar operations before"};
+  Statistic work_after_{this, "work-after", "Scalar operations after"};
+};
+
+}  // namespace
+
+void register_rematerialize_pass() {
+  mlir::PassRegistration<RematerializePass>();
+}
+
+}  // namespace remora::mlir_frontend

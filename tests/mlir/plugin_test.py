@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The shared object: what it offers, what it needs, what it must not bring along."""
+import os
+import shutil
+import subprocess
+
+import plugin_case
+
+
+def symbols(path, which):
+    out = subprocess.run(["nm", "-D", which, path], capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1].split("@")[0] for line in out.splitlines()}
+
+
+class Plugin(plugin_case.PluginCase):
+    def tool(self):
+        return os.path.realpath(shutil.which("mlir-opt-19"))
+
+    def test_the_tool_knows_the_pass(self):
+        # mlir-opt ends with 0 where it cannot load a plugin.
+        self.assertIn("--remora-rematerialize", self.optimize("", "--help").out)
+
+    def test_nothing_is_exported_but_the_entry_point(self):
+        self.assertEqual(symbols(self.plugin, "--defined-only"), {"mlirGetPassPluginInfo"})
+
+    def test_no_second_llvm_is_brought_along(self):
+        needed = subprocess.run(["readelf", "-d", self.plugin], capture_output=True, text=True, check=True).stdout
+        self.assertIn("NEEDED", needed)
+        self.assertNotRegex(needed, "NEEDED.*(LLVM|MLIR)")
+
+    def test_the_tool_offers_every_symbol_that_is_needed_of_mlir(self):
+        needed = {name for name in symbols(self.plugin, "--undefined-only") if "4mlir" in name or "4llvm" in name}
+        self.assertTrue(needed)
+        library = os.path.join(os.path.dirname(os.path.dirname(self.tool())), "lib", "libLLVM.so.1")
+        self.assertEqual(needed - symbols(self.tool(), "--defined-only") - symbols(library, "--defined-only"), set())
+
+
+if __name__ == "__main__":
+    plugin_case.main()
