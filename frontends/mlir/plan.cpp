@@ -13,6 +13,7 @@
 #include "frontends/json/graph_json.hpp"
 #include "frontends/json/schedule_json.hpp"
 #include "frontends/json/sha256.hpp"
+#include "model/budget.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -37,6 +38,14 @@ InstanceOptions problem_of(const PlanRequest& request) {
     throw InputError("order", "'" + request.order + "' is no order; expected input or free");
   }
   return {.max_computes = request.max_computes, .order = request.order == "free" ? OrderMode::free : OrderMode::input};
+}
+
+Bytes budget_of(const PlanRequest& request, Bytes fixed, Bytes peak) {
+  try {
+    return parse_budget(request.budget, fixed, peak);
+  } catch (const InputError& error) {
+    throw InputError(kBudgetOption, error.what());
+  }
 }
 
 /// Of a function: its name, with what file systems and shells take amiss as %HH.
@@ -107,7 +116,7 @@ void take_steps(const Instance& instance, Plan& plan) {
 
 Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   const Instance unlimited(std::make_shared<const Graph>(graph), problem_of(request));
-  const Bytes budget = cli::parse_budget(request.budget, graph.fixed_memory, baseline_peak(unlimited), kBudgetOption);
+  const Bytes budget = budget_of(request, graph.fixed_memory, baseline_peak(unlimited));
   const Instance instance = unlimited.with_budget(budget);
   Plan plan;
   plan.schedule = solve(instance, solve_options(request));
@@ -145,7 +154,7 @@ std::string check_request(const PlanRequest& request) {
     check_options(options);
     const Graph none;
     check_problem(Instance(std::make_shared<const Graph>(none), problem_of(request)), options);
-    if (!request.budget.empty()) cli::parse_budget(request.budget, Bytes(0), Bytes(0), kBudgetOption);
+    if (!request.budget.empty()) budget_of(request, Bytes(0), Bytes(0));
   });
 }
 
