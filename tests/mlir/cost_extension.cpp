@@ -7,6 +7,7 @@
 #include "frontends/mlir/cost_interface.hpp"
 #include "mlir/Dialect/Tosa/IR/TosaOps.h"
 #include "mlir/Tools/Plugins/DialectPlugin.h"
+#include "model/api.hpp"
 
 namespace {
 
@@ -30,7 +31,7 @@ void add_costs(mlir::MLIRContext*, mlir::tosa::TosaDialect* dialect) {
 
 }  // namespace
 
-extern "C" mlir::DialectPluginLibraryInfo mlirGetDialectPluginInfo() {
+extern "C" REMORA_API mlir::DialectPluginLibraryInfo mlirGetDialectPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "cost_extension", "1",
           [](mlir::DialectRegistry* registry) { registry->addExtension(add_costs); }};
 }
