@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A compiler pass in miniature: a training step of a small multilayer perceptron, built by calls, scheduled under 75 % of
-// its peak, and printed as the runtime would execute it.
+// A compiler pass in miniature: a training step of a small multilayer perceptron, built by calls, scheduled under 75 %
+// of its peak, and printed as the runtime would execute it.
 #include <atomic>
 #include <cstdio>
 #include <memory>

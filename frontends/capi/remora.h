@@ -15,8 +15,8 @@
  * function that ends in `_free`; NULL may be freed. On any status but REMORA_OK nothing was made and nothing changed.
  *
  * Every call is safe from any thread. Calls on different handles are independent; several threads may use one handle as
- * long as none of them changes or frees it. remora_instance and remora_schedule never change; a remora_stop may be asked
- * from anywhere, signal handlers included.
+ * long as none of them changes or frees it. remora_instance and remora_schedule never change. remora_stop_request may be
+ * called from anywhere, signal handlers included.
  *
  * Ids of ops and tensors count from 0 in the order of adding. Ops are added in an order in which they can run: the
  * input order. Sizes are bytes; durations are in any one unit. Texts are UTF-8.
@@ -146,7 +146,7 @@ REMORA_EXPORT int64_t remora_instance_baseline_peak(const remora_instance* insta
 
 REMORA_EXPORT remora_status remora_options_new(remora_options** made);
 REMORA_EXPORT void remora_options_free(remora_options* options);
-/* By the names of the command line: "time_limit" (or "time-limit") "10", "threads" "1", "strategy" "auto", "seed" ... */
+/* By the names of the command line: "time_limit" (or "time-limit") "10", "threads" "1", "strategy" "auto" ... */
 REMORA_EXPORT remora_status remora_options_set(remora_options* options, const char* name, const char* value);
 /* The value as text. Free it with remora_text_free. */
 REMORA_EXPORT remora_status remora_options_get(const remora_options* options, const char* name, char** made);
@@ -193,10 +193,10 @@ REMORA_EXPORT remora_status remora_solve(const remora_instance* instance, const 
 /* ---- Schedule: the answer ---- */
 
 /* The schedule that computes these ops one after the other and releases every tensor after its last use: evaluated, its
- * result REMORA_FEASIBLE if it holds the budget, else REMORA_UNKNOWN without steps. REMORA_BAD_INPUT for a sequence that
- * is not one of the problem. */
-REMORA_EXPORT remora_status remora_schedule_of_sequence(const remora_instance* instance, const int32_t* ops, size_t count,
-                                                        remora_schedule** made);
+ * result REMORA_FEASIBLE if it holds the budget, else REMORA_UNKNOWN without steps. REMORA_BAD_INPUT for a sequence
+ * that is not one of the problem. */
+REMORA_EXPORT remora_status remora_schedule_of_sequence(const remora_instance* instance, const int32_t* ops,
+                                                        size_t count, remora_schedule** made);
 /* Format remora-schedule 1. */
 REMORA_EXPORT remora_status remora_schedule_read(const remora_graph* graph, const char* path, remora_schedule** made);
 REMORA_EXPORT remora_status remora_schedule_write(const remora_schedule* schedule, const remora_graph* graph,

@@ -10,9 +10,9 @@
 
 namespace remora::onnx_frontend {
 
-/// Makes the places right for a model that is read from the folder `from` and written to the folder `to` (none: not to a
-/// file). A place is only changed if it has to be. Throws InputError with the tensor for data that no place relative to
-/// `to` reaches without leaving it.
+/// Makes the places right for a model that is read from the folder `from` and written to the folder `to` (none: not to
+/// a file). A place is only changed if it has to be. Throws InputError with the tensor for data that no place relative
+/// to `to` reaches without leaving it.
 void move_external_data(onnx::ModelProto& model, const std::filesystem::path& from,
                         const std::optional<std::filesystem::path>& to);
 

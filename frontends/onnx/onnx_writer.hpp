@@ -29,8 +29,8 @@ struct ModelFolders {
 
 /// The bytes of the rewritten model. `content`: of the model's file; `lowered`: what lower_onnx made of it, without
 /// training; `sequence`: the ops of a valid schedule of its graph, in order. Throws InputError for external data that
-/// would be lost, functions that cannot be written inline, an order in which a shape is needed before the value that has
-/// it, and a result of 2 GiB or more.
+/// would be lost, functions that cannot be written inline, an order in which a shape is needed before the value that
+/// has it, and a result of 2 GiB or more.
 std::string rewrite_model(std::string_view content, const LoweredModel& lowered, std::span<const OpId> sequence,
                           const ModelFolders& folders);
 
