@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cpack` in the build folder: Debian packages of the program, the library, and what programs build with.
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime RENAME copyright)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libremora COMPONENT library RENAME copyright)
+set(library_package libremora${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${library_package} COMPONENT library RENAME copyright)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libremora-dev COMPONENT development RENAME copyright)
 
 set(CPACK_GENERATOR DEB)
@@ -14,7 +15,6 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
-set(library_package libremora${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME remora)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "Tensor rematerialization by constraint programming: the program")

@@ -34,6 +34,6 @@ function(remora_test name libraries)
   remora_configure(${name})
   target_link_libraries(${name} PRIVATE ${libraries} GTest::gtest GTest::gtest_main)
   # The time of a clean build is dear, that of the test's own code is not.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release,Debug>:-O0>)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
 endfunction()

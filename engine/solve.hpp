@@ -39,9 +39,9 @@ struct Progress {
 
 /// An exception that a callback throws ends the solve and comes out of it.
 struct SolveCallbacks {
-  /// Every schedule within the budget that the search begins with or finds to be better than the one before, complete:
-  /// what solve() would return if it ended here. Called before `progress` is told of it, from the same thread. May be
-  /// empty.
+  /// Every schedule within the budget that the search begins with or finds to be better than the one before: what
+  /// solve() would return if it ended here, but for the solver report's phases, note and statistics. Called before
+  /// `progress` is told of it, from the same thread. May be empty.
   std::function<void(const Schedule&)> incumbent{};
   /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(),
   /// never concurrently. May be empty.

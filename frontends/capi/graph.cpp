@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ostream>
 #include <string_view>
+#include <vector>
 
 #include "frontends/capi/handles.hpp"
 #include "frontends/json/file.hpp"
@@ -29,6 +30,38 @@ Phase phase_from(remora_phase phase) {
   throw InputError("phase", std::to_string(static_cast<int>(phase)) + " is none of remora_phase");
 }
 
+/// Names leave as C texts, which end at a NUL.
+Graph with_c_names(Graph graph) {
+  const auto check = [](const auto& table, const char* place) {
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      if (table[i].name.find('\0') == std::string::npos) continue;
+      throw InputError(std::string(place) + "[" + std::to_string(i) + "].name", "holds a NUL");
+    }
+  };
+  check(graph.tensors, "$.tensors");
+  check(graph.ops, "$.ops");
+  return graph;
+}
+
+/// The row, or null for an id that none has.
+template <class Row>
+const Row* row_at(const std::vector<Row>& table, std::int32_t index) {
+  return index < 0 || static_cast<std::size_t>(index) >= table.size() ? nullptr
+                                                                      : &table[static_cast<std::size_t>(index)];
+}
+
+const Op* op_at(const remora_graph* graph, std::int32_t op) {
+  return graph == nullptr ? nullptr : row_at(graph->value.ops, op);
+}
+
+const Tensor* tensor_at(const remora_graph* graph, std::int32_t tensor) {
+  return graph == nullptr ? nullptr : row_at(graph->value.tensors, tensor);
+}
+
+std::int32_t id_at(const std::vector<TensorId>& tensors, std::size_t index) {
+  return index < tensors.size() ? std::int32_t{tensors[index]} : -1;
+}
+
 /// Changes one op of the graph.
 template <class Change>
 remora_status change_op(remora_graph* graph, std::int32_t op, const Change& change) {
@@ -36,12 +69,6 @@ remora_status change_op(remora_graph* graph, std::int32_t op, const Change& chan
     Graph& value = given(graph, "graph").value;
     change(value.ops[static_cast<std::size_t>(op_in(value, op))], value);
   });
-}
-
-template <class Table>
-const char* name_at(const Table& table, std::int32_t index) {
-  if (index < 0 || static_cast<std::size_t>(index) >= table.size()) return nullptr;
-  return table[static_cast<std::size_t>(index)].name.c_str();
 }
 
 template <class Table>
@@ -78,13 +105,16 @@ remora_status remora_graph_new(const char* name, remora_graph** made) {
 }
 
 remora_status remora_graph_read(const char* path, remora_graph** made) {
-  return capi::made_by(
-      made, [&] { return remora_graph{remora::json::read_graph(remora::json::read_file(capi::text(path, "path")))}; });
+  return capi::made_by(made, [&] {
+    return remora_graph{
+        capi::with_c_names(remora::json::read_graph(remora::json::read_file(capi::text(path, "path"))))};
+  });
 }
 
 remora_status remora_graph_parse(const char* text, std::size_t size, remora_graph** made) {
-  return capi::made_by(
-      made, [&] { return remora_graph{remora::json::read_graph(std::string_view(capi::text(text, "text"), size))}; });
+  return capi::made_by(made, [&] {
+    return remora_graph{capi::with_c_names(remora::json::read_graph(std::string_view(capi::text(text, "text"), size)))};
+  });
 }
 
 void remora_graph_free(remora_graph* graph) {
@@ -175,11 +205,58 @@ std::int32_t remora_graph_tensor_count(const remora_graph* graph) {
 }
 
 const char* remora_graph_op_name(const remora_graph* graph, std::int32_t op) {
-  return graph == nullptr ? nullptr : capi::name_at(graph->value.ops, op);
+  const Op* const at = capi::op_at(graph, op);
+  return at == nullptr ? nullptr : at->name.c_str();
 }
 
 const char* remora_graph_tensor_name(const remora_graph* graph, std::int32_t tensor) {
-  return graph == nullptr ? nullptr : capi::name_at(graph->value.tensors, tensor);
+  const remora::Tensor* const at = capi::tensor_at(graph, tensor);
+  return at == nullptr ? nullptr : at->name.c_str();
+}
+
+std::int64_t remora_graph_tensor_size(const remora_graph* graph, std::int32_t tensor) {
+  const remora::Tensor* const at = capi::tensor_at(graph, tensor);
+  return at == nullptr ? -1 : at->size.count();
+}
+
+int remora_graph_tensor_keep(const remora_graph* graph, std::int32_t tensor) {
+  const remora::Tensor* const at = capi::tensor_at(graph, tensor);
+  return at != nullptr && at->keep ? 1 : 0;
+}
+
+const char* remora_graph_op_type(const remora_graph* graph, std::int32_t op) {
+  const Op* const at = capi::op_at(graph, op);
+  return at == nullptr ? nullptr : at->type.c_str();
+}
+
+std::int64_t remora_graph_op_duration(const remora_graph* graph, std::int32_t op) {
+  const Op* const at = capi::op_at(graph, op);
+  return at == nullptr ? -1 : at->duration.count();
+}
+
+std::int64_t remora_graph_op_workspace(const remora_graph* graph, std::int32_t op) {
+  const Op* const at = capi::op_at(graph, op);
+  return at == nullptr ? -1 : at->workspace.count();
+}
+
+std::size_t remora_graph_op_input_count(const remora_graph* graph, std::int32_t op) {
+  const Op* const at = capi::op_at(graph, op);
+  return at == nullptr ? 0 : at->inputs.size();
+}
+
+std::int32_t remora_graph_op_input(const remora_graph* graph, std::int32_t op, std::size_t index) {
+  const Op* const at = capi::op_at(graph, op);
+  return at == nullptr ? -1 : capi::id_at(at->inputs, index);
+}
+
+std::size_t remora_graph_op_output_count(const remora_graph* graph, std::int32_t op) {
+  const Op* const at = capi::op_at(graph, op);
+  return at == nullptr ? 0 : at->outputs.size();
+}
+
+std::int32_t remora_graph_op_output(const remora_graph* graph, std::int32_t op, std::size_t index) {
+  const Op* const at = capi::op_at(graph, op);
+  return at == nullptr ? -1 : capi::id_at(at->outputs, index);
 }
 
 std::int32_t remora_graph_find_op(const remora_graph* graph, const char* name) {

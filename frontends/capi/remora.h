@@ -60,7 +60,7 @@ typedef enum remora_result {
 
 typedef enum remora_order {
   REMORA_ORDER_INPUT = 0, /* first computes follow the input order */
-  REMORA_ORDER_FREE = 1
+  REMORA_ORDER_FREE = 1   /* any order; the strategies that search don't take it so far: remora_solve refuses */
 } remora_order;
 
 typedef enum remora_phase {
@@ -89,7 +89,8 @@ REMORA_EXPORT void remora_text_free(char* text);
 /* ---- Graph: what is computed ---- */
 
 REMORA_EXPORT remora_status remora_graph_new(const char* name, remora_graph** made);
-/* From a file, or a text of `size` bytes, in the format remora-graph 1. */
+/* From a file, or a text of `size` bytes, in the format remora-graph 1. Here as everywhere the path "-" is standard
+ * input or output. */
 REMORA_EXPORT remora_status remora_graph_read(const char* path, remora_graph** made);
 REMORA_EXPORT remora_status remora_graph_parse(const char* text, size_t size, remora_graph** made);
 REMORA_EXPORT void remora_graph_free(remora_graph* graph);
@@ -125,6 +126,16 @@ REMORA_EXPORT int32_t remora_graph_tensor_count(const remora_graph* graph);
 /* NULL for an id that nothing has. Owned by the graph, valid until it is changed or freed. */
 REMORA_EXPORT const char* remora_graph_op_name(const remora_graph* graph, int32_t op);
 REMORA_EXPORT const char* remora_graph_tensor_name(const remora_graph* graph, int32_t tensor);
+/* -1, NULL or 0 inputs and outputs for an id or index that nothing has. */
+REMORA_EXPORT int64_t remora_graph_tensor_size(const remora_graph* graph, int32_t tensor);
+REMORA_EXPORT int remora_graph_tensor_keep(const remora_graph* graph, int32_t tensor);
+REMORA_EXPORT const char* remora_graph_op_type(const remora_graph* graph, int32_t op);
+REMORA_EXPORT int64_t remora_graph_op_duration(const remora_graph* graph, int32_t op);
+REMORA_EXPORT int64_t remora_graph_op_workspace(const remora_graph* graph, int32_t op);
+REMORA_EXPORT size_t remora_graph_op_input_count(const remora_graph* graph, int32_t op);
+REMORA_EXPORT int32_t remora_graph_op_input(const remora_graph* graph, int32_t op, size_t index);
+REMORA_EXPORT size_t remora_graph_op_output_count(const remora_graph* graph, int32_t op);
+REMORA_EXPORT int32_t remora_graph_op_output(const remora_graph* graph, int32_t op, size_t index);
 /* -1 for a name that nothing has. */
 REMORA_EXPORT int32_t remora_graph_find_op(const remora_graph* graph, const char* name);
 REMORA_EXPORT int32_t remora_graph_find_tensor(const remora_graph* graph, const char* name);
@@ -176,9 +187,10 @@ typedef struct remora_progress {
  * by an exception or longjmp. */
 typedef struct remora_callbacks {
   void* context; /* handed to the functions */
-  /* For every better schedule or bound. Not 0 ends the search with the incumbent. */
+  /* For every better schedule or bound. Not 0 ends the search with the incumbent; nothing is called after that. */
   int (*progress)(void* context, const remora_progress* progress);
-  /* Every schedule within the budget that is better than the one before. Valid during the call. */
+  /* Every schedule within the budget that is better than the one before. Valid during the call: remora_schedule_copy
+   * keeps it. */
   void (*incumbent)(void* context, const remora_schedule* schedule);
   remora_stop* stop;
 } remora_callbacks;
@@ -199,6 +211,9 @@ REMORA_EXPORT remora_status remora_schedule_of_sequence(const remora_instance* i
                                                         size_t count, remora_schedule** made);
 /* Format remora-schedule 1. */
 REMORA_EXPORT remora_status remora_schedule_read(const remora_graph* graph, const char* path, remora_schedule** made);
+REMORA_EXPORT remora_status remora_schedule_parse(const remora_graph* graph, const char* text, size_t size,
+                                                  remora_schedule** made);
+REMORA_EXPORT remora_status remora_schedule_copy(const remora_schedule* schedule, remora_schedule** made);
 REMORA_EXPORT remora_status remora_schedule_write(const remora_schedule* schedule, const remora_graph* graph,
                                                   const char* path);
 REMORA_EXPORT remora_status remora_schedule_text(const remora_schedule* schedule, const remora_graph* graph,
@@ -219,6 +234,10 @@ REMORA_EXPORT int64_t remora_schedule_lower_bound(const remora_schedule* schedul
 /* duration / baseline - 1; (duration - lower bound) / duration. */
 REMORA_EXPORT double remora_schedule_overhead(const remora_schedule* schedule);
 REMORA_EXPORT double remora_schedule_gap(const remora_schedule* schedule);
+
+/* Of the solve that gave it: wall-clock time, and units of work. */
+REMORA_EXPORT double remora_schedule_seconds(const remora_schedule* schedule);
+REMORA_EXPORT int64_t remora_schedule_work(const remora_schedule* schedule);
 
 /* Step i: compute an op, then release tensors. -1, or no tensors, for a step that is none. */
 REMORA_EXPORT size_t remora_schedule_step_count(const remora_schedule* schedule);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostream>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "frontends/capi/handles.hpp"
@@ -91,6 +92,18 @@ remora_status remora_schedule_read(const remora_graph* graph, const char* path, 
   });
 }
 
+remora_status remora_schedule_parse(const remora_graph* graph, const char* text, std::size_t size,
+                                    remora_schedule** made) {
+  return capi::made_by(made, [&] {
+    const remora::Graph& value = capi::given(graph, "graph").value;
+    return remora_schedule{remora::json::read_schedule(std::string_view(capi::text(text, "text"), size), value)};
+  });
+}
+
+remora_status remora_schedule_copy(const remora_schedule* schedule, remora_schedule** made) {
+  return capi::made_by(made, [&] { return remora_schedule{capi::given(schedule, "schedule").value}; });
+}
+
 remora_status remora_schedule_write(const remora_schedule* schedule, const remora_graph* graph, const char* path) {
   return capi::guarded([&] {
     const remora::Schedule& value = capi::given(schedule, "schedule").value;
@@ -164,6 +177,14 @@ double remora_schedule_overhead(const remora_schedule* schedule) {
 
 double remora_schedule_gap(const remora_schedule* schedule) {
   return schedule == nullptr ? 1 : schedule->value.gap();
+}
+
+double remora_schedule_seconds(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.solver.seconds;
+}
+
+std::int64_t remora_schedule_work(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.solver.work;
 }
 
 std::size_t remora_schedule_step_count(const remora_schedule* schedule) {

@@ -60,13 +60,15 @@ SolveCallbacks callbacks_from(const remora_callbacks& callbacks, bool& stopped) 
   if (callbacks.stop != nullptr) made.cancel = &callbacks.stop->value;
   if (callbacks.progress != nullptr) {
     made.progress = [progress = callbacks.progress, context, &stopped](const Progress& news) {
+      if (stopped) return;
       const remora_progress given = progress_of(news);
       if (progress(context, &given) != 0) stopped = true;
     };
     made.enough = [&stopped](const Progress&) { return stopped; };
   }
   if (callbacks.incumbent != nullptr) {
-    made.incumbent = [incumbent = callbacks.incumbent, context](const Schedule& schedule) {
+    made.incumbent = [incumbent = callbacks.incumbent, context, &stopped](const Schedule& schedule) {
+      if (stopped) return;
       const remora_schedule given{schedule};
       incumbent(context, &given);
     };

@@ -58,7 +58,7 @@ def main():
         files = files_in(root)
         for wanted in ("usr/bin/remora", "usr/lib/libremora.so.0.1", "usr/lib/libremora.so", "usr/include/remora.h",
                        "usr/include/remora/remora.hpp", "usr/lib/pkgconfig/remora.pc",
-                       "usr/lib/cmake/remora/remora-config.cmake", "usr/share/doc/remora/copyright"):
+                       "usr/lib/cmake/remora/remora-config.cmake", "usr/share/doc/remora/copyright", "usr/share/doc/libremora0.1/copyright"):
             assert wanted in files, (wanted, files)
         assert run([root / "usr/bin/remora", "--version"]).startswith("remora "), "does not run"
         dpkg(root, "--purge", *packages)

@@ -37,11 +37,19 @@ def refuses_another_version(installed, folder):
     run(["cmake", "-S", folder, "-B", folder / "later", f"-DCMAKE_PREFIX_PATH={installed.prefix}"])
 
 
+def refuses_a_component_that_it_lacks(installed, folder):
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(part LANGUAGES CXX)\n"
+        "find_package(remora CONFIG COMPONENTS nonsense)\n"
+        "if(remora_FOUND)\n  message(FATAL_ERROR \"there is no nonsense\")\nendif()\n", encoding="utf-8")
+    run(["cmake", "-S", folder, "-B", folder / "part", f"-DCMAKE_PREFIX_PATH={installed.prefix}"])
+
+
 def main():
     skip_under_sanitizers()
     installed = Installed(sys.argv[1:])
     with tempfile.TemporaryDirectory() as name:
-        for check in (embed_cpp, embed_c, refuses_another_version):
+        for check in (embed_cpp, embed_c, refuses_another_version, refuses_a_component_that_it_lacks):
             check(installed, pathlib.Path(name))
             print("ok", check.__name__)
 

@@ -110,8 +110,22 @@ TEST(CInterface, EveryPropertyOfAnOpComesThrough) {
   const ScheduleHandle schedule = solved(instance);
   char* text = nullptr;
   ASSERT_EQ(remora_schedule_text(schedule.get(), graph.get(), &text), REMORA_OK);
-  EXPECT_NE(std::string(text).find("remora-schedule"), std::string::npos);
+  remora_schedule* made = nullptr;
+  ASSERT_EQ(remora_schedule_parse(graph.get(), text, std::string(text).size(), &made), REMORA_OK);
+  const ScheduleHandle parsed(made);
+  EXPECT_EQ(ops_of(parsed), ops_of(schedule));
   remora_text_free(text);
+  EXPECT_EQ(remora_graph_tensor_size(graph.get(), 2), 100);
+  EXPECT_EQ(remora_graph_tensor_keep(graph.get(), 2), 0);
+  EXPECT_STREQ(remora_graph_op_type(graph.get(), 1), "Conv");
+  EXPECT_EQ(remora_graph_op_duration(graph.get(), 1), 10);
+  EXPECT_EQ(remora_graph_op_workspace(graph.get(), 1), 7);
+  ASSERT_EQ(remora_graph_op_input_count(graph.get(), 3), 2U);
+  EXPECT_EQ(remora_graph_op_input(graph.get(), 3, 1), 0);
+  EXPECT_EQ(remora_graph_op_input(graph.get(), 3, 2), -1);
+  ASSERT_EQ(remora_graph_op_output_count(graph.get(), 3), 1U);
+  EXPECT_EQ(remora_graph_op_output(graph.get(), 3, 0), 3);
+  EXPECT_EQ(remora_graph_tensor_size(graph.get(), 4), -1);
   EXPECT_EQ(remora_graph_find_op(graph.get(), "f2"), 2);
   EXPECT_EQ(remora_graph_find_tensor(graph.get(), "t3"), 3);
   EXPECT_EQ(remora_graph_find_op(graph.get(), "nobody"), -1);
@@ -150,6 +164,7 @@ struct Seen {
   std::vector<std::int64_t> incumbents{};
   int progress = 0;
   bool ends = false;
+  ScheduleHandle kept{};
 };
 
 TEST(CInterface, CallbacksAreToldAndMayEndTheSearch) {
@@ -162,17 +177,23 @@ TEST(CInterface, CallbacksAreToldAndMayEndTheSearch) {
       auto& mine = *static_cast<Seen*>(context);
       ++mine.progress;
       EXPECT_NE(progress->source, nullptr);
-      return mine.ends ? 1 : 0;
+      return mine.ends && mine.progress == 2 ? 1 : 0;
     };
     callbacks.incumbent = [](void* context, const remora_schedule* schedule) {
-      static_cast<Seen*>(context)->incumbents.push_back(remora_schedule_duration(schedule));
+      auto& mine = *static_cast<Seen*>(context);
+      mine.incumbents.push_back(remora_schedule_duration(schedule));
+      remora_schedule* copy = nullptr;
+      EXPECT_EQ(remora_schedule_copy(schedule, &copy), REMORA_OK);
+      mine.kept.reset(copy);
     };
     const ScheduleHandle schedule = solved(under(graph, "60%"), &callbacks);
-    EXPECT_GT(seen.progress, 0);
-    if (remora_schedule_result(schedule.get()) <= REMORA_FEASIBLE) {
+    if (ends) {
+      EXPECT_EQ(seen.progress, 2) << "not called again";
+    } else {
       ASSERT_FALSE(seen.incumbents.empty());
       EXPECT_EQ(seen.incumbents.back(), remora_schedule_duration(schedule.get()));
-      expect_valid(schedule, graph);
+      EXPECT_EQ(ops_of(seen.kept), ops_of(schedule));
+      expect_valid(seen.kept, graph);
     }
     EXPECT_TRUE(ends || remora_schedule_result(schedule.get()) <= REMORA_FEASIBLE);
   }
@@ -239,6 +260,13 @@ TEST(CInterface, WrongCallsChangeNothingAndSayWhy) {
   refused(remora_graph_add_op(graph.get(), "x", 1, &nobody, 1, &tensor, 1, nullptr), "tensor 77");
   refused(remora_graph_add_op(graph.get(), "x", 1, nullptr, 0, nullptr, 0, nullptr), "no outputs");
   refused(remora_graph_add_op(graph.get(), "x", -1, nullptr, 0, &tensor, 1, nullptr), "duration");
+  remora_graph* read = nullptr;
+  const std::string named = R"({"format": "remora-graph", "version": 1, "name": "g", "tensors": [{"name": "a\u0000b",
+    "size": 1}], "ops": [{"name": "f", "duration": 1, "inputs": [], "outputs": ["a\u0000b"]}]})";
+  refused(remora_graph_parse(named.data(), named.size(), &read), "$.tensors[0].name: holds a NUL");
+  refused(remora_schedule_of_sequence(under(graph, "100%").get(), &tensor, std::size_t{1} << 40U, nullptr), "made");
+  remora_schedule* made = nullptr;
+  refused(remora_schedule_of_sequence(under(graph, "100%").get(), &tensor, std::size_t{1} << 40U, &made), "too many");
   refused(remora_graph_set_max_computes(graph.get(), 0, 0), "at least once");
   refused(remora_graph_add_after(graph.get(), 0, 4), "op 4");
   refused(remora_graph_set_phase(graph.get(), 0, REMORA_PHASE_BACKWARD, 9), "op 9");
