@@ -149,6 +149,24 @@ std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> seque
   return steps;
 }
 
+Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence) {
+  const Evaluation evaluation = evaluate(instance, sequence);
+  Schedule schedule;
+  schedule.graph = instance.graph().name;
+  schedule.status = Status::feasible;
+  schedule.order = instance.options().order;
+  schedule.budget = evaluation.peak;
+  schedule.duration = evaluation.duration;
+  schedule.baseline_duration = instance.baseline_duration();
+  schedule.peak_memory = evaluation.peak;
+  schedule.baseline_peak_memory = baseline_peak(instance);
+  schedule.lower_bound = instance.baseline_duration();
+  schedule.steps = steps_of(instance, sequence);
+  schedule.solver.max_computes = instance.options().max_computes;
+  schedule.solver.reached_peak = evaluation.peak;
+  return schedule;
+}
+
 std::vector<OpId> input_order(const Instance& instance) {
   std::vector<OpId> order;
   order.reserve(static_cast<std::size_t>(instance.op_count()));

@@ -52,6 +52,10 @@ REMORA_API bool options_hold(const Instance& instance, std::span<const Compute> 
 /// The sequence as steps with their releases, in the written form.
 REMORA_API std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> sequence);
 
+/// The sequence as a schedule of the instance's problem whose budget is its own peak: feasible, bounded from below by
+/// what every op once takes. Whether it is one (order, computes allowed) is for `verify` to say. Throws as evaluate().
+REMORA_API Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence);
+
 /// Every op once, in the input order.
 REMORA_API std::vector<OpId> input_order(const Instance& instance);
 

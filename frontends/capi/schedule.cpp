@@ -34,25 +34,12 @@ std::vector<OpId> sequence_from(const Instance& instance, std::span<const std::i
 
 Schedule schedule_from(const Instance& instance, std::span<const std::int32_t> ops) {
   const std::vector<OpId> sequence = sequence_from(instance, ops);
-  const Evaluation evaluation = evaluate(instance, sequence);
-  Schedule schedule;
-  schedule.graph = instance.graph().name;
-  schedule.status = Status::feasible;
-  schedule.order = instance.options().order;
-  schedule.budget = evaluation.peak;
-  schedule.duration = evaluation.duration;
-  schedule.baseline_duration = instance.baseline_duration();
-  schedule.peak_memory = evaluation.peak;
-  schedule.baseline_peak_memory = baseline_peak(instance);
-  schedule.lower_bound = instance.baseline_duration();
-  schedule.steps = steps_of(instance, sequence);
-  schedule.solver.max_computes = instance.options().max_computes;
+  Schedule schedule = schedule_of(instance, sequence);
   // Of memory it says nothing here, for the budget is the peak; all else is the problem's rules.
   const Verdict verdict = verify(instance.graph(), schedule);
   if (!verdict.valid()) throw InputError("ops", verdict.errors.front());
   schedule.budget = instance.budget();
-  schedule.solver.reached_peak = evaluation.peak;
-  if (evaluation.peak > instance.budget()) {
+  if (schedule.peak_memory > instance.budget()) {
     schedule.status = Status::unknown;
     schedule.steps.clear();
     schedule.duration = Duration(0);

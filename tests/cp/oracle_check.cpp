@@ -23,18 +23,9 @@ cp::SearchSettings random_settings(std::mt19937& random) {
   return settings;
 }
 
-Schedule schedule_of(const Instance& instance, const std::vector<OpId>& sequence) {
-  const Evaluation evaluation = evaluate(instance, sequence);
-  Schedule schedule;
-  schedule.status = Status::feasible;
-  schedule.order = instance.options().order;
+Schedule within_budget(const Instance& instance, const std::vector<OpId>& sequence) {
+  Schedule schedule = schedule_of(instance, sequence);
   schedule.budget = instance.budget();
-  schedule.duration = evaluation.duration;
-  schedule.baseline_duration = instance.baseline_duration();
-  schedule.peak_memory = evaluation.peak;
-  schedule.baseline_peak_memory = baseline_peak(instance);
-  schedule.steps = steps_of(instance, sequence);
-  schedule.solver.max_computes = instance.options().max_computes;
   return schedule;
 }
 
@@ -78,7 +69,7 @@ std::string faults(const Instance& instance, const cp::SearchOutcome& outcome) {
   if (evaluation.duration != instance.baseline_duration() + outcome.extra) return "the duration is not what was said";
   if (!options_hold(instance, sequence)) return "an option does not hold";
   if (instance.has_options()) return "";
-  const Verdict verdict = verify(instance.graph(), schedule_of(instance, ops_of(sequence)));
+  const Verdict verdict = verify(instance.graph(), within_budget(instance, ops_of(sequence)));
   return verdict.valid() ? "" : verdict.errors.front();
 }
 

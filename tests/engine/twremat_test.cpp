@@ -38,20 +38,7 @@ Instance free_instance(std::shared_ptr<const Graph> graph, int max_computes) {
 
 /// What `verify` says of the sequence as a schedule whose budget is its peak.
 Verdict verdict(const Instance& instance, const std::vector<OpId>& sequence) {
-  const Evaluation evaluation = evaluate(instance, sequence);
-  Schedule schedule;
-  schedule.graph = instance.graph().name;
-  schedule.status = Status::feasible;
-  schedule.order = instance.options().order;
-  schedule.budget = evaluation.peak;
-  schedule.duration = evaluation.duration;
-  schedule.baseline_duration = instance.baseline_duration();
-  schedule.peak_memory = evaluation.peak;
-  schedule.baseline_peak_memory = baseline_peak(instance);
-  schedule.lower_bound = instance.baseline_duration();
-  schedule.steps = steps_of(instance, sequence);
-  schedule.solver.max_computes = instance.options().max_computes;
-  return verify(instance.graph(), schedule);
+  return verify(instance.graph(), schedule_of(instance, sequence));
 }
 
 void expect_valid(const Instance& instance, const std::vector<OpId>& sequence) {

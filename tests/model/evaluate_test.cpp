@@ -23,17 +23,6 @@ std::vector<Bytes> bytes(std::initializer_list<int> numbers) {
   return result;
 }
 
-/// The sequence as a schedule with what the evaluator says of it.
-Schedule schedule_of(const Instance& instance, const std::vector<OpId>& sequence) {
-  const Evaluation evaluation = evaluate(instance, sequence);
-  Schedule schedule;
-  schedule.budget = evaluation.peak;
-  schedule.duration = evaluation.duration;
-  schedule.peak_memory = evaluation.peak;
-  schedule.steps = steps_of(instance, sequence);
-  return schedule;
-}
-
 TEST(Evaluate, FigureOneOfKumarNeedsFourUnitsAndThreeWithOneRecompute) {
   const Instance instance(test::figure_1(), {});
   const Evaluation plain = evaluate(instance, input_order(instance));
