@@ -61,8 +61,13 @@ std::string moved(const std::string& name, const std::string& location, const fs
         "has its data in " + quote(location) + ", to be found from the model's folder; write the model to a file (-o)");
   }
   if (resolved(from) == resolved(*to)) return location;
-  const fs::path file = resolved(from / location);
-  const fs::path relative = file.lexically_relative(resolved(*to));
+  const fs::path named = from / location;
+  const fs::path folder = resolved(*to);
+  // By its own name first: a link stays where it is while what it points to may come and go.
+  const fs::path beside = (resolved(named.parent_path()) / named.filename()).lexically_relative(folder);
+  if (!leaves(beside)) return beside.generic_string();
+  const fs::path file = resolved(named);
+  const fs::path relative = file.lexically_relative(folder);
   if (leaves(relative)) {
     throw InputError("initializer " + name, "has its data in " + file.string() +
                                                 ", which is not below the folder of the output; write the model beside "

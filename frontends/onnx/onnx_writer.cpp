@@ -17,6 +17,7 @@
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "onnx/defs/schema.h"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -77,6 +78,9 @@ void prepare_functions(onnx::ModelProto& model) {
     const std::string place = "function " + function.name();
     if (!names.insert(name).second) {
       throw InputError(place, "is there twice; write the model's functions inline first");
+    }
+    if (onnx::OpSchemaRegistry::Schema(name.second, name.first) != nullptr) {
+      throw InputError(place, "has the name of a standard operator, and runtimes differ in which they run; rename it");
     }
     for (const auto& node : function.node()) {
       for (const auto& attribute : node.attribute()) {
