@@ -112,7 +112,9 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
     return parent.empty() ? fs::path(".") : parent;
   };
   ModelFolders folders{.from = folder(input)};
-  if (output != "-" && output != "/dev/stdout") folders.to = folder(output);
+  if (output == "-") return folders;
+  const std::optional<std::string> file = json::resolve_links(output);
+  if (file) folders.to = folder(*file);
   return folders;
 }
 

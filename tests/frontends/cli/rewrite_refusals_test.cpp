@@ -60,6 +60,18 @@ TEST_F(RewriteRefusals, ExternalDataThatWouldBeLostIsToldBeforeSolving) {
   EXPECT_EQ(rewrite("models/m.onnx", "models/out.onnx", "-b 1").code, 20);
 }
 
+TEST_F(RewriteRefusals, AnOutputThatIsALinkIsWrittenForTheFolderThatItPointsTo) {
+  write_external();
+  fs::create_symlink("models/linked.onnx", path("link.onnx"));
+  ASSERT_EQ(rewrite("models/m.onnx", "link.onnx", "-b 100% --strategy none").code, 0);
+  onnx::ModelProto result;
+  ASSERT_TRUE(result.ParseFromString(read("models/linked.onnx")));
+  EXPECT_EQ(result.graph().initializer(0).external_data(0).value(), "w.bin");
+  fs::create_directories(path("elsewhere"));
+  fs::create_symlink("../elsewhere/out.onnx", path("models/away.onnx"));
+  expect_refused(rewrite("models/m.onnx", "models/away.onnx", "-b 1"), 65, "not below the folder of the output");
+}
+
 TEST_F(RewriteRefusals, FunctionsThatCannotBeInlineAreToldBeforeSolving) {
   ModelBuilder builder = three_nodes();
   builder.proto().mutable_graph()->mutable_node(1)->set_op_type("Own");
