@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/command.hpp"
@@ -20,6 +22,7 @@
 #include "frontends/onnx/onnx_writer.hpp"
 #include "frontends/onnx/runtime_schedule.hpp"
 #include "model/error.hpp"
+#include "model/evaluate.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -78,6 +81,19 @@ LoadedModel load_model(const Arguments& arguments) {
   return model;
 }
 
+bool same_file(const fs::path& one, const fs::path& other) {
+  std::error_code none;
+  return fs::equivalent(one, other, none);
+}
+
+/// What is read must not be written over: checked before anything is.
+void check_read_files(const Arguments& arguments, const std::string& output) {
+  for (const char* const option : {"schedule", "warm-start", "device"}) {
+    if (!arguments.has(option) || !same_file(arguments.get<std::string>(option), output)) continue;
+    throw UsageError("--output: " + output + " is the file of --" + option);
+  }
+}
+
 /// The schedule of the file, if it is a valid one of this very model.
 Schedule load_made_schedule(const std::string& path, const LoadedModel& model) {
   Schedule schedule = load_schedule(path, *model.graph.graph);
@@ -96,8 +112,16 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
     return parent.empty() ? fs::path(".") : parent;
   };
   ModelFolders folders{.from = folder(input)};
-  if (output != "-" && output != "/dev/stdout") folders.to = folder(output);
+  if (output == "-") return folders;
+  const std::optional<std::string> file = json::resolve_links(output);
+  if (file) folders.to = folder(*file);
   return folders;
+}
+
+void check_data_files(const LoadedModel& model, const std::string& output) {
+  for (const fs::path& file : data_files(model.content, folders_of(model.path, output).from)) {
+    if (same_file(file, output)) throw UsageError("--output: " + output + " is data of the model");
+  }
 }
 
 std::string rewritten_text(const LoadedModel& model, const Schedule& schedule, const std::string& output) {
@@ -105,6 +129,20 @@ std::string rewritten_text(const LoadedModel& model, const Schedule& schedule, c
   std::string bytes = rewrite_model(model.content, model.lowered, ops_of(schedule), folders_of(model.path, output));
   check_rewritten(bytes, "the rewritten model", model.options, schedule);
   return bytes;
+}
+
+/// Throws before the search, not after it, what would be thrown for any schedule: the model's own order is written and
+/// dropped.
+void check_rewritable(const LoadedModel& model, const std::string& output) {
+  const Instance instance(model.graph.graph, {});
+  const std::vector<OpId> sequence = input_order(instance);
+  if (!model.options.training) {
+    static_cast<void>(rewrite_model(model.content, model.lowered, sequence, folders_of(model.path, output)));
+    return;
+  }
+  Schedule schedule{.graph = model.graph.graph->name, .status = Status::feasible};
+  schedule.steps = steps_of(instance, sequence);
+  static_cast<void>(runtime_schedule(model.lowered, schedule));
 }
 
 }  // namespace
@@ -128,7 +166,10 @@ int rewrite_command(const Words& words) {
   const InstanceOptions problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.get<std::string>("output");
   check_output(arguments.file("MODEL"), output);
+  check_read_files(arguments, output);
   const LoadedModel model = load_model(arguments);
+  check_data_files(model, output);
+  if (!arguments.has("schedule")) check_rewritable(model, output);
   const Schedule schedule = arguments.has("schedule")
                                 ? load_made_schedule(arguments.get<std::string>("schedule"), model)
                                 : solve_as_asked(arguments, model.graph, options, problem);

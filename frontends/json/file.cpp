@@ -74,21 +74,6 @@ bool write_all(int descriptor, std::string_view bytes) {
   return true;
 }
 
-/// The file that `path` means after all symbolic links, which need not exist yet; nothing for one under /dev or /proc,
-/// where a link may stand for an open file that has no name.
-std::optional<std::string> resolve_links(const std::string& path) {
-  std::filesystem::path resolved = path;
-  for (int link = 0; link < kLinksFollowed; ++link) {
-    const std::string text = resolved.string();
-    if (text.starts_with("/dev/") || text.starts_with("/proc/")) return std::nullopt;
-    std::error_code error;
-    const std::filesystem::path target = std::filesystem::read_symlink(resolved, error);
-    if (error) return text;  // no link
-    resolved = target.is_absolute() ? target : resolved.parent_path() / target;
-  }
-  throw system_error(path, "write", ELOOP);
-}
-
 void write_standard_output(std::string_view text) {
   std::cout.flush();  // what the program has printed so far comes first
   if (!write_all(STDOUT_FILENO, text)) throw system_error("standard output", "write", errno);
@@ -145,6 +130,19 @@ std::string read_file(const std::string& path) {
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
+}
+
+std::optional<std::string> resolve_links(const std::string& path) {
+  std::filesystem::path resolved = path;
+  for (int link = 0; link < kLinksFollowed; ++link) {
+    const std::string text = resolved.string();
+    if (text.starts_with("/dev/") || text.starts_with("/proc/")) return std::nullopt;
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(resolved, error);
+    if (error) return text;  // no link
+    resolved = target.is_absolute() ? target : resolved.parent_path() / target;
+  }
+  throw system_error(path, "write", ELOOP);
 }
 
 void check_writable(const std::string& path) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 #include "model/api.hpp"
@@ -30,5 +31,10 @@ REMORA_API void write_file(const std::string& path, const std::function<void(std
 
 /// Throws the InputError that write_file(path, ...) would run into, as far as it can be foreseen: before hours of work.
 REMORA_API void check_writable(const std::string& path);
+
+/// The file that `path` means after all symbolic links, which need not exist yet: the one that write_file replaces.
+/// Nothing for one under /dev or /proc, where a link may stand for an open file that has no name. Throws InputError for
+/// links that never end.
+REMORA_API std::optional<std::string> resolve_links(const std::string& path);
 
 }  // namespace remora::json

@@ -61,8 +61,13 @@ std::string moved(const std::string& name, const std::string& location, const fs
         "has its data in " + quote(location) + ", to be found from the model's folder; write the model to a file (-o)");
   }
   if (resolved(from) == resolved(*to)) return location;
-  const fs::path file = resolved(from / location);
-  const fs::path relative = file.lexically_relative(resolved(*to));
+  const fs::path named = from / location;
+  const fs::path folder = resolved(*to);
+  // By its own name first: a link stays where it is while what it points to may come and go.
+  const fs::path beside = (resolved(named.parent_path()) / named.filename()).lexically_relative(folder);
+  if (!leaves(beside)) return beside.generic_string();
+  const fs::path file = resolved(named);
+  const fs::path relative = file.lexically_relative(folder);
   if (leaves(relative)) {
     throw InputError("initializer " + name, "has its data in " + file.string() +
                                                 ", which is not below the folder of the output; write the model beside "
@@ -71,16 +76,16 @@ std::string moved(const std::string& name, const std::string& location, const fs
   return relative.generic_string();
 }
 
-}  // namespace
-
-void move_external_data(onnx::ModelProto& model, const fs::path& from, const std::optional<fs::path>& to) {
-  const auto visit = [&](onnx::TensorProto& tensor) {
+/// Calls `visit` with the name of every tensor that has its data outside the file, and the place of the data.
+template <class Visit>
+void visit_places(onnx::ModelProto& model, const Visit& visit) {
+  const auto visit_tensor = [&](onnx::TensorProto& tensor) {
     if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
     for (auto& entry : *tensor.mutable_external_data()) {
-      if (entry.key() == "location") entry.set_value(moved(tensor.name(), entry.value(), from, to));
+      if (entry.key() == "location") visit(tensor.name(), *entry.mutable_value());
     }
   };
-  TensorVisitor visitor(visit);
+  TensorVisitor visitor(visit_tensor);
   visitor.visit_graph(*model.mutable_graph());
   for (auto& function : *model.mutable_functions()) {
     for (auto& node : *function.mutable_node()) visitor.visit_node(node);
@@ -89,6 +94,20 @@ void move_external_data(onnx::ModelProto& model, const fs::path& from, const std
     if (training.has_initialization()) visitor.visit_graph(*training.mutable_initialization());
     if (training.has_algorithm()) visitor.visit_graph(*training.mutable_algorithm());
   }
+}
+
+}  // namespace
+
+void move_external_data(onnx::ModelProto& model, const fs::path& from, const std::optional<fs::path>& to) {
+  visit_places(model,
+               [&](const std::string& name, std::string& location) { location = moved(name, location, from, to); });
+}
+
+std::vector<fs::path> external_files(onnx::ModelProto& model, const fs::path& from) {
+  std::vector<fs::path> files;
+  visit_places(model,
+               [&](const std::string& /*name*/, const std::string& location) { files.push_back(from / location); });
+  return files;
 }
 
 }  // namespace remora::onnx_frontend

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "onnx/onnx_pb.h"
 
@@ -15,5 +16,9 @@ namespace remora::onnx_frontend {
 /// to `to` reaches without leaving it.
 void move_external_data(onnx::ModelProto& model, const std::filesystem::path& from,
                         const std::optional<std::filesystem::path>& to);
+
+/// The files that the model's data is in, read from the folder `from`; one that several tensors share may be there more
+/// than once. They need not exist.
+std::vector<std::filesystem::path> external_files(onnx::ModelProto& model, const std::filesystem::path& from);
 
 }  // namespace remora::onnx_frontend

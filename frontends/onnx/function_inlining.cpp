@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "frontends/onnx/model_names.hpp"
 #include "frontends/onnx/model_proto.hpp"
 #include "frontends/onnx/unique_names.hpp"
 #include "model/error.hpp"
@@ -38,7 +39,8 @@ AttributeTable attribute_defaults(const onnx::FunctionProto& function) {
 
 class Inliner {
  public:
-  Inliner(const onnx::ModelProto& model, std::vector<std::string>& warnings) {
+  Inliner(const onnx::ModelProto& model, std::vector<std::string>& warnings)
+      : fresh_values_(model), fresh_nodes_(fresh_values_) {
     for (const auto& function : model.functions()) {
       functions_.emplace(function_key(function.domain(), function.name()), &function);
       warn_about_version(model, function, warnings);
@@ -93,12 +95,12 @@ class Inliner {
     const auto rename = [&](std::string& value) {
       if (value.empty()) return;
       const auto [place, fresh] = renamed.try_emplace(value);
-      if (fresh) place->second = prefix + "/" + value;
+      if (fresh) place->second = fresh_values_.make(prefix + "/" + value);
       value = place->second;
     };
     std::vector<onnx::NodeProto> body(function.node().begin(), function.node().end());
     for (onnx::NodeProto& node : body) {
-      if (!node.name().empty()) node.set_name(prefix + "/" + node.name());
+      if (!node.name().empty()) node.set_name(fresh_nodes_.make(prefix + "/" + node.name()));
       for (std::string& input : *node.mutable_input()) rename(input);
       for (std::string& output : *node.mutable_output()) rename(output);
       resolve_attributes(node, attributes);
@@ -131,6 +133,9 @@ class Inliner {
   std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
   std::vector<const onnx::FunctionProto*> open_calls_;
   UniqueNames call_names_;
+  /// Two, because a value and a node may share a name, as they often do in functions.
+  FreshNames fresh_values_;
+  FreshNames fresh_nodes_;
   google::protobuf::RepeatedPtrField<onnx::NodeProto> result_;
 };
 

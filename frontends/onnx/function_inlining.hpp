@@ -5,6 +5,8 @@
 //
 //     encoder = MyBlock(x)   with  MyBlock(a) = { t = Relu(a); y = Exp(t) }
 //     becomes  encoder/t = Relu(x);  encoder = Exp(encoder/t)
+//
+// A name that the model has already, wherever, gets a number: encoder/t#2.
 #pragma once
 
 #include <string>

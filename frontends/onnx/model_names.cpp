@@ -95,6 +95,10 @@ void FreshNames::take(const onnx::GraphProto& graph) {  // NOLINT(misc-no-recurs
   take_nodes(graph.node());
 }
 
+std::string FreshNames::make(const std::string& wanted) {
+  return taken_.insert(wanted).second ? wanted : make(wanted, 2);
+}
+
 std::string FreshNames::make(const std::string& wanted, int number) {
   for (;; ++number) {
     std::string name = wanted + "#" + std::to_string(number);

@@ -22,6 +22,8 @@ class FreshNames {
  public:
   explicit FreshNames(const onnx::ModelProto& model);
 
+  /// `wanted` or, if that is taken, `wanted#2` or the next number that is free.
+  std::string make(const std::string& wanted);
   /// `wanted#number` or, if that is taken, with the next number that is free.
   std::string make(const std::string& wanted, int number);
 

@@ -2,6 +2,7 @@
 #include "frontends/onnx/onnx_writer.hpp"
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "onnx/defs/schema.h"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -41,13 +43,44 @@ void import_operator_sets(onnx::ModelProto& model, const onnx::FunctionProto& fu
   }
 }
 
-/// Whether the body of a call would mean the same in the graph.
-void prepare_functions(onnx::ModelProto& model) {
-  std::set<std::pair<std::string, std::string>> names;
+using FunctionName = std::pair<std::string, std::string>;
+
+/// The functions that nodes of the graph call, also through others. Those that only a body calls stay functions.
+std::set<FunctionName> called_functions(const onnx::ModelProto& model) {
+  std::map<FunctionName, const onnx::FunctionProto*> functions;
   for (const auto& function : model.functions()) {
+    functions.emplace(FunctionName(domain_key(function.domain()), function.name()), &function);
+  }
+  std::set<FunctionName> called;
+  std::vector<const onnx::FunctionProto*> open;
+  const auto call_all = [&](const auto& nodes) {
+    for (const onnx::NodeProto& node : nodes) {
+      const auto found = functions.find(FunctionName(domain_key(node.domain()), node.op_type()));
+      if (found != functions.end() && called.insert(found->first).second) open.push_back(found->second);
+    }
+  };
+  call_all(model.graph().node());
+  while (!open.empty()) {
+    const onnx::FunctionProto& function = *open.back();
+    open.pop_back();
+    call_all(function.node());
+  }
+  return called;
+}
+
+/// Whether the bodies of the calls would mean the same in the graph.
+void prepare_functions(onnx::ModelProto& model) {
+  const std::set<FunctionName> called = called_functions(model);
+  std::set<FunctionName> names;
+  for (const auto& function : model.functions()) {
+    const FunctionName name(domain_key(function.domain()), function.name());
+    if (!called.contains(name)) continue;
     const std::string place = "function " + function.name();
-    if (!names.emplace(domain_key(function.domain()), function.name()).second) {
+    if (!names.insert(name).second) {
       throw InputError(place, "is there twice; write the model's functions inline first");
+    }
+    if (onnx::OpSchemaRegistry::Schema(name.second, name.first) != nullptr) {
+      throw InputError(place, "has the name of a standard operator, and runtimes differ in which they run; rename it");
     }
     for (const auto& node : function.node()) {
       for (const auto& attribute : node.attribute()) {
@@ -122,6 +155,11 @@ onnx::ModelProto rewrite(std::string_view content, const LoweredModel& lowered, 
 }
 
 }  // namespace
+
+std::vector<std::filesystem::path> data_files(std::string_view content, const std::filesystem::path& folder) {
+  onnx::ModelProto model = parse_model(content);
+  return external_files(model, folder);
+}
 
 std::string rewrite_model(std::string_view content, const LoweredModel& lowered, std::span<const OpId> sequence,
                           const ModelFolders& folders) {

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "frontends/onnx/onnx_reader.hpp"
 #include "model/schedule.hpp"
@@ -26,6 +27,9 @@ struct ModelFolders {
   std::filesystem::path from{};
   std::optional<std::filesystem::path> to{};
 };
+
+/// The files beside the model's that its data is in; `folder`: the model's. Throws InputError for bytes that are no model.
+std::vector<std::filesystem::path> data_files(std::string_view content, const std::filesystem::path& folder);
 
 /// The bytes of the rewritten model. `content`: of the model's file; `lowered`: what lower_onnx made of it, without
 /// training; `sequence`: the ops of a valid schedule of its graph, in order. Throws InputError for external data that

@@ -9,6 +9,7 @@
 
 #include "frontends/onnx/external_data.hpp"
 #include "rewrite_support.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace remora::onnx_frontend::test {
 namespace {
@@ -100,6 +101,11 @@ TEST(OnnxWriter, WhatItDoesNotKnowStays) {
   EXPECT_EQ(copy.GetReflection()->GetUnknownFields(copy).field(0).length_delimited(), "later");
 }
 
+onnx::ModelProto rewritten_in_order(const onnx::ModelProto& model) {
+  const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
+  return rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
+}
+
 /// Two calls of own.Scaled: p, q -> Relu(Mul(p, q)).
 onnx::ModelProto with_function() {
   ModelBuilder builder;
@@ -134,11 +140,37 @@ onnx::ModelProto with_function() {
 
 TEST(OnnxWriter, FunctionsAreWrittenInline) {
   const onnx::ModelProto model = with_function();
-  const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
-  const onnx::ModelProto result =
-      rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
+  const onnx::ModelProto result = rewritten_in_order(model);
   EXPECT_EQ(lines_of(result), (Strings{": x w -> first/t", ": first/t -> a", ": a x -> second/t", ": second/t -> y"}));
   EXPECT_EQ(surroundings(result).SerializeAsString(), surroundings(model).SerializeAsString());
+}
+
+TEST(OnnxWriter, WhatFunctionsDefineIsNobodysName) {
+  onnx::ModelProto model = with_function();
+  model.mutable_functions(0)->mutable_node(0)->set_name("n");
+  model.mutable_functions(0)->mutable_node(1)->set_name("n");
+  onnx::GraphProto& graph = *model.mutable_graph();
+  // A weight, a node, and a value in a body that serves no output.
+  graph.mutable_initializer(0)->set_name("first/t");
+  graph.mutable_node(0)->set_input(1, "first/t");
+  auto& node = *graph.add_node();
+  node.set_op_type("Exp");
+  node.set_name("first/n");
+  node.add_input("y");
+  node.add_output("z");
+  graph.add_output()->set_name("z");
+  auto& branch = *graph.add_node();
+  branch.set_op_type("If");
+  branch.set_name("branch");
+  branch.add_input("x");
+  branch.add_output("dead");
+  auto& defines = *branch.add_attribute()->mutable_g()->add_node();
+  defines.set_op_type("Tanh");
+  defines.add_input("x");
+  defines.add_output("second/t");
+  EXPECT_EQ(lines_of(rewritten_in_order(model)),
+            (Strings{"first/n#2: x first/t -> first/t#2", "first/n#3: first/t#2 -> a", "second/n: a x -> second/t#2",
+                     "second/n#2: second/t#2 -> y", "first/n: y -> z", "branch: x -> dead"}));
 }
 
 TEST(OnnxWriter, OperatorSetsOfFunctionsAreImported) {
@@ -146,9 +178,7 @@ TEST(OnnxWriter, OperatorSetsOfFunctionsAreImported) {
   auto& import = *model.mutable_functions(0)->add_opset_import();
   import.set_domain("third");
   import.set_version(2);
-  const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
-  const onnx::ModelProto result =
-      rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
+  const onnx::ModelProto result = rewritten_in_order(model);
   ASSERT_EQ(result.opset_import_size(), 3);
   EXPECT_EQ(result.opset_import(2).domain(), "third");
   EXPECT_EQ(result.opset_import(2).version(), 2);
@@ -158,10 +188,7 @@ TEST(OnnxWriter, FunctionsThatMeanSomethingElseInlineAreRefused) {
   const auto complaint = [](const std::function<void(onnx::ModelProto&)>& change) {
     onnx::ModelProto model = with_function();
     change(model);
-    return complaint_of([&] {
-      const Graph graph = read_onnx(model.SerializeAsString(), "test.onnx", {}).graph;
-      rewritten(model, remora::input_order(Instance(std::make_shared<const Graph>(graph), {})));
-    });
+    return complaint_of([&] { rewritten_in_order(model); });
   };
   EXPECT_EQ(
       complaint([](onnx::ModelProto& model) { model.mutable_functions(0)->mutable_opset_import(0)->set_version(13); }),
@@ -170,11 +197,63 @@ TEST(OnnxWriter, FunctionsThatMeanSomethingElseInlineAreRefused) {
   EXPECT_TRUE(contains(complaint([](onnx::ModelProto& model) { *model.add_functions() = model.functions(0); }),
                        "function Scaled: is there twice"));
   EXPECT_TRUE(contains(complaint([](onnx::ModelProto& model) {
-                         auto& other = *model.add_functions();
-                         other.set_name("Other");
-                         other.add_node()->add_attribute()->mutable_g();
+                         // One that serves no output: the reader refuses all others itself.
+                         auto& branch = *model.mutable_functions(0)->add_node();
+                         branch.set_op_type("If");
+                         branch.add_input("p");
+                         branch.add_output("dead");
+                         branch.add_attribute()->mutable_g();
                        }),
-                       "function Other: has control flow"));
+                       "function Scaled: has control flow"));
+}
+
+TEST(OnnxWriter, FunctionsOfTheNameOfAStandardOpAreRefused) {
+  onnx::ModelProto model = with_function();
+  for (const char* const domain : {"", "ai.onnx"}) {
+    auto& function = *model.mutable_functions(0);
+    function.set_name("Sub");
+    function.set_domain(domain);
+    for (auto& node : *model.mutable_graph()->mutable_node()) {
+      node.set_op_type("Sub");
+      node.clear_domain();
+    }
+    const std::string complaint = complaint_of([&] { rewritten_in_order(model); });
+    EXPECT_TRUE(contains(complaint, "function Sub: has the name of a standard operator")) << complaint;
+  }
+}
+
+TEST(OnnxWriter, FunctionsThatNothingCallsDoNotMatter) {
+  onnx::ModelProto model = with_function();
+  for (int k = 0; k < 2; ++k) {
+    auto& other = *model.add_functions();
+    other.set_name("Other");
+    other.set_domain("own");
+    other.add_opset_import()->set_version(13);
+    auto& branch = *other.add_node();
+    branch.set_op_type("If");
+    branch.add_attribute()->mutable_g();
+  }
+  const onnx::ModelProto result = rewritten_in_order(model);
+  EXPECT_EQ(surroundings(result).SerializeAsString(), surroundings(model).SerializeAsString());
+}
+
+TEST(OnnxWriter, FunctionsThatOthersCallMatter) {
+  onnx::ModelProto model = with_function();
+  auto& inner = *model.add_functions();
+  inner.set_name("Inner");
+  inner.set_domain("own");
+  inner.add_input("p");
+  inner.add_output("r");
+  inner.add_opset_import()->set_version(13);
+  auto& node = *inner.add_node();
+  node.set_op_type("Relu");
+  node.add_input("p");
+  node.add_output("r");
+  auto& call = *model.mutable_functions(0)->mutable_node(1);
+  call.set_op_type("Inner");
+  call.set_domain("own");
+  const std::string complaint = complaint_of([&] { rewritten_in_order(model); });
+  EXPECT_TRUE(contains(complaint, "function Inner: is of version 13")) << complaint;
 }
 
 /// The model with w in the file at this place, moved.
@@ -199,6 +278,20 @@ TEST(ExternalData, IsFoundFromTheSameFolderAndFromFoldersAbove) {
   EXPECT_EQ(place_after("w.bin", "models/inner", "models"), "inner/w.bin");
   EXPECT_EQ(place_after("data/w.bin", "models", "."), "models/data/w.bin");
   EXPECT_EQ(place_after("data/w.bin", "models", "models/data"), "w.bin");
+}
+
+class LinkedData : public remora::test::TemporaryFolder {};
+
+TEST_F(LinkedData, IsFoundByTheLinkBeforeItsTarget) {
+  namespace fs = std::filesystem;
+  fs::create_directories(path("snapshot"));
+  fs::create_directories(path("blobs"));
+  write("blobs/2", "weights");
+  fs::create_symlink("../blobs/2", path("snapshot/w.bin"));
+  EXPECT_EQ(place_after("w.bin", path("snapshot"), folder()), "snapshot/w.bin");
+  EXPECT_EQ(place_after("w.bin", path("snapshot"), path("blobs")), "2");
+  fs::create_directory_symlink("snapshot", path("current"));
+  EXPECT_EQ(place_after("w.bin", path("current"), path("snapshot")), "w.bin");
 }
 
 TEST(ExternalData, IsNotLeftBehind) {

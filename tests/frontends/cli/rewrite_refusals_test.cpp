@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `remora rewrite` refuses before it solves. The budgets here hold nothing (exit 20), so a refusal that comes after
+// the search would not be seen.
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/frontends/cli/run_words.hpp"
+#include "tests/frontends/onnx/model_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace remora::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using onnx_frontend::test::extent;
+using onnx_frontend::test::ModelBuilder;
+using test::Outcome;
+using test::run_words;
+
+class RewriteRefusals : public remora::test::TemporaryFolder {
+ protected:
+  static ModelBuilder three_nodes() {
+    return ModelBuilder()
+        .input("x", {extent(4), extent(4)})
+        .weight("w", {4, 4})
+        .node("MatMul", {"x", "w"}, {"hidden"}, "A")
+        .node("Relu", {"hidden"}, {"b"}, "B")
+        .node("MatMul", {"b", "w"}, {"y"}, "C")
+        .output("y");
+  }
+  /// models/m.onnx with its weights in models/w.bin.
+  void write_external() const {
+    ModelBuilder builder = three_nodes();
+    auto& weight = *builder.proto().mutable_graph()->mutable_initializer(0);
+    weight.set_data_location(onnx::TensorProto::EXTERNAL);
+    auto& entry = *weight.add_external_data();
+    entry.set_key("location");
+    entry.set_value("w.bin");
+    fs::create_directories(path("models"));
+    write("models/m.onnx", builder.bytes());
+    write("models/w.bin", std::string(64, 'w'));
+  }
+  [[nodiscard]] Outcome rewrite(const std::string& model, const std::string& output, const std::string& words) const {
+    return run_words("rewrite " + path(model) + " -o " + path(output) + " -q " + words);
+  }
+  static void expect_refused(const Outcome& outcome, int code, const std::string& says) {
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+  }
+};
+
+TEST_F(RewriteRefusals, ExternalDataThatWouldBeLostIsToldBeforeSolving) {
+  write_external();
+  fs::create_directories(path("elsewhere"));
+  expect_refused(rewrite("models/m.onnx", "elsewhere/out.onnx", "-b 1"), 65, "not below the folder of the output");
+  EXPECT_FALSE(fs::exists(path("elsewhere/out.onnx")));
+  EXPECT_EQ(rewrite("models/m.onnx", "models/out.onnx", "-b 1").code, 20);
+}
+
+TEST_F(RewriteRefusals, AnOutputThatIsALinkIsWrittenForTheFolderThatItPointsTo) {
+  write_external();
+  fs::create_symlink("models/linked.onnx", path("link.onnx"));
+  ASSERT_EQ(rewrite("models/m.onnx", "link.onnx", "-b 100% --strategy none").code, 0);
+  onnx::ModelProto result;
+  ASSERT_TRUE(result.ParseFromString(read("models/linked.onnx")));
+  EXPECT_EQ(result.graph().initializer(0).external_data(0).value(), "w.bin");
+  fs::create_directories(path("elsewhere"));
+  fs::create_symlink("../elsewhere/out.onnx", path("models/away.onnx"));
+  expect_refused(rewrite("models/m.onnx", "models/away.onnx", "-b 1"), 65, "not below the folder of the output");
+}
+
+TEST_F(RewriteRefusals, FunctionsThatCannotBeInlineAreToldBeforeSolving) {
+  ModelBuilder builder = three_nodes();
+  builder.proto().mutable_graph()->mutable_node(1)->set_op_type("Own");
+  auto& function = *builder.proto().add_functions();
+  function.set_name("Own");
+  function.add_input("p");
+  function.add_output("r");
+  function.add_opset_import()->set_version(13);
+  auto& node = *function.add_node();
+  node.set_op_type("Relu");
+  node.add_input("p");
+  node.add_output("r");
+  write("m.onnx", builder.bytes());
+  expect_refused(rewrite("m.onnx", "out.onnx", "-b 1"), 65, "function Own: is of version 13");
+}
+
+TEST_F(RewriteRefusals, NamesThatJsonCannotHoldAreToldBeforeSolving) {
+  std::string bytes = three_nodes().bytes();
+  for (auto found = bytes.find("hidden"); found != std::string::npos; found = bytes.find("hidden")) {
+    bytes.replace(found, 2, "\xff\xfe");
+  }
+  write("m.onnx", bytes);
+  expect_refused(rewrite("m.onnx", "out.json", "--training -b 1"), 65, "UTF-8");
+  EXPECT_EQ(rewrite("m.onnx", "out.onnx", "-b 1").code, 20);
+}
+
+TEST_F(RewriteRefusals, TheModelsOwnDataIsNotOverwritten) {
+  write_external();
+  const std::string says = "is data of the model";
+  expect_refused(rewrite("models/m.onnx", "models/w.bin", "-b 100%"), 64, says);
+  expect_refused(rewrite("models/m.onnx", "models/w.bin", "-b 100% --training"), 64, says);
+  fs::create_symlink(path("models/w.bin"), path("link"));
+  expect_refused(rewrite("models/m.onnx", "link", "-b 100%"), 64, says);
+  EXPECT_EQ(read("models/w.bin"), std::string(64, 'w'));
+}
+
+TEST_F(RewriteRefusals, FilesThatAreReadAreNotOverwritten) {
+  write("m.onnx", three_nodes().bytes());
+  ASSERT_EQ(run_words("solve " + path("m.onnx") + " -b 100% -q -o " + path("s.json")).code, 0);
+  const std::string before = read("s.json");
+  expect_refused(rewrite("m.onnx", "s.json", "--schedule " + path("s.json")), 64, "the file of --schedule");
+  expect_refused(rewrite("m.onnx", "s.json", "-b 100% --warm-start " + path("s.json")), 64, "the file of --warm-start");
+  EXPECT_EQ(read("s.json"), before);
+  write("device.json", read("s.json"));
+  expect_refused(rewrite("m.onnx", "device.json", "-b 100% --device " + path("device.json")), 64,
+                 "the file of --device");
+}
+
+}  // namespace
+}  // namespace remora::cli
