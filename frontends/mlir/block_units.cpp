@@ -55,7 +55,7 @@ class Grouping {
   bool is_resident(mlir::Operation& op) const {
     if (is_constant(op)) return true;
     const auto is_tensor = [](mlir::Type type) { return mlir::isa<mlir::TensorType>(type); };
-    return op.getNumRegions() == 0 && mlir::isMemoryEffectFree(&op) && op.getNumResults() > 0 &&
+    return op.getNumRegions() == 0 && mlir::isPure(&op) && op.getNumResults() > 0 &&
            llvm::none_of(op.getResultTypes(), is_tensor) &&
            llvm::all_of(op.getOperands(), [&](mlir::Value value) { return stays(value); });
   }
@@ -113,6 +113,7 @@ class Grouping {
     unit.cost = judged.cost;
     unit.obstacle = std::move(judged.obstacle);
     unit.effects = !free_of_effects(op) && !judged.cost.recompute;
+    unit.guarded = !mlir::isSpeculatable(&op);
     for (mlir::Operation* const destination : llvm::ArrayRef(unit.ops).drop_back()) {
       unit.cost.duration = saturating_sum(unit.cost.duration, flops(*destination).value_or(0));
     }

@@ -88,10 +88,8 @@ class Builder {
     // Every op of a graph has an output; this one's is its effect.
     if (added.outputs.empty()) added.outputs.push_back(graph_.add_tensor(added.name + ".effect", Bytes(0)));
     const OpId id(k);
-    if (unit.effects) {
-      if (last_effect_.valid()) added.after.push_back(last_effect_);
-      last_effect_ = id;
-    }
+    if ((unit.effects || unit.guarded) && last_effect_.valid()) added.after.push_back(last_effect_);
+    if (unit.effects) last_effect_ = id;
     graph_.add_op(std::move(added));
   }
 

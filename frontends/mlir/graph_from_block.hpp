@@ -7,7 +7,7 @@
 //   - Tensor arguments and constants are inputs of the graph: resident throughout, and counted. The caller owns the
 //     one, the program's data section the other, and neither can go.
 //   - Other results (scalars, tensors of unknown size) have 0 bytes and their unit runs once.
-//   - Units with effects keep their order.
+//   - Units with effects keep their order; those that may fault (divisions) stay behind the effects before them.
 //   - An op's `location` says where it stands in its file.
 #pragma once
 

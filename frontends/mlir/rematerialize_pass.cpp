@@ -5,6 +5,7 @@
 
 #include "frontends/mlir/apply_schedule.hpp"
 #include "frontends/mlir/graph_from_block.hpp"
+#include "frontends/mlir/memory_aliases.hpp"
 #include "frontends/mlir/plan.hpp"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/Pass.h"
@@ -38,11 +39,9 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     PlanRequest asked = request();
     if (!read_budget(function, asked)) return signalPassFailure();
     if (asked.budget == "none") return;
-    if (!function.getFunctionBody().hasOneBlock()) {
-      left_alone_ += 1;
-      mlir::emitRemark(function.getLoc())
-          << "remora: left alone: @" << function.getName() << ": a body of several blocks";
-      return;
+    if (!function.getFunctionBody().hasOneBlock()) return leave_alone(function, "a body of several blocks");
+    if (may_write_what_tensors_are_made_of(function.getFunctionBody().front())) {
+      return leave_alone(function, "tensors made of memory, or memory of tensors, and an op that may write there");
     }
     if (mlir::failed(rematerialize(function, asked))) signalPassFailure();
   }
@@ -57,6 +56,11 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
             .threads = threads_,
             .max_computes = max_computes_,
             .report = report_};
+  }
+
+  void leave_alone(mlir::FunctionOpInterface function, const char* why) {
+    left_alone_ += 1;
+    mlir::emitRemark(function.getLoc()) << "remora: left alone: @" << function.getName() << ": " << why;
   }
 
   static bool read_budget(mlir::FunctionOpInterface function, PlanRequest& asked) {
