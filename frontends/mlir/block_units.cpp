@@ -78,7 +78,7 @@ class Grouping {
 
   /// Decided in block order: what an op is written into comes before it.
   bool is_destination(mlir::Operation& op) const {
-    if (op.use_empty() || op.getNumResults() != 1) return false;
+    if (op.use_empty() || op.getNumResults() != 1 || has_cost_attribute(op)) return false;
     if (mlir::isa<mlir::tensor::EmptyOp>(op)) {
       // Nobody can tell one undefined tensor from another, so every kind of use gets its own.
       return used_in_block_only_by_ops(op) &&

@@ -4,7 +4,8 @@
 //
 //     resident     constants, and scalar arithmetic on them and on arguments that cannot fault: before everything else
 //     view         expand_shape, extract_slice, ...: shares its source's buffer; a use of it is a use of the source
-//     destination  tensor.empty, fill, ...: says what a buffer starts as; belongs to each op that writes into it
+//     destination  tensor.empty, fill, ...: says what a buffer starts as; belongs to each op that writes into it; not
+//                  where attributes tell its own cost
 //     unit         everything else, together with its destinations: one op of the graph
 //
 //     %e = tensor.empty()                  destination  |

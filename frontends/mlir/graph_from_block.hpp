@@ -21,4 +21,7 @@ namespace remora::mlir_frontend {
 /// `name`: the graph's, as a rule the function's.
 Graph graph_from_block(mlir::Block& block, const BlockUnits& units, std::string name);
 
+/// Whether no schedule's bytes or duration can exceed 64 bits.
+bool sums_fit(const Graph& graph, int max_computes);
+
 }  // namespace remora::mlir_frontend

@@ -257,6 +257,37 @@ class Transformation(plugin_case.PluginCase):
         self.assertEqual(answer.out, self.optimize("").out)
         self.assertEqual(answer.lines("remark"), ["remora: left alone: @blocks: a body of several blocks"])
 
+    def test_marks_of_others_do_not_make_its_own_overflow(self):
+        strange = 2**63 - 1
+        self.write(SKIPS.replace("= tensor.empty()", f"= tensor.empty() {{remora.copy = {strange} : i64}}", 1))
+        answer = self.rematerialize("memory-budget=64KiB", after="cse")
+        self.assertEqual(answer.code, 0, answer.err)
+        marks = [int(mark) for mark in re.findall(r"remora\.copy = (-?\d+)", answer.out)]
+        self.assertGreater(min(marks), 0)
+        self.assertEqual(len(marks), len(set(marks)))
+        self.check_memory(answer.out)
+
+    def test_functions_without_a_tensor_that_it_can_size_are_left_alone_with_a_remark(self):
+        for kind, size in (("tensor<?xf32>", "%n"), ("tensor<4611686018427387904xf32>", "")):
+            with self.subTest(kind=kind):
+                self.write(f"func.func @network(%x: {kind}, %n: index) -> {kind} {{\n"
+                           + unary("a", "%x", kind, size=size) + f"  return %a : {kind}\n}}\n")
+                answer = self.rematerialize("memory-budget=1")
+                self.assertEqual(answer.out, self.optimize("").out)
+                self.assertEqual(len(answer.lines("remark")), 1, answer.err)
+                self.assertIn("left alone: linalg.exp: a tensor of dynamic shape", answer.lines("remark")[0])
+
+    def test_functions_of_more_than_64_bits_of_bytes_or_work_are_left_alone_with_a_remark(self):
+        large, costly = "tensor<1152921504606846000xf16>", "{remora.cost = 4000000000000000000 : i64} "
+        for module in (f"func.func @network(%x: {large}, %y: {large}) -> {large} {{\n" + unary("a", "%x", large)
+                       + f"  return %a : {large}\n}}\n",
+                       SKIPS.replace("linalg.exp ins", f"linalg.exp {costly}ins")):
+            with self.subTest(module=module):
+                self.write(module)
+                answer = self.rematerialize("memory-budget=100%")
+                self.assertEqual(answer.out, self.optimize("").out)
+                self.assertEqual(answer.lines("remark"), ["remora: left alone: @network: bytes or work beyond 64 bits"])
+
 
 if __name__ == "__main__":
     plugin_case.main()
