@@ -106,6 +106,16 @@ class Rewriter {
 
 }  // namespace
 
+bool destinations_in_place(const BlockUnits& units) {
+  return llvm::all_of(units.units, [&](const Unit& unit) {
+    for (mlir::Operation* op = unit.ops.front(); op != &unit.op(); op = op->getNextNode()) {
+      const bool own = llvm::is_contained(unit.ops, op);
+      if (!own && !units.residents.contains(op) && !units.views.contains(op)) return false;
+    }
+    return true;
+  });
+}
+
 void apply_schedule(mlir::Block& block, const BlockUnits& units, std::span<const OpId> sequence) {
   Rewriter(block, units).run(sequence);
 }

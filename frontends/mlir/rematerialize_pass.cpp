@@ -115,9 +115,10 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
       leave_alone(function, "bytes or work beyond 64 bits");
       return mlir::success();
     }
-    const Plan plan = make_plan(graph, asked);
+    Plan plan = make_plan(graph, asked);
     if (!plan.error.empty())
       return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;
+    plan.changes = plan.changes || !destinations_in_place(units);
     if (plan.changes) apply_schedule(block, units, plan.sequence);
     mlir::emitRemark(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.summary;
     count(units, plan);
@@ -172,7 +173,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
 
   Statistic units_{this, "units", "Ops, each with its destinations"};
   Statistic left_alone_{this, "left-alone", "Ops and functions that were left alone"};
-  Statistic changed_{this, "functions-changed", "Functions that were reordered or recompute something"};
+  Statistic changed_{this, "functions-changed", "Functions that were reordered, recompute something or had their destinations told apart"};
   Statistic recomputes_{this, "recomputes", "Clones of units"};
   Statistic peak_before_{this, "peak-before", "Predicted peak bytes before, summed over functions"};
   Statistic peak_after_{this, "peak-after", "Predicted peak bytes after, summed over functions"};

@@ -161,6 +161,23 @@ class Transformation(plugin_case.PluginCase):
                 self.network(family, "--size", "1")
                 self.assertEqual(self.rematerialize("memory-budget=100%").out, self.optimize("").out)
 
+    def test_a_budget_that_holds_gives_each_unit_its_destinations_all_the_same(self):
+        lines = SKIPS.splitlines(keepends=True)
+        empties = [line for line in lines if "tensor.empty" in line]
+        self.write("".join(lines[:2] + empties + [line for line in lines[2:] if "tensor.empty" not in line]))
+        self.check_same_within_the_prediction()
+        self.network("unet", "--size", "1", "--seed", "3")
+        self.check_same_within_the_prediction("canonicalize,cse")
+
+    def check_same_within_the_prediction(self, passes=""):
+        before = self.original(passes)
+        answer = self.rematerialize("memory-budget=100%", before=passes)
+        self.assertEqual(answer.code, 0, answer.err)
+        self.check_same(before, self.ops(answer.out))
+        self.check_memory(answer.out)
+        self.write(answer.out)
+        self.assertEqual(self.rematerialize("memory-budget=100%").out, answer.out)
+
     def test_slices_that_must_be_copied_to_be_collapsed_have_bytes(self):
         rows, columns, flat = "tensor<32x64xf32>", "tensor<64x32xf32>", "tensor<2048xf32>"
         cases = [(f"[32, 0] [32, 64] [1, 1] : {KIND} to {rows}", rows, ["linalg.exp", "linalg.exp"]),
