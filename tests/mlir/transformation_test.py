@@ -178,6 +178,27 @@ class Transformation(plugin_case.PluginCase):
         self.write(answer.out)
         self.assertEqual(self.rematerialize("memory-budget=100%").out, answer.out)
 
+    def test_slices_of_what_is_written_in_place_have_bytes(self):
+        half = "tensor<32x64xf32>"
+        self.write(f"func.func @network(%x: {KIND}) -> {KIND} {{\n"
+                   + f"  %s = tensor.extract_slice %x[16, 0] [32, 64] [1, 1] : {KIND} to {half}\n"
+                   + f"  %i = linalg.exp ins(%x : {KIND}) outs(%x : {KIND}) -> {KIND}\n"
+                   + unary("a", "%i") + unary("b", "%a") + binary("c", "%b", "%a") + unary("d", "%c")
+                   + f"  %r = tensor.insert_slice %s into %d[0, 0] [32, 64] [1, 1] : {half} into {KIND}\n"
+                   + f"  return %r : {KIND}\n}}\n")
+        answer = self.rematerialize("memory-budget=100%")
+        self.assertEqual(answer.code, 0, answer.err)
+        self.write(answer.out)
+        self.assertLessEqual(peak_bytes(self.optimize(DEALLOCATED).out, "network"), self.schedule()["peak_memory"])
+
+    def test_alloc_tensor_is_as_good_as_an_empty_tensor(self):
+        self.write(SKIPS.replace("tensor.empty()", "bufferization.alloc_tensor()"))
+        answer = self.rematerialize("memory-budget=64KiB", after="cse")
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertIn("remora.copy", answer.out)
+        self.assertEqual([line for line in answer.lines("remark") if "left alone" in line], [])
+        self.check_memory(answer.out)
+
     def test_slices_that_must_be_copied_to_be_collapsed_have_bytes(self):
         rows, columns, flat = "tensor<32x64xf32>", "tensor<64x32xf32>", "tensor<2048xf32>"
         cases = [(f"[32, 0] [32, 64] [1, 1] : {KIND} to {rows}", rows, ["linalg.exp", "linalg.exp"]),
