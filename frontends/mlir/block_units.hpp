@@ -2,11 +2,11 @@
 //
 // A block's ops, grouped as bufferization will treat them. Every op but the terminator is one of these:
 //
-//     resident     constants, and scalar arithmetic on them and on arguments that cannot fault: before everything else
+//     resident     constants, and scalar arithmetic on them and on arguments that cannot fault: comes before all else
 //     view         expand_shape, extract_slice, ...: shares its source's buffer; a use of it is a use of the source; a
 //                  unit instead where an op writes into the source, for then bufferization may have to copy
-//     destination  tensor.empty, alloc_tensor, fill, ...: says what a buffer starts as; belongs to each op that writes into it; not
-//                  where attributes tell its own cost
+//     destination  tensor.empty, alloc_tensor, fill, ...: says what a buffer starts as; belongs to each op that writes
+//                  into it; not where attributes tell its own cost
 //     unit         everything else, together with its destinations: one op of the graph
 //
 //     %e = tensor.empty()                  destination  |

@@ -23,8 +23,8 @@ bool may_write(mlir::Operation& op) {
   if (mlir::isMemoryEffectFree(&op)) return false;
   const auto effects = mlir::getEffectsRecursively(&op);
   return !effects || llvm::any_of(*effects, [](const mlir::MemoryEffects::EffectInstance& effect) {
-           return !mlir::isa<mlir::MemoryEffects::Read, mlir::MemoryEffects::Allocate>(effect.getEffect());
-         });
+    return !mlir::isa<mlir::MemoryEffects::Read, mlir::MemoryEffects::Allocate>(effect.getEffect());
+  });
 }
 
 }  // namespace

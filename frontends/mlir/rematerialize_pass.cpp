@@ -158,9 +158,10 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   Option<std::string> order_{*this, "order", llvm::cl::desc("input: first computes keep their order; free: any order"),
                              llvm::cl::init("input")};
   Option<std::int64_t> seed_{*this, "seed", llvm::cl::desc("Seed of every random choice"), llvm::cl::init(1)};
-  Option<std::string> report_{*this, "report",
-                              llvm::cl::desc("Folder for FUNCTION.graph.json and FUNCTION.schedule.json, after the names "
-                                             "of nested modules: MODULE.FUNCTION.graph.json")};
+  Option<std::string> report_{
+      *this, "report",
+      llvm::cl::desc("Folder for FUNCTION.graph.json and FUNCTION.schedule.json, after the names "
+                     "of nested modules: MODULE.FUNCTION.graph.json")};
   Option<std::int64_t> work_limit_{
       *this, "work-limit",
       llvm::cl::desc("Units of work for each function, 0 for no limit; with it the same seed gives "
@@ -173,7 +174,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
 
   Statistic units_{this, "units", "Ops, each with its destinations"};
   Statistic left_alone_{this, "left-alone", "Ops and functions that were left alone"};
-  Statistic changed_{this, "functions-changed", "Functions that were reordered, recompute something or had their destinations told apart"};
+  Statistic changed_{this, "functions-changed",
+                     "Functions that were reordered, recompute something or had their destinations told apart"};
   Statistic recomputes_{this, "recomputes", "Clones of units"};
   Statistic peak_before_{this, "peak-before", "Predicted peak bytes before, summed over functions"};
   Statistic peak_after_{this, "peak-after", "Predicted peak bytes after, summed over functions"};

@@ -107,8 +107,8 @@ class Cost(plugin_case.PluginCase):
             with self.subTest(element=element):
                 kind = f"tensor<10x{element}>"
                 self.write(f"func.func @network(%x: {kind}) -> {kind} {{\n"
-                           f"  %e = tensor.empty() : {kind}\n  %r = tensor.insert_slice %x into %e[0] [10] [1] : {kind} "
-                           f"into {kind}\n  return %r : {kind}\n}}\n")
+                           f"  %e = tensor.empty() : {kind}\n  %r = tensor.insert_slice %x into %e[0] [10] [1] : "
+                           f"{kind} into {kind}\n  return %r : {kind}\n}}\n")
                 answer = self.rematerialize("memory-budget=100%")
                 self.assertEqual(answer.code, 0, answer.err)
                 self.assertEqual([tensor["size"] for tensor in self.graph()["tensors"]], [10 * size] * 2)

@@ -25,8 +25,8 @@ def binary(name, left, right):
 
 
 def network(before, source, between, last):
-    """The first two layers' outputs are read again at the end: four tensors at once instead of five recompute one. An op
-    with effects stands in between."""
+    """The first two layers' outputs are read again at the end: four tensors at once instead of five recompute one. An
+    op with effects stands in between."""
     return (f"func.func private @exit(i32)\nfunc.func private @fill({MEMORY}) -> {KIND}\n"
             f"func.func @network(%x: {KIND}, %m: {MEMORY}, %v: f32, %n: i32, %k: i32) -> {KIND} {{\n"
             "  %zero = arith.constant 0 : index\n" + before + unary("a", source) + unary("b", "%a") + unary("c", "%b")
