@@ -10,12 +10,14 @@
 namespace remora::mlir_frontend {
 namespace {
 
-/// The largest number that an earlier run of the pass left in the block.
+/// The largest number that an earlier run of the pass left in the block. No run comes as far as 2^62: such numbers are
+/// somebody else's, and none of this run's will be equal to them.
 std::int64_t last_copy(mlir::Block& block) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::int64_t last = 0;
   for (mlir::Operation& op : block) {
     const auto number = mlir::dyn_cast_or_null<mlir::IntegerAttr>(op.getAttr(kCopyAttribute));
-    if (number && number.getType().isInteger(64)) last = std::max(last, number.getInt());
+    if (number && number.getType().isInteger(64) && number.getInt() < kMost) last = std::max(last, number.getInt());
   }
   return last;
 }
@@ -103,6 +105,16 @@ class Rewriter {
 };
 
 }  // namespace
+
+bool destinations_in_place(const BlockUnits& units) {
+  return llvm::all_of(units.units, [&](const Unit& unit) {
+    for (mlir::Operation* op = unit.ops.front(); op != &unit.op(); op = op->getNextNode()) {
+      const bool own = llvm::is_contained(unit.ops, op);
+      if (!own && !units.residents.contains(op) && !units.views.contains(op)) return false;
+    }
+    return true;
+  });
+}
 
 void apply_schedule(mlir::Block& block, const BlockUnits& units, std::span<const OpId> sequence) {
   Rewriter(block, units).run(sequence);

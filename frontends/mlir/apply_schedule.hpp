@@ -28,6 +28,10 @@ namespace remora::mlir_frontend {
 
 inline constexpr const char* kCopyAttribute = "remora.copy";
 
+/// Whether each unit's destinations stand next to it, with at most residents and views in between, and so belong to no
+/// other unit. If not, the block takes more memory than its graph says, and even its own order has to be written.
+bool destinations_in_place(const BlockUnits& units);
+
 /// `sequence`: the units by number, each at least once, in which what every one reads is computed earlier.
 void apply_schedule(mlir::Block& block, const BlockUnits& units, std::span<const OpId> sequence);
 

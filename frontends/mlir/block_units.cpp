@@ -23,6 +23,12 @@ bool is_constant(mlir::Operation& op) {
   return mlir::succeeded(op.fold({}, folded)) && folded.size() == 1 && mlir::isa<mlir::Attribute>(folded.front());
 }
 
+/// Makes a buffer whose contents nobody knows.
+bool makes_undefined(mlir::Operation& op) {
+  return mlir::isa<mlir::tensor::EmptyOp>(op) ||
+         (op.getName().getStringRef() == "bufferization.alloc_tensor" && op.getNumOperands() == 0);
+}
+
 /// Whether the operand is what the op writes its result into.
 bool is_destination_of(mlir::OpOperand& use) {
   auto style = mlir::dyn_cast<mlir::DestinationStyleOpInterface>(use.getOwner());
@@ -37,7 +43,7 @@ class Grouping {
     for (mlir::Operation& op : block_.without_terminator()) {
       if (is_resident(op)) {
         result_.residents.insert(&op);
-      } else if (!op.use_empty() && is_view(op)) {
+      } else if (!op.use_empty() && is_view(op) && !source_is_overwritten(op)) {
         result_.views.insert(&op);
       } else if (is_destination(op)) {
         result_.destinations.insert(&op);
@@ -55,9 +61,19 @@ class Grouping {
   bool is_resident(mlir::Operation& op) const {
     if (is_constant(op)) return true;
     const auto is_tensor = [](mlir::Type type) { return mlir::isa<mlir::TensorType>(type); };
-    return op.getNumRegions() == 0 && mlir::isMemoryEffectFree(&op) && op.getNumResults() > 0 &&
+    return op.getNumRegions() == 0 && mlir::isPure(&op) && op.getNumResults() > 0 &&
            llvm::none_of(op.getResultTypes(), is_tensor) &&
            llvm::all_of(op.getOperands(), [&](mlir::Value value) { return stays(value); });
+  }
+
+  /// Whether somebody writes into the buffer that the view would share. Bufferization then copies what is viewed, where
+  /// the view stands, or what is written.
+  static bool source_is_overwritten(mlir::Operation& view) {
+    mlir::Value source = view.getOperand(0);
+    while (source.getDefiningOp() != nullptr && is_view(*source.getDefiningOp())) {
+      source = source.getDefiningOp()->getOperand(0);
+    }
+    return llvm::any_of(source.getUses(), is_destination_of);
   }
 
   /// Whether the value is there throughout.
@@ -78,8 +94,8 @@ class Grouping {
 
   /// Decided in block order: what an op is written into comes before it.
   bool is_destination(mlir::Operation& op) const {
-    if (op.use_empty() || op.getNumResults() != 1) return false;
-    if (mlir::isa<mlir::tensor::EmptyOp>(op)) {
+    if (op.use_empty() || op.getNumResults() != 1 || has_cost_attribute(op)) return false;
+    if (makes_undefined(op)) {
       // Nobody can tell one undefined tensor from another, so every kind of use gets its own.
       return used_in_block_only_by_ops(op) &&
              llvm::none_of(op.getUsers(), [](mlir::Operation* user) { return is_view(*user); });
@@ -113,6 +129,7 @@ class Grouping {
     unit.cost = judged.cost;
     unit.obstacle = std::move(judged.obstacle);
     unit.effects = !free_of_effects(op) && !judged.cost.recompute;
+    unit.guarded = !mlir::isSpeculatable(&op);
     for (mlir::Operation* const destination : llvm::ArrayRef(unit.ops).drop_back()) {
       unit.cost.duration = saturating_sum(unit.cost.duration, flops(*destination).value_or(0));
     }
@@ -134,7 +151,8 @@ class Grouping {
   static std::int64_t read_empties(mlir::Operation& op) {
     std::int64_t total = 0;
     for (mlir::OpOperand& use : op.getOpOperands()) {
-      if (use.get().getDefiningOp<mlir::tensor::EmptyOp>() == nullptr || is_destination_of(use)) continue;
+      mlir::Operation* const producer = use.get().getDefiningOp();
+      if (producer == nullptr || !makes_undefined(*producer) || is_destination_of(use)) continue;
       total = saturating_sum(total, tensor_bytes(use.get().getType()).value_or(0));
     }
     return total;

@@ -2,9 +2,11 @@
 //
 // A block's ops, grouped as bufferization will treat them. Every op but the terminator is one of these:
 //
-//     resident     constants, and scalar arithmetic on them and on arguments: stays where it is
-//     view         expand_shape, extract_slice, ...: shares its source's buffer; a use of it is a use of the source
-//     destination  tensor.empty, fill, ...: says what a buffer starts as; belongs to each op that writes into it
+//     resident     constants, and scalar arithmetic on them and on arguments that cannot fault: comes before all else
+//     view         expand_shape, extract_slice, ...: shares its source's buffer; a use of it is a use of the source; a
+//                  unit instead where an op writes into the source, for then bufferization may have to copy
+//     destination  tensor.empty, alloc_tensor, fill, ...: says what a buffer starts as; belongs to each op that writes
+//                  into it; not where attributes tell its own cost
 //     unit         everything else, together with its destinations: one op of the graph
 //
 //     %e = tensor.empty()                  destination  |
@@ -35,6 +37,8 @@ struct Unit {
   std::string obstacle{};
   /// Reads or writes memory: keeps its place among its like.
   bool effects = false;
+  /// May fault where an effect before it, an exit perhaps, keeps it from running: stays behind those.
+  bool guarded = false;
 
   [[nodiscard]] mlir::Operation& op() const { return *ops.back(); }
 };

@@ -73,7 +73,7 @@ std::optional<OpCost> interface_cost(mlir::Operation& op) {
 
 /// `vouched`: an attribute or an interface allows the op to run again. `known`: somebody knows its cost.
 std::string obstacle_of(mlir::Operation& op, bool vouched, bool known) {
-  if (has_dynamic_tensor(op)) return "a tensor of dynamic shape or of an unknown element type";
+  if (has_dynamic_tensor(op)) return "a tensor of dynamic shape, of an unknown element type or of 2^62 bytes and more";
   if (!vouched && !transparent(op)) return "a region that cannot be seen through";
   if (!vouched && !free_of_effects(op)) return "side effects, or an op that MLIR knows nothing of";
   if (!only_tensors(op)) return "a result that is no tensor";
@@ -82,6 +82,10 @@ std::string obstacle_of(mlir::Operation& op, bool vouched, bool known) {
 }
 
 }  // namespace
+
+bool has_cost_attribute(mlir::Operation& op) {
+  return op.hasAttr(kCostAttribute) || op.hasAttr(kWorkspaceAttribute) || op.hasAttr(kRecomputeAttribute);
+}
 
 bool free_of_effects(mlir::Operation& op) {
   if (!mlir::isMemoryEffectFree(&op)) return false;

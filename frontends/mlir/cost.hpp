@@ -20,6 +20,9 @@ struct JudgedOp {
 
 JudgedOp judge(mlir::Operation& op);
 
+/// Whether the op says something of its cost itself, in an attribute.
+bool has_cost_attribute(mlir::Operation& op);
+
 /// Whether MLIR knows that the op, with all inside it, neither reads nor writes memory.
 bool free_of_effects(mlir::Operation& op);
 

@@ -65,6 +65,17 @@ std::optional<std::int64_t> moved_elements(mlir::Operation& op) {
   return total;
 }
 
+/// What LLVM allocates for a number in an array: a power of two of bytes up to 16, multiples of 16 beyond.
+std::int64_t allocated_bytes(unsigned bits) {
+  constexpr std::int64_t kByte = 8;
+  constexpr std::int64_t kWidest = 16;
+  const std::int64_t bytes = (static_cast<std::int64_t>(bits) + kByte - 1) / kByte;
+  if (bytes > kWidest) return (bytes + kWidest - 1) / kWidest * kWidest;
+  std::int64_t result = 1;
+  while (result < bytes) result *= 2;
+  return result;
+}
+
 }  // namespace
 
 std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
@@ -102,10 +113,9 @@ std::optional<std::int64_t> tensor_bytes(mlir::Type type) {
     parts = 2;
   }
   constexpr std::int64_t kIndexBytes = 8;
-  constexpr std::int64_t kByte = 8;
   std::int64_t bytes = kIndexBytes;
   if (element.isIntOrFloat()) {
-    bytes = (static_cast<std::int64_t>(element.getIntOrFloatBitWidth()) + kByte - 1) / kByte;
+    bytes = allocated_bytes(element.getIntOrFloatBitWidth());
   } else if (!element.isIndex()) {
     return std::nullopt;
   }

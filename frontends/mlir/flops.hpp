@@ -22,7 +22,8 @@ std::int64_t saturating_sum(std::int64_t a, std::int64_t b);
 /// Nothing for ops that are not known here and for dynamic shapes. Saturates at 2^62.
 std::optional<std::int64_t> flops(mlir::Operation& op);
 
-/// The bytes of a ranked tensor of static shape whose elements are numbers, each in whole bytes; nothing for every
+/// The bytes of a ranked tensor of static shape whose elements are numbers, each in the bytes that LLVM gives it in an
+/// array (i1 in 1, i24 in 4, f80 in 16); nothing for every
 /// other type and for more than 2^62.
 std::optional<std::int64_t> tensor_bytes(mlir::Type type);
 

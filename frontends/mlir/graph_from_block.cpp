@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/mlir/graph_from_block.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -88,10 +89,8 @@ class Builder {
     // Every op of a graph has an output; this one's is its effect.
     if (added.outputs.empty()) added.outputs.push_back(graph_.add_tensor(added.name + ".effect", Bytes(0)));
     const OpId id(k);
-    if (unit.effects) {
-      if (last_effect_.valid()) added.after.push_back(last_effect_);
-      last_effect_ = id;
-    }
+    if ((unit.effects || unit.guarded) && last_effect_.valid()) added.after.push_back(last_effect_);
+    if (unit.effects) last_effect_ = id;
     graph_.add_op(std::move(added));
   }
 
@@ -119,6 +118,21 @@ class Builder {
 
 Graph graph_from_block(mlir::Block& block, const BlockUnits& units, std::string name) {
   return Builder(block, units).build(std::move(name));
+}
+
+bool sums_fit(const Graph& graph, int max_computes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  std::int64_t bytes = 0;
+  for (const Tensor& tensor : graph.tensors) bytes = saturating_sum(bytes, tensor.size.count());
+  std::int64_t duration = 0;
+  std::int64_t workspace = 0;
+  for (const Op& op : graph.ops) {
+    duration = saturating_sum(duration, op.duration.count());
+    workspace = std::max(workspace, op.workspace.count());
+  }
+  // An op runs at most once in each stage, and there are as many stages as ops.
+  const auto computes = std::min(static_cast<std::int64_t>(max_computes), static_cast<std::int64_t>(graph.ops.size()));
+  return saturating_sum(bytes, workspace) < kMost && duration < kMost / std::max(computes, kComputesWithin64Bits);
 }
 
 }  // namespace remora::mlir_frontend

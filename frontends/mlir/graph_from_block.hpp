@@ -7,7 +7,7 @@
 //   - Tensor arguments and constants are inputs of the graph: resident throughout, and counted. The caller owns the
 //     one, the program's data section the other, and neither can go.
 //   - Other results (scalars, tensors of unknown size) have 0 bytes and their unit runs once.
-//   - Units with effects keep their order.
+//   - Units with effects keep their order; those that may fault (divisions) stay behind the effects before them.
 //   - An op's `location` says where it stands in its file.
 #pragma once
 
@@ -20,5 +20,8 @@ namespace remora::mlir_frontend {
 
 /// `name`: the graph's, as a rule the function's.
 Graph graph_from_block(mlir::Block& block, const BlockUnits& units, std::string name);
+
+/// Whether no schedule's bytes or duration can exceed 64 bits.
+bool sums_fit(const Graph& graph, int max_computes);
 
 }  // namespace remora::mlir_frontend

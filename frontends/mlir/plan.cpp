@@ -48,7 +48,7 @@ Bytes budget_of(const PlanRequest& request, Bytes fixed, Bytes peak) {
   }
 }
 
-/// Of a function: its name, with what file systems and shells take amiss as %HH.
+/// Of a function or module: its name, with what file systems and shells take amiss as %HH.
 std::string file_name(std::string_view name) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$";
   constexpr std::string_view kDigits = "0123456789ABCDEF";
@@ -64,9 +64,11 @@ std::string file_name(std::string_view name) {
   return result;
 }
 
-void write_report(const Graph& graph, Schedule& schedule, const std::string& folder) {
-  std::filesystem::create_directories(folder);
-  const std::string stem = (std::filesystem::path(folder) / file_name(graph.name)).string();
+void write_report(const Graph& graph, Schedule& schedule, const PlanRequest& request) {
+  std::filesystem::create_directories(request.report);
+  std::string name;
+  for (const std::string& part : request.report_name) name.append(name.empty() ? "" : ".").append(file_name(part));
+  const std::string stem = (std::filesystem::path(request.report) / name).string();
   std::ostringstream text;
   json::write_graph(text, graph);
   schedule.graph_sha256 = json::sha256_hex(text.str());
@@ -123,7 +125,7 @@ Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   if (plan.schedule.has_schedule()) {
     ensure(verify(graph, plan.schedule).valid(), "remora-rematerialize: the schedule found does not verify");
   }
-  if (!request.report.empty()) write_report(graph, plan.schedule, request.report);
+  if (!request.report.empty()) write_report(graph, plan.schedule, request);
   if (!plan.schedule.has_schedule()) {
     plan.error = failure_of(graph, plan.schedule);
     return plan;

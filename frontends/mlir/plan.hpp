@@ -28,6 +28,8 @@ struct PlanRequest {
   int max_computes = 2;
   /// A folder for NAME.graph.json and NAME.schedule.json, or empty.
   std::string report{};
+  /// NAME there, in parts: the names of what encloses the function, and its own.
+  std::vector<std::string> report_name{};
 };
 
 struct Plan {

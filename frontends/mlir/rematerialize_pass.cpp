@@ -1,16 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/mlir/rematerialize_pass.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "frontends/mlir/apply_schedule.hpp"
 #include "frontends/mlir/graph_from_block.hpp"
+#include "frontends/mlir/memory_aliases.hpp"
 #include "frontends/mlir/plan.hpp"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/Pass.h"
 
 namespace remora::mlir_frontend {
 namespace {
+
+/// The function's name after those of what it stands in, outermost first and without the whole module's; what has no
+/// name is told by its place.
+std::vector<std::string> names_of(mlir::FunctionOpInterface function) {
+  std::vector<std::string> names;
+  for (mlir::Operation* op = function; op->getParentOp() != nullptr; op = op->getParentOp()) {
+    const auto name = op->getAttrOfType<mlir::StringAttr>(mlir::SymbolTable::getSymbolAttrName());
+    if (name) {
+      names.push_back(name.str());
+      continue;
+    }
+    const auto before = std::distance(op->getBlock()->begin(), mlir::Block::iterator(op));
+    names.push_back("@" + std::to_string(before));
+  }
+  std::reverse(names.begin(), names.end());
+  return names;
+}
 
 class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::InterfacePass<mlir::FunctionOpInterface>> {
  public:
@@ -36,13 +59,12 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     mlir::FunctionOpInterface function = getOperation();
     if (function.isExternal()) return;
     PlanRequest asked = request();
+    asked.report_name = names_of(function);
     if (!read_budget(function, asked)) return signalPassFailure();
     if (asked.budget == "none") return;
-    if (!function.getFunctionBody().hasOneBlock()) {
-      left_alone_ += 1;
-      mlir::emitRemark(function.getLoc())
-          << "remora: left alone: @" << function.getName() << ": a body of several blocks";
-      return;
+    if (!function.getFunctionBody().hasOneBlock()) return leave_alone(function, "a body of several blocks");
+    if (may_write_what_tensors_are_made_of(function.getFunctionBody().front())) {
+      return leave_alone(function, "tensors made of memory, or memory of tensors, and an op that may write there");
     }
     if (mlir::failed(rematerialize(function, asked))) signalPassFailure();
   }
@@ -57,6 +79,11 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
             .threads = threads_,
             .max_computes = max_computes_,
             .report = report_};
+  }
+
+  void leave_alone(mlir::FunctionOpInterface function, const char* why) {
+    left_alone_ += 1;
+    mlir::emitRemark(function.getLoc()) << "remora: left alone: @" << function.getName() << ": " << why;
   }
 
   static bool read_budget(mlir::FunctionOpInterface function, PlanRequest& asked) {
@@ -82,11 +109,16 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     if (units.faulty != nullptr) return mlir::emitError(units.faulty->getLoc()) << "remora: " << units.fault;
     const Graph graph = graph_from_block(block, units, function.getName().str());
     const auto empty = [](const Tensor& tensor) { return tensor.size == Bytes(0); };
-    if (units.units.empty() || llvm::all_of(graph.tensors, empty)) return mlir::success();
     remark_on(units);
-    const Plan plan = make_plan(graph, asked);
+    if (units.units.empty() || llvm::all_of(graph.tensors, empty)) return mlir::success();
+    if (!sums_fit(graph, asked.max_computes)) {
+      leave_alone(function, "bytes or work beyond 64 bits");
+      return mlir::success();
+    }
+    Plan plan = make_plan(graph, asked);
     if (!plan.error.empty())
       return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;
+    plan.changes = plan.changes || !destinations_in_place(units);
     if (plan.changes) apply_schedule(block, units, plan.sequence);
     mlir::emitRemark(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.summary;
     count(units, plan);
@@ -126,8 +158,10 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   Option<std::string> order_{*this, "order", llvm::cl::desc("input: first computes keep their order; free: any order"),
                              llvm::cl::init("input")};
   Option<std::int64_t> seed_{*this, "seed", llvm::cl::desc("Seed of every random choice"), llvm::cl::init(1)};
-  Option<std::string> report_{*this, "report",
-                              llvm::cl::desc("Folder for FUNCTION.graph.json and FUNCTION.schedule.json")};
+  Option<std::string> report_{
+      *this, "report",
+      llvm::cl::desc("Folder for FUNCTION.graph.json and FUNCTION.schedule.json, after the names "
+                     "of nested modules: MODULE.FUNCTION.graph.json")};
   Option<std::int64_t> work_limit_{
       *this, "work-limit",
       llvm::cl::desc("Units of work for each function, 0 for no limit; with it the same seed gives "
@@ -140,7 +174,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
 
   Statistic units_{this, "units", "Ops, each with its destinations"};
   Statistic left_alone_{this, "left-alone", "Ops and functions that were left alone"};
-  Statistic changed_{this, "functions-changed", "Functions that were reordered or recompute something"};
+  Statistic changed_{this, "functions-changed",
+                     "Functions that were reordered, recompute something or had their destinations told apart"};
   Statistic recomputes_{this, "recomputes", "Clones of units"};
   Statistic peak_before_{this, "peak-before", "Predicted peak bytes before, summed over functions"};
   Statistic peak_after_{this, "peak-after", "Predicted peak bytes after, summed over functions"};

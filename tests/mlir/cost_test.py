@@ -91,6 +91,28 @@ class Cost(plugin_case.PluginCase):
         self.assertEqual(self.schedule()["peak_memory"], 2 * SIZE + 300)
         self.assertEqual(self.remarks(), [])
 
+    def test_attributes_of_what_would_be_a_destination_count(self):
+        body = ("  %f = linalg.fill {remora.cost = 12 : i64, remora.workspace = 300 : i64, remora.recompute = false} "
+                f"ins(%zero : f32) outs(%e : {KIND}) -> {KIND}\n"
+                f"  %r = linalg.add ins(%x, %x : {KIND}, {KIND}) outs(%f : {KIND}) -> {KIND}\n")
+        ops = self.costs(function(body))
+        fill = ops["linalg.fill"]
+        self.assertEqual((fill["duration"], fill["workspace"], fill["recompute"]), (12, 300, "never"))
+        self.assertEqual(ops["linalg.add"]["duration"], 64 * 32)
+
+    def test_elements_take_the_bytes_that_llvm_gives_them(self):
+        sizes = {"i1": 1, "i24": 4, "i48": 8, "f80": 16, "i65": 16, "i128": 16, "i129": 32, "f32": 4, "bf16": 2,
+                 "index": 8, "complex<f32>": 8, "complex<i24>": 8}
+        for element, size in sizes.items():
+            with self.subTest(element=element):
+                kind = f"tensor<10x{element}>"
+                self.write(f"func.func @network(%x: {kind}) -> {kind} {{\n"
+                           f"  %e = tensor.empty() : {kind}\n  %r = tensor.insert_slice %x into %e[0] [10] [1] : "
+                           f"{kind} into {kind}\n  return %r : {kind}\n}}\n")
+                answer = self.rematerialize("memory-budget=100%")
+                self.assertEqual(answer.code, 0, answer.err)
+                self.assertEqual([tensor["size"] for tensor in self.graph()["tensors"]], [10 * size] * 2)
+
     def test_an_op_that_mlir_knows_nothing_of_runs_again_if_its_author_vouches_for_it(self):
         words = ("-allow-unregistered-dialect",)
 

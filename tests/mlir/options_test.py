@@ -89,6 +89,17 @@ class Options(plugin_case.PluginCase):
         self.assertEqual(sorted(os.listdir(self.path("report"))),
                          ["a%2F%2E%2E%2Fb%20c.graph.json", "a%2F%2E%2E%2Fb%20c.schedule.json"])
 
+    def test_reports_of_functions_in_nested_modules_have_the_modules_names_in_front(self):
+        self.write("module @whole {\n" + function() + "module @inner {\n" + function() + "module {\n" + function()
+                   + "}\n}\nmodule {\n" + function() + "}\n}\n")
+        own = f"func.func(remora-rematerialize{{memory-budget=100% report={self.path('report')}}})"
+        answer = self.optimize(f"{own},builtin.module({own},builtin.module({own}))")
+        self.assertEqual(answer.code, 0, answer.err)
+        stems = ["%402.network", "inner.%401.network", "inner.network", "network"]
+        self.assertEqual(sorted(os.listdir(self.path("report"))),
+                         [f"{stem}.{kind}.json" for stem in stems for kind in ("graph", "schedule")])
+        self.verify_reports()
+
     def test_the_graph_says_where_its_ops_stand(self):
         self.assertEqual(self.rematerialize("memory-budget=100%").code, 0)
         self.assertEqual(self.graph()["ops"][0]["location"], self.path("input.mlir") + ":3:9")

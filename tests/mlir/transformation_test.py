@@ -161,6 +161,44 @@ class Transformation(plugin_case.PluginCase):
                 self.network(family, "--size", "1")
                 self.assertEqual(self.rematerialize("memory-budget=100%").out, self.optimize("").out)
 
+    def test_a_budget_that_holds_gives_each_unit_its_destinations_all_the_same(self):
+        lines = SKIPS.splitlines(keepends=True)
+        empties = [line for line in lines if "tensor.empty" in line]
+        self.write("".join(lines[:2] + empties + [line for line in lines[2:] if "tensor.empty" not in line]))
+        self.check_same_within_the_prediction()
+        self.network("unet", "--size", "1", "--seed", "3")
+        self.check_same_within_the_prediction("canonicalize,cse")
+
+    def check_same_within_the_prediction(self, passes=""):
+        before = self.original(passes)
+        answer = self.rematerialize("memory-budget=100%", before=passes)
+        self.assertEqual(answer.code, 0, answer.err)
+        self.check_same(before, self.ops(answer.out))
+        self.check_memory(answer.out)
+        self.write(answer.out)
+        self.assertEqual(self.rematerialize("memory-budget=100%").out, answer.out)
+
+    def test_slices_of_what_is_written_in_place_have_bytes(self):
+        half = "tensor<32x64xf32>"
+        self.write(f"func.func @network(%x: {KIND}) -> {KIND} {{\n"
+                   + f"  %s = tensor.extract_slice %x[16, 0] [32, 64] [1, 1] : {KIND} to {half}\n"
+                   + f"  %i = linalg.exp ins(%x : {KIND}) outs(%x : {KIND}) -> {KIND}\n"
+                   + unary("a", "%i") + unary("b", "%a") + binary("c", "%b", "%a") + unary("d", "%c")
+                   + f"  %r = tensor.insert_slice %s into %d[0, 0] [32, 64] [1, 1] : {half} into {KIND}\n"
+                   + f"  return %r : {KIND}\n}}\n")
+        answer = self.rematerialize("memory-budget=100%")
+        self.assertEqual(answer.code, 0, answer.err)
+        self.write(answer.out)
+        self.assertLessEqual(peak_bytes(self.optimize(DEALLOCATED).out, "network"), self.schedule()["peak_memory"])
+
+    def test_alloc_tensor_is_as_good_as_an_empty_tensor(self):
+        self.write(SKIPS.replace("tensor.empty()", "bufferization.alloc_tensor()"))
+        answer = self.rematerialize("memory-budget=64KiB", after="cse")
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertIn("remora.copy", answer.out)
+        self.assertEqual([line for line in answer.lines("remark") if "left alone" in line], [])
+        self.check_memory(answer.out)
+
     def test_slices_that_must_be_copied_to_be_collapsed_have_bytes(self):
         rows, columns, flat = "tensor<32x64xf32>", "tensor<64x32xf32>", "tensor<2048xf32>"
         cases = [(f"[32, 0] [32, 64] [1, 1] : {KIND} to {rows}", rows, ["linalg.exp", "linalg.exp"]),
@@ -256,6 +294,37 @@ class Transformation(plugin_case.PluginCase):
         answer = self.rematerialize("memory-budget=1")
         self.assertEqual(answer.out, self.optimize("").out)
         self.assertEqual(answer.lines("remark"), ["remora: left alone: @blocks: a body of several blocks"])
+
+    def test_marks_of_others_do_not_make_its_own_overflow(self):
+        strange = 2**63 - 1
+        self.write(SKIPS.replace("= tensor.empty()", f"= tensor.empty() {{remora.copy = {strange} : i64}}", 1))
+        answer = self.rematerialize("memory-budget=64KiB", after="cse")
+        self.assertEqual(answer.code, 0, answer.err)
+        marks = [int(mark) for mark in re.findall(r"remora\.copy = (-?\d+)", answer.out)]
+        self.assertGreater(min(marks), 0)
+        self.assertEqual(len(marks), len(set(marks)))
+        self.check_memory(answer.out)
+
+    def test_functions_without_a_tensor_that_it_can_size_are_left_alone_with_a_remark(self):
+        for kind, size in (("tensor<?xf32>", "%n"), ("tensor<4611686018427387904xf32>", "")):
+            with self.subTest(kind=kind):
+                self.write(f"func.func @network(%x: {kind}, %n: index) -> {kind} {{\n"
+                           + unary("a", "%x", kind, size=size) + f"  return %a : {kind}\n}}\n")
+                answer = self.rematerialize("memory-budget=1")
+                self.assertEqual(answer.out, self.optimize("").out)
+                self.assertEqual(len(answer.lines("remark")), 1, answer.err)
+                self.assertIn("left alone: linalg.exp: a tensor of dynamic shape", answer.lines("remark")[0])
+
+    def test_functions_of_more_than_64_bits_of_bytes_or_work_are_left_alone_with_a_remark(self):
+        large, costly = "tensor<1152921504606846000xf16>", "{remora.cost = 4000000000000000000 : i64} "
+        for module in (f"func.func @network(%x: {large}, %y: {large}) -> {large} {{\n" + unary("a", "%x", large)
+                       + f"  return %a : {large}\n}}\n",
+                       SKIPS.replace("linalg.exp ins", f"linalg.exp {costly}ins")):
+            with self.subTest(module=module):
+                self.write(module)
+                answer = self.rematerialize("memory-budget=100%")
+                self.assertEqual(answer.out, self.optimize("").out)
+                self.assertEqual(answer.lines("remark"), ["remora: left alone: @network: bytes or work beyond 64 bits"])
 
 
 if __name__ == "__main__":
