@@ -14,9 +14,9 @@
  * Handles are opaque. Whoever gets one from a function whose last parameter is `**made` owns it and gives it to the
  * function that ends in `_free`; NULL may be freed. On any status but REMORA_OK nothing was made and nothing changed.
  *
- * Every call is safe from any thread. Calls on different handles are independent; several threads may use one handle as
- * long as none of them changes or frees it. remora_instance and remora_schedule never change. remora_stop_request may be
- * called from anywhere, signal handlers included.
+ * Every call is safe from any thread. Calls on different handles are independent; several threads may use one handle
+ * as long as none of them changes or frees it. remora_instance and remora_schedule never change. remora_stop_request
+ * may be called from anywhere, signal handlers included.
  *
  * Ids of ops and tensors count from 0 in the order of adding. Ops are added in an order in which they can run: the
  * input order. Sizes are bytes; durations are in any one unit. Texts are UTF-8.

@@ -28,7 +28,8 @@ struct ModelFolders {
   std::optional<std::filesystem::path> to{};
 };
 
-/// The files beside the model's that its data is in; `folder`: the model's. Throws InputError for bytes that are no model.
+/// The files beside the model's that its data is in; `folder`: the model's. Throws InputError for bytes that are no
+/// model.
 std::vector<std::filesystem::path> data_files(std::string_view content, const std::filesystem::path& folder);
 
 /// The bytes of the rewritten model. `content`: of the model's file; `lowered`: what lower_onnx made of it, without

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `remora rewrite` refuses before it solves. The budgets here hold nothing (exit 20), so a refusal that comes after
-// the search would not be seen.
+// What `remora rewrite` refuses before it solves. The budgets here hold nothing (exit 20), so a refusal that comes
+// after the search would not be seen.
 #include <filesystem>
 #include <string>
 

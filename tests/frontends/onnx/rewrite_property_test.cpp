@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random models, random valid sequences: the rewritten model, read again, is a graph whose own order needs the memory and
-// the time of the schedule.
+// Random models, random valid sequences: the rewritten model, read again, is a graph whose own order needs the memory
+// and the time of the schedule.
 #include <filesystem>
 #include <fstream>
 #include <sstream>

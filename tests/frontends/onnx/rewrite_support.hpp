@@ -111,7 +111,8 @@ inline onnx::ModelProto surroundings(onnx::ModelProto model) {
   return model;
 }
 
-/// The model with what the models of these tests leave out and onnx.checker asks for: types of outputs, data of weights.
+/// The model with what the models of these tests leave out and onnx.checker asks for: types of outputs, data of
+/// weights.
 inline onnx::ModelProto completed(onnx::ModelProto model) {
   for (auto& output : *model.mutable_graph()->mutable_output()) {
     if (output.has_type()) continue;
