@@ -7,7 +7,6 @@
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/command.hpp"
@@ -135,14 +134,12 @@ std::string rewritten_text(const LoadedModel& model, const Schedule& schedule, c
 /// dropped.
 void check_rewritable(const LoadedModel& model, const std::string& output) {
   const Instance instance(model.graph.graph, {});
-  const std::vector<OpId> sequence = input_order(instance);
-  if (!model.options.training) {
-    static_cast<void>(rewrite_model(model.content, model.lowered, sequence, folders_of(model.path, output)));
-    return;
+  const Schedule schedule = schedule_of(instance, input_order(instance));
+  if (model.options.training) {
+    static_cast<void>(runtime_schedule(model.lowered, schedule));
+  } else {
+    static_cast<void>(rewrite_model(model.content, model.lowered, ops_of(schedule), folders_of(model.path, output)));
   }
-  Schedule schedule{.graph = model.graph.graph->name, .status = Status::feasible};
-  schedule.steps = steps_of(instance, sequence);
-  static_cast<void>(runtime_schedule(model.lowered, schedule));
 }
 
 }  // namespace
