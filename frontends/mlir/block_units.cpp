@@ -9,6 +9,7 @@
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "model/saturating.hpp"
 
 namespace remora::mlir_frontend {
 namespace {
@@ -134,7 +135,6 @@ class Grouping {
       unit.cost.duration = saturating_sum(unit.cost.duration, flops(*destination).value_or(0));
     }
     unit.cost.workspace = saturating_sum(unit.cost.workspace, read_empties(op));
-    result_.unit_of[&op] = static_cast<unsigned>(result_.units.size());
     result_.units.push_back(std::move(unit));
   }
 

@@ -49,8 +49,6 @@ struct BlockUnits {
   llvm::DenseSet<mlir::Operation*> views{};
   llvm::DenseSet<mlir::Operation*> destinations{};
   llvm::DenseSet<mlir::Operation*> residents{};
-  /// The unit's number by its op.
-  llvm::DenseMap<mlir::Operation*, unsigned> unit_of{};
   /// An attribute that cannot be read: at which op, and what about it.
   mlir::Operation* faulty = nullptr;
   std::string fault{};

@@ -7,23 +7,17 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "model/saturating.hpp"
 
 namespace remora::mlir_frontend {
 namespace {
-
-constexpr std::int64_t kMost = std::int64_t{1} << 62;
-
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  if (a == 0 || b == 0) return 0;
-  return a > kMost / b ? kMost : a * b;
-}
 
 /// The product of static extents; nothing if one is dynamic.
 std::optional<std::int64_t> product(llvm::ArrayRef<std::int64_t> extents) {
   std::int64_t result = 1;
   for (const std::int64_t extent : extents) {
     if (mlir::ShapedType::isDynamic(extent)) return std::nullopt;
-    result = times(result, extent);
+    result = saturating_product(result, extent);
   }
   return result;
 }
@@ -78,28 +72,25 @@ std::int64_t allocated_bytes(unsigned bits) {
 
 }  // namespace
 
-std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
-  return b > kMost || a > kMost - b ? kMost : a + b;
-}
-
 std::optional<std::int64_t> flops(mlir::Operation& op) {
   if (auto structured = mlir::dyn_cast<mlir::linalg::LinalgOp>(op)) {
     const auto iterations = product(structured.getStaticLoopRanges());
     if (!iterations) return std::nullopt;
-    return times(*iterations, body_cost(op));
+    return saturating_product(*iterations, body_cost(op));
   }
   const auto moved = moved_elements(op);
   if (!moved) return std::nullopt;
   if (mlir::isa<mlir::linalg::SoftmaxOp>(op)) {
     constexpr std::int64_t kSoftmax = 5;
-    return times(kSoftmax, *moved);
+    return saturating_product(kSoftmax, *moved);
   }
-  if (mlir::isa<mlir::tensor::GenerateOp>(op)) return times(*moved, body_cost(op));
+  if (mlir::isa<mlir::tensor::GenerateOp>(op)) return saturating_product(*moved, body_cost(op));
   if (mlir::isa<mlir::tensor::EmptyOp>(op)) return 0;
   const llvm::StringRef dialect = op.getName().getDialectNamespace();
   if (dialect == "tensor") return moved;
   // Whatever these do to tensors, they do to each element.
-  if (dialect == "arith" || dialect == "math") return times(*moved, std::max<std::int64_t>(1, scalar_cost(op)));
+  if (dialect == "arith" || dialect == "math")
+    return saturating_product(*moved, std::max<std::int64_t>(1, scalar_cost(op)));
   return std::nullopt;
 }
 
@@ -119,8 +110,8 @@ std::optional<std::int64_t> tensor_bytes(mlir::Type type) {
   } else if (!element.isIndex()) {
     return std::nullopt;
   }
-  const std::int64_t total = times(times(bytes, parts), *product(tensor.getShape()));
-  return total < kMost ? std::optional<std::int64_t>(total) : std::nullopt;
+  const std::int64_t total = saturating_product(saturating_product(bytes, parts), *product(tensor.getShape()));
+  return total < kSaturated ? std::optional<std::int64_t>(total) : std::nullopt;
 }
 
 }  // namespace remora::mlir_frontend

@@ -16,9 +16,6 @@
 
 namespace remora::mlir_frontend {
 
-/// Of amounts that are not negative; at most 2^62.
-std::int64_t saturating_sum(std::int64_t a, std::int64_t b);
-
 /// Nothing for ops that are not known here and for dynamic shapes. Saturates at 2^62.
 std::optional<std::int64_t> flops(mlir::Operation& op);
 

@@ -9,6 +9,7 @@
 #include "frontends/mlir/flops.hpp"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "model/saturating.hpp"
 
 namespace remora::mlir_frontend {
 namespace {
@@ -121,7 +122,6 @@ Graph graph_from_block(mlir::Block& block, const BlockUnits& units, std::string 
 }
 
 bool sums_fit(const Graph& graph, int max_computes) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::int64_t bytes = 0;
   for (const Tensor& tensor : graph.tensors) bytes = saturating_sum(bytes, tensor.size.count());
   std::int64_t duration = 0;
@@ -132,7 +132,8 @@ bool sums_fit(const Graph& graph, int max_computes) {
   }
   // An op runs at most once in each stage, and there are as many stages as ops.
   const auto computes = std::min(static_cast<std::int64_t>(max_computes), static_cast<std::int64_t>(graph.ops.size()));
-  return saturating_sum(bytes, workspace) < kMost && duration < kMost / std::max(computes, kComputesWithin64Bits);
+  return saturating_sum(bytes, workspace) < kSaturated &&
+         duration < kSaturated / std::max(computes, kComputesWithin64Bits);
 }
 
 }  // namespace remora::mlir_frontend

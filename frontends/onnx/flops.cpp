@@ -10,21 +10,10 @@
 
 #include "frontends/onnx/cost.hpp"
 #include "frontends/onnx/einsum_labels.hpp"
+#include "model/saturating.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
-
-constexpr std::int64_t kMostFlops = std::int64_t{1} << 62;
-
-/// a · b, both not negative, or the limit.
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  if (a == 0 || b == 0) return 0;
-  return a > kMostFlops / b ? kMostFlops : a * b;
-}
-
-std::int64_t plus(std::int64_t a, std::int64_t b) {
-  return a > kMostFlops - b ? kMostFlops : a + b;
-}
 
 struct Operands {
   const Network& network;
@@ -43,7 +32,7 @@ struct Operands {
   [[nodiscard]] std::int64_t elements(const std::vector<ValueId>& list) const {
     std::int64_t total = 0;
     for (std::size_t k = 0; k < list.size(); ++k) {
-      if (const Shape* const one = shape(list, k)) total = plus(total, element_count(*one));
+      if (const Shape* const one = shape(list, k)) total = saturating_sum(total, element_count(*one));
     }
     return total;
   }
@@ -51,7 +40,7 @@ struct Operands {
 
 std::int64_t product_from(const Shape& shape, std::size_t first) {
   std::int64_t product = 1;
-  for (std::size_t axis = first; axis < shape.size(); ++axis) product = times(product, shape[axis]);
+  for (std::size_t axis = first; axis < shape.size(); ++axis) product = saturating_product(product, shape[axis]);
   return product;
 }
 
@@ -60,13 +49,15 @@ std::int64_t convolution(const Operands& operands, std::size_t weights) {
   const Shape* const shape = operands.input(weights);
   const Shape* const output = operands.output(0);
   if (shape == nullptr || output == nullptr) return 0;
-  return times(2, times(element_count(*output), product_from(*shape, 1)));
+  return saturating_product(2, saturating_product(element_count(*output), product_from(*shape, 1)));
 }
 
 /// Weights (C, M / groups, kernel...): each input element is spread over M / groups · kernel volume places.
 std::int64_t transposed_convolution(const Operands& operands) {
   const Shape* const weights = operands.input(1);
-  return weights == nullptr ? 0 : times(2, times(operands.first_input_elements(), product_from(*weights, 1)));
+  return weights == nullptr
+             ? 0
+             : saturating_product(2, saturating_product(operands.first_input_elements(), product_from(*weights, 1)));
 }
 
 /// Each output element is a scalar product along the last axis of the left operand (transposed: the one before).
@@ -76,7 +67,7 @@ std::int64_t matrix_product(const Operands& operands) {
   if (left == nullptr || left->empty() || output == nullptr) return 0;
   const bool transposed = operands.node.attributes.get("transA", std::int64_t{0}) != 0 && left->size() > 1;
   const std::int64_t inner = transposed ? (*left)[left->size() - 2] : left->back();
-  return times(2, times(element_count(*output), inner));
+  return saturating_product(2, saturating_product(element_count(*output), inner));
 }
 
 /// A bound: one multiplication and one addition an operand for each combination of all labels, as if the operands were
@@ -88,7 +79,7 @@ std::int64_t einsum(const Operands& operands) {
     shapes.push_back(operands.input(k));
   }
   const std::string equation = operands.node.attributes.get("equation", std::string());
-  return times(static_cast<std::int64_t>(shapes.size()), einsum_combinations(equation, shapes));
+  return saturating_product(static_cast<std::int64_t>(shapes.size()), einsum_combinations(equation, shapes));
 }
 
 /// Query times key, softmax, times value; shapes as opset 23 gives them, heads an axis or folded into the last one.
@@ -99,13 +90,15 @@ std::int64_t attention(const Operands& operands) {
   if (query == nullptr || value == nullptr || output == nullptr || query->size() < 3 || value->size() < 3) return 0;
   const Shape* const past = operands.input(4);
   const std::int64_t own_length = (*value)[value->size() - 2];
-  const std::int64_t length = plus(own_length, past != nullptr && past->size() == 4 ? (*past)[2] : 0);
+  const std::int64_t length = saturating_sum(own_length, past != nullptr && past->size() == 4 ? (*past)[2] : 0);
   const std::int64_t heads =
       query->size() == 4 ? (*query)[1] : operands.node.attributes.get("q_num_heads", std::int64_t{1});
-  const std::int64_t rows = times((*query)[query->size() - 2], times((*query)[0], std::max<std::int64_t>(heads, 1)));
+  const std::int64_t rows = saturating_product((*query)[query->size() - 2],
+                                               saturating_product((*query)[0], std::max<std::int64_t>(heads, 1)));
   constexpr std::int64_t kSoftmax = 5;
-  const std::int64_t products = times(2, times(length, plus(element_count(*query), element_count(*output))));
-  return plus(products, times(kSoftmax, times(rows, length)));
+  const std::int64_t products =
+      saturating_product(2, saturating_product(length, saturating_sum(element_count(*query), element_count(*output))));
+  return saturating_sum(products, saturating_product(kSoftmax, saturating_product(rows, length)));
 }
 
 /// `gates` products of the input and of the state with their weights, at each step, in each direction. The weights are
@@ -115,15 +108,16 @@ std::int64_t recurrent(const Operands& operands) {
   const Shape* const weights = operands.input(1);
   const Shape* const state_weights = operands.input(2);
   if (input == nullptr || input->size() != 3 || weights == nullptr || state_weights == nullptr) return 0;
-  const std::int64_t steps = times((*input)[0], (*input)[1]);
-  return times(2, times(steps, plus(product_from(*weights, 0), product_from(*state_weights, 0))));
+  const std::int64_t steps = saturating_product((*input)[0], (*input)[1]);
+  return saturating_product(
+      2, saturating_product(steps, saturating_sum(product_from(*weights, 0), product_from(*state_weights, 0))));
 }
 
 /// Each output element looks at the whole window.
 std::int64_t pooling(const Operands& operands) {
   const Shape kernel = operands.node.attributes.get("kernel_shape", Shape{});
   const Shape* const output = operands.output(0);
-  return output == nullptr ? 0 : times(element_count(*output), product_from(kernel, 0));
+  return output == nullptr ? 0 : saturating_product(element_count(*output), product_from(kernel, 0));
 }
 
 struct Formula {
@@ -231,7 +225,7 @@ std::int64_t forward_flops(const Network& network, const Node& node) {
   const Operands operands{network, node};
   if (const Formula* const formula = find_formula(node.type)) return formula->count(operands);
   const std::int64_t elements = std::max(operands.outputs_elements(), operands.first_input_elements());
-  return times(flops_per_element(node.type), elements);
+  return saturating_product(flops_per_element(node.type), elements);
 }
 
 /// How often the forward node's FLOPs a backward node takes.
@@ -258,7 +252,7 @@ std::int64_t flops(const Network& network, NodeId id) {
   // Even where no operand's gradient is wanted, a bias gradient sums what arrives: one addition an element.
   const std::int64_t factor = backward_factor(forward, node);
   if (factor == 0) return Operands{network, forward}.outputs_elements();
-  return times(factor, forward_flops(network, forward));
+  return saturating_product(factor, forward_flops(network, forward));
 }
 
 }  // namespace remora::onnx_frontend
