@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "frontends/cli/arguments.hpp"
@@ -80,16 +79,11 @@ LoadedModel load_model(const Arguments& arguments) {
   return model;
 }
 
-bool same_file(const fs::path& one, const fs::path& other) {
-  std::error_code none;
-  return fs::equivalent(one, other, none);
-}
-
 /// What is read must not be written over: checked before anything is.
 void check_read_files(const Arguments& arguments, const std::string& output) {
   for (const char* const option : {"schedule", "warm-start", "device"}) {
-    if (!arguments.has(option) || !same_file(arguments.get<std::string>(option), output)) continue;
-    throw UsageError("--output: " + output + " is the file of --" + option);
+    if (!arguments.has(option)) continue;
+    check_not_read(output, arguments.get<std::string>(option), std::string("the file of --") + option);
   }
 }
 
@@ -119,7 +113,7 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
 
 void check_data_files(const LoadedModel& model, const std::string& output) {
   for (const fs::path& file : data_files(model.content, folders_of(model.path, output).from)) {
-    if (same_file(file, output)) throw UsageError("--output: " + output + " is data of the model");
+    check_not_read(output, file, "data of the model");
   }
 }
 

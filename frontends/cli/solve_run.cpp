@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/solve_run.hpp"
 
-#include <filesystem>
 #include <iostream>
 #include <span>
 
@@ -45,10 +44,13 @@ Schedule run(const Instance& instance, const SolveOptions& options, std::span<co
 
 }  // namespace
 
-void check_output(const std::string& input, const std::string& output) {
+void check_not_read(const std::string& output, const std::filesystem::path& read, const std::string& what) {
   std::error_code none;
-  if (std::filesystem::equivalent(input, output, none))
-    throw UsageError("--output: " + output + " is the graph itself");
+  if (std::filesystem::equivalent(read, output, none)) throw UsageError("--output: " + output + " is " + what);
+}
+
+void check_output(const std::string& input, const std::string& output) {
+  check_not_read(output, input, "the graph itself");
   json::check_writable(output);
 }
 

@@ -13,7 +13,6 @@
 #include "frontends/json/graph_json.hpp"
 #include "frontends/json/schedule_json.hpp"
 #include "frontends/json/sha256.hpp"
-#include "model/budget.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -38,14 +37,6 @@ InstanceOptions problem_of(const PlanRequest& request) {
     throw InputError("order", "'" + request.order + "' is no order; expected input or free");
   }
   return {.max_computes = request.max_computes, .order = request.order == "free" ? OrderMode::free : OrderMode::input};
-}
-
-Bytes budget_of(const PlanRequest& request, Bytes fixed, Bytes peak) {
-  try {
-    return parse_budget(request.budget, fixed, peak);
-  } catch (const InputError& error) {
-    throw InputError(kBudgetOption, error.what());
-  }
 }
 
 /// Of a function or module: its name, with what file systems and shells take amiss as %HH.
@@ -110,15 +101,14 @@ std::string failure_of(const Graph& graph, const Schedule& schedule) {
 }
 
 void take_steps(const Instance& instance, Plan& plan) {
-  plan.sequence.reserve(plan.schedule.steps.size());
-  for (const Step& step : plan.schedule.steps) plan.sequence.push_back(step.op);
+  plan.sequence = ops_of(plan.schedule);
   plan.recomputes = static_cast<int>(plan.sequence.size()) - instance.op_count();
   plan.changes = plan.sequence != input_order(instance);
 }
 
 Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   const Instance unlimited(std::make_shared<const Graph>(graph), problem_of(request));
-  const Bytes budget = budget_of(request, graph.fixed_memory, baseline_peak(unlimited));
+  const Bytes budget = cli::parse_budget(request.budget, graph.fixed_memory, baseline_peak(unlimited), kBudgetOption);
   const Instance instance = unlimited.with_budget(budget);
   Plan plan;
   plan.schedule = solve(instance, solve_options(request));
@@ -156,7 +146,7 @@ std::string check_request(const PlanRequest& request) {
     check_options(options);
     const Graph none;
     check_problem(Instance(std::make_shared<const Graph>(none), problem_of(request)), options);
-    if (!request.budget.empty()) budget_of(request, Bytes(0), Bytes(0));
+    if (!request.budget.empty()) cli::parse_budget(request.budget, Bytes(0), Bytes(0), kBudgetOption);
   });
 }
 
