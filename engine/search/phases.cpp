@@ -12,9 +12,9 @@ bool is_settled(const Instance& instance, const SearchState& state) {
 void run_phases(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                 const Deadline& deadline, PhaseWorkers& workers, SearchState& state, SolverReport& report) {
   Rounds rounds(instance, options, callbacks, deadline, state);
-  const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
-  if (holds_budget()) rounds.give_incumbent();
+  rounds.give_incumbent();
   rounds.report(1, "start");
+  const auto holds_budget = [&] { return state.incumbent.peak <= instance.budget(); };
   if (!workers.feasibility) workers.feasibility = make_mix(instance, options, 1);
   rounds.run(1, *workers.feasibility, holds_budget);
   const double begin = deadline.elapsed();

@@ -85,7 +85,7 @@ void Rounds::merge(int phase, const Worker& worker, RoundResult& result) {
     state_.history.push_back({deadline_.elapsed(), instance_.baseline_duration() + state_.incumbent.extra,
                               state_.incumbent.peak, worker.name()});
     news = true;
-    if (state_.incumbent.peak <= instance_.budget()) give_incumbent();
+    give_incumbent();
   }
   ensure(state_.incumbent.peak > instance_.budget() || state_.lower_bound <= state_.incumbent.extra,
          "rounds: the lower bound is above a schedule");
@@ -103,7 +103,7 @@ Progress Rounds::progress(int phase, const std::string& source) const {
 }
 
 void Rounds::give_incumbent() const {
-  if (!callbacks_.incumbent) return;
+  if (!callbacks_.incumbent || state_.incumbent.peak > instance_.budget()) return;
   const std::vector<OpId> sequence = sequence_of(instance_, state_.incumbent.plan);
   callbacks_.incumbent(incumbent_of(instance_, options_, state_, sequence, deadline_));
 }

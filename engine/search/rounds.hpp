@@ -40,7 +40,7 @@ class Rounds {
 
   /// Tells the caller about the state.
   void report(int phase, const std::string& source) const;
-  /// Gives the caller the incumbent, which holds the budget, as a schedule.
+  /// Gives the caller the incumbent as a schedule, if it holds the budget.
   void give_incumbent() const;
 
  private:
