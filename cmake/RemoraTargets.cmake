@@ -28,6 +28,12 @@ function(remora_library name)
   remora_configure(remora_${name})
 endfunction()
 
+# remora_stays_loaded(TARGET): dlclose leaves the shared object, and with it the TBB that it needs, in memory. TBB's
+# workers outlive the last task by a moment; where TBB is unmapped under them the process dies (oneTBB issue 977).
+function(remora_stays_loaded target)
+  target_link_options(${target} PRIVATE LINKER:-z,nodelete)
+endfunction()
+
 # remora_test(NAME LIBRARIES SOURCES...): one GoogleTest program, its cases found by CTest.
 function(remora_test name libraries)
   add_executable(${name} ${ARGN})

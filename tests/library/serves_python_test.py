@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C interface from Python's ctypes: a graph by calls, incumbents, a warm start, errors, two threads."""
+import _ctypes
 import ctypes
 import json
 import pathlib
@@ -198,6 +199,13 @@ def threads_know_nothing_of_each_other(remora):
     assert together == alone
 
 
+def closing_leaves_it_in_memory(remora):
+    """TBB's workers may still be leaving: unmapped under them the process would die (oneTBB issue 977)."""
+    _ctypes.dlclose(remora.library._handle)
+    mapped = pathlib.Path("/proc/self/maps").read_text()
+    assert "/libremora.so" in mapped and "/libtbb" in mapped, mapped
+
+
 def main():
     skip_under_sanitizers()
     installed = Installed(sys.argv[1:])
@@ -208,7 +216,7 @@ def main():
         names.append(name.decode())
     assert {"strategy", "time_limit", "seed"} <= set(names), names
     for check in (solves_a_graph_built_by_calls, files_come_back_as_they_were_written, infeasible_is_a_result,
-                  errors_say_what_and_where, a_stop_ends_a_solve, threads_know_nothing_of_each_other):
+                  errors_say_what_and_where, a_stop_ends_a_solve, threads_know_nothing_of_each_other, closing_leaves_it_in_memory):
         check(remora)
         print("ok", check.__name__)
 

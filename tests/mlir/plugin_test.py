@@ -24,6 +24,11 @@ class Plugin(plugin_case.PluginCase):
     def test_nothing_is_exported_but_the_entry_point(self):
         self.assertEqual(symbols(self.plugin, "--defined-only"), {"mlirGetPassPluginInfo"})
 
+    def test_it_stays_in_memory_when_the_tool_closes_it(self):
+        # Unmapped at the tool's end, its TBB takes workers along that have not left yet (oneTBB issue 977).
+        flags = subprocess.run(["readelf", "-d", self.plugin], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(flags, "FLAGS_1.*NODELETE")
+
     def test_no_second_llvm_is_brought_along(self):
         needed = subprocess.run(["readelf", "-d", self.plugin], capture_output=True, text=True, check=True).stdout
         self.assertIn("NEEDED", needed)
