@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/order/order_problem.hpp"
+
+#include <algorithm>
+
+#include "model/ensure.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+template <class Row>
+void push_row(Adjacency<NodeId, NodeId>& table, Row& row) {
+  std::sort(row.begin(), row.end(), [](NodeId a, NodeId b) { return std::int32_t{a} < std::int32_t{b}; });
+  row.erase(std::unique(row.begin(), row.end()), row.end());
+  for (const NodeId node : row) table.push(node);
+  table.end_row();
+}
+
+}  // namespace
+
+OrderProblem::OrderProblem(const Instance& instance) : OrderProblem(instance, input_order(instance)) {}
+
+OrderProblem::OrderProblem(const Instance& instance, std::span<const OpId> sequence)
+    : ops_(sequence.begin(), sequence.end()), base_memory_(instance.base_memory()) {
+  ensure(!instance.has_options(), "order: the instance has options per op");
+  bind(instance, sequence);
+  index_readers();
+  index_precedences(instance);
+}
+
+/// A buffer for each output of each compute; each use is bound to the latest one before it.
+void OrderProblem::bind(const Instance& instance, std::span<const OpId> sequence) {
+  std::vector<BufferId> current(static_cast<std::size_t>(instance.tensor_count()));
+  workspaces_.reserve(sequence.size());
+  for (std::size_t i = 0; i < sequence.size(); ++i) {
+    const OpId op = sequence[i];
+    workspaces_.push_back(instance.workspace(op));
+    for (const TensorId t : instance.inputs(op)) {
+      ensure(current[static_cast<std::size_t>(t)].valid(), "order: an op comes before the producer of its input");
+      reads_.push(current[static_cast<std::size_t>(t)]);
+    }
+    reads_.end_row();
+    for (const TensorId t : instance.outputs(op)) {
+      const BufferId buffer(sizes_.size());
+      current[static_cast<std::size_t>(t)] = buffer;
+      sizes_.push_back(instance.size(t));
+      writers_.emplace_back(i);
+      kept_.push_back(false);
+      writes_.push(buffer);
+    }
+    writes_.end_row();
+  }
+  for (int t = 0; t < instance.tensor_count(); ++t) {
+    const BufferId last = current[static_cast<std::size_t>(t)];
+    if (last.valid() && instance.keep(TensorId(t))) kept_[static_cast<std::size_t>(last)] = true;
+  }
+}
+
+void OrderProblem::index_readers() {
+  std::vector<std::vector<NodeId>> readers(sizes_.size());
+  for (int i = 0; i < node_count(); ++i) {
+    for (const BufferId buffer : reads(NodeId(i))) readers[static_cast<std::size_t>(buffer)].emplace_back(i);
+  }
+  for (const auto& row : readers) {
+    for (const NodeId node : row) readers_.push(node);
+    readers_.end_row();
+  }
+}
+
+void OrderProblem::index_precedences(const Instance& instance) {
+  std::vector<std::vector<NodeId>> successors(ops_.size());
+  std::vector<NodeId> first(static_cast<std::size_t>(instance.op_count()));
+  std::vector<NodeId> latest(first.size());
+  std::vector<NodeId> row;
+  for (int i = 0; i < node_count(); ++i) {
+    const OpId op = ops_[static_cast<std::size_t>(i)];
+    row.clear();
+    for (const BufferId buffer : reads(NodeId(i))) row.push_back(writer(buffer));
+    if (!first[op].valid()) {
+      first[op] = NodeId(i);
+      for (const OpId earlier : instance.graph().ops[op].after) row.push_back(first[earlier]);
+    } else {
+      row.push_back(latest[op]);
+    }
+    latest[op] = NodeId(i);
+    push_row(predecessors_, row);
+    for (const NodeId earlier : predecessors(NodeId(i))) successors[static_cast<std::size_t>(earlier)].emplace_back(i);
+  }
+  for (auto& later : successors) push_row(successors_, later);
+}
+
+std::vector<OpId> OrderProblem::sequence_of(std::span<const NodeId> order) const {
+  std::vector<OpId> sequence;
+  sequence.reserve(order.size());
+  for (const NodeId node : order) sequence.push_back(op(node));
+  return sequence;
+}
+
+std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId> order) {
+  std::vector<int> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  std::vector<Bytes> change(order.size() + 1);
+  for (int b = 0; b < problem.buffer_count(); ++b) {
+    const BufferId buffer(b);
+    const int begin = place[static_cast<std::size_t>(problem.writer(buffer))];
+    int last = problem.keep(buffer) ? static_cast<int>(order.size()) - 1 : begin;
+    for (const NodeId reader : problem.readers(buffer)) last = std::max(last, place[static_cast<std::size_t>(reader)]);
+    change[static_cast<std::size_t>(begin)] += problem.size(buffer);
+    change[static_cast<std::size_t>(last) + 1] -= problem.size(buffer);
+  }
+  std::vector<Bytes> memory;
+  memory.reserve(order.size());
+  Bytes resident = problem.base_memory();
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    resident += change[i];
+    memory.push_back(resident + problem.workspace(order[i]));
+  }
+  return memory;
+}
+
+Bytes peak_of(const OrderProblem& problem, std::span<const NodeId> order) {
+  Bytes peak = problem.base_memory();
+  for (const Bytes bytes : memory_of(problem, order)) peak = std::max(peak, bytes);
+  return peak;
+}
+
+std::vector<NodeId> given_order(const OrderProblem& problem) {
+  std::vector<NodeId> order;
+  order.reserve(static_cast<std::size_t>(problem.node_count()));
+  for (int i = 0; i < problem.node_count(); ++i) order.emplace_back(i);
+  return order;
+}
+
+bool is_valid(const OrderProblem& problem, std::span<const NodeId> order) {
+  if (order.size() != static_cast<std::size_t>(problem.node_count())) return false;
+  std::vector<bool> done(order.size(), false);
+  for (const NodeId node : order) {
+    if (!node.valid() || node >= problem.node_count() || done[static_cast<std::size_t>(node)]) return false;
+    for (const NodeId earlier : problem.predecessors(node)) {
+      if (!done[static_cast<std::size_t>(earlier)]) return false;
+    }
+    done[static_cast<std::size_t>(node)] = true;
+  }
+  return true;
+}
+
+}  // namespace remora

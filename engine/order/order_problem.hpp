@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an order has to respect and what it costs in memory, without any question of recomputing.
+//
+// Nodes are to be put in a sequence, each once. A buffer is written by one node and resident from it to its last reader
+// (or to the end if it is kept). Nodes are the ops of an instance, or the computes of a sequence that has recomputes:
+//
+//     sequence  A B C A D     nodes  0:A 1:B 2:C 3:A 4:D     D reads what node 3 wrote, B and C what node 0 wrote
+//
+// Then each use keeps the compute that served it, so moving nodes never leaves an input without a compute. The peak of
+// a sequence found for such a problem is at least what evaluate() says of it: there a use is served by the latest
+// compute, and the earlier one's output need not stay.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "model/adjacency.hpp"
+#include "model/instance.hpp"
+#include "model/types.hpp"
+
+namespace remora {
+
+/// A node's number is its place in the sequence that the problem was made of: 0, 1, 2 ... is a valid order.
+using NodeId = Id<struct NodeTag>;
+using BufferId = Id<struct BufferTag>;
+
+class OrderProblem {
+ public:
+  /// Each op once, in input order. The instance must not have options per op.
+  explicit OrderProblem(const Instance& instance);
+  /// Each compute of a valid sequence. Computes of one op stay in their order, and `after` holds for the first ones.
+  OrderProblem(const Instance& instance, std::span<const OpId> sequence);
+
+  [[nodiscard]] int node_count() const { return static_cast<int>(ops_.size()); }
+  [[nodiscard]] int buffer_count() const { return static_cast<int>(sizes_.size()); }
+
+  [[nodiscard]] OpId op(NodeId node) const { return ops_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] Bytes workspace(NodeId node) const { return workspaces_[static_cast<std::size_t>(node)]; }
+  /// The nodes that must come before it, and after it, each once: by data or by precedence alone.
+  [[nodiscard]] std::span<const NodeId> predecessors(NodeId node) const { return predecessors_[node]; }
+  [[nodiscard]] std::span<const NodeId> successors(NodeId node) const { return successors_[node]; }
+  [[nodiscard]] std::span<const BufferId> reads(NodeId node) const { return reads_[node]; }
+  [[nodiscard]] std::span<const BufferId> writes(NodeId node) const { return writes_[node]; }
+
+  [[nodiscard]] Bytes size(BufferId buffer) const { return sizes_[static_cast<std::size_t>(buffer)]; }
+  [[nodiscard]] NodeId writer(BufferId buffer) const { return writers_[static_cast<std::size_t>(buffer)]; }
+  [[nodiscard]] std::span<const NodeId> readers(BufferId buffer) const { return readers_[buffer]; }
+  /// Resident to the end.
+  [[nodiscard]] bool keep(BufferId buffer) const { return kept_[static_cast<std::size_t>(buffer)]; }
+
+  /// Fixed memory and the graph's inputs, resident throughout.
+  [[nodiscard]] Bytes base_memory() const { return base_memory_; }
+
+  /// The ops of an order's nodes: a sequence of the instance.
+  [[nodiscard]] std::vector<OpId> sequence_of(std::span<const NodeId> order) const;
+
+ private:
+  void bind(const Instance& instance, std::span<const OpId> sequence);
+  void index_precedences(const Instance& instance);
+  void index_readers();
+
+  std::vector<OpId> ops_;
+  std::vector<Bytes> workspaces_;
+  std::vector<Bytes> sizes_;
+  std::vector<NodeId> writers_;
+  std::vector<bool> kept_;
+  Adjacency<NodeId, BufferId> reads_;
+  Adjacency<NodeId, BufferId> writes_;
+  Adjacency<BufferId, NodeId> readers_;
+  Adjacency<NodeId, NodeId> predecessors_;
+  Adjacency<NodeId, NodeId> successors_;
+  Bytes base_memory_{};
+};
+
+/// Memory at each position of a valid order, base memory and workspace included.
+std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId> order);
+
+/// The largest of it; base memory where there is no node.
+Bytes peak_of(const OrderProblem& problem, std::span<const NodeId> order);
+
+/// 0, 1, 2 ...
+std::vector<NodeId> given_order(const OrderProblem& problem);
+
+/// Whether each node is there once, after its predecessors.
+bool is_valid(const OrderProblem& problem, std::span<const NodeId> order);
+
+}  // namespace remora
