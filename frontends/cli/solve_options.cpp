@@ -75,9 +75,6 @@ InstanceOptions read_problem(const Arguments& arguments, Strategy strategy) {
   const std::string& order = arguments.get<std::string>("order");
   if (order != "input" && order != "free") throw UsageError("--order: '" + order + "' is none of input, free");
   problem.order = order == "free" ? OrderMode::free : OrderMode::input;
-  if (problem.order == OrderMode::free && is_search(strategy)) {
-    throw UsageError("--order: free is not available for strategies that search, only input is");
-  }
   return problem;
 }
 
