@@ -36,7 +36,7 @@ OrderFind OrderAnnealer::run(const OrderRound& round) {
   while (effort() - first < round.effort && find.peak > round.enough) {
     if (steps_ % 64 == 0 && round.deadline.reached()) break;
     step();
-    if (walk_->profile.overflow() == Bytes(0)) {
+    if (walk_->profile.overflow() < best_ - walk_->profile.target()) {
       find.peak = walk_->profile.peak();
       find.order = walk_->profile.order();
       aim(find.peak);
