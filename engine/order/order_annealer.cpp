@@ -2,125 +2,170 @@
 #include "engine/order/order_annealer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 namespace remora {
+namespace {
 
-void OrderAnnealer::begin(const OrderRound& round) {
-  OrderProfile profile(round.problem, round.order);
+constexpr double kLastPart = 0.02;
+constexpr double kGrowth = 1.5;
+/// How far below the best peak the target of a cooling is, a part of it.
+constexpr std::array kBelow{0.002, 0.03, 0.1, 0.01};
+constexpr double kHotShare = 0.5;
+constexpr double kBlockShare = 0.02;
+constexpr int kMostBlock = 200;
+/// A step counts at least as much.
+constexpr std::int64_t kStepEffort = 20;
+/// After so much effort the clock is looked at.
+constexpr std::int64_t kLookEffort = 100'000;
+
+double mean_size(const OrderProblem& problem) {
   double total = 0;
-  for (int b = 0; b < round.problem.buffer_count(); ++b) total += static_cast<double>(round.problem.size(BufferId(b)).count());
-  unit_ = std::max(1.0, total / std::max(1, round.problem.buffer_count()));
-  Cooling::Settings settings;
-  settings.first_temperature = settings_.temperature * unit_;
-  settings.last_part = settings_.last_part;
-  settings.first_effort = settings_.steps * round.problem.node_count() * 50;
-  settings.growth = settings_.growth;
-  walk_.emplace(Walk{std::move(profile), Cooling(settings)});
-  in_.resize(static_cast<std::size_t>(round.problem.node_count()));
+  for (int b = 0; b < problem.buffer_count(); ++b) total += static_cast<double>(problem.size(BufferId(b)).count());
+  return std::max(1.0, total / std::max(1, problem.buffer_count()));
 }
 
-void OrderAnnealer::aim(Bytes peak) {
-  best_ = peak;
-  const auto less = static_cast<std::int64_t>(settings_.below * static_cast<double>(peak.count()));
-  walk_->profile.set_target(peak - Bytes(1 + less));
-}
+}  // namespace
 
 OrderFind OrderAnnealer::run(const OrderRound& round) {
   OrderFind find;
   if (round.problem.node_count() < 2) return find;
   if (!walk_) begin(round);
   find.peak = round.peak;
-  aim(round.peak);
+  best_ = round.peak;
+  aim();
   const std::int64_t first = effort();
   while (effort() - first < round.effort && find.peak > round.enough) {
-    if (steps_ % 64 == 0 && round.deadline.reached()) break;
+    if (effort() >= next_look_) {
+      next_look_ = effort() + kLookEffort;
+      if (round.deadline.reached()) break;
+    }
     step();
-    if (walk_->profile.overflow() < best_ - walk_->profile.target()) {
+    if (better_peak()) {
       find.peak = walk_->profile.peak();
       find.order = walk_->profile.order();
-      aim(find.peak);
+      best_ = find.peak;
+      aim();
     }
-    if (walk_->cooling.cold(effort())) walk_->cooling.begin_again(effort());
+    if (walk_->cooling.cold(effort())) begin_cooling(round, find);
   }
   find.effort = effort() - first;
   return find;
 }
 
-bool OrderAnnealer::accept(Bytes overflow) {
-  const double more = static_cast<double>((overflow - walk_->profile.overflow()).count());
-  return more <= 0 || more <= -walk_->cooling.temperature(effort()) * std::log(1 - random_.unit());
+void OrderAnnealer::begin(const OrderRound& round) {
+  Cooling::Settings cooling;
+  cooling.first_temperature = settings_.temperature * mean_size(round.problem);
+  cooling.last_part = kLastPart;
+  cooling.first_effort = settings_.effort * round.problem.node_count();
+  cooling.growth = kGrowth;
+  walk_.emplace(Walk{OrderProfile(round.problem, round.order), Cooling(cooling)});
+  walk_->taken.resize(static_cast<std::size_t>(round.problem.node_count()));
+}
+
+void OrderAnnealer::begin_cooling(const OrderRound& round, const OrderFind& find) {
+  if (settings_.from_best) walk_->profile.reset(find.order.empty() ? round.order : find.order);
+  walk_->cooling.begin_again(effort());
+  ++coolings_;
+  aim();
+}
+
+void OrderAnnealer::aim() {
+  const double below = kBelow[(settings_.first_target + coolings_) % kBelow.size()];
+  const auto less = static_cast<std::int64_t>(below * static_cast<double>(best_.count()));
+  walk_->profile.set_target(best_ - Bytes(1 + less));
+}
+
+/// The overflow says it for a target nearby; for one far below the peak itself is asked now and then.
+bool OrderAnnealer::better_peak() const {
+  const OrderProfile& profile = walk_->profile;
+  return profile.overflow() < best_ - profile.target() || (steps_ % profile.size() == 0 && profile.peak() < best_);
+}
+
+bool OrderAnnealer::accepts(Bytes more) {
+  if (more <= Bytes(0)) return true;
+  const double most = -walk_->cooling.temperature(effort()) * std::log(1 - random_.unit());
+  return static_cast<double>(more.count()) <= most;
+}
+
+int OrderAnnealer::draw_distance(int most) {
+  return std::min(most, static_cast<int>(std::exp(random_.unit() * std::log(static_cast<double>(most) + 1))));
 }
 
 int OrderAnnealer::draw_place() {
-  OrderProfile& profile = walk_->profile;
-  const int n = profile.size();
-  if (steps_ % n == 0) {
-    walk_->hot.clear();
-    for (int i = 0; i < n; ++i) if (profile.memory(i) > profile.target()) walk_->hot.push_back(i);
-  }
-  if (walk_->hot.empty() || random_.unit() >= settings_.hot_share) return static_cast<int>(random_.below(static_cast<std::size_t>(n)));
-  const int hot = walk_->hot[random_.below(walk_->hot.size())];
-  const int far = static_cast<int>(std::exp(random_.unit() * std::log(static_cast<double>(n))));
-  return std::clamp(random_.below(2) == 0 ? hot - far + 1 : hot + far - 1, 0, n - 1);
+  const std::vector<int>& hot = walk_->hot;
+  const int size = walk_->profile.size();
+  if (hot.empty() || random_.unit() >= kHotShare) return static_cast<int>(random_.below(static_cast<std::size_t>(size)));
+  const int place = hot[random_.below(hot.size())];
+  const int far = draw_distance(size) - 1;
+  return std::clamp(random_.below(2) == 0 ? place - far : place + far, 0, size - 1);
 }
 
 int OrderAnnealer::draw_goal(NodeId node) {
   const OrderProfile& profile = walk_->profile;
-  const int earliest = profile.earliest(node);
-  const int latest = profile.latest(node);
   const int from = profile.place(node);
-  const int room = random_.below(2) == 0 ? latest - from : earliest - from;
+  const bool late = random_.below(2) == 0;
+  const auto others = late ? profile.problem().successors(node) : profile.problem().predecessors(node);
+  step_effort_ += static_cast<std::int64_t>(others.size());
+  const int room = late ? profile.latest(node) - from : from - profile.earliest(node);
   if (room == 0) return from;
-  const int far = static_cast<int>(std::exp(random_.unit() * std::log(static_cast<double>(std::abs(room)) + 1)));
-  return room > 0 ? std::min(latest, from + far) : std::max(earliest, from - far);
+  return late ? from + draw_distance(room) : from - draw_distance(room);
+}
+
+void OrderAnnealer::refresh() {
+  const OrderProfile& profile = walk_->profile;
+  walk_->hot.clear();
+  for (int i = 0; i < profile.size(); ++i) {
+    if (profile.memory(i) > profile.target()) walk_->hot.push_back(i);
+  }
 }
 
 void OrderAnnealer::step() {
-  const NodeId node = walk_->profile.at(draw_place());
+  const int size = walk_->profile.size();
+  if (steps_ % size == 0) refresh();
   ++steps_;
-  if (random_.unit() < settings_.block_share) {
-    const int n = walk_->profile.size();
-    const int far = static_cast<int>(std::exp(random_.unit() * std::log(std::min(n, 200))));
-    const int from = walk_->profile.place(node);
-    step_block(node, std::clamp(random_.below(2) == 0 ? from - far : from + far, 0, n - 1));
-  } else {
-    step_node(node, draw_goal(node));
+  step_effort_ += kStepEffort;
+  const NodeId node = walk_->profile.at(draw_place());
+  if (random_.unit() >= kBlockShare) {
+    move_node(node, draw_goal(node));
+    return;
   }
+  const int from = walk_->profile.place(node);
+  const int far = draw_distance(std::min(size, kMostBlock));
+  move_block(node, std::clamp(random_.below(2) == 0 ? from - far : from + far, 0, size - 1));
 }
 
-void OrderAnnealer::step_node(NodeId node, int place) {
-  if (place == walk_->profile.place(node)) return;
-  if (accept(walk_->profile.overflow_after(node, place))) walk_->profile.move(node, place);
+void OrderAnnealer::move_node(NodeId node, int place) {
+  OrderProfile& profile = walk_->profile;
+  if (place == profile.place(node)) return;
+  if (accepts(profile.overflow_after(node, place) - profile.overflow())) profile.move(node, place);
 }
 
-/// With it, all of the range that it depends on, or that depends on it.
-void OrderAnnealer::step_block(NodeId node, int place) {
+/// Takes along what depends on the node, on the way to a later place, or what it depends on.
+void OrderAnnealer::move_block(NodeId node, int place) {
   OrderProfile& profile = walk_->profile;
   const OrderProblem& problem = profile.problem();
+  std::vector<bool>& taken = walk_->taken;
   const int from = profile.place(node);
-  if (place == from) return;
   const bool late = place > from;
   const int first = std::min(place, from);
-  const int last = std::max(place, from);
-  nodes_.clear();
-  old_.assign(profile.order().begin() + first, profile.order().begin() + last + 1);
-  in_[node] = true;
-  const std::size_t count = old_.size();
-  // along with it
-  for (std::size_t k = 1; k < count; ++k) {
-    const NodeId other = late ? old_[k] : old_[count - 1 - k];
-    for (const NodeId next : late ? problem.predecessors(other) : problem.successors(other)) {
-      if (in_[next]) { in_[other] = true; break; }
-    }
+  old_.assign(profile.order().begin() + first, profile.order().begin() + std::max(place, from) + 1);
+  const auto is_taken = [&taken](NodeId other) { return taken[static_cast<std::size_t>(other)]; };
+  taken[static_cast<std::size_t>(node)] = true;
+  for (std::size_t i = 1; i < old_.size(); ++i) {
+    const NodeId other = late ? old_[i] : old_[old_.size() - 1 - i];
+    const auto links = late ? problem.predecessors(other) : problem.successors(other);
+    taken[static_cast<std::size_t>(other)] = std::any_of(links.begin(), links.end(), is_taken);
+    step_effort_ += static_cast<std::int64_t>(links.size());
   }
-  for (const NodeId other : old_) if (in_[other] != late) nodes_.push_back(other);
-  for (const NodeId other : old_) if (in_[other] == late) nodes_.push_back(other);
-  for (const NodeId other : old_) in_[other] = false;
+  nodes_ = old_;
+  std::stable_partition(nodes_.begin(), nodes_.end(), [&](NodeId other) { return is_taken(other) != late; });
+  for (const NodeId other : old_) taken[static_cast<std::size_t>(other)] = false;
   const Bytes before = profile.overflow();
   profile.rearrange(first, nodes_);
-  const double more = static_cast<double>((profile.overflow() - before).count());
-  if (more > 0 && more > -walk_->cooling.temperature(effort()) * std::log(1 - random_.unit())) profile.rearrange(first, old_);
+  if (!accepts(profile.overflow() - before)) profile.rearrange(first, old_);
 }
 
 }  // namespace remora
