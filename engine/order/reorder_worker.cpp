@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/order/minimise_peak.hpp"
+#include "engine/order/order_annealer.hpp"
 #include "engine/order/order_problem.hpp"
 #include "engine/search/draw_weighted.hpp"
 #include "model/evaluate.hpp"
@@ -14,13 +14,15 @@
 namespace remora {
 namespace {
 
-constexpr double kFirstWork = 8;
-constexpr double kMostWork = 2000;
+/// What one order may take, in looks a node.
+constexpr double kFirstEffort = 300;
+constexpr double kMostEffort = 30'000;
+/// Of its annealing, in mean sizes: the order is a good one already.
+constexpr double kTemperature = 0.2;
 constexpr double kGrowth = 1.15;
 constexpr double kShrinkage = 0.97;
 /// Recomputes that one exchange puts in at most.
 constexpr int kMostAdded = 3;
-constexpr int kLooksPerWork = 1000;
 /// A blur of what a recompute is worth, so that others than the best get their turn.
 constexpr double kNoise = 0.5;
 
@@ -45,7 +47,7 @@ std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, i
 
 }  // namespace
 
-ReorderWorker::ReorderWorker(std::uint64_t seed) : random_(seed), order_work_(kFirstWork) {}
+ReorderWorker::ReorderWorker(std::uint64_t seed) : random_(seed), order_effort_(kFirstEffort) {}
 
 RoundResult ReorderWorker::run(const RoundInput& input) {
   RoundResult result;
@@ -71,8 +73,8 @@ RoundResult ReorderWorker::run(const RoundInput& input) {
 }
 
 void ReorderWorker::learn(bool improved, bool near) {
-  if (near) order_work_ = std::min(kMostWork, order_work_ * kGrowth);
-  if (!improved && !near) order_work_ = std::max(kFirstWork, order_work_ * kShrinkage);
+  if (near) order_effort_ = std::min(kMostEffort, order_effort_ * kGrowth);
+  if (!improved && !near) order_effort_ = std::max(kFirstEffort, order_effort_ * kShrinkage);
 }
 
 std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const Solution& current,
@@ -109,14 +111,13 @@ Solution ReorderWorker::without_one(const RoundInput& input, const Solution& cur
 
 Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solution, std::int64_t& effort) {
   const OrderProblem problem(input.instance, solution.sequence);
-  OrderSettings settings;
-  settings.target = input.instance.budget();
-  settings.work_limit = static_cast<std::int64_t>(order_work_);
-  settings.seed = random_.next();
-  settings.bound = false;
-  const OrderResult result = minimise_peak(problem, settings, input.interrupted);
-  effort += (result.work + 1) * kLooksPerWork / kLocalPerEffort + problem.node_count();
-  const std::vector<OpId> sequence = problem.sequence_of(result.order);
+  const std::vector<NodeId> order = given_order(problem);
+  OrderAnnealer annealer({.temperature = kTemperature, .effort = order_effort_}, random_.next());
+  const OrderFind find = annealer.run({problem, order, solution.peak, input.instance.budget(), input.interrupted,
+                                       static_cast<std::int64_t>(order_effort_) * problem.node_count()});
+  effort += 1 + find.effort / kLocalPerEffort + problem.node_count();
+  if (find.order.empty()) return solution;
+  const std::vector<OpId> sequence = problem.sequence_of(find.order);
   return make_solution(input.instance, std::span<const OpId>(sequence));
 }
 

@@ -32,8 +32,8 @@ class ReorderWorker : public Worker {
   void learn(bool improved, bool near);
 
   Random random_;
-  /// Units of work for one order; grows while more of them helps.
-  double order_work_;
+  /// What one order may take, in looks a node; grows where a little more might have done.
+  double order_effort_;
 };
 
 }  // namespace remora
