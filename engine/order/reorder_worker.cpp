@@ -2,6 +2,7 @@
 #include "engine/order/reorder_worker.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -15,12 +16,10 @@ namespace remora {
 namespace {
 
 /// What one order may take, in looks a node.
-constexpr double kFirstEffort = 300;
-constexpr double kMostEffort = 30'000;
+constexpr double kLeastEffort = 50;
+constexpr double kMostEffort = 5000;
 /// Of its annealing, in mean sizes: the order is a good one already.
 constexpr double kTemperature = 0.2;
-constexpr double kGrowth = 1.15;
-constexpr double kShrinkage = 0.97;
 /// Recomputes that one exchange puts in at most.
 constexpr int kMostAdded = 3;
 /// A blur of what a recompute is worth, so that others than the best get their turn.
@@ -47,8 +46,6 @@ std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, i
 
 }  // namespace
 
-ReorderWorker::ReorderWorker(std::uint64_t seed) : random_(seed), order_effort_(kFirstEffort) {}
-
 RoundResult ReorderWorker::run(const RoundInput& input) {
   RoundResult result;
   Solution current = input.incumbent;
@@ -56,9 +53,7 @@ RoundResult ReorderWorker::run(const RoundInput& input) {
   while (effort < input.effort && !input.interrupted()) {
     std::optional<Solution> found;
     if (current.peak > input.instance.budget()) {
-      Solution moved = reordered(input, current, effort);
-      learn(better(input.instance, moved, current), true);
-      if (better(input.instance, moved, current)) found = std::move(moved);
+      found = lowered(input, current, effort);
     } else if (current.extra <= input.lower_bound) {
       break;
     } else {
@@ -72,9 +67,15 @@ RoundResult ReorderWorker::run(const RoundInput& input) {
   return result;
 }
 
-void ReorderWorker::learn(bool improved, bool near) {
-  if (near) order_effort_ = std::min(kMostEffort, order_effort_ * kGrowth);
-  if (!improved && !near) order_effort_ = std::max(kFirstEffort, order_effort_ * kShrinkage);
+std::optional<Solution> ReorderWorker::lowered(const RoundInput& input, const Solution& current, std::int64_t& effort) {
+  Solution candidate = reordered(input, current, effort);
+  for (int added = 0; !better(input.instance, candidate, current); ++added) {
+    if (added == kMostAdded || input.interrupted()) return std::nullopt;
+    std::optional<Solution> next = relieved(input, candidate, Duration::max());
+    if (!next) return std::nullopt;
+    candidate = reordered(input, *next, effort);
+  }
+  return candidate;
 }
 
 std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const Solution& current,
@@ -84,7 +85,6 @@ std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const S
   for (int added = 0;; ++added) {
     if (candidate.peak > input.instance.budget()) candidate = reordered(input, candidate, effort);
     if (candidate.peak <= input.instance.budget()) {
-      learn(true, false);
       if (!better(input.instance, candidate, current)) return std::nullopt;
       return candidate;
     }
@@ -93,8 +93,6 @@ std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const S
     if (!next) break;
     candidate = *std::move(next);
   }
-  const auto above = static_cast<double>((candidate.peak - input.instance.budget()).count());
-  learn(false, above < 0.01 * static_cast<double>(input.instance.budget().count()));
   return std::nullopt;
 }
 
@@ -112,9 +110,11 @@ Solution ReorderWorker::without_one(const RoundInput& input, const Solution& cur
 Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solution, std::int64_t& effort) {
   const OrderProblem problem(input.instance, solution.sequence);
   const std::vector<NodeId> order = given_order(problem);
-  OrderAnnealer annealer({.temperature = kTemperature, .effort = order_effort_}, random_.next());
+  // Mostly a little is enough, and sometimes nothing is: each order of magnitude is as likely.
+  const double looks = kLeastEffort * std::pow(kMostEffort / kLeastEffort, random_.unit());
+  OrderAnnealer annealer({.temperature = kTemperature, .effort = looks}, random_.next());
   const OrderFind find = annealer.run({problem, order, solution.peak, input.instance.budget(), input.interrupted,
-                                       static_cast<std::int64_t>(order_effort_) * problem.node_count()});
+                                       static_cast<std::int64_t>(looks) * problem.node_count()});
   effort += 1 + find.effort / kLocalPerEffort + problem.node_count();
   if (find.order.empty()) return solution;
   const std::vector<OpId> sequence = problem.sequence_of(find.order);
