@@ -2,58 +2,80 @@
 #include "engine/order/exact_order.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/order/order_within.hpp"
+#include "engine/order/peak_bound.hpp"
 
 namespace remora {
 namespace {
 
-/// What a node needs for itself: what it reads, what it writes and its workspace.
-Bytes largest_footprint(const OrderProblem& problem) {
-  Bytes largest = problem.base_memory();
-  for (int i = 0; i < problem.node_count(); ++i) {
-    Bytes here = problem.base_memory() + running(problem, NodeId(i));
-    for (const BufferId buffer : problem.reads(NodeId(i))) here += problem.size(buffer);
-    largest = std::max(largest, here);
+/// What a limit may cost in the first round; then four times as much each.
+constexpr std::int64_t kFirstShare = 1 << 14;
+
+class LimitSearch {
+ public:
+  LimitSearch(const OrderProblem& problem, const ExactOrderSettings& settings) : problem_(problem), settings_(settings) {
+    result_.peak = settings.below;
+    result_.lower_bound = std::min(settings.below, std::max(settings.at_least, largest_footprint(problem)));
   }
-  return largest;
-}
+
+  ExactOrderResult run() {
+    // A limit too tight to be decided soon may leave a looser one that is easy: none is pursued for long before the
+    // others had their share.
+    for (std::int64_t share = kFirstShare; wanted() && round(share);) {
+      share = share < std::numeric_limits<std::int64_t>::max() / 4 ? 4 * share : share;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] bool wanted() const { return !result_.proved() && result_.peak > settings_.enough; }
+
+  [[nodiscard]] std::int64_t work_left() const {
+    if (settings_.work_limit == 0) return std::numeric_limits<std::int64_t>::max();
+    return settings_.work_limit - result_.work;
+  }
+
+  /// Halves what lies between the bound and the best peak, the limits given up left out. Whether a larger share may help.
+  bool round(std::int64_t share) {
+    Bytes unknown = result_.lower_bound;
+    // Often the bound itself is the answer.
+    Bytes limit = std::max(unknown, settings_.enough);
+    bool gave_up = false;
+    while (unknown < result_.peak && wanted()) {
+      const std::int64_t most = std::min(share, work_left());
+      if (most <= 0) return false;
+      WithinResult within = order_within(problem_, limit, most, settings_.interrupted);
+      result_.work += within.work;
+      if (within.answer == WithinResult::Answer::found) {
+        result_.found = true;
+        result_.peak = peak_of(problem_, within.order);
+        result_.order = std::move(within.order);
+      } else if (within.answer == WithinResult::Answer::none) {
+        result_.lower_bound = std::min(within.least, result_.peak);
+        unknown = result_.lower_bound;
+      } else {
+        if (settings_.interrupted && settings_.interrupted()) return false;
+        gave_up = gave_up || within.work >= most;
+        unknown = limit + Bytes(1);
+      }
+      limit = unknown + Bytes((result_.peak - unknown).count() / 2);
+      if (limit >= result_.peak) limit = unknown;
+    }
+    return gave_up;
+  }
+
+  const OrderProblem& problem_;
+  const ExactOrderSettings& settings_;
+  ExactOrderResult result_;
+};
 
 }  // namespace
 
 ExactOrderResult exact_order(const OrderProblem& problem, const ExactOrderSettings& settings) {
-  ExactOrderResult result;
-  result.peak = settings.below;
-  result.lower_bound = std::min(settings.below, std::max(settings.at_least, largest_footprint(problem)));
-  // Limits of which nothing is known lie from here to below the peak; the bound itself is often the answer.
-  Bytes unknown = result.lower_bound;
-  Bytes limit = unknown;
-  while (unknown < result.peak) {
-    // A limit that is too tight to be decided soon may still leave a looser one that is easy.
-    std::int64_t share = 0;
-    if (settings.work_limit > 0) {
-      const std::int64_t left = settings.work_limit - result.work;
-      if (left <= 0) break;
-      share = limit + Bytes(1) < result.peak ? left / 4 + 1 : left;
-    }
-    WithinResult within = order_within(problem, limit, share, settings.interrupted);
-    result.work += within.work;
-    if (within.answer == WithinResult::Answer::found) {
-      result.found = true;
-      result.peak = peak_of(problem, within.order);
-      result.order = std::move(within.order);
-    } else if (within.answer == WithinResult::Answer::none) {
-      result.lower_bound = std::min(within.least, result.peak);
-      unknown = result.lower_bound;
-    } else {
-      if (settings.interrupted && settings.interrupted()) break;
-      unknown = limit + Bytes(1);
-    }
-    limit = unknown + Bytes((result.peak - unknown).count() / 2);
-    if (limit >= result.peak) limit = unknown;
-  }
-  return result;
+  return LimitSearch(problem, settings).run();
 }
 
 }  // namespace remora

@@ -20,6 +20,8 @@ struct ExactOrderSettings {
   Bytes below = Bytes::max();
   /// A known lower bound on the peak of every order.
   Bytes at_least{};
+  /// An order of at most this peak will do.
+  Bytes enough{};
   /// Nodes run in the search, those taken back included; 0 for no limit. The same limit gives the same result.
   std::int64_t work_limit = 0;
   /// Asked now and then; may be empty.

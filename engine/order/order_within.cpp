@@ -29,7 +29,7 @@ class Search {
     push(NodeId::none());
     arrive();
     while (!frames_.empty() && frames_.size() <= static_cast<std::size_t>(problem_.node_count())) {
-      const bool pause = work_ % 1024 == 0 && interrupted && interrupted();
+      const bool pause = interrupted && work_ >= next_look_ && look(interrupted);
       if (pause || (work_limit > 0 && work_ >= work_limit) || failed_.bytes() > kMostBytes) {
         result.work = work_;
         return result;
@@ -73,6 +73,11 @@ class Search {
       return std::tuple(a.left, a.needed, -std::int32_t{a.node}) < std::tuple(b.left, b.needed, -std::int32_t{b.node});
     }
   };
+
+  bool look(const std::function<bool()>& interrupted) {
+    next_look_ = work_ + 1024;
+    return interrupted();
+  }
 
   void push(NodeId node) {
     if (node.valid()) {
@@ -142,6 +147,7 @@ class Search {
     std::vector<bool> done(static_cast<std::size_t>(problem_.node_count()));
     for (int i = 0; i < problem_.node_count(); ++i) done[static_cast<std::size_t>(i)] = cursor_.done(NodeId(i));
     for (const NodeId node : nodes) done[static_cast<std::size_t>(node)] = false;
+    work_ += static_cast<std::int64_t>(nodes.size());
     const LeastResident::Choice choice = least_resident_.find(done, nodes);
     const Bytes least = frames_[settled].resident + choice.change;
     if (least == frames_.back().resident) return false;
@@ -187,6 +193,7 @@ class Search {
   std::vector<NodeId> candidates_;
   std::vector<Candidate> listed_;
   std::int64_t work_ = 0;
+  std::int64_t next_look_ = 0;
 };
 
 }  // namespace

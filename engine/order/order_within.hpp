@@ -38,7 +38,7 @@ struct WithinResult {
   std::vector<NodeId> order{};
   /// If there is none within the limit: no order's peak is below this, which is more than the limit.
   Bytes least{};
-  /// Nodes run, those that were taken back included.
+  /// Nodes run, those that were taken back included, and nodes in the networks cut.
   std::int64_t work = 0;
 };
 
