@@ -47,8 +47,7 @@ class LimitSearch {
     while (unknown < result_.peak && wanted()) {
       const std::int64_t most = std::min(share, work_left());
       if (most <= 0) return false;
-      WithinResult within = order_within(problem_, limit, most, settings_.interrupted);
-      result_.work += within.work;
+      WithinResult within = decide(limit, most);
       if (within.answer == WithinResult::Answer::found) {
         result_.found = true;
         result_.peak = peak_of(problem_, within.order);
@@ -58,7 +57,7 @@ class LimitSearch {
         unknown = result_.lower_bound;
       } else {
         if (settings_.interrupted && settings_.interrupted()) return false;
-        gave_up = gave_up || within.work >= most;
+        gave_up = true;
         unknown = limit + Bytes(1);
       }
       limit = unknown + Bytes((result_.peak - unknown).count() / 2);
@@ -67,8 +66,20 @@ class LimitSearch {
     return gave_up;
   }
 
+  /// From one end and, if that takes too long, from the other; first from where the last answer came.
+  WithinResult decide(Bytes limit, std::int64_t most) {
+    WithinResult within;
+    for (int i = 0; i < 2 && within.answer == WithinResult::Answer::out_of_work; ++i) {
+      if (i > 0) easy_end_ = easy_end_ == OrderEnd::first ? OrderEnd::last : OrderEnd::first;
+      within = order_within(problem_, limit, easy_end_, most, settings_.interrupted);
+      result_.work += within.work;
+    }
+    return within;
+  }
+
   const OrderProblem& problem_;
   const ExactOrderSettings& settings_;
+  OrderEnd easy_end_ = OrderEnd::first;
   ExactOrderResult result_;
 };
 

@@ -3,10 +3,11 @@
 
 namespace remora {
 
-OrderCursor::OrderCursor(const OrderProblem& problem)
+OrderCursor::OrderCursor(const OrderProblem& problem, OrderEnd end)
     : problem_(problem),
+      end_(end),
       places_(static_cast<std::size_t>(problem.node_count())),
-      done_((static_cast<std::size_t>(problem.node_count()) + 63) / 64),
+      taken_((static_cast<std::size_t>(problem.node_count()) + 63) / 64),
       resident_(problem.base_memory()) {
   const auto nodes = static_cast<std::size_t>(problem.node_count());
   running_.reserve(nodes);
@@ -20,7 +21,7 @@ OrderCursor::OrderCursor(const OrderProblem& problem)
     }
     leaves_.push_back(leaves);
     running_.push_back(running(problem, node));
-    waiting_.push_back(static_cast<int>(problem.predecessors(node).size()));
+    waiting_.push_back(static_cast<int>(needs(node).size()));
     if (waiting_.back() != 0) continue;
     places_[static_cast<std::size_t>(i)] = ready_.size();
     ready_.push_back(node);
@@ -28,31 +29,40 @@ OrderCursor::OrderCursor(const OrderProblem& problem)
   unread_.reserve(static_cast<std::size_t>(problem.buffer_count()));
   for (int b = 0; b < problem.buffer_count(); ++b) {
     const BufferId buffer(b);
-    if (!problem.writer(buffer).valid()) resident_ += problem.size(buffer);
-    // A kept buffer is never read out.
-    unread_.push_back(static_cast<int>(problem.readers(buffer).size()) + (problem.keep(buffer) ? 1 : 0));
+    const bool from_first = end == OrderEnd::first;
+    if (from_first ? !problem.writer(buffer).valid() : problem.keep(buffer)) resident_ += problem.size(buffer);
+    unread_.push_back((problem.keep(buffer) ? 1 : 0) +
+                      (from_first ? static_cast<int>(problem.readers(buffer).size()) : 0));
   }
 }
 
-Bytes OrderCursor::left_by(NodeId node) const {
-  Bytes left = resident_ + leaves_[static_cast<std::size_t>(node)];
+Bytes OrderCursor::read_last(NodeId node, int unread) const {
+  Bytes bytes;
   for (const BufferId buffer : problem_.reads(node)) {
-    if (unread_[static_cast<std::size_t>(buffer)] == 1) left -= problem_.size(buffer);
+    if (unread_[static_cast<std::size_t>(buffer)] == unread) bytes += problem_.size(buffer);
   }
-  return left;
+  return bytes;
 }
 
-void OrderCursor::run(NodeId node) {
-  resident_ = left_by(node);
-  for (const BufferId buffer : problem_.reads(node)) --unread_[static_cast<std::size_t>(buffer)];
-  done_[static_cast<std::size_t>(node) / 64] |= std::uint64_t{1} << (static_cast<unsigned>(node) % 64);
+OrderCursor::Step OrderCursor::step(NodeId node) const {
+  const Bytes leaves = leaves_[static_cast<std::size_t>(node)];
+  const Bytes running = running_[static_cast<std::size_t>(node)];
+  if (end_ == OrderEnd::first) return {resident_ + leaves - read_last(node, 1), resident_ + running};
+  const Bytes before = resident_ - leaves + read_last(node, 0);
+  return {before, before + running};
+}
+
+void OrderCursor::take(NodeId node) {
+  resident_ = step(node).left;
+  for (const BufferId buffer : problem_.reads(node)) {
+    unread_[static_cast<std::size_t>(buffer)] += end_ == OrderEnd::first ? -1 : 1;
+  }
+  taken_[static_cast<std::size_t>(node) / 64] |= std::uint64_t{1} << (static_cast<unsigned>(node) % 64);
   const std::size_t place = places_[static_cast<std::size_t>(node)];
   ready_[place] = ready_.back();
   places_[static_cast<std::size_t>(ready_[place])] = place;
-  // Also where it was the last itself, whose place must not change.
-  places_[static_cast<std::size_t>(node)] = place;
   ready_.pop_back();
-  for (const NodeId later : problem_.successors(node)) {
+  for (const NodeId later : freed_by(node)) {
     if (--waiting_[static_cast<std::size_t>(later)] != 0) continue;
     places_[static_cast<std::size_t>(later)] = ready_.size();
     ready_.push_back(later);
@@ -60,7 +70,7 @@ void OrderCursor::run(NodeId node) {
 }
 
 void OrderCursor::undo(NodeId node) {
-  for (const NodeId later : problem_.successors(node)) {
+  for (const NodeId later : freed_by(node)) {
     if (waiting_[static_cast<std::size_t>(later)]++ == 0) ready_.pop_back();
   }
   const std::size_t place = places_[static_cast<std::size_t>(node)];
@@ -71,11 +81,15 @@ void OrderCursor::undo(NodeId node) {
     places_[static_cast<std::size_t>(ready_.back())] = ready_.size() - 1;
     ready_[place] = node;
   }
-  done_[static_cast<std::size_t>(node) / 64] &= ~(std::uint64_t{1} << (static_cast<unsigned>(node) % 64));
-  for (const BufferId buffer : problem_.reads(node)) ++unread_[static_cast<std::size_t>(buffer)];
-  resident_ -= leaves_[static_cast<std::size_t>(node)];
+  taken_[static_cast<std::size_t>(node) / 64] &= ~(std::uint64_t{1} << (static_cast<unsigned>(node) % 64));
+  const Bytes leaves = leaves_[static_cast<std::size_t>(node)];
   for (const BufferId buffer : problem_.reads(node)) {
-    if (unread_[static_cast<std::size_t>(buffer)] == 1) resident_ += problem_.size(buffer);
+    unread_[static_cast<std::size_t>(buffer)] += end_ == OrderEnd::first ? 1 : -1;
+  }
+  if (end_ == OrderEnd::first) {
+    resident_ += read_last(node, 1) - leaves;
+  } else {
+    resident_ += leaves - read_last(node, 0);
   }
 }
 

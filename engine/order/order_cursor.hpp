@@ -9,39 +9,63 @@
 
 namespace remora {
 
-/// How far an order has come: which nodes have run, which are ready, what is resident. Steps are taken back last first.
+/// Which end an order is built from: its first node first, or its last.
+enum class OrderEnd { first, last };
+
+/// How far an order has come from one of its ends: which nodes are taken, which may be next, what is resident between
+/// the nodes taken and the others. Steps are taken back last first.
 class OrderCursor {
  public:
-  explicit OrderCursor(const OrderProblem& problem);
+  OrderCursor(const OrderProblem& problem, OrderEnd end);
 
-  /// Nodes that have not run and whose predecessors have. Valid until the next step.
+  /// Nodes that may be taken next. Valid until the next step.
   [[nodiscard]] std::span<const NodeId> ready() const { return ready_; }
-  [[nodiscard]] bool done(NodeId node) const {
-    return (done_[static_cast<std::size_t>(node) / 64] >> (static_cast<unsigned>(node) % 64) & 1U) != 0;
+  [[nodiscard]] bool taken(NodeId node) const {
+    return (taken_[static_cast<std::size_t>(node) / 64] >> (static_cast<unsigned>(node) % 64) & 1U) != 0;
   }
-  /// The nodes that have run, a bit each.
-  [[nodiscard]] std::span<const std::uint64_t> words() const { return done_; }
-  /// Between two nodes, base memory included.
+  /// The nodes taken, a bit each.
+  [[nodiscard]] std::span<const std::uint64_t> words() const { return taken_; }
+  /// Whether a node comes before the place where the cursor is.
+  [[nodiscard]] bool before(NodeId node) const { return taken(node) == (end_ == OrderEnd::first); }
+  /// The nodes that must be taken before this one.
+  [[nodiscard]] std::span<const NodeId> needs(NodeId node) const {
+    return end_ == OrderEnd::first ? problem_.predecessors(node) : problem_.successors(node);
+  }
+  /// Base memory included.
   [[nodiscard]] Bytes resident() const { return resident_; }
-  /// What is needed to run a ready node, and what is resident after it.
-  [[nodiscard]] Bytes needed(NodeId node) const { return resident_ + running_[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] Bytes left_by(NodeId node) const;
 
-  void run(NodeId node);
+  struct Step {
+    /// What is resident once the node is taken.
+    Bytes left{};
+    /// What is resident before it runs and all that it adds.
+    Bytes needed{};
+  };
+  /// What taking a ready node comes to.
+  [[nodiscard]] Step step(NodeId node) const;
+
+  void take(NodeId node);
   /// Takes the last step back.
   void undo(NodeId node);
 
  private:
+  [[nodiscard]] std::span<const NodeId> freed_by(NodeId node) const {
+    return end_ == OrderEnd::first ? problem_.successors(node) : problem_.predecessors(node);
+  }
+  /// Sizes of the buffers whose last reader among those not run, or first among those run, the node is, or would be.
+  [[nodiscard]] Bytes read_last(NodeId node, int unread) const;
+
   const OrderProblem& problem_;
+  const OrderEnd end_;
   std::vector<Bytes> running_;
   /// What of a node's outputs stays after it.
   std::vector<Bytes> leaves_;
   std::vector<int> waiting_;
+  /// How many readers of each buffer have not run, from the first; one more if it is kept.
   std::vector<int> unread_;
   std::vector<NodeId> ready_;
-  /// Of each ready node in ready_; for those that ran, where it was.
+  /// Of each ready node in ready_; for those taken, where it was.
   std::vector<std::size_t> places_;
-  std::vector<std::uint64_t> done_;
+  std::vector<std::uint64_t> taken_;
   Bytes resident_{};
 };
 

@@ -16,10 +16,11 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
 
 class Search {
  public:
-  Search(const OrderProblem& problem, Bytes limit)
+  Search(const OrderProblem& problem, Bytes limit, OrderEnd end)
       : problem_(problem),
         limit_(limit),
-        cursor_(problem),
+        end_(end),
+        cursor_(problem, end),
         least_resident_(problem),
         failed_(cursor_.words().size()),
         least_(Bytes::max()) {}
@@ -46,7 +47,8 @@ class Search {
     result.work = work_;
     result.answer = frames_.empty() ? WithinResult::Answer::none : WithinResult::Answer::found;
     result.least = least_;
-    for (std::size_t i = 1; i < frames_.size(); ++i) result.order.push_back(frames_[i].node);
+    if (!frames_.empty()) result.order = nodes_above(0);
+    if (end_ == OrderEnd::last) std::reverse(result.order.begin(), result.order.end());
     return result;
   }
 
@@ -81,7 +83,7 @@ class Search {
 
   void push(NodeId node) {
     if (node.valid()) {
-      cursor_.run(node);
+      cursor_.take(node);
       ++work_;
     }
     frames_.push_back({node, cursor_.resident(), frames_.size(), candidates_.size(), candidates_.size()});
@@ -136,7 +138,7 @@ class Search {
   /// Then the only sets between are those on the path, and those have more resident.
   bool is_chain(const std::vector<NodeId>& nodes) const {
     for (std::size_t i = 1; i < nodes.size(); ++i) {
-      const auto earlier = problem_.predecessors(nodes[i]);
+      const auto earlier = cursor_.needs(nodes[i]);
       if (std::find(earlier.begin(), earlier.end(), nodes[i - 1]) == earlier.end()) return false;
     }
     return true;
@@ -145,15 +147,21 @@ class Search {
   /// If some set between has less resident than the last frame's: goes there instead.
   bool go_lower(std::size_t settled, const std::vector<NodeId>& nodes) {
     std::vector<bool> done(static_cast<std::size_t>(problem_.node_count()));
-    for (int i = 0; i < problem_.node_count(); ++i) done[static_cast<std::size_t>(i)] = cursor_.done(NodeId(i));
+    for (int i = 0; i < problem_.node_count(); ++i) done[static_cast<std::size_t>(i)] = cursor_.before(NodeId(i));
     for (const NodeId node : nodes) done[static_cast<std::size_t>(node)] = false;
     work_ += static_cast<std::int64_t>(nodes.size());
     const LeastResident::Choice choice = least_resident_.find(done, nodes);
-    const Bytes least = frames_[settled].resident + choice.change;
+    // From the last node, the chosen ones are those that are not taken.
+    const bool from_first = end_ == OrderEnd::first;
+    const Bytes least = frames_[from_first ? settled : frames_.size() - 1].resident + choice.change;
     if (least == frames_.back().resident) return false;
     while (frames_.size() > settled + 1) pop();
-    for (const NodeId node : choice.nodes) {
-      ensure(cursor_.needed(node) <= limit_, "order_within: the lower set cannot be reached");
+    auto chosen = choice.nodes.begin();
+    for (const NodeId node : nodes) {
+      const bool is_chosen = chosen != choice.nodes.end() && *chosen == node;
+      if (is_chosen) ++chosen;
+      if (is_chosen != from_first) continue;
+      ensure(cursor_.step(node).needed <= limit_, "order_within: the lower set cannot be reached");
       push(node);
     }
     ensure(frames_.back().resident == least, "order_within: the lower set is not as low as said");
@@ -163,11 +171,11 @@ class Search {
   void list_candidates() {
     listed_.clear();
     for (const NodeId node : cursor_.ready()) {
-      const Bytes needed = cursor_.needed(node);
-      if (needed > limit_) {
-        least_ = std::min(least_, needed);
+      const OrderCursor::Step step = cursor_.step(node);
+      if (step.needed > limit_) {
+        least_ = std::min(least_, step.needed);
       } else {
-        listed_.push_back({cursor_.left_by(node), needed, node});
+        listed_.push_back({step.left, step.needed, node});
       }
     }
     if (listed_.empty()) return;
@@ -184,6 +192,7 @@ class Search {
 
   const OrderProblem& problem_;
   const Bytes limit_;
+  const OrderEnd end_;
   OrderCursor cursor_;
   LeastResident least_resident_;
   NodeSets failed_;
@@ -198,9 +207,9 @@ class Search {
 
 }  // namespace
 
-WithinResult order_within(const OrderProblem& problem, Bytes limit, std::int64_t work_limit,
+WithinResult order_within(const OrderProblem& problem, Bytes limit, OrderEnd end, std::int64_t work_limit,
                           const std::function<bool()>& interrupted) {
-  return Search(problem, limit).run(work_limit, interrupted);
+  return Search(problem, limit, end).run(work_limit, interrupted);
 }
 
 }  // namespace remora

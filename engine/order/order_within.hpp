@@ -20,13 +20,16 @@
 // was resident before. If X is not smallest but Y is, then Y can be reached within the limit, too: by the path to X
 // without the nodes outside Y. It takes R(P n Y) <= R(P) + R(Y) - R(P u Y) <= R(P) for the sets P on that path, as P u Y
 // lies between A and X. So the search goes to Y instead, and Y settles A.
+//
+// The same holds from the last set down to the empty one, with intersections for unions: then R(Ei n X) <= R(Ei), as
+// R(Ei u X) lies between X and A. Some graphs are easy from one end only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
+#include "engine/order/order_cursor.hpp"
 #include "engine/order/order_problem.hpp"
 
 namespace remora {
@@ -42,9 +45,9 @@ struct WithinResult {
   std::int64_t work = 0;
 };
 
-/// Gives up after `work_limit` nodes run (0: no limit), when `interrupted` (may be empty) says true, or when the sets to
+/// Builds the order from the end given. Gives up after `work_limit` nodes run (0: no limit), when `interrupted` (may be empty) says true, or when the sets to
 /// remember take more than a quarter of a gigabyte.
-WithinResult order_within(const OrderProblem& problem, Bytes limit, std::int64_t work_limit,
+WithinResult order_within(const OrderProblem& problem, Bytes limit, OrderEnd end, std::int64_t work_limit,
                           const std::function<bool()>& interrupted);
 
 }  // namespace remora
