@@ -38,12 +38,12 @@ class LimitSearch {
     return settings_.work_limit - result_.work;
   }
 
-  /// Halves what lies between the bound and the best peak, the limits given up left out. Whether a larger share may help.
+  /// Halves what lies between the bound and the best peak, limits given up left out; whether a larger share may help.
   bool round(std::int64_t share) {
     Bytes unknown = result_.lower_bound;
     // Often the bound itself is the answer.
     Bytes limit = std::max(unknown, settings_.enough);
-    bool gave_up = false;
+    starved_ = false;
     while (unknown < result_.peak && wanted()) {
       const std::int64_t most = std::min(share, work_left());
       if (most <= 0) return false;
@@ -57,22 +57,23 @@ class LimitSearch {
         unknown = result_.lower_bound;
       } else {
         if (settings_.interrupted && settings_.interrupted()) return false;
-        gave_up = true;
         unknown = limit + Bytes(1);
       }
       limit = unknown + Bytes((result_.peak - unknown).count() / 2);
       if (limit >= result_.peak) limit = unknown;
     }
-    return gave_up;
+    return starved_;
   }
 
   /// From one end and, if that takes too long, from the other; first from where the last answer came.
   WithinResult decide(Bytes limit, std::int64_t most) {
     WithinResult within;
-    for (int i = 0; i < 2 && within.answer == WithinResult::Answer::out_of_work; ++i) {
-      if (i > 0) easy_end_ = easy_end_ == OrderEnd::first ? OrderEnd::last : OrderEnd::first;
+    for (int i = 0; i < 2; ++i) {
       within = order_within(problem_, limit, easy_end_, most, settings_.interrupted);
       result_.work += within.work;
+      if (within.answer == WithinResult::Answer::found || within.answer == WithinResult::Answer::none) break;
+      starved_ = starved_ || within.answer == WithinResult::Answer::out_of_work;
+      easy_end_ = easy_end_ == OrderEnd::first ? OrderEnd::last : OrderEnd::first;
     }
     return within;
   }
@@ -80,6 +81,8 @@ class LimitSearch {
   const OrderProblem& problem_;
   const ExactOrderSettings& settings_;
   OrderEnd easy_end_ = OrderEnd::first;
+  /// Whether in this round some limit was given up for want of work.
+  bool starved_ = false;
   ExactOrderResult result_;
 };
 

@@ -2,7 +2,7 @@
 #include "engine/order/minimum_cut.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
@@ -13,47 +13,61 @@ namespace {
 
 using Network = boost::compressed_sparse_row_graph<boost::directedS>;
 using Edge = boost::graph_traits<Network>::edge_descriptor;
-using Ends = std::pair<std::size_t, std::size_t>;
+
+/// The arcs as Boost wants them: ordered by where they start, and each with its reverse.
+struct Arcs {
+  std::vector<std::pair<std::size_t, std::size_t>> ends;
+  std::vector<std::int64_t> capacities;
+  std::vector<Edge> reverse;
+};
 
 }  // namespace
 
+void MinimumCut::merge() {
+  const auto ends = [](const Arc& arc) { return std::tie(arc.from, arc.to); };
+  // Each with its reverse, so that every arc has one even where none was given.
+  const std::size_t given = arcs_.size();
+  arcs_.reserve(2 * given);
+  for (std::size_t i = 0; i < given; ++i) arcs_.push_back({arcs_[i].to, arcs_[i].from, 0});
+  std::sort(arcs_.begin(), arcs_.end(), [&](const Arc& a, const Arc& b) { return ends(a) < ends(b); });
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < arcs_.size(); ++i) {
+    if (ends(arcs_[i]) == ends(arcs_[last])) {
+      arcs_[last].capacity = std::min(kUncut, arcs_[last].capacity + arcs_[i].capacity);
+    } else {
+      arcs_[++last] = arcs_[i];
+    }
+  }
+  if (!arcs_.empty()) arcs_.resize(last + 1);
+}
+
 std::int64_t MinimumCut::solve() {
-  const auto vertices = static_cast<std::size_t>(vertex_count_);
-  // Each arc there and back, ordered by where they start, as the network wants them.
-  std::vector<Ends> ends;
-  ends.reserve(2 * arcs_.size());
+  // Where two arcs have the same ends, Boost 1.74's colours do not tell the sides.
+  merge();
+  Arcs arcs;
+  arcs.ends.reserve(arcs_.size());
+  arcs.capacities.reserve(arcs_.size());
+  arcs.reverse.reserve(arcs_.size());
   for (const Arc& arc : arcs_) {
-    ends.emplace_back(arc.from, arc.to);
-    ends.emplace_back(arc.to, arc.from);
+    arcs.ends.emplace_back(arc.from, arc.to);
+    arcs.capacities.push_back(arc.capacity);
   }
-  std::vector<std::size_t> by_start(ends.size());
-  std::iota(by_start.begin(), by_start.end(), std::size_t{0});
-  std::stable_sort(by_start.begin(), by_start.end(),
-                   [&](std::size_t a, std::size_t b) { return ends[a].first < ends[b].first; });
-  std::vector<Ends> sorted(ends.size());
-  std::vector<std::size_t> places(ends.size());
-  std::vector<std::int64_t> capacities(ends.size());
-  for (std::size_t i = 0; i < by_start.size(); ++i) {
-    sorted[i] = ends[by_start[i]];
-    places[by_start[i]] = i;
-    capacities[i] = by_start[i] % 2 == 0 ? arcs_[by_start[i] / 2].capacity : 0;
+  for (const auto& [from, to] : arcs.ends) {
+    const auto back = std::lower_bound(arcs.ends.begin(), arcs.ends.end(), std::pair(to, from));
+    arcs.reverse.emplace_back(to, static_cast<std::size_t>(back - arcs.ends.begin()));
   }
-  std::vector<Edge> reverse(ends.size());
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const std::size_t other = i % 2 == 0 ? i + 1 : i - 1;
-    reverse[places[i]] = Edge(ends[other].first, places[other]);
-  }
-  const Network network(boost::edges_are_sorted, sorted.begin(), sorted.end(), vertices);
-  std::vector<std::int64_t> residual(ends.size());
+  const auto vertices = static_cast<std::size_t>(vertex_count_);
+  const Network network(boost::edges_are_sorted, arcs.ends.begin(), arcs.ends.end(), vertices);
+  std::vector<std::int64_t> residual(arcs_.size());
   std::vector<Edge> predecessors(vertices);
   std::vector<boost::default_color_type> colours(vertices);
   std::vector<std::int64_t> distances(vertices);
   const auto edge_index = boost::get(boost::edge_index, network);
   const auto vertex_index = boost::get(boost::vertex_index, network);
   const std::int64_t flow = boost::boykov_kolmogorov_max_flow(
-      network, boost::make_iterator_property_map(capacities.begin(), edge_index),
+      network, boost::make_iterator_property_map(arcs.capacities.begin(), edge_index),
       boost::make_iterator_property_map(residual.begin(), edge_index),
-      boost::make_iterator_property_map(reverse.begin(), edge_index),
+      boost::make_iterator_property_map(arcs.reverse.begin(), edge_index),
       boost::make_iterator_property_map(predecessors.begin(), vertex_index),
       boost::make_iterator_property_map(colours.begin(), vertex_index),
       boost::make_iterator_property_map(distances.begin(), vertex_index), vertex_index,

@@ -30,6 +30,9 @@ class MinimumCut {
     std::int64_t capacity;
   };
 
+  /// Arcs between the same vertices as one, and a reverse for each.
+  void merge();
+
   int vertex_count_ = 2;
   std::vector<Arc> arcs_;
   std::vector<bool> with_source_;

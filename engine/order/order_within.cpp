@@ -26,12 +26,14 @@ class Search {
         least_(Bytes::max()) {}
 
   WithinResult run(std::int64_t work_limit, const std::function<bool()>& interrupted) {
+    using Answer = WithinResult::Answer;
     WithinResult result;
     push(NodeId::none());
     arrive();
     while (!frames_.empty() && frames_.size() <= static_cast<std::size_t>(problem_.node_count())) {
-      const bool pause = interrupted && work_ >= next_look_ && look(interrupted);
-      if (pause || (work_limit > 0 && work_ >= work_limit) || failed_.bytes() > kMostBytes) {
+      const bool over = (work_limit > 0 && work_ >= work_limit) || (interrupted && look(interrupted));
+      if (over || failed_.bytes() > kMostBytes) {
+        result.answer = over ? Answer::out_of_work : Answer::out_of_memory;
         result.work = work_;
         return result;
       }
@@ -45,7 +47,7 @@ class Search {
       }
     }
     result.work = work_;
-    result.answer = frames_.empty() ? WithinResult::Answer::none : WithinResult::Answer::found;
+    result.answer = frames_.empty() ? Answer::none : Answer::found;
     result.least = least_;
     if (!frames_.empty()) result.order = nodes_above(0);
     if (end_ == OrderEnd::last) std::reverse(result.order.begin(), result.order.end());
@@ -76,7 +78,9 @@ class Search {
     }
   };
 
+  /// The clock is asked now and then only.
   bool look(const std::function<bool()>& interrupted) {
+    if (work_ < next_look_) return false;
     next_look_ = work_ + 1024;
     return interrupted();
   }

@@ -35,7 +35,7 @@
 namespace remora {
 
 struct WithinResult {
-  enum class Answer { found, none, out_of_work };
+  enum class Answer { found, none, out_of_work, out_of_memory };
   Answer answer = Answer::out_of_work;
   /// If found.
   std::vector<NodeId> order{};
@@ -45,8 +45,8 @@ struct WithinResult {
   std::int64_t work = 0;
 };
 
-/// Builds the order from the end given. Gives up after `work_limit` nodes run (0: no limit), when `interrupted` (may be empty) says true, or when the sets to
-/// remember take more than a quarter of a gigabyte.
+/// Builds the order from the end given. Gives up after about `work_limit` of work (0: no limit), when `interrupted` (may
+/// be empty) says true, both out_of_work, or when the sets to remember take more than a quarter of a gigabyte.
 WithinResult order_within(const OrderProblem& problem, Bytes limit, OrderEnd end, std::int64_t work_limit,
                           const std::function<bool()>& interrupted);
 
