@@ -20,13 +20,8 @@ class OrderCursor {
 
   /// Nodes that may be taken next. Valid until the next step.
   [[nodiscard]] std::span<const NodeId> ready() const { return ready_; }
-  [[nodiscard]] bool taken(NodeId node) const {
-    return (taken_[static_cast<std::size_t>(node) / 64] >> (static_cast<unsigned>(node) % 64) & 1U) != 0;
-  }
   /// The nodes taken, a bit each.
   [[nodiscard]] std::span<const std::uint64_t> words() const { return taken_; }
-  /// Whether a node comes before the place where the cursor is.
-  [[nodiscard]] bool before(NodeId node) const { return taken(node) == (end_ == OrderEnd::first); }
   /// The nodes that must be taken before this one.
   [[nodiscard]] std::span<const NodeId> needs(NodeId node) const {
     return end_ == OrderEnd::first ? problem_.predecessors(node) : problem_.successors(node);

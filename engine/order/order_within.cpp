@@ -21,6 +21,7 @@ class Search {
         limit_(limit),
         end_(end),
         cursor_(problem, end),
+        before_(static_cast<std::size_t>(problem.node_count()), end == OrderEnd::last),
         least_resident_(problem),
         failed_(cursor_.words().size()),
         least_(Bytes::max()) {}
@@ -88,6 +89,7 @@ class Search {
   void push(NodeId node) {
     if (node.valid()) {
       cursor_.take(node);
+      before_[static_cast<std::size_t>(node)] = end_ == OrderEnd::first;
       ++work_;
     }
     frames_.push_back({node, cursor_.resident(), frames_.size(), candidates_.size(), candidates_.size()});
@@ -96,7 +98,10 @@ class Search {
   void pop() {
     const Frame& frame = frames_.back();
     candidates_.resize(frame.first);
-    if (frame.node.valid()) cursor_.undo(frame.node);
+    if (frame.node.valid()) {
+      cursor_.undo(frame.node);
+      before_[static_cast<std::size_t>(frame.node)] = end_ == OrderEnd::last;
+    }
     frames_.pop_back();
     while (!open_.empty() && open_.back() >= frames_.size()) open_.pop_back();
   }
@@ -150,13 +155,12 @@ class Search {
 
   /// If some set between has less resident than the last frame's: goes there instead.
   bool go_lower(std::size_t settled, const std::vector<NodeId>& nodes) {
-    std::vector<bool> done(static_cast<std::size_t>(problem_.node_count()));
-    for (int i = 0; i < problem_.node_count(); ++i) done[static_cast<std::size_t>(i)] = cursor_.before(NodeId(i));
-    for (const NodeId node : nodes) done[static_cast<std::size_t>(node)] = false;
-    work_ += static_cast<std::int64_t>(nodes.size());
-    const LeastResident::Choice choice = least_resident_.find(done, nodes);
-    // From the last node, the chosen ones are those that are not taken.
     const bool from_first = end_ == OrderEnd::first;
+    work_ += static_cast<std::int64_t>(nodes.size());
+    for (const NodeId node : nodes) before_[static_cast<std::size_t>(node)] = false;
+    const LeastResident::Choice choice = least_resident_.find(before_, nodes);
+    for (const NodeId node : nodes) before_[static_cast<std::size_t>(node)] = from_first;
+    // From the last node, the chosen ones are those that are not taken.
     const Bytes least = frames_[from_first ? settled : frames_.size() - 1].resident + choice.change;
     if (least == frames_.back().resident) return false;
     while (frames_.size() > settled + 1) pop();
@@ -198,6 +202,8 @@ class Search {
   const Bytes limit_;
   const OrderEnd end_;
   OrderCursor cursor_;
+  /// The nodes before the place where the cursor is.
+  std::vector<bool> before_;
   LeastResident least_resident_;
   NodeSets failed_;
   Bytes least_;
