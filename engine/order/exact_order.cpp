@@ -16,7 +16,8 @@ constexpr std::int64_t kFirstShare = 1 << 14;
 
 class LimitSearch {
  public:
-  LimitSearch(const OrderProblem& problem, const ExactOrderSettings& settings) : problem_(problem), settings_(settings) {
+  LimitSearch(const OrderProblem& problem, const ExactOrderSettings& settings)
+      : problem_(problem), settings_(settings) {
     result_.peak = settings.below;
     result_.lower_bound = std::min(settings.below, std::max(settings.at_least, largest_footprint(problem)));
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The least peak of all orders of a problem, each node once: whether a limit can be kept (engine/order/order_within.hpp)
-// is asked for limits between a lower bound and the best peak known, which close in on each other.
+// The least peak of all orders of a problem, each node once: whether a limit can be kept
+// (engine/order/order_within.hpp) is asked for limits between a lower bound and the best peak known, which close in on
+// each other.
 //
 // Exponential time at worst. What is easy whatever the size: chains, trees of ops whose results shrink, and branches
 // that each end with less than they began with, one after another. What is hard: many ops that each leave more.

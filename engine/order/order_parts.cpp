@@ -10,6 +10,9 @@
 namespace remora {
 namespace {
 
+/// What bounds may cost at most, a second or two: on the largest graphs they'd leave no time for the search.
+constexpr std::int64_t kMostBoundWork = 1 << 24;
+
 /// What crosses the parts, of which part i is the nodes from bounds[i] to bounds[i + 1] - 1.
 class Crossings {
  public:
@@ -97,8 +100,12 @@ class Partwise {
   void bound(std::size_t i) {
     PartState& state = states_[i];
     if (state.peak <= enough() || over()) return;
-    PeakBoundSettings settings{.enough = state.peak, .interrupted = settings_.interrupted};
-    if (settings_.work_limit > 0) settings.work_limit = (settings_.work_limit - result_.work) / 4 + 1;
+    PeakBoundSettings settings{
+        .enough = state.peak, .work_limit = kMostBoundWork - result_.work, .interrupted = settings_.interrupted};
+    if (settings_.work_limit > 0) {
+      settings.work_limit = std::min(settings.work_limit, (settings_.work_limit - result_.work) / 4 + 1);
+    }
+    if (settings.work_limit <= 0) return;
     const PeakBound found = peak_bound(split_.parts[i].problem, state.order, settings);
     result_.work += found.work;
     state.lower_bound = found.bytes;
@@ -108,10 +115,8 @@ class Partwise {
   void solve(std::size_t i) {
     PartState& state = states_[i];
     if (state.peak <= enough() || over()) return;
-    ExactOrderSettings settings{.below = state.peak,
-                                .at_least = state.lower_bound,
-                                .enough = enough(),
-                                .interrupted = settings_.interrupted};
+    ExactOrderSettings settings{
+        .below = state.peak, .at_least = state.lower_bound, .enough = enough(), .interrupted = settings_.interrupted};
     if (settings_.work_limit > 0) settings.work_limit = (settings_.work_limit - result_.work) / 2 + 1;
     ExactOrderResult found = exact_order(split_.parts[i].problem, settings);
     result_.work += found.work;
@@ -169,9 +174,9 @@ OrderParts split_at_fixed_nodes(const OrderProblem& problem) {
     if (end - begin == 1) {
       split.fixed = std::max(split.fixed, memory[static_cast<std::size_t>(begin)]);
     } else {
-      split.parts.push_back({begin, end,
-                             OrderProblem(problem, begin, end, crossings.entering(i),
-                                          problem.base_memory() + crossings.staying(i))});
+      split.parts.push_back(
+          {begin, end,
+           OrderProblem(problem, begin, end, crossings.entering(i), problem.base_memory() + crossings.staying(i))});
     }
   }
   return split;

@@ -11,8 +11,8 @@
 // a sequence found for such a problem is at least what evaluate() says of it: there a use is served by the latest
 // compute, and the earlier one's output need not stay.
 //
-// A part of a problem (engine/order/order_parts.hpp) is a problem of its own; what came before may leave it buffers that
-// no node of it writes: they are resident from the start, until the last of their readers.
+// A part of a problem (engine/order/order_parts.hpp) is a problem of its own; what came before may leave it buffers
+// that no node of it writes: they are resident from the start, until the last of their readers.
 #pragma once
 
 #include <span>
@@ -34,9 +34,9 @@ class OrderProblem {
   explicit OrderProblem(const Instance& instance);
   /// Each compute of a valid sequence. Computes of one op stay in their order, and `after` holds for the first ones.
   OrderProblem(const Instance& instance, std::span<const OpId> sequence);
-  /// The nodes begin to end - 1 of another problem, numbered from 0, where all before them come before and all after them
-  /// come after. `entering`: the buffers that are written before and read last here, or any that are not kept and of
-  /// which no reader comes later. `base_memory`: the whole's and all that stays while the part runs.
+  /// The nodes begin to end - 1 of another problem, numbered from 0, where all before them come before and all after
+  /// them come after. `entering`: the buffers that are written before and read last here, or any that are not kept and
+  /// of which no reader comes later. `base_memory`: the whole's and all that stays while the part runs.
   OrderProblem(const OrderProblem& whole, int begin, int end, std::span<const BufferId> entering, Bytes base_memory);
 
   [[nodiscard]] int node_count() const { return static_cast<int>(ops_.size()); }

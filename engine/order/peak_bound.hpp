@@ -25,8 +25,8 @@ struct PeakBound {
 };
 
 /// For each node, the least that can be resident when it starts: its ancestors have run, its descendants have not, and
-/// the others as serves best (engine/order/least_resident.hpp). The largest of it, with what the node itself needs, is a
-/// bound. Nodes are asked in the order of their memory in `known`, any valid order, largest first; those whose memory
+/// the others as serves best (engine/order/least_resident.hpp). The largest of it, with what the node itself needs, is
+/// a bound. Nodes are asked in the order of their memory in `known`, any valid order, largest first; those whose memory
 /// there is within the bound already cannot raise it. So the bound is at most the known order's peak. Stopped early it
 /// is lower, but still a bound; never below what the largest node needs for itself.
 PeakBound peak_bound(const OrderProblem& problem, std::span<const NodeId> known, const PeakBoundSettings& settings);
