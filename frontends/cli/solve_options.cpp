@@ -51,8 +51,7 @@ SolveOptions read_solve_options(const Arguments& arguments) {
     options.strategy = strategy_from_name(arguments.get<std::string>("strategy"));
     options.grouping = grouping_of(arguments);
     set_table_options(arguments, option_rows(), options);
-    // A work limit is there for reproducibility, which the default time limit would spoil on a slow machine.
-    if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
+    lift_time_limit(arguments, options);
     check_options(options);
     // What a user asks for in vain must not pass in silence.
     const bool counts_work = is_search(options.strategy) || options.strategy == Strategy::checkmate;
