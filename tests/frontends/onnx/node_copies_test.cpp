@@ -113,12 +113,13 @@ TEST(NodeCopies, AShapeIsTakenWhileTheValueIsThere) {
   expect_same_outputs(builder.proto(), result);
 }
 
-/// C reads A's shape and nothing else of it.
-ModelBuilder shape_between() {
+/// C reads A's shape and nothing else of it: the one of a, or the one of n that is made of a.
+ModelBuilder shape_between(const std::string& shaped = "a") {
   ModelBuilder builder;
   builder.input("x", {extent(4)})
       .node("Relu", {"x"}, {"a"}, "A")
-      .node("Shape", {"a"}, {"s"}, "S")
+      .node("Neg", {"a"}, {"n"}, "N")
+      .node("Shape", {shaped}, {"s"}, "S")
       .node("Exp", {"x"}, {"b"}, "B")
       .node("Reshape", {"b", "s"}, {"v"}, "V")
       .node("Tanh", {"v"}, {"c"}, "C")
@@ -137,15 +138,8 @@ TEST(NodeCopies, WhoNeedsAShapeComesAfterTheValueThatHasIt) {
 }
 
 TEST(NodeCopies, AShapeOfAValueThatIsDroppedIsNeededAsWell) {
-  ModelBuilder builder = shape_between();
-  auto& graph = *builder.proto().mutable_graph();
   // The graph has no N: of what it makes only the shape is read.
-  auto& dropped = *graph.add_node();
-  dropped.set_op_type("Neg");
-  dropped.set_name("N");
-  dropped.add_input("a");
-  dropped.add_output("n");
-  graph.mutable_node(1)->set_input(0, "n");
+  ModelBuilder builder = shape_between("n");
   const Graph read = read_onnx(builder.bytes(), "test.onnx", {}).graph;
   ASSERT_EQ(read.ops.size(), 4U);
   ASSERT_EQ(read.ops[2].name, "C");
