@@ -71,8 +71,8 @@ std::vector<OpId> run_method(const Instance& instance, const SolveOptions& optio
 
 void check_problem(const Instance& instance, const SolveOptions& options) {
   check_options(options);
-  if (is_search(options.strategy) && instance.options().order != OrderMode::input) {
-    throw InputError("order", "the search keeps to the input order so far");
+  if (options.strategy == Strategy::hierarchical && instance.options().order != OrderMode::input) {
+    throw InputError("order", "hierarchical composes groups in input order; in free order take auto");
   }
   if (instance.has_options()) throw InputError("compute_options", "solve takes graphs without options per op");
 }

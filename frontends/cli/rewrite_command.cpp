@@ -94,7 +94,7 @@ int rewrite_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   check_schedule_options(arguments);
   const SolveOptions options = read_solve_options(arguments);
-  const InstanceOptions problem = read_problem(arguments, options.strategy);
+  const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.get<std::string>("output");
   check_output(arguments.file("MODEL"), output);
   check_read_files(arguments, output);

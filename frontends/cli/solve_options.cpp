@@ -23,8 +23,8 @@ OptionGroup problem_options(bool needs_budget) {
       "max-computes", po::value<int>()->value_name("C"),
       "how often an op may run, the first time included (default 2; 64 for rotor and twremat)")(
       "order", po::value<std::string>()->value_name("MODE"),
-      "input: first computes follow the file's order (default); free: any order, for the methods that do not search "
-      "(default for twremat)");
+      "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
+      "short look finds an order that needs clearly less memory");
   return group;
 }
 
@@ -66,16 +66,20 @@ SolveOptions read_solve_options(const Arguments& arguments) {
   return options;
 }
 
-InstanceOptions read_problem(const Arguments& arguments, Strategy strategy) {
-  InstanceOptions problem = default_problem(strategy);
+ProblemRequest read_problem(const Arguments& arguments, Strategy strategy) {
+  const InstanceOptions usual = default_problem(strategy);
+  ProblemRequest problem{.max_computes = usual.max_computes,
+                         .order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input};
   if (arguments.has("max-computes")) problem.max_computes = arguments.get<int>("max-computes");
   if (problem.max_computes < 1) throw UsageError("--max-computes: must be at least 1");
   if (!arguments.has("order")) return problem;
-  const std::string& order = arguments.get<std::string>("order");
-  if (order != "input" && order != "free") throw UsageError("--order: '" + order + "' is none of input, free");
-  problem.order = order == "free" ? OrderMode::free : OrderMode::input;
-  if (problem.order == OrderMode::free && is_search(strategy)) {
-    throw UsageError("--order: free is not available for strategies that search, only input is");
+  try {
+    problem.order = order_request_from_name(arguments.get<std::string>("order"), "--order");
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+  if (problem.order == OrderRequest::free && strategy == Strategy::hierarchical) {
+    throw UsageError("--order: hierarchical composes groups in input order; for free take --strategy auto");
   }
   return problem;
 }
