@@ -8,6 +8,7 @@
 
 #include "engine/deadline.hpp"
 #include "engine/hierarchy/groups.hpp"
+#include "engine/order/free_search.hpp"
 #include "engine/search/answer.hpp"
 #include "engine/search/first_bound.hpp"
 #include "engine/search/phases.hpp"
@@ -34,6 +35,11 @@ void run_search(const Instance& instance, const SolveOptions& options, const Sol
   run_phases(instance, options, callbacks, deadline, workers, state, schedule.solver);
   auto& statistics = schedule.solver.statistics;
   if (!statistics.empty()) statistics.emplace_back("polish_seconds", deadline.elapsed() - begin);
+}
+
+void run_free_search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                     const Deadline& deadline, SearchState& state, Schedule& schedule) {
+  if (!state.infeasible) search_free_order(instance, options, callbacks, deadline, state, schedule.solver);
 }
 
 /// The one answer of a method of the literature; empty if it has none that the instance permits.
@@ -71,9 +77,6 @@ std::vector<OpId> run_method(const Instance& instance, const SolveOptions& optio
 
 void check_problem(const Instance& instance, const SolveOptions& options) {
   check_options(options);
-  if (options.strategy == Strategy::hierarchical && instance.options().order != OrderMode::input) {
-    throw InputError("order", "hierarchical composes groups in input order; in free order take auto");
-  }
   if (instance.has_options()) throw InputError("compute_options", "solve takes graphs without options per op");
 }
 
@@ -84,11 +87,17 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   Schedule schedule = describe_problem(instance, options);
   SearchState state;
   const bool searches = is_search(options.strategy);
-  state.incumbent = first_solution(instance, searches ? warm_start : std::span<const OpId>{});
+  const bool is_free = instance.options().order == OrderMode::free;
+  const std::span<const OpId> start = searches ? warm_start : std::span<const OpId>{};
+  state.incumbent = is_free ? first_free_solution(instance, start) : first_solution(instance, start);
   find_first_bound(instance, options, deadline, state, schedule);
   if (searches) {
-    run_search(instance, options, callbacks, deadline, state, schedule);
-    write_answer(instance, state, sequence_of(instance, state.incumbent.plan), schedule);
+    if (is_free) {
+      run_free_search(instance, options, callbacks, deadline, state, schedule);
+    } else {
+      run_search(instance, options, callbacks, deadline, state, schedule);
+    }
+    write_answer(instance, state, sequence_of(instance, state.incumbent), schedule);
   } else {
     const auto sequence = run_method(instance, options, callbacks, deadline, state, schedule.solver);
     write_answer(instance, state, sequence, schedule);

@@ -23,7 +23,8 @@ Bytes largest_footprint(const OrderProblem& problem) {
 
 }  // namespace
 
-OrderResult minimise_peak(const OrderProblem& problem, const OrderSettings& settings, const Deadline& /*deadline*/) {
+OrderResult minimise_peak(const OrderProblem& problem, const OrderSettings& settings,
+                          const std::function<bool()>& /*interrupted*/) {
   OrderResult result;
   result.order = given_order(problem);
   result.peak = peak_of(problem, result.order);

@@ -7,7 +7,6 @@
 #include <functional>
 #include <vector>
 
-#include "engine/deadline.hpp"
 #include "engine/order/order_problem.hpp"
 
 namespace remora {
@@ -34,7 +33,9 @@ struct OrderResult {
   std::int64_t work = 0;
 };
 
-/// Lowers the peak of the given order until it is at most the target or the lower bound, or a limit is reached.
-OrderResult minimise_peak(const OrderProblem& problem, const OrderSettings& settings, const Deadline& deadline);
+/// Lowers the peak of the given order until it is at most the target or the lower bound, the work limit is reached or
+/// `interrupted` holds; it is asked from several threads.
+OrderResult minimise_peak(const OrderProblem& problem, const OrderSettings& settings,
+                          const std::function<bool()>& interrupted);
 
 }  // namespace remora

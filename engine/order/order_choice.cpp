@@ -50,7 +50,8 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
                                .threads = thread_count(options),
                                .seed = static_cast<std::uint64_t>(options.seed),
                                .bound = false};
-  const Bytes peak = minimise_peak(OrderProblem(instance), settings, Deadline(kNoTimeLimit, cancel)).peak;
+  const auto is_cancelled = [&] { return cancel != nullptr && cancel->load(); };
+  const Bytes peak = minimise_peak(OrderProblem(instance), settings, is_cancelled).peak;
   const double part = part_of_peak(peak, instance.graph().fixed_memory, input_peak);
   if (part > 1 - kWorthwhile) return {OrderMode::input, "no other order was found that needs clearly less memory"};
   std::array<char, 96> reason{};
@@ -81,7 +82,6 @@ OrderChoice choose_order(const Instance& instance, const SolveOptions& options, 
   if (!is_search(options.strategy)) {
     return {default_problem(options.strategy).order, std::string("the problem of ") + strategy_name(options.strategy)};
   }
-  if (options.strategy == Strategy::hierarchical) return {OrderMode::input, "groups are composed in input order"};
   if (instance.has_options()) return {OrderMode::input, "ops have options"};
   const Bytes input_peak = baseline_peak(instance);
   if (input_peak <= instance.budget()) return {OrderMode::input, "it holds the budget without recompute"};

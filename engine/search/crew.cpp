@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/crew.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "engine/order/reorder_worker.hpp"
 #include "engine/search/annealing_worker.hpp"
 #include "engine/search/benders_worker.hpp"
 #include "engine/search/complete_worker.hpp"
@@ -20,6 +22,10 @@ constexpr int kMostOpsForCompleteSearch = 10'000;
 /// Up to here it may well end, and takes part in every round.
 constexpr int kMostOpsForEveryRound = 200;
 
+/// In free order every place in the sequence is a choice: complete search ends on much smaller graphs only.
+constexpr int kMostOpsForFreeComplete = 40;
+constexpr int kMostOpsForFreeEveryRound = 12;
+
 /// How many workers of each kind take part under a strategy.
 struct Crew {
   bool complete = false;
@@ -27,7 +33,16 @@ struct Crew {
   int neighbourhoods = 0;
   int ruins = 0;
   int annealings = 0;
+  /// In free order only, in place of those that know one order.
+  int reorderings = 0;
 };
+
+/// The same strategy in free order. What searches along one order has its turn elsewhere (engine/order/free_search.hpp).
+Crew free_crew(const Crew& crew) {
+  return {.complete = crew.complete,
+          .neighbourhoods = crew.neighbourhoods,
+          .reorderings = std::min(2, crew.ruins + crew.annealings)};
+}
 
 Crew crew_of(Strategy strategy) {
   switch (strategy) {
@@ -55,16 +70,19 @@ Crew crew_of(Strategy strategy) {
 }  // namespace
 
 Mix make_mix(const Instance& instance, const SolveOptions& options, int phase) {
+  const bool is_free = instance.options().order == OrderMode::free;
   Crew crew = crew_of(options.strategy);
+  if (is_free) crew = free_crew(crew);
   // On a very large graph even the root of a complete search takes longer than all that the others need.
-  if (options.strategy != Strategy::complete) crew.complete &= instance.op_count() <= kMostOpsForCompleteSearch;
+  const int most_for_complete = is_free ? kMostOpsForFreeComplete : kMostOpsForCompleteSearch;
+  if (options.strategy != Strategy::complete) crew.complete &= instance.op_count() <= most_for_complete;
   std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
   std::vector<std::unique_ptr<Worker>> workers;
   if (crew.complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
   if (crew.benders && phase == 2 && options.benders) {
     workers.push_back(std::make_unique<BendersWorker>(options, seed++));
   }
-  if (crew.complete && phase == 2 && options.covering_stages) {
+  if (crew.complete && phase == 2 && options.covering_stages && !is_free) {
     workers.push_back(std::make_unique<StageBoundWorker>(options));
   }
   for (int i = 0; i < crew.neighbourhoods; ++i) {
@@ -76,7 +94,9 @@ Mix make_mix(const Instance& instance, const SolveOptions& options, int phase) {
   }
   for (int i = 0; i < crew.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(seed++));
   for (int i = 0; i < crew.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(seed++));
-  const bool finishes = crew.complete && instance.op_count() <= kMostOpsForEveryRound;
+  for (int i = 0; i < crew.reorderings; ++i) workers.push_back(std::make_unique<ReorderWorker>(seed++));
+  const int most_for_every_round = is_free ? kMostOpsForFreeEveryRound : kMostOpsForEveryRound;
+  const bool finishes = crew.complete && instance.op_count() <= most_for_every_round;
   return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};
 }
 

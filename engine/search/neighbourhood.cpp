@@ -2,16 +2,12 @@
 #include "engine/search/neighbourhood.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/search/op_selection.hpp"
 
 namespace remora {
 namespace {
-
-/// The step of each recompute of the plan.
-int step_of(const RecomputePlan& plan, std::size_t index) {
-  return plan[index].stage + static_cast<int>(index);
-}
 
 /// The fullest of a few random steps of [first, last].
 int full_step(const ScheduleView& view, int first, int last, Random& random) {
@@ -26,8 +22,7 @@ int full_step(const ScheduleView& view, int first, int last, Random& random) {
 
 void relax_recompute(const ScheduleView& view, OpSelection& selection, Random& random) {
   constexpr std::size_t kCompetitorsOfOneStep = 6;
-  const auto& plan = view.plan();
-  const int step = step_of(plan, random.below(plan.size()));
+  const int step = view.recomputes()[random.below(view.recomputes().size())];
   selection.add(view.op(step));
   const int before = view.previous_compute(step);
   if (step - before < 2) return;
@@ -47,8 +42,7 @@ void relax_window(const ScheduleView& view, int size, OpSelection& selection, Ra
 
 void relax_chain(const ScheduleView& view, OpSelection& selection, Random& random) {
   const Instance& instance = view.instance();
-  const auto& plan = view.plan();
-  const OpId op = plan[random.below(plan.size())].op;
+  const OpId op = view.op(view.recomputes()[random.below(view.recomputes().size())]);
   selection.add(op);
   for (const TensorId t : instance.inputs(op)) {
     const OpId producer = instance.producer(t);
@@ -62,16 +56,16 @@ void relax_chain(const ScheduleView& view, OpSelection& selection, Random& rando
 
 }  // namespace
 
-ScheduleView::ScheduleView(const Instance& instance, const RecomputePlan& plan)
+ScheduleView::ScheduleView(const Instance& instance, std::vector<OpId> sequence)
     : instance_(&instance),
-      plan_(plan),
-      sequence_(sequence_of(instance, plan)),
+      sequence_(std::move(sequence)),
       evaluation_(evaluate(instance, sequence_)),
       previous_compute_(sequence_.size(), -1) {
   std::vector<int> latest(static_cast<std::size_t>(instance.op_count()), -1);
   for (std::size_t step = 0; step < sequence_.size(); ++step) {
     int& before = latest[static_cast<std::size_t>(sequence_[step])];
     previous_compute_[step] = before;
+    if (before >= 0) recomputes_.push_back(static_cast<int>(step));
     before = static_cast<int>(step);
   }
 }
@@ -82,13 +76,12 @@ std::vector<OpId> ScheduleView::competitors(int step) const {
   for (const RetentionInterval& interval : evaluation_.intervals) {
     if (interval.first_step >= step) break;
     const OpId producer = instance_->producer(interval.tensor);
-    if (interval.last_step < step || instance_->max_computes(producer) < 2) continue;
+    if (interval.last_step < step || !has_decision(*instance_, producer)) continue;
     if (interval.last_step == step || std::find(used.begin(), used.end(), interval.tensor) != used.end()) continue;
     ops.push_back(producer);
   }
-  for (std::size_t i = 0; i < plan_.size(); ++i) {
-    const int again = step_of(plan_, i);
-    if (again > step && previous_compute(again) < step) ops.push_back(plan_[i].op);
+  for (const int again : recomputes_) {
+    if (again > step && previous_compute(again) < step) ops.push_back(op(again));
   }
   std::sort(ops.begin(), ops.end());
   ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
@@ -100,7 +93,7 @@ std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int siz
   // Each pass adds the surroundings of one more place; a few fruitless passes mean that there is no more.
   const int passes = 4 + size;
   for (int pass = 0; pass < passes && !selection.full(); ++pass) {
-    if (relaxation == Relaxation::event || view.plan().empty()) {
+    if (relaxation == Relaxation::event || view.recomputes().empty()) {
       relax_event(view, size, selection, random);
     } else if (relaxation == Relaxation::window) {
       relax_window(view, size, selection, random);

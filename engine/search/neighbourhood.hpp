@@ -10,7 +10,6 @@
 #include <array>
 #include <vector>
 
-#include "engine/search/solution.hpp"
 #include "model/evaluate.hpp"
 #include "model/instance.hpp"
 #include "model/random.hpp"
@@ -30,29 +29,32 @@ inline constexpr std::array kRelaxations{Relaxation::recomputes, Relaxation::eve
 /// A schedule with what neighbourhoods ask of it. O(steps + edges) to build; holds a reference to the instance.
 class ScheduleView {
  public:
-  ScheduleView(const Instance& instance, const RecomputePlan& plan);
+  /// A valid sequence of the instance's form.
+  ScheduleView(const Instance& instance, std::vector<OpId> sequence);
 
   [[nodiscard]] const Instance& instance() const { return *instance_; }
-  [[nodiscard]] const RecomputePlan& plan() const { return plan_; }
+  [[nodiscard]] const std::vector<OpId>& sequence() const { return sequence_; }
+  /// The steps that are not their op's first compute.
+  [[nodiscard]] const std::vector<int>& recomputes() const { return recomputes_; }
   [[nodiscard]] int steps() const { return static_cast<int>(sequence_.size()); }
   [[nodiscard]] OpId op(int step) const { return sequence_[static_cast<std::size_t>(step)]; }
   [[nodiscard]] Bytes memory(int step) const { return evaluation_.memory[static_cast<std::size_t>(step)]; }
 
-  /// The ops that may be recomputed and whose outputs are retained across the step without being used there, and those
-  /// whose output is away at that step and comes back later. Each once.
+  /// The ops that have a decision to make and whose outputs are retained across the step without being used there, and
+  /// those whose output is away at that step and comes back later. Each once.
   [[nodiscard]] std::vector<OpId> competitors(int step) const;
   /// The step of the op's compute before `step`, or -1: between the two, its recompute at `step` saves memory.
   [[nodiscard]] int previous_compute(int step) const { return previous_compute_[static_cast<std::size_t>(step)]; }
 
  private:
   const Instance* instance_;
-  RecomputePlan plan_;
   std::vector<OpId> sequence_;
   Evaluation evaluation_;
   std::vector<int> previous_compute_;
+  std::vector<int> recomputes_;
 };
 
-/// About `size` ops to free, ascending, each allowed to be recomputed. May be fewer where the schedule offers no more.
+/// About `size` ops to free, ascending, each with a decision to make. May be fewer where the schedule offers no more.
 std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random);
 
 /// Ops whose freeing can lower every step with more than `target` bytes: competitors of each such step, at random, and

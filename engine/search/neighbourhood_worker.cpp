@@ -34,14 +34,14 @@ void NeighbourhoodWorker::learn(Arm& arm, bool improved, bool complete, int op_c
 RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
   RoundResult result;
   Solution current = input.incumbent;
-  ScheduleView view(input.instance, current.plan);
+  ScheduleView view(input.instance, sequence_of(input.instance, current));
   auto bans = bans_below(input.instance, input.cover, current.extra);
   for (std::int64_t effort = 0; effort < input.effort && !input.interrupted();) {
     if (current.extra <= input.lower_bound) break;
     const std::size_t chosen = draw_weighted(arms_.size(), random_, [&](std::size_t i) { return arms_[i].weight; });
     Arm& arm = arms_[chosen];
     const auto free_ops = relax(view, kRelaxations[chosen], static_cast<int>(arm.size), random_);
-    const cp::RetentionProblem problem(input.instance, current.plan, free_ops,
+    const cp::RetentionProblem problem(input.instance, computes_of(view.sequence()), free_ops,
                                        {input.instance.budget(), current.extra, bans}, inferences_);
     cp::SearchSettings settings;
     settings.node_limit = node_limit_;
@@ -55,7 +55,7 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
     learn(arm, outcome.sequence.has_value(), outcome.complete, input.instance.op_count());
     if (!outcome.sequence) continue;
     current = make_solution(input.instance, *outcome.sequence);
-    view = ScheduleView(input.instance, current.plan);
+    view = ScheduleView(input.instance, sequence_of(input.instance, current));
     bans = bans_below(input.instance, input.cover, current.extra);
     result.solution = current;
   }

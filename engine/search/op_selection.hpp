@@ -11,6 +11,11 @@
 
 namespace remora {
 
+/// Whether there is anything to decide about the op: when it runs, whether it runs again, or by which option.
+inline bool has_decision(const Instance& instance, OpId op) {
+  return instance.options().order == OrderMode::free || instance.max_computes(op) > 1 || instance.option_count(op) > 1;
+}
+
 /// Collects ops that have a decision to make, each once, up to a size.
 class OpSelection {
  public:
@@ -20,8 +25,7 @@ class OpSelection {
   [[nodiscard]] bool full() const { return static_cast<int>(ops_.size()) >= size_; }
 
   void add(OpId op) {
-    const bool decides = instance_.max_computes(op) > 1 || instance_.option_count(op) > 1;
-    if (full() || !decides || chosen_[static_cast<std::size_t>(op)]) return;
+    if (full() || !has_decision(instance_, op) || chosen_[static_cast<std::size_t>(op)]) return;
     chosen_[static_cast<std::size_t>(op)] = true;
     ops_.push_back(op);
   }

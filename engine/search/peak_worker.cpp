@@ -26,7 +26,7 @@ PeakWorker::PeakWorker(const SolveOptions& options, std::uint64_t seed)
 RoundResult PeakWorker::run(const RoundInput& input) {
   RoundResult result;
   Solution current = input.incumbent;
-  ScheduleView view(input.instance, current.plan);
+  ScheduleView view(input.instance, sequence_of(input.instance, current));
   const Bytes budget = input.instance.budget();
   for (std::int64_t effort = 0; effort < input.effort && current.peak > budget && !input.interrupted();) {
     const auto way = static_cast<double>((current.peak - budget).count());
@@ -35,7 +35,8 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     const auto free_ops = relax_above(view, target, static_cast<int>(size_), random_);
     const auto baseline = static_cast<double>(input.instance.baseline_duration().count());
     const Duration below = current.extra + Duration(1 + static_cast<std::int64_t>(margin_ * baseline));
-    const cp::RetentionProblem problem(input.instance, current.plan, free_ops, {target, below}, inferences_);
+    const cp::RetentionProblem problem(input.instance, computes_of(view.sequence()), free_ops, {target, below},
+                                       inferences_);
     cp::SearchSettings settings;
     settings.node_limit = node_limit_;
     settings.first_only = true;
@@ -59,7 +60,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     margin_ = std::max(kLeastMargin, margin_ * 0.9);
     stride_ = std::min(1.0, stride_ * 1.5);
     current = make_solution(input.instance, *outcome.sequence);
-    view = ScheduleView(input.instance, current.plan);
+    view = ScheduleView(input.instance, sequence_of(input.instance, current));
     result.solution = current;
   }
   return result;

@@ -104,7 +104,7 @@ Progress Rounds::progress(int phase, const std::string& source) const {
 
 void Rounds::give_incumbent() const {
   if (!callbacks_.incumbent || state_.incumbent.peak > instance_.budget()) return;
-  const std::vector<OpId> sequence = sequence_of(instance_, state_.incumbent.plan);
+  const std::vector<OpId> sequence = sequence_of(instance_, state_.incumbent);
   callbacks_.incumbent(incumbent_of(instance_, options_, state_, sequence, deadline_));
 }
 

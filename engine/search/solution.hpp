@@ -2,33 +2,32 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
-#include "model/evaluate.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"
 
 namespace remora {
 
-/// A plan and what the evaluator says of it. Shared between workers as plain data.
+/// A schedule of the instance's problem and what the evaluator says of it. Shared between workers as plain data.
 struct Solution {
+  /// Of the staged form.
   RecomputePlan plan{};
+  /// Of the free order; empty in the staged form, where the plan says it.
+  std::vector<OpId> sequence{};
   Duration extra{};
   Bytes peak{};
 };
 
-/// The plan without its useless recomputes, evaluated.
-inline Solution make_solution(const Instance& instance, RecomputePlan plan) {
-  Solution solution;
-  solution.plan = without_useless(instance, std::move(plan));
-  solution.extra = extra_duration(instance, solution.plan);
-  solution.peak = evaluate(instance, sequence_of(instance, solution.plan)).peak;
-  return solution;
-}
+/// The plan without its useless recomputes, evaluated. The instance is of the staged form.
+Solution make_solution(const Instance& instance, RecomputePlan plan);
 
-/// The same of a staged sequence.
-inline Solution make_solution(const Instance& instance, std::span<const Compute> sequence) {
-  return make_solution(instance, plan_of(instance, ops_of(sequence)));
-}
+/// A sequence of the instance's form without its useless recomputes, evaluated.
+Solution make_solution(const Instance& instance, std::span<const Compute> sequence);
+Solution make_solution(const Instance& instance, std::span<const OpId> sequence);
+
+std::vector<OpId> sequence_of(const Instance& instance, const Solution& solution);
 
 /// Phase 1 wants a lower max(peak, budget) (Moccasin, eq. 12), then less time; phase 2, where both hold the budget,
 /// just less time.

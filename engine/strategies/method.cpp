@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/strategies/method.hpp"
 
-#include <algorithm>
 #include <utility>
 
+#include "engine/search/free_sequence.hpp"
 #include "engine/strategies/chains/checkpoint_sqrt.hpp"
 #include "engine/strategies/chains/rotor.hpp"
 #include "engine/strategies/checkmate/checkmate.hpp"
@@ -22,18 +22,6 @@ MethodResult run_none(const MethodInput& input) {
 MethodResult run_greedy(const MethodInput& input) {
   RecomputePlan plan = greedy_plan(input.instance, input.deadline);
   return {.sequence = sequence_of(input.instance, without_useless(input.instance, std::move(plan)))};
-}
-
-/// Every op after the first computes of its `after` ops, and not more often than it may.
-bool limits_hold(const Instance& instance, const std::vector<OpId>& sequence) {
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
-  const auto ran = [&](OpId op) { return computes[static_cast<std::size_t>(op)] > 0; };
-  for (const OpId op : sequence) {
-    const auto& after = instance.graph().ops[static_cast<std::size_t>(op)].after;
-    if (!std::all_of(after.begin(), after.end(), ran)) return false;
-    if (++computes[static_cast<std::size_t>(op)] > instance.max_computes(op)) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -60,7 +48,7 @@ Method method_of(Strategy strategy) {
 }
 
 bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence) {
-  return limits_hold(instance, sequence) &&
+  return is_free_sequence(instance, sequence) &&
          (instance.options().order == OrderMode::free || is_staged(instance, sequence));
 }
 

@@ -129,7 +129,7 @@ Schedule Probe::schedule() const {
   Schedule schedule = description_;
   schedule.solver.seconds = seconds_;
   schedule.solver.reached_peak = state_.incumbent.peak;
-  write_answer(instance_, state_, sequence_of(instance_, state_.incumbent.plan), schedule);
+  write_answer(instance_, state_, sequence_of(instance_, state_.incumbent), schedule);
   return schedule;
 }
 

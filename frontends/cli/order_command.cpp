@@ -109,7 +109,7 @@ OrderResult find_order(const Arguments& arguments, const SolveOptions& options, 
   if (!arguments.has("quiet")) {
     settings.improved = [&](const std::vector<remora::NodeId>&, Bytes peak) { table.add(deadline.elapsed(), peak); };
   }
-  return minimise_peak(problem, settings, deadline);
+  return minimise_peak(problem, settings, [&] { return deadline.reached(); });
 }
 
 void write_order(const Source& source, const std::vector<OpId>& order, const Graph& ordered,

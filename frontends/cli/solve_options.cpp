@@ -78,9 +78,6 @@ ProblemRequest read_problem(const Arguments& arguments, Strategy strategy) {
   } catch (const InputError& error) {
     throw UsageError(error.what());
   }
-  if (problem.order == OrderRequest::free && strategy == Strategy::hierarchical) {
-    throw UsageError("--order: hierarchical composes groups in input order; for free take --strategy auto");
-  }
   return problem;
 }
 

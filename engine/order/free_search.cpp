@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/order/free_search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/order/minimise_peak.hpp"
+#include "engine/order/order_problem.hpp"
+#include "engine/order/view_search.hpp"
+#include "engine/search/answer.hpp"
+#include "engine/search/draw_weighted.hpp"
+#include "engine/search/free_sequence.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+namespace {
+
+/// The order without recompute takes this part of the limits at most, one turn that part of what is left.
+constexpr double kOrderShare = 0.15;
+constexpr double kTurnShare = 0.06;
+constexpr double kMostTurnSeconds = 5;
+constexpr double kLeastTurnSeconds = 0.02;
+constexpr double kForgetting = 0.8;
+constexpr double kReward = 0.5;
+constexpr double kLeastWeight = 0.1;
+
+/// Sources of turns.
+enum Turn : std::size_t { kInputOrder, kPeakOrder, kOwnOrder, kJoint, kTurns };
+
+class FreeSearch {
+ public:
+  FreeSearch(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+             const Deadline& deadline, SearchState& state, SolverReport& report)
+      : instance_(instance),
+        options_(options),
+        callbacks_(callbacks),
+        deadline_(deadline),
+        state_(state),
+        report_(report),
+        random_(static_cast<std::uint64_t>(options.seed)) {}
+
+  void run() {
+    tell("start");
+    if (holds_budget()) give_incumbent();
+    find_order();
+    for (std::size_t turn = kInputOrder; turn < kTurns && !is_over(); ++turn) take(turn);
+    while (!is_over()) {
+      take(draw_weighted(kTurns, random_, [&](std::size_t turn) { return is_open(turn) ? weights_[turn] : 0.0; }));
+    }
+    report_.reached_peak = state_.incumbent.peak;
+    report_.phase1_seconds = budget_held_at_ < 0 ? deadline_.elapsed() : budget_held_at_;
+    report_.phase2_seconds = deadline_.elapsed() - report_.phase1_seconds;
+  }
+
+ private:
+  struct TurnLimits {
+    SolveOptions options;
+    Deadline deadline;
+  };
+
+  [[nodiscard]] bool holds_budget() const { return state_.incumbent.peak <= instance_.budget(); }
+
+  [[nodiscard]] Progress progress(const std::string& source) const {
+    return {deadline_.elapsed(),
+            holds_budget() ? 2 : 1,
+            source,
+            instance_.baseline_duration() + state_.incumbent.extra,
+            state_.incumbent.peak,
+            instance_.baseline_duration() + state_.lower_bound,
+            state_.work};
+  }
+
+  void tell(const std::string& source) const {
+    if (callbacks_.progress) callbacks_.progress(progress(source));
+  }
+
+  void give_incumbent() {
+    if (budget_held_at_ < 0) budget_held_at_ = deadline_.elapsed();
+    if (!callbacks_.incumbent) return;
+    callbacks_.incumbent(incumbent_of(instance_, options_, state_, state_.incumbent.sequence, deadline_));
+  }
+
+  /// Takes a sequence over if it is better than the incumbent.
+  bool offer(std::span<const OpId> sequence, const std::string& source) {
+    Solution found = make_solution(instance_, sequence);
+    if (!better(instance_, found, state_.incumbent)) return false;
+    state_.incumbent = std::move(found);
+    state_.history.push_back(
+        {deadline_.elapsed(), instance_.baseline_duration() + state_.incumbent.extra, state_.incumbent.peak, source});
+    if (holds_budget()) give_incumbent();
+    tell(source);
+    return true;
+  }
+
+  [[nodiscard]] bool is_over() const {
+    if (is_settled(instance_, state_) || deadline_.reached()) return true;
+    if (options_.work_limit > 0 && state_.work >= options_.work_limit) return true;
+    return callbacks_.enough && callbacks_.enough(progress(""));
+  }
+
+  /// A part of what is left of the limits.
+  [[nodiscard]] TurnLimits limits_of(double part) const {
+    SolveOptions options = options_;
+    if (options_.work_limit > 0) {
+      const auto left = static_cast<double>(options_.work_limit - state_.work);
+      options.work_limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(left * part));
+      // Nothing may depend on time, but for the time limit itself.
+      part = 1;
+    }
+    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
+    const double most = options_.work_limit > 0 ? left : std::min(left, kMostTurnSeconds);
+    options.time_limit = std::clamp(left * part, std::min(left, kLeastTurnSeconds), most);
+    return {options, Deadline(options.time_limit, callbacks_.cancel)};
+  }
+
+  void find_order() {
+    if (holds_budget()) return;
+    const TurnLimits limits = limits_of(kOrderShare);
+    const OrderProblem problem(instance_);
+    OrderSettings settings;
+    settings.target = instance_.budget();
+    settings.work_limit = limits.options.work_limit;
+    settings.threads = thread_count(options_);
+    settings.seed = static_cast<std::uint64_t>(options_.seed);
+    settings.bound = false;
+    settings.improved = [&](const std::vector<NodeId>& order, Bytes) { offer(problem.sequence_of(order), "order"); };
+    const OrderResult result = minimise_peak(problem, settings, [&] { return limits.deadline.reached(); });
+    state_.work += result.work;
+    peak_order_ = problem.sequence_of(result.order);
+    offer(peak_order_, "order");
+  }
+
+  [[nodiscard]] bool is_open(std::size_t turn) const {
+    return turn == kJoint || turn == kOwnOrder || (views_[turn] && !views_[turn]->settled());
+  }
+
+  void take(std::size_t turn) {
+    const Solution before = state_.incumbent;
+    const std::int64_t work = state_.work;
+    if (turn == kJoint) {
+      search_jointly();
+    } else if (ViewSearch* view = view_of(turn)) {
+      search_view(*view);
+    }
+    // A turn with nothing to do can't keep a solve under a work limit alive.
+    state_.work = std::max(state_.work, work + 1);
+    const bool improved = better(instance_, state_.incumbent, before);
+    weights_[turn] = std::max(kLeastWeight, weights_[turn] * kForgetting + (improved ? kReward : 0.0));
+  }
+
+  /// The turn's search of one order, made when it is first wanted; null if another one has that order or if it has
+  /// nothing left to find.
+  ViewSearch* view_of(std::size_t turn) {
+    if (turn == kOwnOrder || !views_[turn]) {
+      std::vector<OpId> order = turn == kInputOrder  ? input_order(instance_)
+                                : turn == kPeakOrder ? peak_order_
+                                                     : first_computes(instance_, state_.incumbent.sequence);
+      for (std::size_t other = 0; other < views_.size(); ++other) {
+        if (views_[other] && views_[other]->order() == order) {
+          ViewSearch* same = views_[other].get();
+          if (turn != kOwnOrder || same->settled()) return nullptr;
+          same->learn(state_.incumbent.sequence);
+          return same;
+        }
+      }
+      if (order.empty()) return nullptr;
+      views_[turn] = std::make_unique<ViewSearch>(instance_, std::move(order));
+      if (turn == kOwnOrder) views_[turn]->learn(state_.incumbent.sequence);
+    }
+    return views_[turn]->settled() ? nullptr : views_[turn].get();
+  }
+
+  void search_view(ViewSearch& view) {
+    const TurnLimits limits = limits_of(kTurnShare);
+    const std::int64_t before = view.work();
+    SolveCallbacks callbacks;
+    callbacks.cancel = callbacks_.cancel;
+    callbacks.blocks = callbacks_.blocks;
+    callbacks.incumbent = [&](const Schedule&) { offer(view.sequence(), view.source()); };
+    callbacks.heartbeat = [&](const Progress&) {
+      if (callbacks_.heartbeat) callbacks_.heartbeat(progress(""));
+    };
+    callbacks.enough = [&](const Progress&) {
+      return is_settled(instance_, state_) || (callbacks_.enough && callbacks_.enough(progress("")));
+    };
+    view.sit(limits.options, callbacks, limits.deadline);
+    state_.work += view.work() - before;
+    offer(view.sequence(), view.source());
+  }
+
+  void search_jointly() {
+    const TurnLimits limits = limits_of(kTurnShare);
+    SolveOptions options = limits.options;
+    if (options_.work_limit > 0) options.work_limit += state_.work;
+    SolveCallbacks callbacks = callbacks_;
+    Duration given = holds_budget() ? state_.incumbent.extra : Duration::max();
+    callbacks.incumbent = [&](const Schedule&) {
+      if (state_.incumbent.extra >= given) return;
+      given = state_.incumbent.extra;
+      give_incumbent();
+    };
+    callbacks.progress = [&](const Progress& news) {
+      if (callbacks_.progress && news.source != "start" && news.source != "phase 2") tell(news.source);
+    };
+    // History and reports are told in the time of the whole search.
+    const double offset = deadline_.elapsed();
+    const std::size_t told = state_.history.size();
+    SolverReport ignored;
+    run_phases(instance_, options, callbacks, limits.deadline, joint_, state_, ignored);
+    for (std::size_t i = told; i < state_.history.size(); ++i) state_.history[i].seconds += offset;
+  }
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  const SolveCallbacks& callbacks_;
+  const Deadline& deadline_;
+  SearchState& state_;
+  SolverReport& report_;
+  Random random_;
+  std::vector<OpId> peak_order_;
+  std::array<std::unique_ptr<ViewSearch>, kJoint> views_;
+  PhaseWorkers joint_;
+  std::array<double, kTurns> weights_{1, 1, 1, 1};
+  /// Seconds from the beginning; below 0 before that.
+  double budget_held_at_ = -1;
+};
+
+}  // namespace
+
+Solution first_free_solution(const Instance& instance, std::span<const OpId> warm_start) {
+  const std::vector<OpId> plain_sequence = input_order(instance);
+  Solution plain = make_solution(instance, std::span<const OpId>(plain_sequence));
+  if (warm_start.empty()) return plain;
+  std::vector<OpId> sequence;
+  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
+  for (const OpId op : warm_start) {
+    const bool known = op.valid() && op < instance.op_count();
+    if (!known || ++computes[op] <= instance.max_computes(op)) sequence.push_back(op);
+  }
+  if (!is_free_sequence(instance, sequence)) {
+    throw InputError("warm start", "an op is missing, or comes before one that it has to wait for");
+  }
+  Solution warm = make_solution(instance, std::span<const OpId>(sequence));
+  return better(instance, warm, plain) ? warm : plain;
+}
+
+void search_free_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                       const Deadline& deadline, SearchState& state, SolverReport& report) {
+  FreeSearch(instance, options, callbacks, deadline, state, report).run();
+}
+
+}  // namespace remora

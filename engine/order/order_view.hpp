@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One order of a free-order problem as a problem of the staged form, whose input order is that order: what searches
+// along an input order can then search it. A sequence of the view is one of the free problem with the same amounts.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "model/instance.hpp"
+#include "model/recompute_plan.hpp"
+#include "model/types.hpp"
+
+namespace remora {
+
+class OrderView {
+ public:
+  /// `order`: a topological order of the instance's ops that `after` permits.
+  OrderView(const Instance& free, std::vector<OpId> order);
+
+  /// Of the staged form; its op i is the free problem's op order()[i].
+  [[nodiscard]] const Instance& staged() const { return staged_; }
+  [[nodiscard]] const std::vector<OpId>& order() const { return order_; }
+
+  /// The view's sequence in the free problem's numbers.
+  [[nodiscard]] std::vector<OpId> sequence_of(std::span<const Recompute> plan) const;
+  /// The recomputes of a free sequence whose first computes come in the view's order: each stays in its stage, where
+  /// they run in the view's order, so that the peak may differ.
+  [[nodiscard]] RecomputePlan plan_of(std::span<const OpId> sequence) const;
+
+ private:
+  std::vector<OpId> order_;
+  std::vector<OpId> places_;
+  Instance staged_;
+};
+
+}  // namespace remora

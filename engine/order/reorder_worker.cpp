@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/order/reorder_worker.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "engine/order/minimise_peak.hpp"
+#include "engine/order/order_problem.hpp"
+#include "engine/search/draw_weighted.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+constexpr double kFirstWork = 8;
+constexpr double kMostWork = 2000;
+constexpr double kGrowth = 1.15;
+constexpr double kShrinkage = 0.97;
+/// Recomputes that one exchange puts in at most.
+constexpr int kMostAdded = 3;
+constexpr int kLooksPerWork = 1000;
+/// A blur of what a recompute is worth, so that others than the best get their turn.
+constexpr double kNoise = 0.5;
+
+std::vector<std::size_t> recompute_steps(const Instance& instance, std::span<const OpId> sequence) {
+  std::vector<bool> seen(static_cast<std::size_t>(instance.op_count()), false);
+  std::vector<std::size_t> steps;
+  for (std::size_t step = 0; step < sequence.size(); ++step) {
+    if (seen[sequence[step]]) steps.push_back(step);
+    seen[sequence[step]] = true;
+  }
+  return steps;
+}
+
+/// The first step after `step` that reads the tensor, or the end of the sequence.
+std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, int step, TensorId tensor) {
+  for (std::size_t later = static_cast<std::size_t>(step) + 1; later < sequence.size(); ++later) {
+    const auto inputs = instance.inputs(sequence[later]);
+    if (std::find(inputs.begin(), inputs.end(), tensor) != inputs.end()) return later;
+  }
+  return sequence.size();
+}
+
+}  // namespace
+
+ReorderWorker::ReorderWorker(std::uint64_t seed) : random_(seed), order_work_(kFirstWork) {}
+
+RoundResult ReorderWorker::run(const RoundInput& input) {
+  RoundResult result;
+  Solution current = input.incumbent;
+  std::int64_t effort = 0;
+  while (effort < input.effort && !input.interrupted()) {
+    std::optional<Solution> found;
+    if (current.peak > input.instance.budget()) {
+      Solution moved = reordered(input, current, effort);
+      learn(better(input.instance, moved, current), true);
+      if (better(input.instance, moved, current)) found = std::move(moved);
+    } else if (current.extra <= input.lower_bound) {
+      break;
+    } else {
+      found = exchange(input, current, effort);
+    }
+    if (!found) continue;
+    current = *std::move(found);
+    result.solution = current;
+  }
+  result.work = local_work(effort * kLocalPerEffort);
+  return result;
+}
+
+void ReorderWorker::learn(bool improved, bool near) {
+  if (near) order_work_ = std::min(kMostWork, order_work_ * kGrowth);
+  if (!improved && !near) order_work_ = std::max(kFirstWork, order_work_ * kShrinkage);
+}
+
+std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const Solution& current,
+                                                std::int64_t& effort) {
+  effort += 1 + static_cast<std::int64_t>(current.sequence.size()) / 16;
+  Solution candidate = without_one(input, current);
+  for (int added = 0;; ++added) {
+    if (candidate.peak > input.instance.budget()) candidate = reordered(input, candidate, effort);
+    if (candidate.peak <= input.instance.budget()) {
+      learn(true, false);
+      if (!better(input.instance, candidate, current)) return std::nullopt;
+      return candidate;
+    }
+    if (added == kMostAdded || input.interrupted()) break;
+    std::optional<Solution> next = relieved(input, candidate, current.extra);
+    if (!next) break;
+    candidate = *std::move(next);
+  }
+  const auto above = static_cast<double>((candidate.peak - input.instance.budget()).count());
+  learn(false, above < 0.01 * static_cast<double>(input.instance.budget().count()));
+  return std::nullopt;
+}
+
+Solution ReorderWorker::without_one(const RoundInput& input, const Solution& current) {
+  const std::vector<std::size_t> steps = recompute_steps(input.instance, current.sequence);
+  if (steps.empty()) return current;
+  const std::size_t chosen = draw_weighted(steps.size(), random_, [&](std::size_t i) {
+    return static_cast<double>(input.instance.duration(current.sequence[steps[i]]).count());
+  });
+  std::vector<OpId> sequence = current.sequence;
+  sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(steps[chosen]));
+  return make_solution(input.instance, std::span<const OpId>(sequence));
+}
+
+Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solution, std::int64_t& effort) {
+  const OrderProblem problem(input.instance, solution.sequence);
+  OrderSettings settings;
+  settings.target = input.instance.budget();
+  settings.work_limit = static_cast<std::int64_t>(order_work_);
+  settings.seed = random_.next();
+  settings.bound = false;
+  const OrderResult result = minimise_peak(problem, settings, input.interrupted);
+  effort += (result.work + 1) * kLooksPerWork / kLocalPerEffort + problem.node_count();
+  const std::vector<OpId> sequence = problem.sequence_of(result.order);
+  return make_solution(input.instance, std::span<const OpId>(sequence));
+}
+
+std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const Solution& solution, Duration below) {
+  const Instance& instance = input.instance;
+  const Evaluation evaluation = evaluate(instance, solution.sequence);
+  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
+  for (const OpId op : solution.sequence) ++computes[op];
+  const auto used = instance.inputs(solution.sequence[static_cast<std::size_t>(std::max(0, evaluation.peak_step))]);
+  double most = 0;
+  TensorId chosen;
+  for (const RetentionInterval& interval : evaluation.intervals) {
+    if (interval.first_step >= evaluation.peak_step || interval.last_step <= evaluation.peak_step) continue;
+    if (std::find(used.begin(), used.end(), interval.tensor) != used.end()) continue;
+    const OpId op = instance.producer(interval.tensor);
+    if (computes[op] >= instance.max_computes(op) || solution.extra + instance.duration(op) >= below) continue;
+    const double worth = static_cast<double>(interval.size.count()) /
+                         static_cast<double>(instance.duration(op).count() + 1) * (1 - kNoise * random_.unit());
+    if (worth > most) {
+      most = worth;
+      chosen = interval.tensor;
+    }
+  }
+  if (!chosen.valid()) return std::nullopt;
+  const std::size_t place = next_use(instance, solution.sequence, evaluation.peak_step, chosen);
+  std::vector<OpId> sequence = solution.sequence;
+  sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(place), instance.producer(chosen));
+  return make_solution(instance, std::span<const OpId>(sequence));
+}
+
+}  // namespace remora

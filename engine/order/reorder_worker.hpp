@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Moves of either kind on a free-order incumbent: recomputes go and come, and then the order has to make up for it.
+//
+// Within the budget one recompute is taken out. What overflows now the order is asked to mend, each compute a node of an
+// OrderProblem; what is left after that is met by another recompute that costs less than what was saved, and so on. Above
+// the budget the order of the incumbent's own computes is improved.
+#pragma once
+
+#include "engine/search/worker.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+
+class ReorderWorker : public Worker {
+ public:
+  explicit ReorderWorker(std::uint64_t seed);
+
+  [[nodiscard]] std::string name() const override { return "reorder"; }
+  RoundResult run(const RoundInput& input) override;
+
+ private:
+  /// The incumbent without one of its recomputes, chosen at random by what they take.
+  [[nodiscard]] Solution without_one(const RoundInput& input, const Solution& current);
+  /// The solution in a better order; counts the effort.
+  [[nodiscard]] Solution reordered(const RoundInput& input, const Solution& solution, std::int64_t& effort);
+  /// One more recompute that relieves the fullest step, if there is any that costs less than `below`.
+  [[nodiscard]] std::optional<Solution> relieved(const RoundInput& input, const Solution& solution, Duration below);
+  /// A better solution that begins with one recompute less.
+  [[nodiscard]] std::optional<Solution> exchange(const RoundInput& input, const Solution& current,
+                                                 std::int64_t& effort);
+  void learn(bool improved, bool near);
+
+  Random random_;
+  /// Units of work for one order; grows while more of them helps.
+  double order_work_;
+};
+
+}  // namespace remora

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sequences of the free order: any in which every input has an earlier compute and first computes respect `after`.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "model/instance.hpp"
+#include "model/types.hpp"
+
+namespace remora {
+
+/// Whether the sequence solves the free order's problem but for the budget: every op, no op oftener than allowed, each
+/// after the producers of its inputs, and first computes after those that they wait for.
+bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence);
+
+/// The sequence without the computes that serve nobody. A first compute that serves nobody goes, too, if a later one
+/// takes its place and `after` says nothing of the op.
+std::vector<OpId> without_useless(const Instance& instance, std::vector<OpId> sequence);
+
+/// The ops in the order of their first computes.
+std::vector<OpId> first_computes(const Instance& instance, std::span<const OpId> sequence);
+
+}  // namespace remora

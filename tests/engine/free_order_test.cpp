@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/bound/footprint.hpp"
+#include "engine/order/order_view.hpp"
+#include "engine/search/free_sequence.hpp"
+#include "engine/search/solution.hpp"
+#include "engine/solve.hpp"
+#include "frontends/generate/layered.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/reorder.hpp"
+#include "model/verify.hpp"
+#include "tests/support/fewer.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+SolveOptions limited(std::int64_t work) {
+  SolveOptions options;
+  options.work_limit = work;
+  options.time_limit = kNoTimeLimit;
+  options.threads = 2;
+  return options;
+}
+
+Schedule solve_verified(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
+                        std::span<const OpId> warm_start = {}) {
+  Schedule schedule = solve(instance, options, callbacks, warm_start);
+  EXPECT_EQ(schedule.order, instance.options().order);
+  if (schedule.has_steps()) {
+    const Verdict verdict = verify(instance.graph(), schedule);
+    EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
+  }
+  EXPECT_LE(schedule.lower_bound, schedule.has_steps() ? schedule.duration : Duration::max());
+  return schedule;
+}
+
+struct Tally {
+  int cases = 0;
+  int proved = 0;
+  int found = 0;
+  int missed = 0;
+  int orders_matter = 0;
+};
+
+/// Free-order solves of random graphs under budgets below the input order's peak, against brute force over all orders
+/// with recomputes.
+void check_against_oracle(const test::RandomGraphOptions& kind, int rounds, std::int64_t work, Tally& tally) {
+  std::mt19937 random(static_cast<unsigned>(kind.most_ops));
+  for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFatalFailure(); ++round) {
+    const auto graph = test::random_graph(random, kind);
+    const int max_computes = 1 + static_cast<int>(random() % 2);
+    const Instance unlimited(graph, {.max_computes = max_computes, .order = OrderMode::free});
+    const std::int64_t least = least_budget(unlimited).count() - 1;
+    const std::int64_t most = std::max(least + 1, baseline_peak(unlimited).count());
+    // More often near the peak, where there is something to find.
+    const auto draw = [&] { return static_cast<std::int64_t>(random() % static_cast<unsigned>(most - least)); };
+    const Bytes budget(std::max<std::int64_t>(0, least + std::max({draw(), draw(), draw()})));
+    const Instance instance = unlimited.with_budget(budget);
+    SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(budget.count()));
+    SolveOptions options = limited(work);
+    options.seed = round;
+    const Schedule schedule = solve_verified(instance, options);
+    const auto truth = test::optimum(instance);
+    ++tally.cases;
+    if (schedule.status == Status::optimal || schedule.status == Status::infeasible) ++tally.proved;
+    if (truth) {
+      ASSERT_NE(schedule.status, Status::infeasible);
+      ASSERT_LE(schedule.lower_bound, *truth);
+      if (schedule.status == Status::optimal) {
+        ASSERT_EQ(schedule.duration, *truth);
+      }
+      schedule.has_schedule() && schedule.duration == *truth ? ++tally.found : ++tally.missed;
+      const Instance staged(graph, {.budget = budget, .max_computes = max_computes});
+      const auto in_input_order = test::optimum(staged);
+      if (!in_input_order || *in_input_order > *truth) ++tally.orders_matter;
+    } else {
+      ASSERT_FALSE(schedule.has_schedule());
+    }
+  }
+}
+
+TEST(FreeOrder, FindsAndProvesTheBruteForceOptimumOfSmallGraphs) {
+  Tally tally;
+  check_against_oracle({.least_ops = 2, .most_ops = 6}, 4500, 20'000, tally);
+  EXPECT_GE(tally.proved, tally.cases * 99 / 100);
+  EXPECT_LE(tally.missed, tally.cases / 1000);
+  EXPECT_GT(tally.found, tally.cases / 4);
+  EXPECT_GT(tally.orders_matter, tally.cases / 20);
+}
+
+TEST(FreeOrder, FindsNearlyAllBruteForceOptimaOfGraphsOfEightOps) {
+  Tally tally;
+  check_against_oracle({.least_ops = 7, .most_ops = 8}, 500, 20'000, tally);
+  EXPECT_GT(tally.proved, tally.cases * 9 / 10);
+  EXPECT_LE(tally.missed, tally.cases / 100);
+}
+
+Instance layered_instance(int percent, OrderMode order) {
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 60, .seed = 3}));
+  const Instance unlimited(graph, {.order = order});
+  return unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * percent / 100));
+}
+
+TEST(FreeOrder, TheSameSeedGivesTheSameScheduleWhateverTheNumberOfThreads) {
+  const Instance instance = layered_instance(70, OrderMode::free);
+  SolveOptions options = limited(3000);
+  const Schedule two = solve_verified(instance, options);
+  options.threads = 1;
+  const Schedule one = solve_verified(instance, options);
+  EXPECT_EQ(one.steps, two.steps);
+  EXPECT_EQ(one.solver.work, two.solver.work);
+}
+
+TEST(FreeOrder, HandsOutEveryBetterScheduleOnceAndReturnsTheLast) {
+  const Instance instance = layered_instance(70, OrderMode::free);
+  std::vector<Duration> durations;
+  SolveCallbacks callbacks;
+  callbacks.incumbent = [&](const Schedule& schedule) {
+    EXPECT_TRUE(verify(instance.graph(), schedule).valid());
+    EXPECT_TRUE(durations.empty() || schedule.duration < durations.back());
+    durations.push_back(schedule.duration);
+  };
+  double latest = 0;
+  callbacks.progress = [&](const Progress& progress) {
+    EXPECT_GE(progress.seconds, latest);
+    latest = progress.seconds;
+  };
+  const Schedule schedule = solve_verified(instance, limited(3000), callbacks);
+  ASSERT_FALSE(durations.empty());
+  EXPECT_EQ(schedule.duration, durations.back());
+  const auto& history = schedule.solver.history;
+  EXPECT_TRUE(std::is_sorted(history.begin(), history.end(),
+                             [](const Incumbent& a, const Incumbent& b) { return a.seconds < b.seconds; }));
+}
+
+TEST(FreeOrder, StartsFromAnySequenceAndRefusesWhatIsNone) {
+  const Instance instance = layered_instance(75, OrderMode::free);
+  const Schedule good = solve_verified(instance, limited(6000));
+  ASSERT_TRUE(good.has_schedule());
+  const Schedule again = solve_verified(instance, limited(1), {}, ops_of(good));
+  EXPECT_LE(again.duration, good.duration);
+
+  std::vector<OpId> backwards = input_order(instance);
+  std::reverse(backwards.begin(), backwards.end());
+  EXPECT_THROW(static_cast<void>(solve(instance, limited(1), {}, backwards)), InputError);
+}
+
+TEST(FreeOrder, ACancelledSolveKeepsItsIncumbent) {
+  const Instance instance = layered_instance(70, OrderMode::free);
+  std::atomic<bool> cancel{false};
+  SolveCallbacks callbacks;
+  callbacks.cancel = &cancel;
+  callbacks.incumbent = [&](const Schedule&) { cancel = true; };
+  SolveOptions options = limited(0);
+  options.time_limit = 600;
+  const Schedule schedule = solve_verified(instance, options, callbacks);
+  EXPECT_EQ(schedule.status, Status::feasible);
+}
+
+TEST(OrderView, ItsSequencesAreTheFreeProblemsWithTheSameAmounts) {
+  std::mt19937 random(7);
+  int recomputes = 0;
+  for (int round = 0; round < test::fewer(400); ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 3, .most_ops = 8});
+    const Instance free(graph, {.max_computes = 3, .order = OrderMode::free});
+    const Schedule schedule = solve_verified(
+        free.with_budget(Bytes(std::max(least_budget(free), baseline_peak(free) - Bytes(2)))), limited(50));
+    if (!schedule.has_steps()) continue;
+    const std::vector<OpId> sequence = ops_of(schedule);
+    const OrderView view(free, first_computes(free, sequence));
+    const RecomputePlan plan = view.plan_of(sequence);
+    const std::vector<OpId> back = view.sequence_of(plan);
+    ASSERT_TRUE(is_free_sequence(free, back));
+    const Evaluation mine = evaluate(view.staged(), sequence_of(view.staged(), plan));
+    const Evaluation theirs = evaluate(free, back);
+    ASSERT_EQ(mine.peak, theirs.peak);
+    ASSERT_EQ(mine.duration, theirs.duration);
+    recomputes += static_cast<int>(plan.size());
+  }
+  EXPECT_GT(recomputes, test::fewer(20));
+}
+
+TEST(Reordered, RenamesWhatNamesAnOp) {
+  Graph graph;
+  const TensorId a = graph.add_tensor("a", Bytes(1));
+  const TensorId b = graph.add_tensor("b", Bytes(1));
+  const TensorId c = graph.add_tensor("c", Bytes(1));
+  const OpId first = graph.add_op({.name = "A", .duration = Duration(1), .outputs = {a}});
+  graph.add_op({.name = "B", .duration = Duration(1), .outputs = {b}});
+  graph.add_op(
+      {.name = "C", .duration = Duration(1), .inputs = {a}, .outputs = {c}, .backward_of = first, .after = {first}});
+  const Graph other = reordered(graph, std::vector{OpId(1), OpId(0), OpId(2)});
+  EXPECT_NO_THROW(validate(other));
+  EXPECT_EQ(other.ops[0].name, "B");
+  EXPECT_EQ(other.ops[2].backward_of, OpId(1));
+  EXPECT_EQ(other.ops[2].after, std::vector{OpId(1)});
+  EXPECT_EQ(reordered(other, std::vector{OpId(1), OpId(0), OpId(2)}), graph);
+}
+
+}  // namespace
+}  // namespace remora
