@@ -107,6 +107,7 @@ OrderResult find_order(const Arguments& arguments, const SolveOptions& options, 
         parse_budget(arguments.get<std::string>("target"), instance.graph().fixed_memory, input_peak, "--target");
   }
   if (!arguments.has("quiet")) {
+    table.add(deadline.elapsed(), input_peak);
     settings.improved = [&](const std::vector<remora::NodeId>&, Bytes peak) { table.add(deadline.elapsed(), peak); };
   }
   return minimise_peak(problem, settings, [&] { return deadline.reached(); });

@@ -30,7 +30,7 @@ struct OrderFigures {
   [[nodiscard]] double part(Bytes amount) const;
 };
 
-/// A line for every better order, as soon as it is found:
+/// A line for the input order and for every better one as soon as it is found:
 ///
 ///      seconds          peak   of the input order's
 ///         0.02      3.21 GiB                 81.2 %
