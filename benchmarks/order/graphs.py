@@ -6,7 +6,8 @@ project has them, both as inference and with sizes of 32-bit floats:
 
 - randwire: randomly wired networks in the manner of Xie et al. 2019, three stages of Watts-Strogatz graphs (32 nodes, 4
   neighbours, rewired with probability 0.75), nodes numbered around the ring. One op a node.
-- inception: stacks of blocks whose branches (1x1; 1x1 and 3x3; 1x1, 3x3 and 3x3; pool and 1x1) are listed level by level.
+- inception: stacks of blocks whose branches (1x1; 1x1 and 3x3; 1x1, 3x3 and 3x3; pool and 1x1) are listed level by
+  level.
 """
 import json
 import os

@@ -75,7 +75,7 @@ class Results:
 
 
 def measure(options, results, runs, once, folder):
-    """Runs what is not there yet: `runs` gives a graph's, `once` (run, graph's file, its facts, folder) a row's figures."""
+    """Runs what is not there yet: `runs` gives a graph's, `once` (run, the graph's file, folder) a row's figures."""
     begin = time.monotonic()
     for name, make in graphs.all_graphs().items():
         if not re.search(options.only, name):
@@ -91,7 +91,7 @@ def measure(options, results, runs, once, folder):
                 return
             results.add({**run, "ops": facts["ops"], "threads": options.threads, "version": version(),
                          "input_peak": facts["no_recompute_peak"], "fixed_memory": facts["fixed_memory"],
-                         **once(run, path, facts, folder)})
+                         **once(run, path, folder)})
 
 
 def version():
