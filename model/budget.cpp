@@ -89,4 +89,9 @@ Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak) {
   return Bytes(static_cast<std::int64_t>(bytes));
 }
 
+double part_of_peak(Bytes amount, Bytes fixed, Bytes peak) {
+  if (peak <= fixed) return 1;
+  return static_cast<double>((amount - fixed).count()) / static_cast<double>((peak - fixed).count());
+}
+
 }  // namespace remora

@@ -16,4 +16,7 @@ namespace remora {
 /// Throws InputError that quotes the text and says what was expected.
 REMORA_API Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak);
 
+/// The other way round: p as a part of one; 1 where the peak is nothing but fixed memory.
+REMORA_API double part_of_peak(Bytes amount, Bytes fixed, Bytes peak);
+
 }  // namespace remora

@@ -12,6 +12,7 @@
 #include "engine/sweep/budget_choice.hpp"
 #include "engine/sweep/curve_assembly.hpp"
 #include "engine/sweep/passes.hpp"
+#include "model/error.hpp"
 
 namespace remora {
 namespace {
@@ -32,6 +33,9 @@ Bytes lower_end(const Instance& instance, const SolveOptions& options, const Swe
 SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
                   const SweepCallbacks& callbacks) {
   check_problem(instance, options);
+  if (is_search(options.strategy) && instance.options().order == OrderMode::free) {
+    throw InputError("order", "a sweep searches in the input order only; sweep the graph with its ops in another order");
+  }
   check_sweep_options(sweep_options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   const Bytes least = lower_end(instance, options, sweep_options, callbacks);

@@ -60,7 +60,8 @@ typedef enum remora_result {
 
 typedef enum remora_order {
   REMORA_ORDER_INPUT = 0, /* first computes follow the input order */
-  REMORA_ORDER_FREE = 1   /* any order; the strategies that search don't take it so far: remora_solve refuses */
+  REMORA_ORDER_FREE = 1,  /* any order */
+  REMORA_ORDER_AUTO = 2   /* free if a short look finds an order that needs clearly less memory, else input */
 } remora_order;
 
 typedef enum remora_phase {

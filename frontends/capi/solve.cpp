@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/order/order_choice.hpp"
 #include "engine/solve.hpp"
 
 #include <array>
@@ -12,19 +13,22 @@
 namespace remora::capi {
 namespace {
 
-OrderMode order_from(remora_order order) {
+OrderRequest order_from(remora_order order) {
   switch (order) {
     case REMORA_ORDER_INPUT:
-      return OrderMode::input;
+      return OrderRequest::input;
     case REMORA_ORDER_FREE:
-      return OrderMode::free;
+      return OrderRequest::free;
+    case REMORA_ORDER_AUTO:
+      return OrderRequest::automatic;
   }
   throw InputError("order", std::to_string(static_cast<int>(order)) + " is none of remora_order");
 }
 
-Instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderMode order) {
-  const Instance unlimited(std::make_shared<const Graph>(graph), {.max_computes = max_computes, .order = order});
-  return unlimited.with_budget(parse_budget(budget, graph.fixed_memory, baseline_peak(unlimited)));
+Instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderRequest order) {
+  const Instance unlimited(std::make_shared<const Graph>(graph), {.max_computes = max_computes});
+  const Instance instance = unlimited.with_budget(parse_budget(budget, graph.fixed_memory, baseline_peak(unlimited)));
+  return with_order(instance, settle_order(instance, order, SolveOptions{}).mode);
 }
 
 /// "auto" has a row of its own on the command line, as --grouping has.

@@ -14,6 +14,7 @@ using Words = std::vector<std::string>;
 int solve_command(const Words& words);
 int sweep_command(const Words& words);
 int verify_command(const Words& words);
+int order_command(const Words& words);
 int info_command(const Words& words);
 int convert_command(const Words& words);
 int generate_command(const Words& words);

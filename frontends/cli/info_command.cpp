@@ -15,6 +15,7 @@
 #include "frontends/cli/graph_source.hpp"
 #include "frontends/cli/partition_tree.hpp"
 #include "frontends/cli/table_options.hpp"
+#include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
@@ -151,10 +152,7 @@ void print_json(const Facts& facts, const SolveOptions& options) {
 
 void print_text(const Facts& facts, const SolveOptions& options) {
   const auto exact = [](Bytes bytes) { return bytes_text(bytes) + " (" + std::to_string(bytes.count()) + " bytes)"; };
-  const Bytes span = facts.peak - facts.fixed_memory;
-  const double part = span > Bytes(0) ? static_cast<double>((facts.least_budget - facts.fixed_memory).count()) /
-                                            static_cast<double>(span.count())
-                                      : 1.0;
+  const double part = part_of_peak(facts.least_budget, facts.fixed_memory, facts.peak);
   std::cout << "graph                     " << facts.name << "\n"
             << "ops                       " << facts.ops << ", " << facts.edges << " edges\n"
             << "tensors                   " << facts.tensors << ", " << bytes_text(facts.tensor_bytes)

@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <filesystem>
 #include <iostream>
-#include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_source.hpp"
+#include "frontends/cli/model_source.hpp"
 #include "frontends/cli/schedule_source.hpp"
 #include "frontends/cli/solve_options.hpp"
 #include "frontends/cli/solve_run.hpp"
 #include "frontends/cli/summary.hpp"
 #include "frontends/json/file.hpp"
-#include "frontends/json/sha256.hpp"
-#include "frontends/onnx/onnx_writer.hpp"
 #include "frontends/onnx/runtime_schedule.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
-namespace fs = std::filesystem;
 using namespace onnx_frontend;
 namespace {
 
@@ -59,34 +52,6 @@ void check_schedule_options(const Arguments& arguments) {
   }
 }
 
-/// The model as it was read.
-struct LoadedModel {
-  std::string path{};
-  std::string content{};
-  OnnxOptions options{};
-  LoweredModel lowered{};
-  LoadedGraph graph{};
-};
-
-LoadedModel load_model(const Arguments& arguments) {
-  LoadedModel model{.path = arguments.file("MODEL"), .options = read_onnx_options(arguments)};
-  model.content = json::read_file(model.path);
-  if (!looks_like_onnx(model.content)) throw InputError(model.path, "is no ONNX model: only those can be rewritten");
-  model.lowered = lower_onnx(model.content, model.path, model.options);
-  model.graph = {std::make_shared<const Graph>(model.lowered.graph), json::sha256_hex(model.content)};
-  if (arguments.has("quiet")) return model;
-  for (const std::string& warning : model.lowered.network.warnings) std::cerr << "remora: warning: " << warning << "\n";
-  return model;
-}
-
-/// What is read must not be written over: checked before anything is.
-void check_read_files(const Arguments& arguments, const std::string& output) {
-  for (const char* const option : {"schedule", "warm-start", "device"}) {
-    if (!arguments.has(option)) continue;
-    check_not_read(output, arguments.get<std::string>(option), std::string("the file of --") + option);
-  }
-}
-
 /// The schedule of the file, if it is a valid one of this very model.
 Schedule load_made_schedule(const std::string& path, const LoadedModel& model) {
   Schedule schedule = load_schedule(path, *model.graph.graph);
@@ -98,42 +63,17 @@ Schedule load_made_schedule(const std::string& path, const LoadedModel& model) {
   return schedule;
 }
 
-/// The folders that places of external data count from; of standard input that is the current one.
-ModelFolders folders_of(const std::string& input, const std::string& output) {
-  const auto folder = [](const std::string& file) {
-    const fs::path parent = fs::path(file).parent_path();
-    return parent.empty() ? fs::path(".") : parent;
-  };
-  ModelFolders folders{.from = folder(input)};
-  if (output == "-") return folders;
-  const std::optional<std::string> file = json::resolve_links(output);
-  if (file) folders.to = folder(*file);
-  return folders;
-}
-
-void check_data_files(const LoadedModel& model, const std::string& output) {
-  for (const fs::path& file : data_files(model.content, folders_of(model.path, output).from)) {
-    check_not_read(output, file, "data of the model");
-  }
-}
-
 std::string rewritten_text(const LoadedModel& model, const Schedule& schedule, const std::string& output) {
   if (model.options.training) return runtime_schedule(model.lowered, schedule);
-  std::string bytes = rewrite_model(model.content, model.lowered, ops_of(schedule), folders_of(model.path, output));
-  check_rewritten(bytes, "the rewritten model", model.options, schedule);
-  return bytes;
+  return rewritten_bytes(model, schedule, output);
 }
 
 /// Throws before the search, not after it, what would be thrown for any schedule: the model's own order is written and
 /// dropped.
-void check_rewritable(const LoadedModel& model, const std::string& output) {
+void check_writable_form(const LoadedModel& model, const std::string& output) {
+  if (!model.options.training) return check_rewritable(model, output);
   const Instance instance(model.graph.graph, {});
-  const Schedule schedule = schedule_of(instance, input_order(instance));
-  if (model.options.training) {
-    static_cast<void>(runtime_schedule(model.lowered, schedule));
-  } else {
-    static_cast<void>(rewrite_model(model.content, model.lowered, ops_of(schedule), folders_of(model.path, output)));
-  }
+  static_cast<void>(runtime_schedule(model.lowered, schedule_of(instance, input_order(instance))));
 }
 
 }  // namespace
@@ -154,13 +94,13 @@ int rewrite_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   check_schedule_options(arguments);
   const SolveOptions options = read_solve_options(arguments);
-  const InstanceOptions problem = read_problem(arguments, options.strategy);
+  const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.get<std::string>("output");
   check_output(arguments.file("MODEL"), output);
   check_read_files(arguments, output);
-  const LoadedModel model = load_model(arguments);
+  const LoadedModel model = load_model(arguments.file("MODEL"), arguments, arguments.has("quiet"));
   check_data_files(model, output);
-  if (!arguments.has("schedule")) check_rewritable(model, output);
+  if (!arguments.has("schedule")) check_writable_form(model, output);
   const Schedule schedule = arguments.has("schedule")
                                 ? load_made_schedule(arguments.get<std::string>("schedule"), model)
                                 : solve_as_asked(arguments, model.graph, options, problem);

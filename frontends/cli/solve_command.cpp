@@ -37,7 +37,7 @@ int solve_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
   const SolveOptions options = read_solve_options(arguments);
-  const InstanceOptions problem = read_problem(arguments, options.strategy);
+  const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.get<std::string>("output");
   check_output(arguments.file("GRAPH"), output);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);

@@ -23,8 +23,8 @@ OptionGroup problem_options(bool needs_budget) {
       "max-computes", po::value<int>()->value_name("C"),
       "how often an op may run, the first time included (default 2; 64 for rotor and twremat)")(
       "order", po::value<std::string>()->value_name("MODE"),
-      "input: first computes follow the file's order (default); free: any order, for the methods that do not search "
-      "(default for twremat)");
+      "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
+      "short look finds an order that needs clearly less memory");
   return group;
 }
 
@@ -51,8 +51,7 @@ SolveOptions read_solve_options(const Arguments& arguments) {
     options.strategy = strategy_from_name(arguments.get<std::string>("strategy"));
     options.grouping = grouping_of(arguments);
     set_table_options(arguments, option_rows(), options);
-    // A work limit is there for reproducibility, which the default time limit would spoil on a slow machine.
-    if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
+    lift_time_limit(arguments, options);
     check_options(options);
     // What a user asks for in vain must not pass in silence.
     const bool counts_work = is_search(options.strategy) || options.strategy == Strategy::checkmate;
@@ -67,14 +66,18 @@ SolveOptions read_solve_options(const Arguments& arguments) {
   return options;
 }
 
-InstanceOptions read_problem(const Arguments& arguments, Strategy strategy) {
-  InstanceOptions problem = default_problem(strategy);
+ProblemRequest read_problem(const Arguments& arguments, Strategy strategy) {
+  const InstanceOptions usual = default_problem(strategy);
+  ProblemRequest problem{.max_computes = usual.max_computes,
+                         .order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input};
   if (arguments.has("max-computes")) problem.max_computes = arguments.get<int>("max-computes");
   if (problem.max_computes < 1) throw UsageError("--max-computes: must be at least 1");
   if (!arguments.has("order")) return problem;
-  const std::string& order = arguments.get<std::string>("order");
-  if (order != "input" && order != "free") throw UsageError("--order: '" + order + "' is none of input, free");
-  problem.order = order == "free" ? OrderMode::free : OrderMode::input;
+  try {
+    problem.order = order_request_from_name(arguments.get<std::string>("order"), "--order");
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
   return problem;
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/options.hpp"
 #include "frontends/cli/arguments.hpp"
+#include "frontends/cli/stated_problem.hpp"
 
 namespace remora::cli {
 
@@ -16,7 +17,7 @@ OptionGroup search_options();
 /// Throws UsageError for a value out of its range, and for what the strategy would take no notice of.
 SolveOptions read_solve_options(const Arguments& arguments);
 /// The strategy's usual problem, or what the user says. Throws UsageError.
-InstanceOptions read_problem(const Arguments& arguments, Strategy strategy);
+ProblemRequest read_problem(const Arguments& arguments, Strategy strategy);
 
 /// A line to standard error if this program cannot compute the bound that the options ask for.
 void warn_of_weaker_bound(const SolveOptions& options);

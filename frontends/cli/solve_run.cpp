@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "engine/solve.hpp"
-#include "frontends/cli/amounts.hpp"
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/progress_bar.hpp"
 #include "frontends/cli/progress_table.hpp"
@@ -16,7 +15,6 @@
 #include "frontends/cli/solve_options.hpp"
 #include "frontends/json/file.hpp"
 #include "model/ensure.hpp"
-#include "model/evaluate.hpp"
 #include "model/verify.hpp"
 
 namespace remora::cli {
@@ -30,9 +28,8 @@ Display display_of(const Arguments& arguments) {
   return arguments.has("progress") && isatty(STDERR_FILENO) == 1 ? Display::bar : Display::table;
 }
 
-Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, Display display) {
-  if (display != Display::none) warn_of_weaker_bound(options);
-  const SignalGuard signals;
+Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, Display display,
+             const SignalGuard& signals) {
   ProgressTable table(instance, std::cerr);
   ProgressBar bar(instance, options, std::cerr);
   SolveCallbacks callbacks;
@@ -60,12 +57,18 @@ void add_display_options(OptionGroup& group) {
 }
 
 Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
-                        const InstanceOptions& problem) {
-  const Instance unlimited(loaded.graph, problem);
-  const Bytes budget =
-      parse_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, baseline_peak(unlimited));
+                        const ProblemRequest& problem) {
   const auto warm_start = read_warm_start(arguments, *loaded.graph);
-  Schedule schedule = run(unlimited.with_budget(budget), options, warm_start, display_of(arguments));
+  const Display display = display_of(arguments);
+  if (display != Display::none) warn_of_weaker_bound(options);
+  const SignalGuard signals;
+  const StatedProblem stated =
+      state_problem(loaded.graph, problem, arguments.get<std::string>("budget"), options, &signals.flag());
+  if (display != Display::none && !stated.choice.reason.empty()) {
+    std::cerr << "remora: " << stated.choice.text() << "\n";
+  }
+  Schedule schedule = run(stated.instance, options, warm_start, display, signals);
+  stated.explain(schedule);
   schedule.graph_sha256 = loaded.sha256;
   if (schedule.has_schedule()) {
     const Verdict verdict = verify(*loaded.graph, schedule);

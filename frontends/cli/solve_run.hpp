@@ -9,6 +9,7 @@
 #include "engine/options.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/graph_source.hpp"
+#include "frontends/cli/stated_problem.hpp"
 #include "model/schedule.hpp"
 
 namespace remora::cli {
@@ -26,7 +27,7 @@ void add_display_options(OptionGroup& group);
 /// --progress and --quiet say. SIGINT and SIGTERM end the search. The schedule is verified. Throws as the options'
 /// readers do.
 Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
-                        const InstanceOptions& problem);
+                        const ProblemRequest& problem);
 
 /// What a solve with this answer returns to the shell.
 int solve_exit_code(const Schedule& schedule);

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/strategies/method.hpp"
 #include "engine/sweep/sweep.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
@@ -183,8 +184,12 @@ int sweep_command(const Words& words) {
   check_usage(arguments);
   SolveOptions options = read_solve_options(arguments);
   if (!arguments.has("time-limit") && !arguments.has("work-limit")) options.time_limit *= kSolvesOfTime;
-  const InstanceOptions problem = read_problem(arguments, options.strategy);
+  const InstanceOptions problem = problem_of_all(read_problem(arguments, options.strategy));
   if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);
+  if (problem.order == OrderMode::free && is_search(options.strategy)) {
+    throw UsageError("--order: a curve is searched in input order only; sweep the graph that 'remora order' writes, or "
+                     "solve each budget with --order free");
+  }
   return sweep_budgets(arguments, options, problem);
 }
 

@@ -3,11 +3,22 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace remora::cli {
 namespace po = boost::program_options;
+namespace {
+
+std::vector<OptionRow> rows_named(std::span<const std::string_view> names) {
+  std::vector<OptionRow> rows = option_rows();
+  std::erase_if(rows,
+                [&](const OptionRow& row) { return std::find(names.begin(), names.end(), row.name) == names.end(); });
+  return rows;
+}
+
+}  // namespace
 
 void add_grouping(OptionGroup& group) {
   group.add_options()(
@@ -36,11 +47,15 @@ void set_table_options(const Arguments& arguments, const std::vector<OptionRow>&
 }
 
 std::vector<OptionRow> partition_rows() {
-  constexpr std::array<std::string_view, 3> kNames{"group_size", "top_size", "group_alpha"};
-  std::vector<OptionRow> rows = option_rows();
-  std::erase_if(
-      rows, [&](const OptionRow& row) { return std::find(kNames.begin(), kNames.end(), row.name) == kNames.end(); });
-  return rows;
+  return rows_named(std::array<std::string_view, 3>{"group_size", "top_size", "group_alpha"});
+}
+
+std::vector<OptionRow> limit_rows() {
+  return rows_named(std::array<std::string_view, 4>{"time_limit", "work_limit", "threads", "seed"});
+}
+
+void lift_time_limit(const Arguments& arguments, SolveOptions& options) {
+  if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
 }
 
 }  // namespace remora::cli

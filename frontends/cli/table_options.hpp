@@ -22,5 +22,11 @@ void set_table_options(const Arguments& arguments, const std::vector<OptionRow>&
 
 /// The rows that say, besides --grouping, how groups are found.
 std::vector<OptionRow> partition_rows();
+/// The rows that limit any search: time, work, threads, and the seed.
+std::vector<OptionRow> limit_rows();
+
+/// Without a time limit there is none beside a work limit: that one is there for reproducibility, which the default time
+/// limit would spoil on a slow machine.
+void lift_time_limit(const Arguments& arguments, SolveOptions& options);
 
 }  // namespace remora::cli

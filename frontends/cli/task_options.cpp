@@ -167,9 +167,9 @@ Arguments task_arguments(const batch::Task& task) {
 batch::Settings task_settings(const batch::Task& task) {
   const Arguments arguments = task_arguments(task);
   const SolveOptions options = read_solve_options(arguments);
-  const InstanceOptions problem = read_problem(arguments, options.strategy);
+  const ProblemRequest problem = read_problem(arguments, options.strategy);
   batch::Settings settings{{"max_computes", std::to_string(problem.max_computes)},
-                           {"order", problem.order == OrderMode::free ? "free" : "input"}};
+                           {"order", order_request_name(problem.order)}};
   // How fast, not what: a batch may go on with another number.
   for (auto& row : describe_options(options)) {
     if (row.first != "threads") settings.push_back(std::move(row));

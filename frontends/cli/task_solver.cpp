@@ -78,8 +78,8 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   SolveOptions options = read_solve_options(arguments);
   const LoadedGraph loaded = load_asked(request.task, arguments, request.graph_sha256, quiet_);
   const Graph& graph = *loaded.graph;
-  const Instance unlimited(loaded.graph, read_problem(arguments, options.strategy));
-  const Bytes budget = parse_budget(request.task.budget, graph.fixed_memory, baseline_peak(unlimited));
+  const ProblemRequest problem = read_problem(arguments, options.strategy);
+  const StatedProblem stated = state_problem(loaded.graph, problem, request.task.budget, options, cancel_);
 
   std::vector<OpId> warm_start = read_warm_start(arguments, graph);
   Duration bound;
@@ -93,9 +93,9 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   }
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
 
-  const Instance instance = unlimited.with_budget(budget);
-  Schedule schedule =
-      remora::solve(instance, options, {.progress = progress_, .cancel = cancel_, .blocks = blocks_}, warm_start);
+  Schedule schedule = remora::solve(stated.instance, options,
+                                    {.progress = progress_, .cancel = cancel_, .blocks = blocks_}, warm_start);
+  stated.explain(schedule);
   schedule.graph_sha256 = loaded.sha256;
   take_bound(bound, schedule);
   check_schedule(graph, schedule);
@@ -113,11 +113,10 @@ namespace {
 std::string compare_problems(const batch::Task& task, const batch::Record& record, const Schedule& schedule,
                              const std::shared_ptr<const Graph>& graph) {
   const Arguments arguments = task_arguments(task);
-  const InstanceOptions problem = read_problem(arguments, read_solve_options(arguments).strategy);
-  const Bytes budget =
-      parse_budget(record.question.budget, graph->fixed_memory, baseline_peak(Instance(graph, problem)));
+  const ProblemRequest problem = read_problem(arguments, read_solve_options(arguments).strategy);
+  const Bytes budget = parse_budget(record.question.budget, graph->fixed_memory, baseline_peak(Instance(graph, {})));
   if (schedule.budget != budget) return "its schedule is of another budget";
-  if (schedule.order != problem.order || schedule.solver.max_computes != problem.max_computes) {
+  if (!is_asked(problem, schedule)) {
     return "its schedule is of another problem: order, or computes an op";
   }
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";

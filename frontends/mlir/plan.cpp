@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "engine/order/order_choice.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/json/file.hpp"
@@ -33,10 +34,8 @@ SolveOptions solve_options(const PlanRequest& request) {
 }
 
 InstanceOptions problem_of(const PlanRequest& request) {
-  if (request.order != "input" && request.order != "free") {
-    throw InputError("order", "'" + request.order + "' is no order; expected input or free");
-  }
-  return {.max_computes = request.max_computes, .order = request.order == "free" ? OrderMode::free : OrderMode::input};
+  static_cast<void>(order_request_from_name(request.order, "order"));
+  return {.max_computes = request.max_computes};
 }
 
 /// Of a function or module: its name, with what file systems and shells take amiss as %HH.
@@ -109,7 +108,9 @@ void take_steps(const Instance& instance, Plan& plan) {
 Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   const Instance unlimited(std::make_shared<const Graph>(graph), problem_of(request));
   const Bytes budget = cli::parse_budget(request.budget, graph.fixed_memory, baseline_peak(unlimited), kBudgetOption);
-  const Instance instance = unlimited.with_budget(budget);
+  const Instance limited = unlimited.with_budget(budget);
+  const OrderRequest order = order_request_from_name(request.order, "order");
+  const Instance instance = with_order(limited, settle_order(limited, order, solve_options(request)).mode);
   Plan plan;
   plan.schedule = solve(instance, solve_options(request));
   if (plan.schedule.has_schedule()) {

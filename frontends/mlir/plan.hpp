@@ -18,7 +18,7 @@ namespace remora::mlir_frontend {
 struct PlanRequest {
   /// Bytes ("12MiB") or a percentage of the peak ("80%").
   std::string budget{};
-  /// "input" or "free".
+  /// "input", "free" or "auto".
   std::string order = "input";
   /// Seconds.
   double time_limit = 10;

@@ -99,6 +99,8 @@ class Lowering {
     for (const ValueId output : node.outputs) {
       if (output.valid()) op.outputs.push_back(add_tensor(output));
     }
+    op.after.reserve(node.after.size());
+    for (const NodeId earlier : node.after) op.after.push_back(ops_[earlier]);
     if (node.backward_of.valid()) op.backward_of = ops_[node.backward_of];
     ops_[id] = graph_.add_op(std::move(op));
     op_nodes_.push_back(id);

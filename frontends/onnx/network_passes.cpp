@@ -5,6 +5,7 @@
 #include <string>
 
 #include "frontends/onnx/node_traits.hpp"
+#include "frontends/onnx/shape_order.hpp"
 #include "frontends/onnx/unique_names.hpp"
 #include "model/error.hpp"
 
@@ -88,6 +89,7 @@ Network drop_dead_nodes(Network network, std::vector<std::string> dropped_before
     const Node& node = network.nodes[k];
     if (!live.nodes[k] && !node.constant) dropped_before.push_back("node " + node.name + " (" + node.type + ")");
   }
+  order_by_shapes(network, live.nodes);
   const std::string warning = dead_nodes_warning(dropped_before);
   if (!warning.empty()) network.warnings.push_back(warning);
   // A view may stand on a value that is read through the view only, and a Shape may be all that reads an input.
@@ -103,6 +105,7 @@ Network drop_dead_nodes(Network network, std::vector<std::string> dropped_before
   for (Node& node : network.nodes) {
     for (ValueId& input : node.inputs) input = value_number(input);
     for (ValueId& output : node.outputs) output = value_number(output);
+    for (NodeId& earlier : node.after) earlier = node_numbers[earlier];
     if (node.backward_of.valid()) node.backward_of = node_numbers[node.backward_of];
   }
   const bool computes = std::any_of(network.nodes.begin(), network.nodes.end(),

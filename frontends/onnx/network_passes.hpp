@@ -19,7 +19,8 @@ enum class ParameterOrigin {
 /// Sets Value::trainable: `origins` has one entry a value.
 void mark_trainable(Network& network, const std::vector<ParameterOrigin>& origins);
 
-/// Drops the nodes that contribute to no output and the values that no node and no output uses; renumbers the rest.
+/// Sets Node::after, drops the nodes that contribute to no output and the values that no node and no output uses, and
+/// renumbers the rest.
 /// What only a Shape or Size reads contributes nothing: the shape is known. Warns of the dropped nodes that are not
 /// constant and of those named in `dropped_before`. Throws InputError if nothing is left to compute.
 Network drop_dead_nodes(Network network, std::vector<std::string> dropped_before);

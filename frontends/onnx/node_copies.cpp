@@ -173,7 +173,7 @@ void NodeCopies::complain(int node) const {
   } while (states_[at(behind)].role != NodeRole::op);
   throw InputError(node_place(graph_.node(node)), "reads a shape or another setting taken from a result of " +
                                                       node_place(graph_.node(behind)) +
-                                                      ", which the schedule computes later; solve with --order input");
+                                                      ", which the schedule computes later");
 }
 
 }  // namespace remora::onnx_frontend

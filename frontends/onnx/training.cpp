@@ -54,6 +54,8 @@ NodeId append_loss(GradientLedger& ledger, const std::vector<ValueId>& outputs) 
 }  // namespace
 
 Network differentiate(Network forward, const TrainingOptions& options) {
+  // No model is written of a training step, and who runs it by its schedule knows every shape.
+  for (Node& node : forward.nodes) node.after.clear();
   const RuleTable rules = RuleTable::standard();
   const std::vector<ValueId> outputs = take_outputs(forward);
   const GradientNeed need = choose_need(forward, rules, outputs);

@@ -118,16 +118,26 @@ class Options(plugin_case.PluginCase):
         computes = Counter(step["op"] for step in self.schedule()["steps"])
         self.assertEqual(max(computes.values()), 2)
 
-    def test_free_order_is_solved_or_refused_in_one_line(self):
-        answer = self.rematerialize("memory-budget=64KiB order=free")
-        if answer.code == 0:
-            self.assertEqual(self.schedule()["order"], "free")
-        else:
-            self.check_error(answer, "order", "input order")
+    def test_the_order_asked_for_is_the_schedules(self):
+        for order, given in (("input", "input"), ("free", "free")):
+            with self.subTest(order):
+                self.assertEqual(self.rematerialize(f"memory-budget=64KiB order={order}").code, 0)
+                self.assertEqual(self.schedule()["order"], given)
+
+    def test_auto_keeps_an_order_that_holds_the_budget(self):
+        self.assertEqual(self.rematerialize("memory-budget=100% order=auto").code, 0)
+        self.assertEqual(self.schedule()["order"], "input")
+
+    def test_free_order_computes_the_same_functions(self):
+        self.network("random", "--size", "1", "--seed", "7")
+        self.assertEqual(self.rematerialize("memory-budget=70% order=free").code, 0)
+        free = self.schedule()
+        self.assertEqual(free["order"], "free")
+        self.assertLessEqual(free["peak_memory"], free["budget"])
 
     def test_bad_options_give_one_line(self):
         cases = [("memory-budget=lots", "memory-budget", "lots"), ("memory-budget=12XB", "unknown unit"),
-                 ("memory-budget=64KiB order=random", "order", "input or free"),
+                 ("memory-budget=64KiB order=random", "order", "input, free, auto"),
                  ("memory-budget=64KiB time-limit=-1", "time"),
                  ("memory-budget=64KiB seed=-2", "seed"), ("memory-budget=64KiB threads=-1", "threads"),
                  ("memory-budget=64KiB max-computes=0", "max_computes"), ("", "no memory-budget")]

@@ -89,6 +89,46 @@ class Networks(Rewriting):
                                                                                                  seed)))
         self.assertGreater(recomputes, 20)
 
+    def order(self, model):
+        """The model in an order of small peak, which must be the one told; and whether that is smaller."""
+        written = self.path("ordered.onnx")
+        found = told(BINARIES, "order", model, "-q", "--json", "--work-limit", "20000", "-o", written)
+        self.assertEqual(told(BINARIES, "info", "--json", "-q", written)["no_recompute_peak"], found["peak_memory"])
+        return written, found["peak_memory"] < found["input_peak_memory"]
+
+    def test_networks_in_an_order_of_small_peak(self):
+        smaller = 0
+        for seed in range(12):
+            original = self.path(f"network{seed}.onnx")
+            onnx.save(models.Network(200 + seed, 35).model(), original)
+            written, better = self.order(original)
+            self.assertEqual(self.check(original, written), 0)
+            smaller += better
+        self.assertGreater(smaller, 0)
+
+    def test_networks_in_free_order(self):
+        for seed in range(6):
+            original = self.path(f"network{seed}.onnx")
+            onnx.save(models.Network(300 + seed, 35).model(), original)
+            self.rewrite_and_check(original, ["80%", "65%"], "--order", "free", "--work-limit", "20000")
+
+    def test_a_shape_of_another_branch(self):
+        """What reads the shape comes later, whatever the order: wide branches first, and one that needs their shape."""
+        nodes = [helper.make_node("MatMul", ["x", "w"], [f"a{k}"], f"A{k}") for k in range(4)]
+        nodes += [helper.make_node("ReduceMean", [f"a{k}"], [f"b{k}"], f"B{k}", axes=[1]) for k in range(4)]
+        nodes += [helper.make_node("Shape", ["a3"], ["s"], "S"), helper.make_node("Exp", ["x"], ["e"], "E"),
+                  helper.make_node("Gather", ["s", "zero"], ["rows"], "G"),
+                  helper.make_node("Concat", ["rows", "rest"], ["target"], "T", axis=0),
+                  helper.make_node("Reshape", ["e", "target"], ["v"], "V"), helper.make_node("Tanh", ["v"], ["u"], "U"),
+                  helper.make_node("Sum", [f"b{k}" for k in range(4)] + ["u"], ["y"], "Y")]
+        weights = [numpy_helper.from_array(np.linspace(-1, 1, 1600, dtype=np.float32).reshape(4, 400), "w"),
+                   numpy_helper.from_array(np.array([0]), "zero"), numpy_helper.from_array(np.array([-1]), "rest")]
+        original = self.path("shapes.onnx")
+        onnx.save(models.finish(nodes, [models.image("x", [4, 4])], [models.image("y", [4, 4])], weights), original)
+        written, better = self.order(original)
+        self.assertTrue(better)
+        self.assertEqual(self.check(original, written), 0)
+
     def scramble(self, schedule, original, seed):
         """A schedule in a random order with random recomputes, nothing released before its last use."""
         graph_path = self.path("graph.json")
@@ -288,7 +328,7 @@ if __name__ == "__main__":
 
     import models
     from runtime import memory_of_run, results, same, session, settings
-    from running import executed, remora
+    from running import executed, remora, told
 
     LEVELS = onnxruntime.GraphOptimizationLevel
 

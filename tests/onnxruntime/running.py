@@ -23,6 +23,12 @@ def executed(path):
             if event.get("cat") == "Node" and event["name"].endswith(suffix)]
 
 
+def told(folder, *words):
+    """The JSON that `remora` with these words prints; it must succeed."""
+    words = [os.path.join(folder, "remora"), *words]
+    return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+
 def remora(folder, *words):
     """Exit code and what it says on standard error."""
     done = subprocess.run([os.path.join(folder, words[0]), *words[1:]], capture_output=True, text=True, check=False)

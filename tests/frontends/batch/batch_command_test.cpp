@@ -134,7 +134,7 @@ TEST_F(BatchCommand, BadManifestsAreRefusedBeforeAnythingIsSolved) {
 TEST_F(BatchCommand, BadUsageIsSixtyFour) {
   write("m.jsonl", kMixed);
   for (const char* more : {"--shard 0/2", "--shard 3/2", "--shard x", "--shard-count 4", "--budget much",
-                           "--order free", "--threads -1", "--colour", "--strategy greedy --work-limit 5"}) {
+                           "--order random", "--threads -1", "--colour", "--strategy greedy --work-limit 5"}) {
     const Outcome outcome = batch(more);
     EXPECT_EQ(outcome.code, 64) << more;
     EXPECT_EQ(lines(outcome.err), 1) << outcome.err;

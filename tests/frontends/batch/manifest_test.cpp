@@ -81,7 +81,7 @@ TEST(Manifest, EveryBadLineIsOneFaultWithItsNumber) {
       {line("b", R"(, "options": {"training": "maybe"})"), "training"},
       {line("b", R"(, "options": {"backward": "precise"})"), "--training"},
       {line("b", R"(, "options": {"strategy": "magic"})"), "magic"},
-      {line("b", R"(, "options": {"order": "free"})"), "--order"},
+      {line("b", R"(, "options": {"order": "random"})"), "--order"},
       {"{", "not JSON"},
       {"[]", "object"},
       {"\xff", "column 1"}};

@@ -113,19 +113,59 @@ TEST(NodeCopies, AShapeIsTakenWhileTheValueIsThere) {
   expect_same_outputs(builder.proto(), result);
 }
 
-TEST(NodeCopies, AShapeThatComesTooLateIsAnError) {
+/// C reads A's shape and nothing else of it: the one of a, or the one of n that is made of a.
+ModelBuilder shape_between(const std::string& shaped = "a") {
   ModelBuilder builder;
   builder.input("x", {extent(4)})
       .node("Relu", {"x"}, {"a"}, "A")
-      .node("Shape", {"a"}, {"s"}, "S")
+      .node("Neg", {"a"}, {"n"}, "N")
+      .node("Shape", {shaped}, {"s"}, "S")
       .node("Exp", {"x"}, {"b"}, "B")
       .node("Reshape", {"b", "s"}, {"v"}, "V")
       .node("Tanh", {"v"}, {"c"}, "C")
       .node("Add", {"c", "a"}, {"d"}, "D")
       .output("d");
-  expect_same_outputs(builder.proto(), rewritten(builder.proto(), {"A", "B", "C", "A", "D"}));
+  return builder;
+}
+
+TEST(NodeCopies, WhoNeedsAShapeComesAfterTheValueThatHasIt) {
+  ModelBuilder builder = shape_between();
+  const Graph graph = read_onnx(builder.bytes(), "test.onnx", {}).graph;
+  ASSERT_EQ(graph.ops[2].name, "C");
+  EXPECT_EQ(graph.ops[2].after, std::vector<OpId>{OpId(0)});
+  for (const std::size_t other : {0, 1, 3}) EXPECT_TRUE(graph.ops[other].after.empty());
+  expect_same_outputs(builder.proto(), rewritten(builder.proto(), {"B", "A", "C", "A", "D"}));
+}
+
+TEST(NodeCopies, AShapeOfAValueThatIsDroppedIsNeededAsWell) {
+  // The graph has no N: of what it makes only the shape is read.
+  ModelBuilder builder = shape_between("n");
+  const Graph read = read_onnx(builder.bytes(), "test.onnx", {}).graph;
+  ASSERT_EQ(read.ops.size(), 4U);
+  ASSERT_EQ(read.ops[2].name, "C");
+  EXPECT_EQ(read.ops[2].after, std::vector<OpId>{OpId(0)});
+  expect_same_outputs(builder.proto(), rewritten(builder.proto(), {"B", "A", "C", "D"}));
+}
+
+TEST(NodeCopies, WhatComesEarlierForItsDataNeedsNoWordAboutTheShape) {
+  ModelBuilder builder;
+  builder.input("x", {extent(4)})
+      .node("Relu", {"x"}, {"a"}, "A")
+      .node("Shape", {"a"}, {"s"}, "S")
+      .node("Exp", {"a"}, {"b"}, "B")
+      .node("Tanh", {"b"}, {"c"}, "C")
+      .node("Reshape", {"c", "s"}, {"v"}, "V")
+      .node("Tanh", {"v"}, {"d"}, "D")
+      .output("d");
+  for (const Op& op : read_onnx(builder.bytes(), "test.onnx", {}).graph.ops) EXPECT_TRUE(op.after.empty()) << op.name;
+}
+
+TEST(NodeCopies, AShapeThatComesTooLateIsAnError) {
+  const ModelBuilder builder = shape_between();
+  const std::string content = builder.bytes();
+  const LoweredModel lowered = lower_onnx(content, "test.onnx", {});
   try {
-    rewritten(builder.proto(), {"B", "C", "A", "D"});
+    rewrite_model(content, lowered, sequence_of(lowered.graph, {"B", "C", "A", "D"}), {.from = ".", .to = "."});
     FAIL();
   } catch (const InputError& error) {
     EXPECT_TRUE(contains(error.what(), "test.onnx: node C (Tanh): reads a shape")) << error.what();
