@@ -7,9 +7,9 @@
 // are remembered. What makes it fast: a set that is reached may *settle* earlier ones on its path, whose other
 // continuations then need no look.
 //
-//     R  |    o                  A -> ... -> X is a path within the limit, and R(X) is smallest of all down-sets between
-//        |   / \   o             A and X, A included: if the last set can be reached from A, then from X.
-//        |  A   \ / \            So if it cannot from X, neither from A.
+//     R  |    o              A -> ... -> X is a path within the limit, and R(X) is smallest of all down-sets between A
+//        |   / \   o         and X, both included: if the last set can be reached from A, then from X. So if it
+//        |  A   \ / \        cannot be from X, neither can it from A.
 //        |       o   X
 //
 // Proof. Let A = E0, E1, ... , En be a path within the limit to the last set En. Then E0 u X, E1 u X, ... , En u X
