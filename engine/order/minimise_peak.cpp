@@ -2,6 +2,7 @@
 #include "engine/order/minimise_peak.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -19,6 +20,8 @@ constexpr std::int64_t kFirstRoundEffort = kRoundEffort / 64;
 /// What was looked at in a unit of work.
 constexpr std::int64_t kEffortOfWork = 1000;
 constexpr std::size_t kWorkers = 4;
+/// Those of the workers, in turn.
+constexpr std::array kTemperatures{0.5, 0.2, 2.0, 5.0};
 constexpr int kNoisyStarts = 3;
 constexpr double kNoise = 0.5;
 
@@ -74,6 +77,7 @@ class OrderSearch {
     const std::size_t count = settings_.work_limit > 0 ? kWorkers : std::max(kWorkers, threads);
     for (std::size_t i = 0; i < count; ++i) {
       OrderAnnealer::Settings settings;
+      settings.temperature = kTemperatures[i % kTemperatures.size()];
       settings.first_target = i;
       settings.from_best = i % 2 == 1;
       workers_.push_back(std::make_unique<OrderAnnealer>(settings, random_.next()));
