@@ -9,6 +9,7 @@
 #include "engine/order/list_order.hpp"
 #include "engine/order/order_annealer.hpp"
 #include "engine/order/order_worker.hpp"
+#include "engine/order/window_worker.hpp"
 #include "engine/tasks.hpp"
 
 namespace remora {
@@ -19,7 +20,7 @@ constexpr std::int64_t kRoundEffort = 5'000'000;
 constexpr std::int64_t kFirstRoundEffort = kRoundEffort / 64;
 /// What was looked at in a unit of work.
 constexpr std::int64_t kEffortOfWork = 1000;
-constexpr std::size_t kWorkers = 4;
+constexpr std::size_t kAnnealers = 4;
 /// Those of the workers, in turn.
 constexpr std::array kTemperatures{0.5, 0.2, 2.0, 5.0};
 constexpr int kNoisyStarts = 3;
@@ -74,7 +75,8 @@ class OrderSearch {
   /// Their number is fixed under a work limit only: then it must not matter how many threads there are.
   void hire() {
     const auto threads = static_cast<std::size_t>(std::max(1, settings_.threads));
-    const std::size_t count = settings_.work_limit > 0 ? kWorkers : std::max(kWorkers, threads);
+    const std::size_t count = settings_.work_limit > 0 ? kAnnealers : std::max(kAnnealers, threads - 1);
+    workers_.push_back(std::make_unique<WindowWorker>(random_.next()));
     for (std::size_t i = 0; i < count; ++i) {
       OrderAnnealer::Settings settings;
       settings.temperature = kTemperatures[i % kTemperatures.size()];
