@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/order/depth_first_order.hpp"
 #include "engine/order/list_order.hpp"
 #include "engine/order/order_annealer.hpp"
 #include "engine/order/order_worker.hpp"
@@ -23,7 +24,7 @@ constexpr std::int64_t kEffortOfWork = 1000;
 constexpr std::size_t kAnnealers = 4;
 /// Those of the workers, in turn.
 constexpr std::array kTemperatures{0.5, 0.2, 2.0, 5.0};
-constexpr int kNoisyStarts = 3;
+constexpr int kStarts = 6;
 constexpr double kNoise = 0.5;
 
 /// All that a node reads and writes is resident while it runs.
@@ -63,10 +64,12 @@ class OrderSearch {
     return spent || result_.peak <= enough() || deadline_.reached();
   }
 
-  /// List scheduling, first without noise.
+  /// List scheduling and depth first in turn, first without noise.
   void start() {
-    for (int i = 0; i <= kNoisyStarts && !finished(); ++i) {
-      std::vector<NodeId> order = list_order(problem_, i == 0 ? 0 : kNoise, random_);
+    for (int i = 0; i < kStarts && !finished(); ++i) {
+      const double noise = i < 2 ? 0 : kNoise;
+      std::vector<NodeId> order =
+          i % 2 == 0 ? list_order(problem_, noise, random_) : depth_first_order(problem_, noise, random_);
       const Bytes peak = peak_of(problem_, order);
       merge({std::move(order), peak, problem_.node_count()});
     }
