@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Orders of small peak, each node once: what reordering alone can save, and a bound below which no order comes.
+//
+// First some orders are made at once (list_order.hpp, depth_first_order.hpp). Then workers improve the best one in
+// rounds: annealers of different temperatures (order_annealer.hpp), and one that puts windows of it into other orders by
+// beam search (window_worker.hpp). All are given the same order in each round, and what they find is merged in their
+// order.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +39,8 @@ struct OrderResult {
   std::int64_t work = 0;
 };
 
-/// Lowers the peak of the given order until it is at most the target or the lower bound, or a limit is reached.
+/// Lowers the peak of the given order until it is at most the target or the lower bound, or a limit is reached. Without
+/// any limit it may never end. Memory: O(nodes + precedences) for each worker.
 OrderResult minimise_peak(const OrderProblem& problem, const OrderSettings& settings, const Deadline& deadline);
 
 }  // namespace remora

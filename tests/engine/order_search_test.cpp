@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/order/depth_first_order.hpp"
 #include "engine/order/list_order.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "frontends/generate/layered.hpp"
@@ -184,15 +185,41 @@ TEST(OrderSearch, NoOpAndOneOp) {
   EXPECT_EQ(single.peak, Bytes(7));
 }
 
-TEST(ListOrder, IsValidWithNoiseAndWithout) {
+TEST(OrderStarts, AreValidWithNoiseAndWithout) {
   std::mt19937 random(4);
   Random numbers(1);
   for (int round = 0; round < 30; ++round) {
     const Instance instance(test::random_graph(random, {.least_ops = 1, .most_ops = 50}), {});
     const OrderProblem problem(instance);
-    EXPECT_TRUE(is_valid(problem, list_order(problem, 0, numbers)));
-    EXPECT_TRUE(is_valid(problem, list_order(problem, 1, numbers)));
+    for (const double noise : {0.0, 1.0}) {
+      EXPECT_TRUE(is_valid(problem, list_order(problem, noise, numbers)));
+      EXPECT_TRUE(is_valid(problem, depth_first_order(problem, noise, numbers)));
+    }
   }
+}
+
+/// A complete binary tree towards its root: level by level all leaves' outputs stay, depth first one a level.
+TEST(OrderStarts, DepthFirstIsBestForATree) {
+  const int levels = 5;
+  Graph graph;
+  std::vector<TensorId> row;
+  for (int level = levels; level >= 0; --level) {
+    std::vector<TensorId> next;
+    for (int i = 0; i < 1 << level; ++i) {
+      Op op;
+      op.name = std::to_string(level) + "." + std::to_string(i);
+      if (!row.empty()) op.inputs = {row[static_cast<std::size_t>(2 * i)], row[static_cast<std::size_t>(2 * i + 1)]};
+      next.push_back(graph.add_tensor("t" + op.name, Bytes(1)));
+      op.outputs.push_back(next.back());
+      graph.add_op(std::move(op));
+    }
+    row = next;
+  }
+  const Instance instance(std::make_shared<const Graph>(std::move(graph)), {});
+  const OrderProblem problem(instance);
+  Random random(1);
+  EXPECT_EQ(peak_of(problem, given_order(problem)), Bytes((1 << levels) + 1));
+  EXPECT_EQ(peak_of(problem, depth_first_order(problem, 0, random)), Bytes(levels + 2));
 }
 
 struct Figure {
