@@ -72,9 +72,8 @@ void DownSetBeam::execute(State& state, WindowNode node, Bytes resident) {
   state.ready.erase(std::find(state.ready.begin(), state.ready.end(), node));
   for (const WindowNode later : window_.successors(node)) {
     const auto earlier = window_.predecessors(later);
-    const bool ready = std::all_of(earlier.begin(), earlier.end(), [&state](WindowNode other) {
-      return state.done[static_cast<std::size_t>(other)];
-    });
+    const bool ready = std::all_of(earlier.begin(), earlier.end(),
+                                   [&state](WindowNode other) { return state.done[static_cast<std::size_t>(other)]; });
     if (ready) state.ready.push_back(later);
     effort_ += static_cast<std::int64_t>(earlier.size());
   }

@@ -97,7 +97,8 @@ int OrderAnnealer::draw_distance(int most) {
 int OrderAnnealer::draw_place() {
   const std::vector<int>& hot = walk_->hot;
   const int size = walk_->profile.size();
-  if (hot.empty() || random_.unit() >= kHotShare) return static_cast<int>(random_.below(static_cast<std::size_t>(size)));
+  if (hot.empty() || random_.unit() >= kHotShare)
+    return static_cast<int>(random_.below(static_cast<std::size_t>(size)));
   const int place = hot[random_.below(hot.size())];
   const int far = draw_distance(size) - 1;
   return std::clamp(random_.below(2) == 0 ? place - far : place + far, 0, size - 1);

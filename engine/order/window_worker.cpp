@@ -67,7 +67,8 @@ int WindowWorker::draw_place() {
 int WindowWorker::draw_size() {
   const int most = std::min(kMostWindow, profile_->size());
   const int least = std::min(kLeastWindow, most);
-  return std::min(most, static_cast<int>(least * std::pow(static_cast<double>(most) / least, random_.unit()) + 0.5));
+  // Each order of magnitude is as likely.
+  return static_cast<int>(std::lround(least * std::pow(static_cast<double>(most) / least, random_.unit())));
 }
 
 }  // namespace remora
