@@ -129,12 +129,25 @@ class FreeSearch {
     settings.work_limit = limits.options.work_limit;
     settings.threads = thread_count(options_);
     settings.seed = static_cast<std::uint64_t>(options_.seed);
-    settings.bound = false;
     settings.improved = [&](const std::vector<NodeId>& order, Bytes) { offer(problem.sequence_of(order), "order"); };
     const OrderResult result = minimise_peak(problem, settings, [&] { return limits.deadline.reached(); });
     state_.work += result.work;
     peak_order_ = problem.sequence_of(result.order);
     offer(peak_order_, "order");
+    if (result.lower_bound > instance_.budget()) require_recompute();
+  }
+
+  /// No order holds the budget: something has to be recomputed, at least what is cheapest.
+  void require_recompute() {
+    Duration least = Duration::max();
+    for (OpId op{0}; op < instance_.op_count(); op = OpId(op + 1)) {
+      if (instance_.max_computes(op) > 1) least = std::min(least, instance_.duration(op));
+    }
+    if (least == Duration::max()) {
+      state_.infeasible = true;
+    } else {
+      state_.lower_bound = std::max(state_.lower_bound, least);
+    }
   }
 
   [[nodiscard]] bool is_open(std::size_t turn) const {

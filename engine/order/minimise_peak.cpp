@@ -2,12 +2,17 @@
 #include "engine/order/minimise_peak.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
+#include "engine/order/depth_first_order.hpp"
 #include "engine/order/list_order.hpp"
 #include "engine/order/order_annealer.hpp"
+#include "engine/order/order_parts.hpp"
 #include "engine/order/order_worker.hpp"
+#include "engine/order/peak_bound.hpp"
+#include "engine/order/window_worker.hpp"
 #include "engine/tasks.hpp"
 
 namespace remora {
@@ -18,25 +23,22 @@ constexpr std::int64_t kRoundEffort = 5'000'000;
 constexpr std::int64_t kFirstRoundEffort = kRoundEffort / 64;
 /// What was looked at in a unit of work.
 constexpr std::int64_t kEffortOfWork = 1000;
-constexpr std::size_t kWorkers = 4;
-constexpr int kNoisyStarts = 3;
+constexpr std::size_t kAnnealers = 4;
+/// Those of the workers, in turn.
+constexpr std::array kTemperatures{0.5, 0.2, 2.0, 5.0};
+constexpr int kStarts = 6;
 constexpr double kNoise = 0.5;
+/// Nodes in the networks of the bound, at most, and how many of them are a unit of work.
+constexpr std::int64_t kMostCutNodes = std::int64_t{1} << 22;
+constexpr std::int64_t kCutNodesOfWork = 20;
+/// Nodes run by the first exact search, how much more the next one may, and how many of them are a unit of work.
+constexpr std::int64_t kFirstExactNodes = 1 << 18;
+constexpr std::int64_t kExactGrowth = 2;
+constexpr std::int64_t kExactNodesOfWork = 10;
 
-/// All that a node reads and writes is resident while it runs.
-Bytes largest_footprint(const OrderProblem& problem) {
-  Bytes largest = problem.base_memory();
-  for (int i = 0; i < problem.node_count(); ++i) {
-    Bytes here = problem.base_memory() + problem.workspace(NodeId(i));
-    for (const BufferId buffer : problem.reads(NodeId(i))) here += problem.size(buffer);
-    for (const BufferId buffer : problem.writes(NodeId(i))) here += problem.size(buffer);
-    largest = std::max(largest, here);
-  }
-  return largest;
-}
-
-class OrderSearch {
+class PeakSearch {
  public:
-  OrderSearch(const OrderProblem& problem, const OrderSettings& settings, const std::function<bool()>& interrupted)
+  PeakSearch(const OrderProblem& problem, const OrderSettings& settings, const std::function<bool()>& interrupted)
       : problem_(problem), settings_(settings), interrupted_(interrupted), random_(settings.seed) {
     result_.order = given_order(problem);
     result_.peak = peak_of(problem, result_.order);
@@ -45,35 +47,69 @@ class OrderSearch {
 
   OrderResult run() {
     start();
-    if (!finished()) hire();
-    for (std::int64_t effort = kFirstRoundEffort; !finished(); effort = std::min(2 * effort, kRoundEffort)) {
-      run_round(effort);
+    if (!finished()) raise_bound();
+    std::int64_t effort = kFirstRoundEffort;
+    for (std::int64_t nodes = kFirstExactNodes; !finished(); nodes *= kExactGrowth) {
+      search_exactly(nodes);
+      const std::int64_t until = result_.work + nodes / kExactNodesOfWork;
+      for (; !finished() && result_.work < until; effort = std::min(2 * effort, kRoundEffort)) run_round(effort);
     }
     return std::move(result_);
   }
 
  private:
   [[nodiscard]] Bytes enough() const { return std::max(settings_.target, result_.lower_bound); }
-  [[nodiscard]] bool finished() const {
-    const bool spent = settings_.work_limit > 0 && result_.work >= settings_.work_limit;
-    return spent || result_.peak <= enough() || interrupted_();
+  [[nodiscard]] std::int64_t work_left() const {
+    return settings_.work_limit > 0 ? settings_.work_limit - result_.work : INT64_MAX;
   }
+  [[nodiscard]] bool finished() const { return work_left() <= 0 || result_.peak <= enough() || interrupted_(); }
 
-  /// List scheduling, first without noise.
+  /// List scheduling and depth first in turn, first without noise.
   void start() {
-    for (int i = 0; i <= kNoisyStarts && !finished(); ++i) {
-      std::vector<NodeId> order = list_order(problem_, i == 0 ? 0 : kNoise, random_);
+    for (int i = 0; i < kStarts && !finished(); ++i) {
+      const double noise = i < 2 ? 0 : kNoise;
+      std::vector<NodeId> order =
+          i % 2 == 0 ? list_order(problem_, noise, random_) : depth_first_order(problem_, noise, random_);
       const Bytes peak = peak_of(problem_, order);
       merge({std::move(order), peak, problem_.node_count()});
     }
   }
 
-  /// Their number is fixed under a work limit only: then it must not matter how many threads there are.
+  void raise_bound() {
+    PeakBoundSettings settings;
+    settings.enough = result_.peak;
+    settings.work_limit = std::min(kMostCutNodes, limit_of(kCutNodesOfWork));
+    settings.interrupted = interrupted_;
+    const PeakBound bound = peak_bound(problem_, result_.order, settings);
+    result_.work += 1 + bound.work / kCutNodesOfWork;
+    result_.lower_bound = std::max(result_.lower_bound, bound.bytes);
+  }
+
+  void search_exactly(std::int64_t nodes) {
+    ExactOrderSettings settings;
+    settings.at_least = result_.lower_bound;
+    settings.enough = enough();
+    settings.work_limit = std::min(nodes, limit_of(kExactNodesOfWork));
+    settings.interrupted = interrupted_;
+    PartwiseResult exact = exact_order_by_parts(problem_, result_.order, settings);
+    result_.lower_bound = std::max(result_.lower_bound, exact.lower_bound);
+    result_.work += 1 + exact.work / kExactNodesOfWork;
+    merge({std::move(exact.order), exact.peak, 0});
+  }
+
+  /// What is left of the work limit, in the unit of which so many are one of work.
+  [[nodiscard]] std::int64_t limit_of(std::int64_t per_work) const {
+    return work_left() > INT64_MAX / per_work ? INT64_MAX : work_left() * per_work;
+  }
+
+  /// Their number is fixed under a work limit: then it must not matter how many threads there are.
   void hire() {
     const auto threads = static_cast<std::size_t>(std::max(1, settings_.threads));
-    const std::size_t count = settings_.work_limit > 0 ? kWorkers : std::max(kWorkers, threads);
+    const std::size_t count = settings_.work_limit > 0 ? kAnnealers : std::max(kAnnealers, threads - 1);
+    workers_.push_back(std::make_unique<WindowWorker>(random_.next()));
     for (std::size_t i = 0; i < count; ++i) {
       OrderAnnealer::Settings settings;
+      settings.temperature = kTemperatures[i % kTemperatures.size()];
       settings.first_target = i;
       settings.from_best = i % 2 == 1;
       workers_.push_back(std::make_unique<OrderAnnealer>(settings, random_.next()));
@@ -81,6 +117,7 @@ class OrderSearch {
   }
 
   void run_round(std::int64_t effort) {
+    if (workers_.empty()) hire();
     const OrderRound round{problem_, result_.order, result_.peak, enough(), interrupted_, effort};
     std::vector<OrderFind> finds(workers_.size());
     run_tasks(std::max(1, settings_.threads), workers_.size(),
@@ -108,7 +145,7 @@ class OrderSearch {
 
 OrderResult minimise_peak(const OrderProblem& problem, const OrderSettings& settings,
                           const std::function<bool()>& interrupted) {
-  return OrderSearch(problem, settings, interrupted).run();
+  return PeakSearch(problem, settings, interrupted).run();
 }
 
 }  // namespace remora

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Orders of small peak, each node once: what reordering alone can save, and a bound below which no order comes.
+//
+//     a few orders at once            list_order.hpp, depth_first_order.hpp
+//     a bound by minimum cuts         peak_bound.hpp
+//     then in turns
+//       exactly, part by part         order_parts.hpp, exact_order.hpp; with twice the work each time
+//       in rounds                     annealers of different temperatures (order_annealer.hpp), and windows of the order
+//                                     by beam search (window_worker.hpp), as TBB tasks: all are given the same order,
+//                                     and what they find is merged in their order
 #pragma once
 
 #include <cstdint>
@@ -18,8 +26,6 @@ struct OrderSettings {
   std::int64_t work_limit = 0;
   int threads = 1;
   std::uint64_t seed = 1;
-  /// Whether a lower bound is wanted, too; without, it is the largest footprint of a node.
-  bool bound = true;
   /// Told of every better order, from the thread that asked. May be empty.
   std::function<void(const std::vector<NodeId>&, Bytes peak)> improved{};
 };
@@ -34,7 +40,7 @@ struct OrderResult {
 };
 
 /// Lowers the peak of the given order until it is at most the target or the lower bound, the work limit is reached or
-/// `interrupted` holds; it is asked from several threads.
+/// `interrupted` holds; it is asked from several threads. Without any limit it may never end. Memory: O(nodes + precedences) for each worker, and up to 256 MB for the exact search.
 OrderResult minimise_peak(const OrderProblem& problem, const OrderSettings& settings,
                           const std::function<bool()>& interrupted);
 

@@ -48,8 +48,7 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
   const OrderSettings settings{.target = instance.budget(),
                                .work_limit = work,
                                .threads = thread_count(options),
-                               .seed = static_cast<std::uint64_t>(options.seed),
-                               .bound = false};
+                               .seed = static_cast<std::uint64_t>(options.seed)};
   const auto is_cancelled = [&] { return cancel != nullptr && cancel->load(); };
   const Bytes peak = minimise_peak(OrderProblem(instance), settings, is_cancelled).peak;
   const double part = part_of_peak(peak, instance.graph().fixed_memory, input_peak);

@@ -71,7 +71,7 @@ Bytes OrderProfile::overflow_after(NodeId node, int place) {
   const int end = late ? place + 1 : from;
   int begin = late ? from + 1 : place;
   const std::int64_t need = needs_[static_cast<std::size_t>(node)];
-  std::int64_t here = resident(place) + need;
+  std::int64_t here = resident_before(place) + need;
   std::int64_t change = -above(memory_[static_cast<std::size_t>(from)]);
   for (const Step& step : steps_) {
     change += overflow_change(begin, step.place, shift);
@@ -79,7 +79,7 @@ Bytes OrderProfile::overflow_after(NodeId node, int place) {
     shift += step.bytes;
   }
   change += overflow_change(begin, end, shift);
-  if (late) here = resident(place + 1) + shift + need;
+  if (late) here = resident_before(place + 1) + shift + need;
   return Bytes(overflow_ + change + above(here));
 }
 
@@ -146,7 +146,7 @@ NodeId OrderProfile::last_other_reader(BufferId buffer, NodeId node) {
   return last;
 }
 
-std::int64_t OrderProfile::resident(int place) const {
+std::int64_t OrderProfile::resident_before(int place) const {
   if (place == size()) return final_;
   return memory_[static_cast<std::size_t>(place)] - needs_[static_cast<std::size_t>(at(place))];
 }
@@ -162,7 +162,7 @@ std::int64_t OrderProfile::overflow_change(int begin, int end, std::int64_t shif
 
 void OrderProfile::move_late(NodeId node, int to) {
   std::int64_t shift = list_steps_late(node, to);
-  const std::int64_t after = resident(to + 1);
+  const std::int64_t after = resident_before(to + 1);
   std::size_t step = 0;
   for (int i = place(node) + 1; i <= to; ++i) {
     for (; step < steps_.size() && steps_[step].place == i; ++step) shift += steps_[step].bytes;
@@ -178,7 +178,7 @@ void OrderProfile::move_late(NodeId node, int to) {
 
 void OrderProfile::move_early(NodeId node, int to) {
   std::int64_t shift = list_steps_early(node, to);
-  const std::int64_t here = resident(to) + needs_[static_cast<std::size_t>(node)];
+  const std::int64_t here = resident_before(to) + needs_[static_cast<std::size_t>(node)];
   auto step = static_cast<std::ptrdiff_t>(steps_.size());
   for (const Step& each : steps_) shift += each.bytes;
   for (int i = place(node) - 1; i >= to; --i) {
@@ -204,7 +204,7 @@ void OrderProfile::put(int place, NodeId node, std::int64_t memory) {
 
 void OrderProfile::rearrange(int first, std::span<const NodeId> nodes) {
   const int end = first + static_cast<int>(nodes.size());
-  std::int64_t resident_after = resident(end);
+  std::int64_t resident_after = resident_before(end);
   for (int i = first; i < end; ++i) {
     const NodeId node = nodes[static_cast<std::size_t>(i - first)];
     overflow_ -= above(memory_[static_cast<std::size_t>(i)]);

@@ -40,6 +40,12 @@ class OrderProfile {
   /// O(nodes).
   void set_target(Bytes target);
 
+  /// Resident before the node at a place runs; after the last one, for the place after it.
+  [[nodiscard]] Bytes resident(int place) const { return Bytes(resident_before(place)); }
+  /// What a node takes beyond what is resident while it runs, and what of it stays when it has run.
+  [[nodiscard]] Bytes need(NodeId node) const { return Bytes(needs_[static_cast<std::size_t>(node)]); }
+  [[nodiscard]] Bytes left(NodeId node) const { return Bytes(leaves_[static_cast<std::size_t>(node)]); }
+
   /// The first and the last place that a node may move to while all others stay in their order.
   [[nodiscard]] int earliest(NodeId node) const;
   [[nodiscard]] int latest(NodeId node) const;
@@ -67,8 +73,7 @@ class OrderProfile {
   std::int64_t list_steps_early(NodeId node, int to);
   void add_step(int place, std::int64_t bytes);
   [[nodiscard]] NodeId last_other_reader(BufferId buffer, NodeId node);
-  /// Resident before the node at a place runs; after the last one, if there is none.
-  [[nodiscard]] std::int64_t resident(int place) const;
+  [[nodiscard]] std::int64_t resident_before(int place) const;
   [[nodiscard]] std::int64_t above(std::int64_t bytes) const { return bytes > target_ ? bytes - target_ : 0; }
   /// Of the nodes at these places if their memory shifts.
   [[nodiscard]] std::int64_t overflow_change(int begin, int end, std::int64_t shift) const;

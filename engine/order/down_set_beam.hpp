@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Beam search for an order of a window under a target: states are down-sets, the nodes that have run. What is resident
+// after a down-set is the same whatever the order in it, so one state is kept of each, and of those with as many nodes
+// the ones with least resident. A node that fits and leaves no more resident than before runs at once: any order can be
+// changed so that it does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "engine/order/order_window.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+
+class DownSetBeam {
+ public:
+  /// Keeps references to all three. `random` is for hashes.
+  DownSetBeam(const OrderWindow& window, const std::function<bool()>& interrupted, Random& random);
+
+  /// The window's nodes in an order with memory of at most the target; none if it finds none with a beam of so many
+  /// states, or within the effort, or before it is interrupted. To be asked once.
+  std::optional<std::vector<NodeId>> run(Bytes target, int width, std::int64_t most_effort);
+
+  [[nodiscard]] std::int64_t effort() const { return effort_; }
+
+ private:
+  struct State {
+    std::vector<bool> done{};
+    std::vector<WindowNode> ready{};
+    Bytes resident{};
+    std::uint64_t hash = 0;
+    /// Where it comes from: the last of its steps.
+    int trace = -1;
+    int count = 0;
+  };
+  /// A state's next node.
+  struct Candidate {
+    std::size_t state = 0;
+    WindowNode node{};
+    Bytes resident{};
+    std::uint64_t hash = 0;
+  };
+  struct Step {
+    WindowNode node{};
+    int before = -1;
+  };
+
+  [[nodiscard]] State first_state() const;
+  /// What is resident after the node.
+  [[nodiscard]] Bytes resident_after(const State& state, WindowNode node);
+  [[nodiscard]] bool fits(const State& state, WindowNode node, Bytes target) const;
+  void execute(State& state, WindowNode node, Bytes resident);
+  void run_what_is_free(State& state, Bytes target);
+  void expand(const State& state, std::size_t index, Bytes target);
+  std::vector<State> select(std::vector<State> states, const std::vector<State>& parents, int width);
+  [[nodiscard]] std::vector<NodeId> order_of(const State& state) const;
+
+  const OrderWindow& window_;
+  const std::function<bool()>& interrupted_;
+  std::vector<std::uint64_t> hashes_;
+  std::vector<Candidate> candidates_;
+  std::vector<Step> steps_;
+  std::int64_t effort_ = 0;
+};
+
+}  // namespace remora
