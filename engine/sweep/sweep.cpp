@@ -34,7 +34,8 @@ SweepResult sweep(const Instance& instance, const SolveOptions& options, const S
                   const SweepCallbacks& callbacks) {
   check_problem(instance, options);
   if (is_search(options.strategy) && instance.options().order == OrderMode::free) {
-    throw InputError("order", "a sweep searches in the input order only; sweep the graph with its ops in another order");
+    throw InputError("order",
+                     "a sweep searches in the input order only; sweep the graph with its ops in another order");
   }
   check_sweep_options(sweep_options);
   const Deadline deadline(options.time_limit, callbacks.cancel);

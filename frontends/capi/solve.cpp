@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/order/order_choice.hpp"
 #include "engine/solve.hpp"
 
 #include <array>
 #include <string_view>
 #include <vector>
 
+#include "engine/order/order_choice.hpp"
 #include "frontends/capi/handles.hpp"
 #include "model/budget.hpp"
 #include "model/evaluate.hpp"

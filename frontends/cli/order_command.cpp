@@ -31,9 +31,10 @@ namespace {
 
 OptionGroup limit_options() {
   OptionGroup group("The search");
-  group.add_options()("target", po::value<std::string>()->value_name("B"),
-                      "an order of this peak will do: bytes (12GiB, fixed memory included) or a percentage of the input "
-                      "order's peak above fixed memory (80%)");
+  group.add_options()(
+      "target", po::value<std::string>()->value_name("B"),
+      "an order of this peak will do: bytes (12GiB, fixed memory included) or a percentage of the input "
+      "order's peak above fixed memory (80%)");
   add_table_options(group, limit_rows());
   return group;
 }
@@ -42,8 +43,8 @@ OptionGroup output_options() {
   OptionGroup group("Output");
   group.add_options()("output,o", po::value<std::string>()->value_name("FILE"),
                       "where the graph goes with its ops in the order found: as remora-graph JSON, - for standard "
-                      "output, or, named *.onnx, as the ONNX model that GRAPH is")(
-      "json", "the figures as JSON")("quiet,q", "no progress table, no warnings");
+                      "output, or, named *.onnx, as the ONNX model that GRAPH is")("json", "the figures as JSON")(
+      "quiet,q", "no progress table, no warnings");
   return group;
 }
 
@@ -127,7 +128,8 @@ void write_order(const Source& source, const std::vector<OpId>& order, const Gra
 /// The graph in this order, of which is checked that it needs what was found.
 Graph ordered_graph(const Graph& graph, const std::vector<OpId>& order, Bytes peak) {
   auto ordered = std::make_shared<const Graph>(reordered(graph, order));
-  ensure(baseline_peak(Instance(ordered, {})) == peak, "order: the order found needs another peak than its search says");
+  ensure(baseline_peak(Instance(ordered, {})) == peak,
+         "order: the order found needs another peak than its search says");
   return *ordered;
 }
 

@@ -187,8 +187,9 @@ int sweep_command(const Words& words) {
   const InstanceOptions problem = problem_of_all(read_problem(arguments, options.strategy));
   if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);
   if (problem.order == OrderMode::free && is_search(options.strategy)) {
-    throw UsageError("--order: a curve is searched in input order only; sweep the graph that 'remora order' writes, or "
-                     "solve each budget with --order free");
+    throw UsageError(
+        "--order: a curve is searched in input order only; sweep the graph that 'remora order' writes, or "
+        "solve each budget with --order free");
   }
   return sweep_budgets(arguments, options, problem);
 }

@@ -155,7 +155,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
       llvm::cl::desc("Memory for a function's tensors, its arguments and constants included: bytes "
                      "(12MiB) or a percentage of the peak of the order as it is (80%)")};
   Option<double> time_limit_{*this, "time-limit", llvm::cl::desc("Seconds for each function"), llvm::cl::init(10.0)};
-  Option<std::string> order_{*this, "order", llvm::cl::desc("input: first computes keep their order; free: any order; "
+  Option<std::string> order_{*this, "order",
+                             llvm::cl::desc("input: first computes keep their order; free: any order; "
                                             "auto: free if a short look finds an order that needs clearly less"),
                              llvm::cl::init("input")};
   Option<std::int64_t> seed_{*this, "seed", llvm::cl::desc("Seed of every random choice"), llvm::cl::init(1)};

@@ -181,9 +181,9 @@ TEST_F(OrderCommand, BadWordsAndBadInputHaveTheirCodes) {
 
 TEST_F(OrderCommand, ASignalEndsItWithTheBestOrderSoFar) {
   ASSERT_EQ(run_words("generate layered --ops 600 -o " + path("large.json")).code, 0);
-  const pid_t child = remora::test::start_child({REMORA_PROGRAM, "order", path("large.json"), "--time-limit", "600",
-                                                 "-o", path("ordered.json")},
-                                                path("err.txt"));
+  const pid_t child = remora::test::start_child(
+      {REMORA_PROGRAM, "order", path("large.json"), "--time-limit", "600", "-o", path("ordered.json")},
+      path("err.txt"));
   // The first line of the table comes once signals are taken.
   constexpr int kPolls = 3000;
   for (int i = 0; i < kPolls && read("err.txt").find("100.0 %") == std::string::npos; ++i) usleep(20'000);
