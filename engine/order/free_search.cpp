@@ -22,9 +22,9 @@
 namespace remora {
 namespace {
 
-/// The order without recompute takes this part of the limits at most, one turn that part of what is left.
+/// The order without recompute takes this part of the limits at most, one turn that part.
 constexpr double kOrderShare = 0.15;
-constexpr double kTurnShare = 0.06;
+constexpr double kTurnShare = 0.025;
 constexpr double kMostTurnSeconds = 5;
 constexpr double kLeastTurnSeconds = 0.02;
 constexpr double kForgetting = 0.8;
@@ -32,7 +32,7 @@ constexpr double kReward = 0.5;
 constexpr double kLeastWeight = 0.1;
 
 /// Sources of turns.
-enum Turn : std::size_t { kInputOrder, kPeakOrder, kOwnOrder, kJoint, kTurns };
+enum Turn : std::size_t { kPeakOrder, kInputOrder, kOwnOrder, kJoint, kTurns };
 
 class FreeSearch {
  public:
@@ -50,7 +50,7 @@ class FreeSearch {
     tell("start");
     if (holds_budget()) give_incumbent();
     find_order();
-    for (std::size_t turn = kInputOrder; turn < kTurns && !is_over(); ++turn) take(turn);
+    for (std::size_t turn = 0; turn < kTurns && !is_over(); ++turn) take(turn);
     while (!is_over()) {
       take(draw_weighted(kTurns, random_, [&](std::size_t turn) { return is_open(turn) ? weights_[turn] : 0.0; }));
     }
@@ -105,18 +105,18 @@ class FreeSearch {
     return callbacks_.enough && callbacks_.enough(progress(""));
   }
 
-  /// A part of what is left of the limits.
+  /// A part of the limits, as far as it is left.
   [[nodiscard]] TurnLimits limits_of(double part) const {
     SolveOptions options = options_;
     if (options_.work_limit > 0) {
-      const auto left = static_cast<double>(options_.work_limit - state_.work);
-      options.work_limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(left * part));
+      const auto wanted = static_cast<std::int64_t>(static_cast<double>(options_.work_limit) * part);
+      options.work_limit = std::clamp<std::int64_t>(wanted, 1, options_.work_limit - state_.work);
       // Nothing may depend on time, but for the time limit itself.
       part = 1;
     }
     const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
     const double most = options_.work_limit > 0 ? left : std::min(left, kMostTurnSeconds);
-    options.time_limit = std::clamp(left * part, std::min(left, kLeastTurnSeconds), most);
+    options.time_limit = std::clamp(options_.time_limit * part, std::min(left, kLeastTurnSeconds), most);
     return {options, Deadline(options.time_limit, callbacks_.cancel)};
   }
 

@@ -1,80 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/order/list_order.hpp"
 
+#include <queue>
 #include <tuple>
 
 namespace remora {
 namespace {
 
-/// A node that is ready, and since when.
+/// A node that is ready; `version` tells whether what it leaves is still known rightly.
 struct Ready {
-  NodeId node{};
+  double left = 0;
+  Bytes needs;
   int since = 0;
+  NodeId node{};
+  int version = 0;
+
+  [[nodiscard]] auto key() const { return std::tuple{left, needs, -since, std::int32_t{node}}; }
+};
+
+struct Later {
+  bool operator()(const Ready& a, const Ready& b) const { return a.key() > b.key(); }
 };
 
 class ListScheduler {
  public:
-  explicit ListScheduler(const OrderProblem& problem) : problem_(problem) {
-    for (int i = 0; i < problem.node_count(); ++i) {
-      waiting_.push_back(static_cast<int>(problem.predecessors(NodeId(i)).size()));
-      if (waiting_.back() == 0) ready_.push_back({NodeId(i), 0});
-    }
+  ListScheduler(const OrderProblem& problem, double noise, Random& random)
+      : problem_(problem), noise_(noise), random_(random) {
+    const auto nodes = static_cast<std::size_t>(problem.node_count());
+    since_.resize(nodes);
+    versions_.resize(nodes);
+    waiting_.reserve(nodes);
+    unread_.reserve(static_cast<std::size_t>(problem.buffer_count()));
     for (int b = 0; b < problem.buffer_count(); ++b) {
       unread_.push_back(static_cast<int>(problem.readers(BufferId(b)).size()));
     }
+    for (int i = 0; i < problem.node_count(); ++i) {
+      waiting_.push_back(static_cast<int>(problem.predecessors(NodeId(i)).size()));
+      if (waiting_.back() == 0) push(NodeId(i));
+    }
   }
 
-  std::vector<NodeId> run(double noise, Random& random) {
+  std::vector<NodeId> run() {
     std::vector<NodeId> order;
     order.reserve(static_cast<std::size_t>(problem_.node_count()));
     while (!ready_.empty()) {
-      const std::size_t best = choose(noise, random);
-      const NodeId node = ready_[best].node;
-      ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(best));
-      order.push_back(node);
-      for (const BufferId buffer : problem_.reads(node)) --unread_[static_cast<std::size_t>(buffer)];
-      for (const NodeId later : problem_.successors(node)) {
-        if (--waiting_[static_cast<std::size_t>(later)] == 0) ready_.push_back({later, static_cast<int>(order.size())});
+      const Ready best = ready_.top();
+      ready_.pop();
+      if (best.version != versions_[static_cast<std::size_t>(best.node)]) continue;
+      order.push_back(best.node);
+      waiting_[static_cast<std::size_t>(best.node)] = -1;
+      for (const BufferId buffer : problem_.reads(best.node)) {
+        if (--unread_[static_cast<std::size_t>(buffer)] == 1) push_last_reader(buffer);
+      }
+      for (const NodeId later : problem_.successors(best.node)) {
+        if (--waiting_[static_cast<std::size_t>(later)] > 0) continue;
+        since_[static_cast<std::size_t>(later)] = static_cast<int>(order.size());
+        push(later);
       }
     }
     return order;
   }
 
  private:
-  std::size_t choose(double noise, Random& random) const {
-    std::size_t best = 0;
-    std::tuple<double, Bytes, int> least;
-    for (std::size_t i = 0; i < ready_.size(); ++i) {
-      Bytes writes;
-      Bytes left;
-      for (const BufferId buffer : problem_.writes(ready_[i].node)) {
-        writes += problem_.size(buffer);
-        if (problem_.keep(buffer) || !problem_.readers(buffer).empty()) left += problem_.size(buffer);
-      }
-      for (const BufferId buffer : problem_.reads(ready_[i].node)) {
-        if (unread_[static_cast<std::size_t>(buffer)] == 1 && !problem_.keep(buffer)) left -= problem_.size(buffer);
-      }
-      const double blur = noise > 0 ? noise * random.unit() * static_cast<double>(writes.count()) : 0;
-      const std::tuple<double, Bytes, int> key{static_cast<double>(left.count()) + blur,
-                                               writes + problem_.workspace(ready_[i].node), -ready_[i].since};
-      if (i == 0 || key < least) {
-        best = i;
-        least = key;
-      }
+  void push(NodeId node) {
+    Bytes writes;
+    Bytes left;
+    for (const BufferId buffer : problem_.writes(node)) {
+      writes += problem_.size(buffer);
+      if (problem_.keep(buffer) || !problem_.readers(buffer).empty()) left += problem_.size(buffer);
     }
-    return best;
+    for (const BufferId buffer : problem_.reads(node)) {
+      if (unread_[static_cast<std::size_t>(buffer)] == 1 && !problem_.keep(buffer)) left -= problem_.size(buffer);
+    }
+    const double blur = noise_ > 0 ? noise_ * random_.unit() * static_cast<double>(writes.count()) : 0;
+    ready_.push({static_cast<double>(left.count()) + blur, writes + problem_.workspace(node),
+                 since_[static_cast<std::size_t>(node)], node, ++versions_[static_cast<std::size_t>(node)]});
+  }
+
+  /// One node is left to read the buffer: it frees it.
+  void push_last_reader(BufferId buffer) {
+    for (const NodeId reader : problem_.readers(buffer)) {
+      if (waiting_[static_cast<std::size_t>(reader)] == 0) push(reader);
+    }
   }
 
   const OrderProblem& problem_;
+  double noise_;
+  Random& random_;
+  /// Predecessors that have not run; -1 for a node that has.
   std::vector<int> waiting_;
   std::vector<int> unread_;
-  std::vector<Ready> ready_;
+  std::vector<int> since_;
+  std::vector<int> versions_;
+  std::priority_queue<Ready, std::vector<Ready>, Later> ready_;
 };
 
 }  // namespace
 
 std::vector<NodeId> list_order(const OrderProblem& problem, double noise, Random& random) {
-  return ListScheduler(problem).run(noise, random);
+  return ListScheduler(problem, noise, random).run();
 }
 
 }  // namespace remora

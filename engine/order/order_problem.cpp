@@ -2,6 +2,7 @@
 #include "engine/order/order_problem.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "model/ensure.hpp"
 #include "model/evaluate.hpp"
@@ -27,6 +28,43 @@ OrderProblem::OrderProblem(const Instance& instance, std::span<const OpId> seque
   bind(instance, sequence);
   index_readers();
   index_precedences(instance);
+  index_successors();
+}
+
+OrderProblem::OrderProblem(const OrderProblem& whole, int begin, int end, std::span<const BufferId> entering,
+                           Bytes base_memory)
+    : base_memory_(base_memory) {
+  std::unordered_map<BufferId, BufferId> inside;
+  const auto add = [&](BufferId buffer, NodeId writer, bool keep) {
+    inside.emplace(buffer, BufferId(sizes_.size()));
+    sizes_.push_back(whole.size(buffer));
+    writers_.push_back(writer);
+    kept_.push_back(keep);
+  };
+  for (const BufferId buffer : entering) add(buffer, NodeId::none(), false);
+  std::vector<NodeId> row;
+  for (int i = begin; i < end; ++i) {
+    const NodeId node(i);
+    ops_.push_back(whole.op(node));
+    workspaces_.push_back(whole.workspace(node));
+    for (const BufferId buffer : whole.reads(node)) {
+      if (const auto found = inside.find(buffer); found != inside.end()) reads_.push(found->second);
+    }
+    reads_.end_row();
+    for (const BufferId buffer : whole.writes(node)) {
+      const auto readers = whole.readers(buffer);
+      writes_.push(BufferId(sizes_.size()));
+      add(buffer, NodeId(i - begin), whole.keep(buffer) || (!readers.empty() && readers.back() >= end));
+    }
+    writes_.end_row();
+    row.clear();
+    for (const NodeId earlier : whole.predecessors(node)) {
+      if (earlier >= begin) row.emplace_back(earlier - begin);
+    }
+    push_row(predecessors_, row);
+  }
+  index_readers();
+  index_successors();
 }
 
 /// A buffer for each output of each compute; each use is bound to the latest one before it.
@@ -69,7 +107,6 @@ void OrderProblem::index_readers() {
 }
 
 void OrderProblem::index_precedences(const Instance& instance) {
-  std::vector<std::vector<NodeId>> successors(ops_.size());
   std::vector<NodeId> first(static_cast<std::size_t>(instance.op_count()));
   std::vector<NodeId> latest(first.size());
   std::vector<NodeId> row;
@@ -85,6 +122,12 @@ void OrderProblem::index_precedences(const Instance& instance) {
     }
     latest[op] = NodeId(i);
     push_row(predecessors_, row);
+  }
+}
+
+void OrderProblem::index_successors() {
+  std::vector<std::vector<NodeId>> successors(ops_.size());
+  for (int i = 0; i < node_count(); ++i) {
     for (const NodeId earlier : predecessors(NodeId(i))) successors[static_cast<std::size_t>(earlier)].emplace_back(i);
   }
   for (auto& later : successors) push_row(successors_, later);
@@ -97,13 +140,20 @@ std::vector<OpId> OrderProblem::sequence_of(std::span<const NodeId> order) const
   return sequence;
 }
 
+Bytes running(const OrderProblem& problem, NodeId node) {
+  Bytes bytes = problem.workspace(node);
+  for (const BufferId buffer : problem.writes(node)) bytes += problem.size(buffer);
+  return bytes;
+}
+
 std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId> order) {
   std::vector<int> place(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
   std::vector<Bytes> change(order.size() + 1);
   for (int b = 0; b < problem.buffer_count(); ++b) {
     const BufferId buffer(b);
-    const int begin = place[static_cast<std::size_t>(problem.writer(buffer))];
+    const NodeId writer = problem.writer(buffer);
+    const int begin = writer.valid() ? place[static_cast<std::size_t>(writer)] : 0;
     int last = problem.keep(buffer) ? static_cast<int>(order.size()) - 1 : begin;
     for (const NodeId reader : problem.readers(buffer)) last = std::max(last, place[static_cast<std::size_t>(reader)]);
     change[static_cast<std::size_t>(begin)] += problem.size(buffer);

@@ -10,6 +10,9 @@
 // Then each use keeps the compute that served it, so moving nodes never leaves an input without a compute. The peak of
 // a sequence found for such a problem is at least what evaluate() says of it: there a use is served by the latest
 // compute, and the earlier one's output need not stay.
+//
+// A part of a problem (engine/order/order_parts.hpp) is a problem of its own; what came before may leave it buffers
+// that no node of it writes: they are resident from the start, until the last of their readers.
 #pragma once
 
 #include <span>
@@ -31,6 +34,10 @@ class OrderProblem {
   explicit OrderProblem(const Instance& instance);
   /// Each compute of a valid sequence. Computes of one op stay in their order, and `after` holds for the first ones.
   OrderProblem(const Instance& instance, std::span<const OpId> sequence);
+  /// The nodes begin to end - 1 of another problem, numbered from 0, where all before them come before and all after
+  /// them come after. `entering`: the buffers that are written before and read last here, or any that are not kept and
+  /// of which no reader comes later. `base_memory`: the whole's and all that stays while the part runs.
+  OrderProblem(const OrderProblem& whole, int begin, int end, std::span<const BufferId> entering, Bytes base_memory);
 
   [[nodiscard]] int node_count() const { return static_cast<int>(ops_.size()); }
   [[nodiscard]] int buffer_count() const { return static_cast<int>(sizes_.size()); }
@@ -44,6 +51,7 @@ class OrderProblem {
   [[nodiscard]] std::span<const BufferId> writes(NodeId node) const { return writes_[node]; }
 
   [[nodiscard]] Bytes size(BufferId buffer) const { return sizes_[static_cast<std::size_t>(buffer)]; }
+  /// None for what is resident from the start; such a buffer has a reader.
   [[nodiscard]] NodeId writer(BufferId buffer) const { return writers_[static_cast<std::size_t>(buffer)]; }
   [[nodiscard]] std::span<const NodeId> readers(BufferId buffer) const { return readers_[buffer]; }
   /// Resident to the end.
@@ -59,6 +67,7 @@ class OrderProblem {
   void bind(const Instance& instance, std::span<const OpId> sequence);
   void index_precedences(const Instance& instance);
   void index_readers();
+  void index_successors();
 
   std::vector<OpId> ops_;
   std::vector<Bytes> workspaces_;
@@ -72,6 +81,9 @@ class OrderProblem {
   Adjacency<NodeId, NodeId> successors_;
   Bytes base_memory_{};
 };
+
+/// What a node adds to what is resident while it runs: its workspace and all that it writes.
+Bytes running(const OrderProblem& problem, NodeId node);
 
 /// Memory at each position of a valid order, base memory and workspace included.
 std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId> order);

@@ -2,11 +2,12 @@
 #include "engine/order/reorder_worker.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
-#include "engine/order/minimise_peak.hpp"
+#include "engine/order/order_annealer.hpp"
 #include "engine/order/order_problem.hpp"
 #include "engine/search/draw_weighted.hpp"
 #include "model/evaluate.hpp"
@@ -14,13 +15,13 @@
 namespace remora {
 namespace {
 
-constexpr double kFirstWork = 8;
-constexpr double kMostWork = 2000;
-constexpr double kGrowth = 1.15;
-constexpr double kShrinkage = 0.97;
+/// What one order may take, in looks a node.
+constexpr double kLeastEffort = 50;
+constexpr double kMostEffort = 5000;
+/// Of its annealing, in mean sizes: the order is a good one already.
+constexpr double kTemperature = 0.2;
 /// Recomputes that one exchange puts in at most.
 constexpr int kMostAdded = 3;
-constexpr int kLooksPerWork = 1000;
 /// A blur of what a recompute is worth, so that others than the best get their turn.
 constexpr double kNoise = 0.5;
 
@@ -45,8 +46,6 @@ std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, i
 
 }  // namespace
 
-ReorderWorker::ReorderWorker(std::uint64_t seed) : random_(seed), order_work_(kFirstWork) {}
-
 RoundResult ReorderWorker::run(const RoundInput& input) {
   RoundResult result;
   Solution current = input.incumbent;
@@ -54,9 +53,7 @@ RoundResult ReorderWorker::run(const RoundInput& input) {
   while (effort < input.effort && !input.interrupted()) {
     std::optional<Solution> found;
     if (current.peak > input.instance.budget()) {
-      Solution moved = reordered(input, current, effort);
-      learn(better(input.instance, moved, current), true);
-      if (better(input.instance, moved, current)) found = std::move(moved);
+      found = lowered(input, current, effort);
     } else if (current.extra <= input.lower_bound) {
       break;
     } else {
@@ -70,9 +67,15 @@ RoundResult ReorderWorker::run(const RoundInput& input) {
   return result;
 }
 
-void ReorderWorker::learn(bool improved, bool near) {
-  if (near) order_work_ = std::min(kMostWork, order_work_ * kGrowth);
-  if (!improved && !near) order_work_ = std::max(kFirstWork, order_work_ * kShrinkage);
+std::optional<Solution> ReorderWorker::lowered(const RoundInput& input, const Solution& current, std::int64_t& effort) {
+  Solution candidate = reordered(input, current, effort);
+  for (int added = 0; !better(input.instance, candidate, current); ++added) {
+    if (added == kMostAdded || input.interrupted()) return std::nullopt;
+    std::optional<Solution> next = relieved(input, candidate, Duration::max());
+    if (!next) return std::nullopt;
+    candidate = reordered(input, *next, effort);
+  }
+  return candidate;
 }
 
 std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const Solution& current,
@@ -82,7 +85,6 @@ std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const S
   for (int added = 0;; ++added) {
     if (candidate.peak > input.instance.budget()) candidate = reordered(input, candidate, effort);
     if (candidate.peak <= input.instance.budget()) {
-      learn(true, false);
       if (!better(input.instance, candidate, current)) return std::nullopt;
       return candidate;
     }
@@ -91,8 +93,6 @@ std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const S
     if (!next) break;
     candidate = *std::move(next);
   }
-  const auto above = static_cast<double>((candidate.peak - input.instance.budget()).count());
-  learn(false, above < 0.01 * static_cast<double>(input.instance.budget().count()));
   return std::nullopt;
 }
 
@@ -109,14 +109,15 @@ Solution ReorderWorker::without_one(const RoundInput& input, const Solution& cur
 
 Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solution, std::int64_t& effort) {
   const OrderProblem problem(input.instance, solution.sequence);
-  OrderSettings settings;
-  settings.target = input.instance.budget();
-  settings.work_limit = static_cast<std::int64_t>(order_work_);
-  settings.seed = random_.next();
-  settings.bound = false;
-  const OrderResult result = minimise_peak(problem, settings, input.interrupted);
-  effort += (result.work + 1) * kLooksPerWork / kLocalPerEffort + problem.node_count();
-  const std::vector<OpId> sequence = problem.sequence_of(result.order);
+  const std::vector<NodeId> order = given_order(problem);
+  // Mostly a little is enough, and sometimes nothing is: each order of magnitude is as likely.
+  const double looks = kLeastEffort * std::pow(kMostEffort / kLeastEffort, random_.unit());
+  OrderAnnealer annealer({.temperature = kTemperature, .effort = looks}, random_.next());
+  const OrderFind find = annealer.run({problem, order, solution.peak, input.instance.budget(), input.interrupted,
+                                       static_cast<std::int64_t>(looks) * problem.node_count()});
+  effort += 1 + find.effort / kLocalPerEffort + problem.node_count();
+  if (find.order.empty()) return solution;
+  const std::vector<OpId> sequence = problem.sequence_of(find.order);
   return make_solution(input.instance, std::span<const OpId>(sequence));
 }
 

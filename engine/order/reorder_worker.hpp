@@ -4,7 +4,7 @@
 //
 // Within the budget one recompute is taken out. What overflows now the order is asked to mend, each compute a node of an
 // OrderProblem; what is left after that is met by another recompute that costs less than what was saved, and so on. Above
-// the budget the order of the incumbent's own computes is improved.
+// the budget recomputes are put in where the order of the incumbent's own computes does not help.
 #pragma once
 
 #include "engine/search/worker.hpp"
@@ -14,7 +14,7 @@ namespace remora {
 
 class ReorderWorker : public Worker {
  public:
-  explicit ReorderWorker(std::uint64_t seed);
+  explicit ReorderWorker(std::uint64_t seed) : random_(seed) {}
 
   [[nodiscard]] std::string name() const override { return "reorder"; }
   RoundResult run(const RoundInput& input) override;
@@ -26,14 +26,13 @@ class ReorderWorker : public Worker {
   [[nodiscard]] Solution reordered(const RoundInput& input, const Solution& solution, std::int64_t& effort);
   /// One more recompute that relieves the fullest step, if there is any that costs less than `below`.
   [[nodiscard]] std::optional<Solution> relieved(const RoundInput& input, const Solution& solution, Duration below);
+  /// A lower peak by another order, or by recomputes that relieve the fullest steps and another order.
+  [[nodiscard]] std::optional<Solution> lowered(const RoundInput& input, const Solution& current, std::int64_t& effort);
   /// A better solution that begins with one recompute less.
   [[nodiscard]] std::optional<Solution> exchange(const RoundInput& input, const Solution& current,
                                                  std::int64_t& effort);
-  void learn(bool improved, bool near);
 
   Random random_;
-  /// Units of work for one order; grows while more of them helps.
-  double order_work_;
 };
 
 }  // namespace remora

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/order/joint_annealing_worker.hpp"
 #include "engine/order/reorder_worker.hpp"
 #include "engine/search/annealing_worker.hpp"
 #include "engine/search/benders_worker.hpp"
@@ -35,13 +36,15 @@ struct Crew {
   int annealings = 0;
   /// In free order only, in place of those that know one order.
   int reorderings = 0;
+  int joints = 0;
 };
 
 /// The same strategy in free order. What searches along one order has its turn elsewhere (engine/order/free_search.hpp).
 Crew free_crew(const Crew& crew) {
   return {.complete = crew.complete,
           .neighbourhoods = crew.neighbourhoods,
-          .reorderings = std::min(2, crew.ruins + crew.annealings)};
+          .reorderings = std::min(2, crew.ruins),
+          .joints = std::min(4, 2 * crew.annealings)};
 }
 
 Crew crew_of(Strategy strategy) {
@@ -95,6 +98,7 @@ Mix make_mix(const Instance& instance, const SolveOptions& options, int phase) {
   for (int i = 0; i < crew.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(seed++));
   for (int i = 0; i < crew.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(seed++));
   for (int i = 0; i < crew.reorderings; ++i) workers.push_back(std::make_unique<ReorderWorker>(seed++));
+  for (int i = 0; i < crew.joints; ++i) workers.push_back(std::make_unique<JointAnnealingWorker>(seed++));
   const int most_for_every_round = is_free ? kMostOpsForFreeEveryRound : kMostOpsForEveryRound;
   const bool finishes = crew.complete && instance.op_count() <= most_for_every_round;
   return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Simulated annealing over order and recomputes at once, the free order's counterpart of annealing_worker.hpp.
+//
+// The state is a sequence of computes, the cost what overflows the budget, summed over steps, plus what recomputes take at
+// a price. Most steps move one compute (order_profile.hpp, cheap); now and then a recompute goes, comes, or both, which
+// makes a problem with other nodes and is dear, so that it comes once in about as many steps as there are nodes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/order/order_problem.hpp"
+#include "engine/order/order_profile.hpp"
+#include "engine/search/local/cooling.hpp"
+#include "engine/search/local/exchange_rate.hpp"
+#include "engine/search/worker.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+
+class JointAnnealingWorker : public Worker {
+ public:
+  explicit JointAnnealingWorker(std::uint64_t seed) : random_(seed) {}
+
+  [[nodiscard]] std::string name() const override { return "joint"; }
+  RoundResult run(const RoundInput& input) override;
+
+ private:
+  /// A sequence, as the problem of its computes' order.
+  struct Walk {
+    OrderProblem problem;
+    OrderProfile profile;
+    Duration extra{};
+
+    Walk(const Instance& instance, std::span<const OpId> sequence);
+    [[nodiscard]] std::vector<OpId> sequence() const { return problem.sequence_of(profile.order()); }
+  };
+
+  void begin(const RoundInput& input);
+  void begin_cooling(const RoundInput& input);
+  void step(const RoundInput& input);
+  void move_node();
+  void change(const RoundInput& input);
+  /// The walk's sequence without one of its recomputes; false if there is none.
+  bool drop(std::vector<OpId>& sequence);
+  /// With a recompute that relieves a full step, and some of what it reads recomputed before it; false if there is none.
+  bool add(const Instance& instance, std::vector<OpId>& sequence);
+  [[nodiscard]] int draw_place();
+  [[nodiscard]] int draw_goal(NodeId node);
+  [[nodiscard]] bool accepts(double more);
+  [[nodiscard]] double price() const;
+  [[nodiscard]] double cost(const Walk& walk) const;
+  [[nodiscard]] std::int64_t effort() const { return effort_ + walk_->profile.effort(); }
+  void offer_cheaper(const RoundInput& input, Duration& best, RoundResult& result);
+
+  Random random_;
+  std::unique_ptr<Walk> walk_;
+  ExchangeRate rate_{};
+  std::optional<Cooling> cooling_;
+  std::size_t coolings_ = 0;
+  std::int64_t steps_ = 0;
+  /// Beside what the walk's profile counts.
+  std::int64_t effort_ = 0;
+  /// Places above the budget, now and then brought up to date.
+  std::vector<int> hot_;
+};
+
+}  // namespace remora

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which nodes to have run so that least is resident.
+//
+// Let R(S) be what is resident once the nodes of S have run, for S that contain the predecessors of all their nodes
+// (down-sets). A node w that runs next needs R(S) + running(w), so a peak is a matter of R alone. R is submodular,
+//
+//     R(S u T) + R(S n T) <= R(S) + R(T),
+//
+// because each buffer's share is: 1 if its writer is in S (additive), less 1 if its writer and all its readers are
+// (which can only gain by a union). So a smallest R between two down-sets is a minimum cut (Picard 1976): the source's
+// side are the nodes that run, uncuttable arcs lead from each to its predecessors,
+//
+//     writer --size--> (buffer) --uncut--> each reader        the writer ran and some reader did not: pay the size
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/order/order_problem.hpp"
+
+namespace remora {
+
+class LeastResident {
+ public:
+  explicit LeastResident(const OrderProblem& problem);
+
+  struct Choice {
+    /// By how much less is resident than before, zero or less.
+    Bytes change{};
+    /// The nodes to run, a subset of those that may be, in the same order; as few as possible.
+    std::vector<NodeId> nodes{};
+  };
+
+  /// `done` (one entry a node) have run, of `free` any down-set may run, nothing else. Both `done` and the union are
+  /// down-sets. Time: that of a maximum flow on as many vertices as there are free nodes and buffers they touch.
+  Choice find(const std::vector<bool>& done, std::span<const NodeId> free);
+
+ private:
+  struct Uses;
+
+  const OrderProblem& problem_;
+  /// Vertex of each free node, 0 for others.
+  std::vector<int> vertices_;
+  /// The call that last met each buffer.
+  std::vector<std::int64_t> met_;
+  std::int64_t call_ = 0;
+};
+
+}  // namespace remora

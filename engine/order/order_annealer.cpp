@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/order/order_annealer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace remora {
+namespace {
+
+constexpr double kLastPart = 0.02;
+constexpr double kGrowth = 1.5;
+/// How far below the best peak the target of a cooling is, a part of it.
+constexpr std::array kBelow{0.002, 0.03, 0.1, 0.01};
+constexpr double kHotShare = 0.5;
+constexpr double kBlockShare = 0.02;
+constexpr int kMostBlock = 200;
+/// A step counts at least as much.
+constexpr std::int64_t kStepEffort = 20;
+/// After so much effort the clock is looked at.
+constexpr std::int64_t kLookEffort = 100'000;
+
+double mean_size(const OrderProblem& problem) {
+  double total = 0;
+  for (int b = 0; b < problem.buffer_count(); ++b) total += static_cast<double>(problem.size(BufferId(b)).count());
+  return std::max(1.0, total / std::max(1, problem.buffer_count()));
+}
+
+}  // namespace
+
+OrderFind OrderAnnealer::run(const OrderRound& round) {
+  OrderFind find;
+  if (round.problem.node_count() < 2) return find;
+  if (!walk_) begin(round);
+  find.peak = round.peak;
+  best_ = round.peak;
+  aim();
+  const std::int64_t first = effort();
+  while (effort() - first < round.effort && find.peak > round.enough) {
+    if (effort() >= next_look_) {
+      next_look_ = effort() + kLookEffort;
+      if (round.interrupted()) break;
+    }
+    step();
+    if (better_peak()) {
+      find.peak = walk_->profile.peak();
+      find.order = walk_->profile.order();
+      best_ = find.peak;
+      aim();
+    }
+    if (walk_->cooling.cold(effort())) begin_cooling(round, find);
+  }
+  find.effort = effort() - first;
+  return find;
+}
+
+void OrderAnnealer::begin(const OrderRound& round) {
+  Cooling::Settings cooling;
+  cooling.first_temperature = settings_.temperature * mean_size(round.problem);
+  cooling.last_part = kLastPart;
+  cooling.first_effort = settings_.effort * round.problem.node_count();
+  cooling.growth = kGrowth;
+  walk_.emplace(Walk{OrderProfile(round.problem, round.order), Cooling(cooling)});
+  walk_->taken.resize(static_cast<std::size_t>(round.problem.node_count()));
+}
+
+void OrderAnnealer::begin_cooling(const OrderRound& round, const OrderFind& find) {
+  if (settings_.from_best) walk_->profile.reset(find.order.empty() ? round.order : find.order);
+  walk_->cooling.begin_again(effort());
+  ++coolings_;
+  aim();
+}
+
+void OrderAnnealer::aim() {
+  const double below = kBelow[(settings_.first_target + coolings_) % kBelow.size()];
+  const auto less = static_cast<std::int64_t>(below * static_cast<double>(best_.count()));
+  walk_->profile.set_target(best_ - Bytes(1 + less));
+}
+
+/// The overflow says it for a target nearby; for one far below the peak itself is asked now and then.
+bool OrderAnnealer::better_peak() const {
+  const OrderProfile& profile = walk_->profile;
+  return profile.overflow() < best_ - profile.target() || (steps_ % profile.size() == 0 && profile.peak() < best_);
+}
+
+bool OrderAnnealer::accepts(Bytes more) {
+  if (more <= Bytes(0)) return true;
+  const double most = -walk_->cooling.temperature(effort()) * std::log(1 - random_.unit());
+  return static_cast<double>(more.count()) <= most;
+}
+
+int OrderAnnealer::draw_distance(int most) {
+  return std::min(most, static_cast<int>(std::exp(random_.unit() * std::log(static_cast<double>(most) + 1))));
+}
+
+int OrderAnnealer::draw_place() {
+  const std::vector<int>& hot = walk_->hot;
+  const int size = walk_->profile.size();
+  if (hot.empty() || random_.unit() >= kHotShare)
+    return static_cast<int>(random_.below(static_cast<std::size_t>(size)));
+  const int place = hot[random_.below(hot.size())];
+  const int far = draw_distance(size) - 1;
+  return std::clamp(random_.below(2) == 0 ? place - far : place + far, 0, size - 1);
+}
+
+int OrderAnnealer::draw_goal(NodeId node) {
+  const OrderProfile& profile = walk_->profile;
+  const int from = profile.place(node);
+  const bool late = random_.below(2) == 0;
+  const auto others = late ? profile.problem().successors(node) : profile.problem().predecessors(node);
+  step_effort_ += static_cast<std::int64_t>(others.size());
+  const int room = late ? profile.latest(node) - from : from - profile.earliest(node);
+  if (room == 0) return from;
+  return late ? from + draw_distance(room) : from - draw_distance(room);
+}
+
+void OrderAnnealer::refresh() {
+  const OrderProfile& profile = walk_->profile;
+  walk_->hot.clear();
+  for (int i = 0; i < profile.size(); ++i) {
+    if (profile.memory(i) > profile.target()) walk_->hot.push_back(i);
+  }
+}
+
+void OrderAnnealer::step() {
+  const int size = walk_->profile.size();
+  if (steps_ % size == 0) refresh();
+  ++steps_;
+  step_effort_ += kStepEffort;
+  const NodeId node = walk_->profile.at(draw_place());
+  if (random_.unit() >= kBlockShare) {
+    move_node(node, draw_goal(node));
+    return;
+  }
+  const int from = walk_->profile.place(node);
+  const int far = draw_distance(std::min(size, kMostBlock));
+  move_block(node, std::clamp(random_.below(2) == 0 ? from - far : from + far, 0, size - 1));
+}
+
+void OrderAnnealer::move_node(NodeId node, int place) {
+  OrderProfile& profile = walk_->profile;
+  if (place == profile.place(node)) return;
+  if (accepts(profile.overflow_after(node, place) - profile.overflow())) profile.move(node, place);
+}
+
+/// Takes along what depends on the node, on the way to a later place, or what it depends on.
+void OrderAnnealer::move_block(NodeId node, int place) {
+  OrderProfile& profile = walk_->profile;
+  const OrderProblem& problem = profile.problem();
+  std::vector<bool>& taken = walk_->taken;
+  const int from = profile.place(node);
+  const bool late = place > from;
+  const int first = std::min(place, from);
+  old_.assign(profile.order().begin() + first, profile.order().begin() + std::max(place, from) + 1);
+  const auto is_taken = [&taken](NodeId other) { return taken[static_cast<std::size_t>(other)]; };
+  taken[static_cast<std::size_t>(node)] = true;
+  for (std::size_t i = 1; i < old_.size(); ++i) {
+    const NodeId other = late ? old_[i] : old_[old_.size() - 1 - i];
+    const auto links = late ? problem.predecessors(other) : problem.successors(other);
+    taken[static_cast<std::size_t>(other)] = std::any_of(links.begin(), links.end(), is_taken);
+    step_effort_ += static_cast<std::int64_t>(links.size());
+  }
+  nodes_ = old_;
+  std::stable_partition(nodes_.begin(), nodes_.end(), [&](NodeId other) { return is_taken(other) != late; });
+  for (const NodeId other : old_) taken[static_cast<std::size_t>(other)] = false;
+  const Bytes before = profile.overflow();
+  profile.rearrange(first, nodes_);
+  if (!accepts(profile.overflow() - before)) profile.rearrange(first, old_);
+}
+
+}  // namespace remora

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An order and its memory at each place, kept up while nodes move.
+//
+// A node that moves from place i to place j changes what is resident between the two, and nothing else:
+//
+//     place      0 1 2 3 4 5        b moves from 1 to 4: c, d and e run a place earlier, without what b writes, and
+//     before     a b c d e f        with what b reads and nobody later does: that has to wait for b now.
+//     after      a c d e b f
+//
+// So the shift of the memory between i and j is a constant but for a step at each last reader of an input of b.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/order/order_problem.hpp"
+
+namespace remora {
+
+class OrderProfile {
+ public:
+  /// `order` is valid. The problem is kept by reference. Not thread-safe.
+  OrderProfile(const OrderProblem& problem, std::span<const NodeId> order);
+
+  [[nodiscard]] const OrderProblem& problem() const { return *problem_; }
+  [[nodiscard]] int size() const { return static_cast<int>(order_.size()); }
+  [[nodiscard]] const std::vector<NodeId>& order() const { return order_; }
+  [[nodiscard]] NodeId at(int place) const { return order_[static_cast<std::size_t>(place)]; }
+  [[nodiscard]] int place(NodeId node) const { return places_[static_cast<std::size_t>(node)]; }
+  /// As memory_of() says.
+  [[nodiscard]] Bytes memory(int place) const { return Bytes(memory_[static_cast<std::size_t>(place)]); }
+  /// Base memory where there is no node. O(nodes).
+  [[nodiscard]] Bytes peak() const;
+
+  /// The sum over places of what the memory has above the target.
+  [[nodiscard]] Bytes overflow() const { return Bytes(overflow_); }
+  [[nodiscard]] Bytes target() const { return Bytes(target_); }
+  /// O(nodes).
+  void set_target(Bytes target);
+
+  /// The first and the last place that a node may move to while all others stay in their order.
+  [[nodiscard]] int earliest(NodeId node) const;
+  [[nodiscard]] int latest(NodeId node) const;
+
+  /// What the overflow would be after move(node, place).
+  [[nodiscard]] Bytes overflow_after(NodeId node, int place);
+  /// Takes the node out and puts it in at a place from earliest() to latest(). Moving it back undoes it exactly.
+  void move(NodeId node, int place);
+  /// Puts the nodes of the places from `first` on into another order, which must be valid.
+  void rearrange(int first, std::span<const NodeId> nodes);
+  /// Takes over another order of the problem. O(size).
+  void reset(std::span<const NodeId> order);
+
+  /// What was looked at so far: places and readers.
+  [[nodiscard]] std::int64_t effort() const { return effort_; }
+
+ private:
+  /// From a place on, the memory changes by so much more.
+  struct Step {
+    int place = 0;
+    std::int64_t bytes = 0;
+  };
+  /// Lists the steps of a move, by place; the shift before the first.
+  std::int64_t list_steps_late(NodeId node, int to);
+  std::int64_t list_steps_early(NodeId node, int to);
+  void add_step(int place, std::int64_t bytes);
+  [[nodiscard]] NodeId last_other_reader(BufferId buffer, NodeId node);
+  /// Resident before the node at a place runs; after the last one, if there is none.
+  [[nodiscard]] std::int64_t resident(int place) const;
+  [[nodiscard]] std::int64_t above(std::int64_t bytes) const { return bytes > target_ ? bytes - target_ : 0; }
+  /// Of the nodes at these places if their memory shifts.
+  [[nodiscard]] std::int64_t overflow_change(int begin, int end, std::int64_t shift) const;
+  void move_late(NodeId node, int to);
+  void move_early(NodeId node, int to);
+  void put(int place, NodeId node, std::int64_t memory);
+
+  const OrderProblem* problem_;
+  std::vector<NodeId> order_;
+  std::vector<int> places_;
+  std::vector<std::int64_t> memory_;
+  /// Of each node: what it writes and its workspace, and the part of what it writes that stays when it has run.
+  std::vector<std::int64_t> needs_;
+  std::vector<std::int64_t> leaves_;
+  /// Of each buffer: its last reader, none if it has none or is kept.
+  std::vector<NodeId> last_readers_;
+  std::int64_t final_ = 0;
+  std::int64_t target_ = 0;
+  std::int64_t overflow_ = 0;
+  std::int64_t effort_ = 0;
+  std::vector<Step> steps_;
+  /// Of each buffer: the rearrangement that last met it.
+  std::vector<std::int64_t> marks_;
+  std::int64_t mark_ = 0;
+};
+
+}  // namespace remora

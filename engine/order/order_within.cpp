@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/order/order_within.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "engine/order/least_resident.hpp"
+#include "engine/order/node_sets.hpp"
+#include "engine/order/order_cursor.hpp"
+#include "model/ensure.hpp"
+
+namespace remora {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
+
+class Search {
+ public:
+  Search(const OrderProblem& problem, Bytes limit, OrderEnd end)
+      : problem_(problem),
+        limit_(limit),
+        end_(end),
+        cursor_(problem, end),
+        before_(static_cast<std::size_t>(problem.node_count()), end == OrderEnd::last),
+        least_resident_(problem),
+        failed_(cursor_.words().size()),
+        least_(Bytes::max()) {}
+
+  WithinResult run(std::int64_t work_limit, const std::function<bool()>& interrupted) {
+    using Answer = WithinResult::Answer;
+    WithinResult result;
+    push(NodeId::none());
+    arrive();
+    while (!frames_.empty() && frames_.size() <= static_cast<std::size_t>(problem_.node_count())) {
+      const bool over = (work_limit > 0 && work_ >= work_limit) || (interrupted && look(interrupted));
+      if (over || failed_.bytes() > kMostBytes) {
+        result.answer = over ? Answer::out_of_work : Answer::out_of_memory;
+        result.work = work_;
+        return result;
+      }
+      Frame& frame = frames_.back();
+      if (frame.next == candidates_.size()) {
+        fail();
+      } else {
+        const NodeId node = candidates_[frame.next++];
+        push(node);
+        arrive();
+      }
+    }
+    result.work = work_;
+    result.answer = frames_.empty() ? Answer::none : Answer::found;
+    result.least = least_;
+    if (!frames_.empty()) result.order = nodes_above(0);
+    if (end_ == OrderEnd::last) std::reverse(result.order.begin(), result.order.end());
+    return result;
+  }
+
+ private:
+  /// A set on the path: the previous one and a node.
+  struct Frame {
+    NodeId node{};
+    Bytes resident{};
+    /// The lowest frame that this one settles: if this one fails, all from there on do. Its own place if none.
+    std::size_t settles = 0;
+    /// Where its candidates begin, up to those of the next frame; and the next one to try.
+    std::size_t first = 0;
+    std::size_t next = 0;
+    /// Whether it is worth remembering if it fails.
+    bool branches = false;
+  };
+
+  /// What a node that may run next comes to; the least is tried first.
+  struct Candidate {
+    Bytes left{};
+    Bytes needed{};
+    NodeId node{};
+    friend bool operator<(const Candidate& a, const Candidate& b) {
+      return std::tuple(a.left, a.needed, -std::int32_t{a.node}) < std::tuple(b.left, b.needed, -std::int32_t{b.node});
+    }
+  };
+
+  /// The clock is asked now and then only.
+  bool look(const std::function<bool()>& interrupted) {
+    if (work_ < next_look_) return false;
+    next_look_ = work_ + 1024;
+    return interrupted();
+  }
+
+  void push(NodeId node) {
+    if (node.valid()) {
+      cursor_.take(node);
+      before_[static_cast<std::size_t>(node)] = end_ == OrderEnd::first;
+      ++work_;
+    }
+    frames_.push_back({node, cursor_.resident(), frames_.size(), candidates_.size(), candidates_.size()});
+  }
+
+  void pop() {
+    const Frame& frame = frames_.back();
+    candidates_.resize(frame.first);
+    if (frame.node.valid()) {
+      cursor_.undo(frame.node);
+      before_[static_cast<std::size_t>(frame.node)] = end_ == OrderEnd::last;
+    }
+    frames_.pop_back();
+    while (!open_.empty() && open_.back() >= frames_.size()) open_.pop_back();
+  }
+
+  /// The last frame's set cannot reach the end, nor can those that it settles.
+  void fail() {
+    const std::size_t lowest = frames_.back().settles;
+    while (frames_.size() > lowest) {
+      if (frames_.back().branches) failed_.insert(cursor_.words());
+      pop();
+    }
+  }
+
+  void arrive() {
+    settle();
+    open_.push_back(frames_.size() - 1);
+    list_candidates();
+  }
+
+  /// The open frames' residents increase, so the lowest with no less than the last frame is the one to settle.
+  void settle() {
+    for (;;) {
+      const Bytes here = frames_.back().resident;
+      const auto first = std::partition_point(open_.begin(), open_.end(),
+                                              [&](std::size_t frame) { return frames_[frame].resident < here; });
+      if (first == open_.end()) return;
+      const std::size_t settled = *first;
+      const std::vector<NodeId> nodes = nodes_above(settled);
+      if (!is_chain(nodes) && go_lower(settled, nodes)) continue;
+      frames_.back().settles = frames_[settled].settles;
+      open_.erase(first, open_.end());
+      return;
+    }
+  }
+
+  std::vector<NodeId> nodes_above(std::size_t frame) const {
+    std::vector<NodeId> nodes;
+    nodes.reserve(frames_.size() - frame - 1);
+    for (std::size_t i = frame + 1; i < frames_.size(); ++i) nodes.push_back(frames_[i].node);
+    return nodes;
+  }
+
+  /// Then the only sets between are those on the path, and those have more resident.
+  bool is_chain(const std::vector<NodeId>& nodes) const {
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+      const auto earlier = cursor_.needs(nodes[i]);
+      if (std::find(earlier.begin(), earlier.end(), nodes[i - 1]) == earlier.end()) return false;
+    }
+    return true;
+  }
+
+  /// If some set between has less resident than the last frame's: goes there instead.
+  bool go_lower(std::size_t settled, const std::vector<NodeId>& nodes) {
+    const bool from_first = end_ == OrderEnd::first;
+    work_ += static_cast<std::int64_t>(nodes.size());
+    for (const NodeId node : nodes) before_[static_cast<std::size_t>(node)] = false;
+    const LeastResident::Choice choice = least_resident_.find(before_, nodes);
+    for (const NodeId node : nodes) before_[static_cast<std::size_t>(node)] = from_first;
+    // From the last node, the chosen ones are those that are not taken.
+    const Bytes least = frames_[from_first ? settled : frames_.size() - 1].resident + choice.change;
+    if (least == frames_.back().resident) return false;
+    while (frames_.size() > settled + 1) pop();
+    auto chosen = choice.nodes.begin();
+    for (const NodeId node : nodes) {
+      const bool is_chosen = chosen != choice.nodes.end() && *chosen == node;
+      if (is_chosen) ++chosen;
+      if (is_chosen != from_first) continue;
+      ensure(cursor_.step(node).needed <= limit_, "order_within: the lower set cannot be reached");
+      push(node);
+    }
+    ensure(frames_.back().resident == least, "order_within: the lower set is not as low as said");
+    return true;
+  }
+
+  void list_candidates() {
+    listed_.clear();
+    for (const NodeId node : cursor_.ready()) {
+      const OrderCursor::Step step = cursor_.step(node);
+      if (step.needed > limit_) {
+        least_ = std::min(least_, step.needed);
+      } else {
+        listed_.push_back({step.left, step.needed, node});
+      }
+    }
+    if (listed_.empty()) return;
+    std::sort(listed_.begin(), listed_.end());
+    // It will settle this frame, so no other is needed.
+    if (listed_.front().left <= cursor_.resident()) {
+      candidates_.push_back(listed_.front().node);
+      return;
+    }
+    if (failed_.contains(cursor_.words())) return;
+    frames_.back().branches = true;
+    for (const Candidate& candidate : listed_) candidates_.push_back(candidate.node);
+  }
+
+  const OrderProblem& problem_;
+  const Bytes limit_;
+  const OrderEnd end_;
+  OrderCursor cursor_;
+  /// The nodes before the place where the cursor is.
+  std::vector<bool> before_;
+  LeastResident least_resident_;
+  NodeSets failed_;
+  Bytes least_;
+  std::vector<Frame> frames_;
+  std::vector<std::size_t> open_;
+  std::vector<NodeId> candidates_;
+  std::vector<Candidate> listed_;
+  std::int64_t work_ = 0;
+  std::int64_t next_look_ = 0;
+};
+
+}  // namespace
+
+WithinResult order_within(const OrderProblem& problem, Bytes limit, OrderEnd end, std::int64_t work_limit,
+                          const std::function<bool()>& interrupted) {
+  return Search(problem, limit, end).run(work_limit, interrupted);
+}
+
+}  // namespace remora

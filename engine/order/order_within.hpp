@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Is there an order within so much memory?
+//
+// Depth first over the down-sets S that can be reached from the empty one within the limit: S u {w} follows S if w is
+// ready and R(S) + running(w) fits (R: engine/order/least_resident.hpp). Sets from which the last one cannot be reached
+// are remembered. What makes it fast: a set that is reached may *settle* earlier ones on its path, whose other
+// continuations then need no look.
+//
+//     R  |    o              A -> ... -> X is a path within the limit, and R(X) is smallest of all down-sets between A
+//        |   / \   o         and X, both included: if the last set can be reached from A, then from X. So if it
+//        |  A   \ / \        cannot be from X, neither can it from A.
+//        |       o   X
+//
+// Proof. Let A = E0, E1, ... , En be a path within the limit to the last set En. Then E0 u X, E1 u X, ... , En u X
+// leads from X to En, and no step needs more: where a node w of E(i+1) is new to X, it needs R(Ei u X) + running(w),
+// and R(Ei u X) <= R(Ei) + R(X) - R(Ei n X) <= R(Ei), as R is submodular and Ei n X lies between A and X.
+//
+// With a single node between them this is the rule that a node may run at once if it fits and leaves no more than was
+// resident before. If X is not smallest but Y is, then Y can be reached within the limit, too: by the path to X without
+// the nodes outside Y. It takes R(P n Y) <= R(P) + R(Y) - R(P u Y) <= R(P) for the sets P on that path, as P u Y lies
+// between A and X. So the search goes to Y instead, and Y settles A.
+//
+// The same holds from the last set down to the empty one, with intersections for unions: then R(Ei n X) <= R(Ei), as
+// R(Ei u X) lies between X and A. Some graphs are easy from one end only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "engine/order/order_cursor.hpp"
+#include "engine/order/order_problem.hpp"
+
+namespace remora {
+
+struct WithinResult {
+  enum class Answer { found, none, out_of_work, out_of_memory };
+  Answer answer = Answer::out_of_work;
+  /// If found.
+  std::vector<NodeId> order{};
+  /// If there is none within the limit: no order's peak is below this, which is more than the limit.
+  Bytes least{};
+  /// Nodes run, those that were taken back included, and nodes in the networks cut.
+  std::int64_t work = 0;
+};
+
+/// Builds the order from the end given. Gives up after about `work_limit` of work (0: no limit), when `interrupted`
+/// (may be empty) says true, both out_of_work, or when the sets to remember take more than a quarter of a gigabyte.
+WithinResult order_within(const OrderProblem& problem, Bytes limit, OrderEnd end, std::int64_t work_limit,
+                          const std::function<bool()>& interrupted);
+
+}  // namespace remora
