@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "frontends/cli/arguments.hpp"
-#include "model/budget.hpp"
 
 namespace remora::cli {
 namespace {
@@ -45,16 +44,6 @@ TEST(Texts, AreShortAndExact) {
   EXPECT_EQ(percent_text(0.0213), "2.13 %");
   EXPECT_EQ(grouped(-1234567), "-1,234,567");
   EXPECT_EQ(grouped(-123), "-123");
-}
-
-TEST(PartOfPeak, IsWhatTheBudgetsPercentageIs) {
-  const Bytes fixed(100);
-  const Bytes peak(1100);
-  EXPECT_EQ(part_of_peak(parse_budget("62.5%", fixed, peak), fixed, peak), 0.625);
-  EXPECT_EQ(part_of_peak(peak, fixed, peak), 1);
-  EXPECT_EQ(part_of_peak(fixed, fixed, peak), 0);
-  // Nothing but fixed memory: any order has all of it.
-  EXPECT_EQ(part_of_peak(fixed, fixed, fixed), 1);
 }
 
 }  // namespace
