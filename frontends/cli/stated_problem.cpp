@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/stated_problem.hpp"
 
+#include <utility>
+
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "model/evaluate.hpp"
@@ -25,7 +27,8 @@ StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const Pro
   const Instance unlimited(graph, {.max_computes = request.max_computes});
   const Instance instance = unlimited.with_budget(parse_budget(budget, graph->fixed_memory, baseline_peak(unlimited)));
   OrderChoice choice = settle_order(instance, request.order, options, cancel);
-  return {.instance = with_order(instance, choice.mode), .choice = std::move(choice)};
+  Instance stated = with_order(instance, choice.mode);
+  return {.instance = std::move(stated), .choice = std::move(choice)};
 }
 
 bool is_asked(const ProblemRequest& request, const Schedule& schedule) {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "engine/options.hpp"
+#include "engine/order/order_choice.hpp"
 #include "engine/solve.hpp"
 #include "engine/sweep/sweep.hpp"
 #include "engine/version.hpp"

@@ -226,6 +226,16 @@ TEST(Sweep, FindsTheBudgetsOfAFreeOrder) {
   EXPECT_TRUE(result.curve.points.back().has_schedule());
 }
 
+TEST(Sweep, RefusesToSearchInFreeOrder) {
+  const Instance instance(test::training_chain(4), {.order = OrderMode::free});
+  try {
+    sweep(instance, work_limited(100), {.points = 4});
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.place(), "order");
+  }
+}
+
 TEST(Sweep, BisectionReachesFromTheInputOrdersPeakToTheLeastBudget) {
   const Instance instance(test::training_chain(12), {});
   const SweepResult result = swept(instance, work_limited(60'000), {.points = 12, .resolution = 0});

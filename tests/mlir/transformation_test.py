@@ -90,6 +90,18 @@ class Transformation(plugin_case.PluginCase):
         firsts = sorted(set(before), key=after.index)
         self.assertEqual(firsts, sorted(set(before), key=before.index))
 
+    def test_networks_in_free_order_compute_the_same_in_the_memory_promised(self):
+        for family, budget, seeds in (("random", "60%", 3), ("unet", "86%", 1)):
+            for seed in range(1, seeds + 1):
+                with self.subTest(family=family, seed=seed):
+                    self.network(family, "--size", "1", "--seed", str(seed))
+                    before = self.original()
+                    answer = self.rematerialize(f"order=free memory-budget={budget}")
+                    self.assertEqual(answer.code, 0, answer.err)
+                    self.assertEqual(self.schedule()["order"], "free")
+                    self.check_same(before, self.ops(answer.out))
+                    self.check_memory(answer.out)
+
     def test_destinations_shared_after_cse_are_told_apart(self):
         self.network("random", "--size", "1", "--seed", "2")
         before = self.original("cse")

@@ -161,6 +161,25 @@ TEST_F(BatchCommand, OptionsOfTheCommandLineAreDefaults) {
   EXPECT_EQ(merge().code, 0);
 }
 
+TEST_F(BatchCommand, TheOrderIsPartOfTheQuestion) {
+  std::string text;
+  for (const char* const order : {"input", "free", "auto"}) {
+    text.append(R"({"id": ")").append(order).append(R"(", "graph": "chain.json", "options": {"order": ")");
+    text.append(order).append("\"}}\n");
+  }
+  write("m.jsonl", text);
+  EXPECT_EQ(batch("--budget 80% --work-limit 2000 --threads 1").code, 0);
+  const auto results = files("results");
+  ASSERT_EQ(results.size(), 3U);
+  for (const json& result : results) {
+    EXPECT_EQ(result["question"]["options"]["order"], result["task"]);
+    const std::string order = result["schedule"]["order"];
+    EXPECT_TRUE(order == result["task"] || result["task"] == "auto") << order;
+  }
+  // Every record is replayed and held against its question.
+  EXPECT_EQ(merge().code, 0);
+}
+
 TEST_F(BatchCommand, ShardsTogetherSolveEveryTask) {
   std::string text;
   for (int i = 50; i < 60; ++i) {

@@ -281,6 +281,33 @@ TEST(CInterface, WrongCallsChangeNothingAndSayWhy) {
   EXPECT_EQ(instance, nullptr);
 }
 
+/// Two wide tensors before what is left of each: one after the other needs half the memory.
+constexpr std::string_view kWideFirst = R"({"format": "remora-graph", "version": 1, "name": "wide-first",
+ "tensors": [{"name": "a", "size": 100}, {"name": "b", "size": 100}, {"name": "c", "size": 1, "keep": true},
+             {"name": "d", "size": 1, "keep": true}],
+ "ops": [{"name": "A", "duration": 5, "inputs": [], "outputs": ["a"]},
+         {"name": "B", "duration": 5, "inputs": [], "outputs": ["b"]},
+         {"name": "C", "duration": 5, "inputs": ["a"], "outputs": ["c"]},
+         {"name": "D", "duration": 5, "inputs": ["b"], "outputs": ["d"]}]})";
+
+TEST(CInterface, TheOrderIsFreedIfAskedToOrIfThatHelps) {
+  remora_graph* made = nullptr;
+  ASSERT_EQ(remora_graph_parse(kWideFirst.data(), kWideFirst.size(), &made), REMORA_OK);
+  const GraphHandle graph(made);
+  const OptionsHandle options = reproducible();
+  for (const remora_order order : {REMORA_ORDER_INPUT, REMORA_ORDER_FREE, REMORA_ORDER_AUTO}) {
+    remora_instance* stated = nullptr;
+    ASSERT_EQ(remora_instance_new(graph.get(), "60%", 2, order, &stated), REMORA_OK) << remora_last_error();
+    const InstanceHandle instance(stated);
+    remora_schedule* answer = nullptr;
+    ASSERT_EQ(remora_solve(instance.get(), options.get(), nullptr, nullptr, &answer), REMORA_OK);
+    const ScheduleHandle schedule(answer);
+    EXPECT_EQ(remora_schedule_result(schedule.get()), REMORA_OPTIMAL);
+    // In input order both wide tensors are computed again.
+    EXPECT_EQ(remora_schedule_duration(schedule.get()), order == REMORA_ORDER_INPUT ? 30 : 20);
+  }
+}
+
 TEST(CInterface, HandlesThatAreNoneAnswerNothing) {
   EXPECT_EQ(remora_graph_op_count(nullptr), 0);
   EXPECT_EQ(remora_graph_tensor_name(nullptr, 0), nullptr);

@@ -126,7 +126,7 @@ TEST_F(OrderCommand, TellsPeopleWhatItFound) {
   EXPECT_NE(graph.err.find("before"), std::string::npos);
 }
 
-TEST_F(OrderCommand, OfAChainThereIsOneOrder) {
+TEST_F(OrderCommand, WhatMeetsTheBoundIsOptimal) {
   ASSERT_EQ(run_words("generate chain --layers 3 -o " + path("chain.json")).code, 0);
   const Json told = figures(path("chain.json"));
   EXPECT_LE(told["peak_memory"], told["input_peak_memory"]);
