@@ -20,7 +20,7 @@ namespace {
 /// Of the look, by op: some passes of list scheduling, and some search.
 constexpr std::int64_t kWorkPerOp = 200;
 constexpr std::int64_t kLeastWork = 20'000;
-constexpr std::int64_t kMostWork = 2'000'000;
+constexpr std::int64_t kMostWork = 500'000;
 /// Of the input order's peak above fixed memory: what another order must save.
 constexpr double kWorthwhile = 0.01;
 
