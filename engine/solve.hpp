@@ -67,8 +67,10 @@ struct SolveCallbacks {
 /// limit aside; what they find is taken if it is a schedule of the instance's problem: its order, and how often each op
 /// may run (default_problem()).
 ///
-/// Throws InputError for options out of range, for an instance with options per op, for a search in free order (the
-/// model in model/cp knows both, the search does not yet), and for a warm start that is not of the staged form.
+/// In free order the warm start is any valid sequence (engine/order/free_search.hpp has that search).
+///
+/// Throws InputError for options out of range, for an instance with options per op (the model in model/cp knows them,
+/// the search does not yet), and for a warm start that is not of the instance's form.
 REMORA_API Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                           std::span<const OpId> warm_start = {});
 

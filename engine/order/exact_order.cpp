@@ -70,7 +70,9 @@ class LimitSearch {
   WithinResult decide(Bytes limit, std::int64_t most) {
     WithinResult within;
     for (int i = 0; i < 2; ++i) {
-      within = order_within(problem_, limit, easy_end_, most, settings_.interrupted);
+      const std::int64_t allowed = std::min(most, work_left());
+      if (allowed <= 0) break;
+      within = order_within(problem_, limit, easy_end_, allowed, settings_.interrupted);
       result_.work += within.work;
       if (within.answer == WithinResult::Answer::found || within.answer == WithinResult::Answer::none) break;
       starved_ = starved_ || within.answer == WithinResult::Answer::out_of_work;

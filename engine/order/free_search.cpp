@@ -47,8 +47,8 @@ class FreeSearch {
         random_(static_cast<std::uint64_t>(options.seed)) {}
 
   void run() {
-    tell("start");
     if (holds_budget()) give_incumbent();
+    tell("start");
     find_order();
     for (std::size_t turn = 0; turn < kTurns && !is_over(); ++turn) take(turn);
     while (!is_over()) {
@@ -74,7 +74,7 @@ class FreeSearch {
             instance_.baseline_duration() + state_.incumbent.extra,
             state_.incumbent.peak,
             instance_.baseline_duration() + state_.lower_bound,
-            state_.work};
+            state_.work + turn_work_};
   }
 
   void tell(const std::string& source) const {
@@ -105,6 +105,17 @@ class FreeSearch {
     return callbacks_.enough && callbacks_.enough(progress(""));
   }
 
+  /// What every round of a turn does, whatever the turn: `work` is what the turn has done so far.
+  bool beat(std::int64_t work) {
+    turn_work_ = work;
+    if (callbacks_.heartbeat) callbacks_.heartbeat(progress(""));
+    return is_settled(instance_, state_) || (callbacks_.enough && callbacks_.enough(progress("")));
+  }
+  void end_turn(std::int64_t work) {
+    turn_work_ = 0;
+    state_.work += work;
+  }
+
   /// A part of the limits, as far as it is left.
   [[nodiscard]] TurnLimits limits_of(double part) const {
     SolveOptions options = options_;
@@ -117,11 +128,13 @@ class FreeSearch {
     const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
     const double most = options_.work_limit > 0 ? left : std::min(left, kMostTurnSeconds);
     options.time_limit = std::clamp(options_.time_limit * part, std::min(left, kLeastTurnSeconds), most);
-    return {options, Deadline(options.time_limit, callbacks_.cancel)};
+    // The clock of the whole search, for what is told of times.
+    const double now = deadline_.elapsed();
+    return {options, Deadline(now + options.time_limit, callbacks_.cancel, now)};
   }
 
   void find_order() {
-    if (holds_budget()) return;
+    if (is_over()) return;
     const TurnLimits limits = limits_of(kOrderShare);
     const OrderProblem problem(instance_);
     OrderSettings settings;
@@ -130,8 +143,9 @@ class FreeSearch {
     settings.threads = thread_count(options_);
     settings.seed = static_cast<std::uint64_t>(options_.seed);
     settings.improved = [&](const std::vector<NodeId>& order, Bytes) { offer(problem.sequence_of(order), "order"); };
+    settings.enough = [this](std::int64_t work) { return beat(work); };
     const OrderResult result = minimise_peak(problem, settings, [&] { return limits.deadline.reached(); });
-    state_.work += result.work;
+    end_turn(result.work);
     peak_order_ = problem.sequence_of(result.order);
     offer(peak_order_, "order");
     if (result.lower_bound > instance_.budget()) require_recompute();
@@ -148,6 +162,7 @@ class FreeSearch {
     } else {
       state_.lower_bound = std::max(state_.lower_bound, least);
     }
+    tell("order");
   }
 
   [[nodiscard]] bool is_open(std::size_t turn) const {
@@ -184,8 +199,9 @@ class FreeSearch {
         }
       }
       if (order.empty()) return nullptr;
+      const bool own = order == first_computes(instance_, state_.incumbent.sequence);
       views_[turn] = std::make_unique<ViewSearch>(instance_, std::move(order));
-      if (turn == kOwnOrder) views_[turn]->learn(state_.incumbent.sequence);
+      if (own) views_[turn]->learn(state_.incumbent.sequence);
     }
     return views_[turn]->settled() ? nullptr : views_[turn].get();
   }
@@ -196,15 +212,10 @@ class FreeSearch {
     SolveCallbacks callbacks;
     callbacks.cancel = callbacks_.cancel;
     callbacks.blocks = callbacks_.blocks;
-    callbacks.incumbent = [&](const Schedule&) { offer(view.sequence(), view.source()); };
-    callbacks.heartbeat = [&](const Progress&) {
-      if (callbacks_.heartbeat) callbacks_.heartbeat(progress(""));
-    };
-    callbacks.enough = [&](const Progress&) {
-      return is_settled(instance_, state_) || (callbacks_.enough && callbacks_.enough(progress("")));
-    };
+    callbacks.progress = [&](const Progress&) { offer(view.sequence(), view.source()); };
+    callbacks.enough = [&](const Progress& view_progress) { return beat(view_progress.work - before); };
     view.sit(limits.options, callbacks, limits.deadline);
-    state_.work += view.work() - before;
+    end_turn(view.work() - before);
     offer(view.sequence(), view.source());
   }
 
@@ -212,22 +223,20 @@ class FreeSearch {
     const TurnLimits limits = limits_of(kTurnShare);
     SolveOptions options = limits.options;
     if (options_.work_limit > 0) options.work_limit += state_.work;
-    SolveCallbacks callbacks = callbacks_;
+    SolveCallbacks callbacks;
+    callbacks.cancel = callbacks_.cancel;
     Duration given = holds_budget() ? state_.incumbent.extra : Duration::max();
-    callbacks.incumbent = [&](const Schedule&) {
-      if (state_.incumbent.extra >= given) return;
-      given = state_.incumbent.extra;
-      give_incumbent();
-    };
     callbacks.progress = [&](const Progress& news) {
-      if (callbacks_.progress && news.source != "start" && news.source != "phase 2") tell(news.source);
+      if (news.source == "start" || news.source == "phase 2") return;
+      if (holds_budget() && state_.incumbent.extra < given) {
+        given = state_.incumbent.extra;
+        give_incumbent();
+      }
+      tell(news.source);
     };
-    // History and reports are told in the time of the whole search.
-    const double offset = deadline_.elapsed();
-    const std::size_t told = state_.history.size();
+    callbacks.enough = [&](const Progress&) { return beat(0); };
     SolverReport ignored;
     run_phases(instance_, options, callbacks, limits.deadline, joint_, state_, ignored);
-    for (std::size_t i = told; i < state_.history.size(); ++i) state_.history[i].seconds += offset;
   }
 
   const Instance& instance_;
@@ -241,6 +250,8 @@ class FreeSearch {
   std::array<std::unique_ptr<ViewSearch>, kJoint> views_;
   PhaseWorkers joint_;
   std::array<double, kTurns> weights_{1, 1, 1, 1};
+  /// Of the turn at hand, as far as it is not in the state's.
+  std::int64_t turn_work_ = 0;
   /// Seconds from the beginning; below 0 before that.
   double budget_held_at_ = -1;
 };

@@ -4,13 +4,13 @@
 //
 //     an order of small peak, without recompute            minimise_peak: within the budget, nothing is left to pay
 //     then in turns, by what each has brought of late:
-//       recomputes along one order                         the whole search along the input order (view_search.hpp): for
-//                                                          the input order, the order of small peak, the incumbent's own
-//       both at once, on the incumbent                     reorder_worker.hpp; the free-order constraint program on
-//                                                          neighbourhoods and, of small graphs, on all
+//       recomputes along one order                         all that searches along an input order (view_search.hpp),
+//                                                          of the file, of small peak, of the incumbent
+//       both at once, on the incumbent                     reorder_worker.hpp, joint_annealing_worker.hpp; the free-order
+//                                                          constraint program on neighbourhoods or, if small, on all
 //
-// One incumbent is handed from turn to turn. The bound is that of the free order: a relaxation of one order says nothing
-// about another.
+// One incumbent is handed from turn to turn. The bound is that of the free order: a relaxation of one order says
+// nothing about another.
 #pragma once
 
 #include <span>
@@ -24,8 +24,8 @@
 
 namespace remora {
 
-/// The best start there is: the input order or, if that is better, the warm start, recomputes beyond the limit left out.
-/// Throws InputError for a warm start that is no sequence of the free order.
+/// The best start there is: the input order or, if that is better, the warm start, recomputes beyond the limit left
+/// out. Throws InputError for a warm start that is no sequence of the free order.
 Solution first_free_solution(const Instance& instance, std::span<const OpId> warm_start);
 
 /// Searches from the state's incumbent and bound until it is proved optimal or a limit is reached.

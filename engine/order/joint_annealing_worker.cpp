@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "engine/order/order_moves.hpp"
+#include "engine/search/free_sequence.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -126,13 +128,18 @@ void JointAnnealingWorker::step(const RoundInput& input) {
   effort_ += kLocalStepEffort;
   const int size = walk_->profile.size();
   if (steps_ % std::max(1, static_cast<int>(kStepsOfChange * size)) == 0) {
-    hot_.clear();
-    for (int i = 0; i < size; ++i) {
-      if (walk_->profile.memory(i) > walk_->profile.target()) hot_.push_back(i);
-    }
     change(input);
+    refresh();
   } else {
     move_node();
+  }
+}
+
+void JointAnnealingWorker::refresh() {
+  const OrderProfile& profile = walk_->profile;
+  hot_.clear();
+  for (int i = 0; i < profile.size(); ++i) {
+    if (profile.memory(i) > profile.target()) hot_.push_back(i);
   }
 }
 
@@ -144,21 +151,10 @@ int JointAnnealingWorker::draw_place() {
   return std::min(size - 1, hot_[random_.below(hot_.size())]);
 }
 
-/// Near places more often: each order of magnitude is as likely.
-int JointAnnealingWorker::draw_goal(NodeId node) {
-  const OrderProfile& profile = walk_->profile;
-  const int from = profile.place(node);
-  const bool late = random_.below(2) == 0;
-  const int room = late ? profile.latest(node) - from : from - profile.earliest(node);
-  if (room == 0) return from;
-  const int far = std::min(room, static_cast<int>(std::exp(random_.unit() * std::log(static_cast<double>(room) + 1))));
-  return late ? from + far : from - far;
-}
-
 void JointAnnealingWorker::move_node() {
   OrderProfile& profile = walk_->profile;
   const NodeId node = profile.at(draw_place());
-  const int goal = draw_goal(node);
+  const int goal = draw_goal(profile, node, random_);
   if (goal == profile.place(node)) return;
   if (accepts(static_cast<double>((profile.overflow_after(node, goal) - profile.overflow()).count()))) {
     profile.move(node, goal);
@@ -168,7 +164,7 @@ void JointAnnealingWorker::move_node() {
 void JointAnnealingWorker::change(const RoundInput& input) {
   std::vector<OpId> sequence = walk_->sequence();
   effort_ += kChangeEffort * static_cast<std::int64_t>(sequence.size());
-  const bool dropped = random_.below(2) == 0 && drop(sequence);
+  const bool dropped = random_.below(2) == 0 && drop(input.instance, sequence);
   const bool added = (!dropped || random_.below(2) == 0) && add(input.instance, sequence);
   if (!dropped && !added) return;
   auto next = std::make_unique<Walk>(input.instance, sequence);
@@ -177,13 +173,8 @@ void JointAnnealingWorker::change(const RoundInput& input) {
   walk_ = std::move(next);
 }
 
-bool JointAnnealingWorker::drop(std::vector<OpId>& sequence) {
-  std::vector<bool> seen(sequence.size(), false);
-  std::vector<std::size_t> recomputes;
-  for (std::size_t i = 0; i < sequence.size(); ++i) {
-    if (seen[sequence[i]]) recomputes.push_back(i);
-    seen[sequence[i]] = true;
-  }
+bool JointAnnealingWorker::drop(const Instance& instance, std::vector<OpId>& sequence) {
+  const std::vector<std::size_t> recomputes = recompute_steps(instance, sequence);
   if (recomputes.empty()) return false;
   sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(recomputes[random_.below(recomputes.size())]));
   return true;
@@ -195,18 +186,16 @@ bool JointAnnealingWorker::add(const Instance& instance, std::vector<OpId>& sequ
   std::vector<int> left(static_cast<std::size_t>(instance.op_count()), 0);
   for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) left[op] = instance.max_computes(op);
   for (const OpId op : sequence) --left[op];
+  const auto used = instance.inputs(sequence[static_cast<std::size_t>(place)]);
   std::vector<const RetentionInterval*> across;
   for (const RetentionInterval& interval : evaluation.intervals) {
     if (interval.first_step >= place) break;
-    if (interval.last_step > place && left[instance.producer(interval.tensor)] > 0) across.push_back(&interval);
+    const bool away = std::find(used.begin(), used.end(), interval.tensor) == used.end();
+    if (away && interval.last_step > place && left[instance.producer(interval.tensor)] > 0) across.push_back(&interval);
   }
   if (across.empty()) return false;
   const RetentionInterval& chosen = *across[random_.below(across.size())];
-  std::size_t at = sequence.size();
-  for (std::size_t i = static_cast<std::size_t>(place) + 1; i < sequence.size() && at == sequence.size(); ++i) {
-    const auto inputs = instance.inputs(sequence[i]);
-    if (std::find(inputs.begin(), inputs.end(), chosen.tensor) != inputs.end()) at = i;
-  }
+  const std::size_t at = next_use(instance, sequence, static_cast<std::size_t>(place), chosen.tensor);
   std::vector<OpId> again{instance.producer(chosen.tensor)};
   if (random_.unit() < kChainShare) {
     again = chain_of(instance, evaluation, again.front(), place, static_cast<int>(at), left);

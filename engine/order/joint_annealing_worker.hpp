@@ -2,9 +2,9 @@
 //
 // Simulated annealing over order and recomputes at once, the free order's counterpart of annealing_worker.hpp.
 //
-// The state is a sequence of computes, the cost what overflows the budget, summed over steps, plus what recomputes take at
-// a price. Most steps move one compute (order_profile.hpp, cheap); now and then a recompute goes, comes, or both, which
-// makes a problem with other nodes and is dear, so that it comes once in about as many steps as there are nodes.
+// The state is a sequence of computes, the cost what overflows the budget, summed over steps, plus what recomputes take
+// at a price. Most steps move one compute (order_profile.hpp, cheap); now and then a recompute goes, comes, or both,
+// which makes a problem with other nodes and is dear, so that it comes once in about as many steps as there are nodes.
 #pragma once
 
 #include <memory>
@@ -44,11 +44,12 @@ class JointAnnealingWorker : public Worker {
   void move_node();
   void change(const RoundInput& input);
   /// The walk's sequence without one of its recomputes; false if there is none.
-  bool drop(std::vector<OpId>& sequence);
-  /// With a recompute that relieves a full step, and some of what it reads recomputed before it; false if there is none.
+  bool drop(const Instance& instance, std::vector<OpId>& sequence);
+  /// With a recompute that relieves a full step, and some of what it reads recomputed before it; false if there is
+  /// none.
   bool add(const Instance& instance, std::vector<OpId>& sequence);
   [[nodiscard]] int draw_place();
-  [[nodiscard]] int draw_goal(NodeId node);
+  void refresh();
   [[nodiscard]] bool accepts(double more);
   [[nodiscard]] double price() const;
   [[nodiscard]] double cost(const Walk& walk) const;

@@ -8,6 +8,7 @@
 
 #include "engine/order/depth_first_order.hpp"
 #include "engine/order/list_order.hpp"
+#include "engine/order/minimum_cut.hpp"
 #include "engine/order/order_annealer.hpp"
 #include "engine/order/order_parts.hpp"
 #include "engine/order/order_worker.hpp"
@@ -47,6 +48,7 @@ class PeakSearch {
 
   OrderResult run() {
     start();
+    if (!can_cut()) return std::move(result_);
     if (!finished()) raise_bound();
     std::int64_t effort = kFirstRoundEffort;
     for (std::int64_t nodes = kFirstExactNodes; !finished(); nodes *= kExactGrowth) {
@@ -62,7 +64,17 @@ class PeakSearch {
   [[nodiscard]] std::int64_t work_left() const {
     return settings_.work_limit > 0 ? settings_.work_limit - result_.work : INT64_MAX;
   }
-  [[nodiscard]] bool finished() const { return work_left() <= 0 || result_.peak <= enough() || interrupted_(); }
+  [[nodiscard]] bool finished() const {
+    if (work_left() <= 0 || result_.peak <= enough() || interrupted_()) return true;
+    return settings_.enough && settings_.enough(result_.work);
+  }
+
+  /// Minimum cuts, and the search's sums over places, add up what all buffers take.
+  [[nodiscard]] bool can_cut() const {
+    Wide total = problem_.base_memory().count();
+    for (int b = 0; b < problem_.buffer_count(); ++b) total += problem_.size(BufferId(b)).count();
+    return total < MinimumCut::kUncut;
+  }
 
   /// List scheduling and depth first in turn, first without noise.
   void start() {

@@ -6,9 +6,9 @@
 //     a bound by minimum cuts         peak_bound.hpp
 //     then in turns
 //       exactly, part by part         order_parts.hpp, exact_order.hpp; with twice the work each time
-//       in rounds                     annealers of different temperatures (order_annealer.hpp), and windows of the order
-//                                     by beam search (window_worker.hpp), as TBB tasks: all are given the same order,
-//                                     and what they find is merged in their order
+//       in rounds                     annealers of different temperatures (order_annealer.hpp), and windows
+//                                     of the order by beam search (window_worker.hpp), as TBB tasks: all are
+//                                     given the same order, and what they find is merged in their order
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ struct OrderSettings {
   std::uint64_t seed = 1;
   /// Told of every better order, from the thread that asked. May be empty.
   std::function<void(const std::vector<NodeId>&, Bytes peak)> improved{};
+  /// Asked in every round, from the same thread, with the work done so far: true ends the search. May be empty.
+  std::function<bool(std::int64_t work)> enough{};
 };
 
 struct OrderResult {
@@ -39,8 +41,10 @@ struct OrderResult {
   std::int64_t work = 0;
 };
 
-/// Lowers the peak of the given order until it is at most the target or the lower bound, the work limit is reached or
-/// `interrupted` holds; it is asked from several threads. Without any limit it may never end. Memory: O(nodes + precedences) for each worker, and up to 256 MB for the exact search.
+/// Lowers the peak of the given order until it is at most the target or the lower bound, the work limit is reached,
+/// `interrupted` holds or the settings' `enough` does. `interrupted` is asked from several threads. Without any limit
+/// it may never end. Where all buffers together take 2^61 bytes or more, the orders made at once are all there is.
+/// Memory: O(nodes + precedences) for each worker, and some 256 MB for the exact search.
 OrderResult minimise_peak(const OrderProblem& problem, const OrderSettings& settings,
                           const std::function<bool()>& interrupted);
 

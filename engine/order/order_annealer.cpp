@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/order/order_moves.hpp"
+
 namespace remora {
 namespace {
 
@@ -90,29 +92,14 @@ bool OrderAnnealer::accepts(Bytes more) {
   return static_cast<double>(more.count()) <= most;
 }
 
-int OrderAnnealer::draw_distance(int most) {
-  return std::min(most, static_cast<int>(std::exp(random_.unit() * std::log(static_cast<double>(most) + 1))));
-}
-
 int OrderAnnealer::draw_place() {
   const std::vector<int>& hot = walk_->hot;
   const int size = walk_->profile.size();
   if (hot.empty() || random_.unit() >= kHotShare)
     return static_cast<int>(random_.below(static_cast<std::size_t>(size)));
   const int place = hot[random_.below(hot.size())];
-  const int far = draw_distance(size) - 1;
+  const int far = draw_distance(size, random_) - 1;
   return std::clamp(random_.below(2) == 0 ? place - far : place + far, 0, size - 1);
-}
-
-int OrderAnnealer::draw_goal(NodeId node) {
-  const OrderProfile& profile = walk_->profile;
-  const int from = profile.place(node);
-  const bool late = random_.below(2) == 0;
-  const auto others = late ? profile.problem().successors(node) : profile.problem().predecessors(node);
-  step_effort_ += static_cast<std::int64_t>(others.size());
-  const int room = late ? profile.latest(node) - from : from - profile.earliest(node);
-  if (room == 0) return from;
-  return late ? from + draw_distance(room) : from - draw_distance(room);
 }
 
 void OrderAnnealer::refresh() {
@@ -130,11 +117,12 @@ void OrderAnnealer::step() {
   step_effort_ += kStepEffort;
   const NodeId node = walk_->profile.at(draw_place());
   if (random_.unit() >= kBlockShare) {
-    move_node(node, draw_goal(node));
+    step_effort_ += static_cast<std::int64_t>(walk_->profile.problem().predecessors(node).size());
+    move_node(node, draw_goal(walk_->profile, node, random_));
     return;
   }
   const int from = walk_->profile.place(node);
-  const int far = draw_distance(std::min(size, kMostBlock));
+  const int far = draw_distance(std::min(size, kMostBlock), random_);
   move_block(node, std::clamp(random_.below(2) == 0 ? from - far : from + far, 0, size - 1));
 }
 

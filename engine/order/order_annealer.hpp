@@ -57,9 +57,6 @@ class OrderAnnealer : public OrderWorker {
   [[nodiscard]] bool better_peak() const;
   [[nodiscard]] bool accepts(Bytes more);
   [[nodiscard]] int draw_place();
-  [[nodiscard]] int draw_goal(NodeId node);
-  /// From 1 to `most`, small ones more often: each order of magnitude is as likely.
-  [[nodiscard]] int draw_distance(int most);
   [[nodiscard]] std::int64_t effort() const { return walk_->profile.effort() + step_effort_; }
 
   Settings settings_;

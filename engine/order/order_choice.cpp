@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "engine/deadline.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/strategies/method.hpp"
@@ -21,6 +22,8 @@ namespace {
 constexpr std::int64_t kWorkPerOp = 200;
 constexpr std::int64_t kLeastWork = 20'000;
 constexpr std::int64_t kMostWork = 500'000;
+/// Without a work limit of the solve the look takes no more than this part of its time limit.
+constexpr double kTimeShare = 0.1;
 /// Of the input order's peak above fixed memory: what another order must save.
 constexpr double kWorthwhile = 0.01;
 
@@ -49,10 +52,12 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
                                .work_limit = work,
                                .threads = thread_count(options),
                                .seed = static_cast<std::uint64_t>(options.seed)};
-  const auto is_cancelled = [&] { return cancel != nullptr && cancel->load(); };
-  const Bytes peak = minimise_peak(OrderProblem(instance), settings, is_cancelled).peak;
+  const double seconds = options.work_limit > 0 ? kNoTimeLimit : kTimeShare * options.time_limit;
+  const Deadline deadline(seconds, cancel);
+  const Bytes peak = minimise_peak(OrderProblem(instance), settings, [&] { return deadline.reached(); }).peak;
   const double part = part_of_peak(peak, instance.graph().fixed_memory, input_peak);
-  if (part > 1 - kWorthwhile) return {OrderMode::input, "no other order was found that needs clearly less memory"};
+  if (peak > instance.budget() && part > 1 - kWorthwhile)
+    return {OrderMode::input, "no other order was found that needs clearly less memory"};
   std::array<char, 96> reason{};
   std::snprintf(reason.data(), reason.size(), "another order needs %.1f %% of the input order's peak", 100 * part);
   return {OrderMode::free, reason.data()};

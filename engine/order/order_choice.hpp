@@ -31,9 +31,10 @@ struct OrderChoice {
   [[nodiscard]] std::string text() const;
 };
 
-/// Chooses for the instance's graph and budget; its own order mode does not matter. The look is limited by work, not by
-/// time, so the same options give the same choice on every machine; `cancel` (may be null) cuts it short. Strategies
-/// that don't search get the order of default_problem().
+/// Chooses for the instance's graph and budget; its own order mode does not matter. The look is limited by work and,
+/// unless the options have a work limit, by a tenth of their time limit, which it does not use up; so under a work limit
+/// the same options give the same choice on every machine. `cancel` (may be null) cuts it short. Strategies that don't
+/// search get the order of default_problem().
 REMORA_API OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
                                     const std::atomic<bool>* cancel = nullptr);
 

@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace remora {
+namespace {
+
+constexpr std::int64_t kMostOverflow = std::int64_t{1} << 61U;
+
+}  // namespace
 
 OrderProfile::OrderProfile(const OrderProblem& problem, std::span<const NodeId> order)
     : problem_(&problem),
@@ -13,6 +18,7 @@ OrderProfile::OrderProfile(const OrderProblem& problem, std::span<const NodeId> 
       last_readers_(static_cast<std::size_t>(problem.buffer_count())),
       final_(problem.base_memory().count()),
       marks_(static_cast<std::size_t>(problem.buffer_count())) {
+  most_above_ = kMostOverflow / std::max<std::int64_t>(1, static_cast<std::int64_t>(order.size()));
   needs_.reserve(order.size());
   leaves_.reserve(order.size());
   for (int i = 0; i < problem.node_count(); ++i) {

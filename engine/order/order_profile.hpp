@@ -11,6 +11,7 @@
 // So the shift of the memory between i and j is a constant but for a step at each last reader of an input of b.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -34,7 +35,7 @@ class OrderProfile {
   /// Base memory where there is no node. O(nodes).
   [[nodiscard]] Bytes peak() const;
 
-  /// The sum over places of what the memory has above the target.
+  /// The sum over places of what the memory has above the target, of each place no more than 2^61 / size() bytes.
   [[nodiscard]] Bytes overflow() const { return Bytes(overflow_); }
   [[nodiscard]] Bytes target() const { return Bytes(target_); }
   /// O(nodes).
@@ -74,7 +75,9 @@ class OrderProfile {
   void add_step(int place, std::int64_t bytes);
   [[nodiscard]] NodeId last_other_reader(BufferId buffer, NodeId node);
   [[nodiscard]] std::int64_t resident_before(int place) const;
-  [[nodiscard]] std::int64_t above(std::int64_t bytes) const { return bytes > target_ ? bytes - target_ : 0; }
+  [[nodiscard]] std::int64_t above(std::int64_t bytes) const {
+    return bytes > target_ ? std::min(bytes - target_, most_above_) : 0;
+  }
   /// Of the nodes at these places if their memory shifts.
   [[nodiscard]] std::int64_t overflow_change(int begin, int end, std::int64_t shift) const;
   void move_late(NodeId node, int to);
@@ -92,6 +95,8 @@ class OrderProfile {
   std::vector<NodeId> last_readers_;
   std::int64_t final_ = 0;
   std::int64_t target_ = 0;
+  /// What counts of a place at most, so that the sum over places fits in 64 bits whatever the sizes.
+  std::int64_t most_above_ = 0;
   std::int64_t overflow_ = 0;
   std::int64_t effort_ = 0;
   std::vector<Step> steps_;

@@ -12,6 +12,9 @@
 namespace remora {
 namespace {
 
+/// Looking at so many ready nodes is as much as running one.
+constexpr std::int64_t kReadyOfWork = 64;
+/// Of the sets that failed and of what is still to be tried.
 constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
 
 class Search {
@@ -33,7 +36,7 @@ class Search {
     arrive();
     while (!frames_.empty() && frames_.size() <= static_cast<std::size_t>(problem_.node_count())) {
       const bool over = (work_limit > 0 && work_ >= work_limit) || (interrupted && look(interrupted));
-      if (over || failed_.bytes() > kMostBytes) {
+      if (over || failed_.bytes() + sizeof(NodeId) * candidates_.size() > kMostBytes) {
         result.answer = over ? Answer::out_of_work : Answer::out_of_memory;
         result.work = work_;
         return result;
@@ -81,8 +84,8 @@ class Search {
 
   /// The clock is asked now and then only.
   bool look(const std::function<bool()>& interrupted) {
-    if (work_ < next_look_) return false;
-    next_look_ = work_ + 1024;
+    if (work_ + looks_ < next_look_) return false;
+    next_look_ = work_ + looks_ + 1024;
     return interrupted();
   }
 
@@ -178,6 +181,8 @@ class Search {
 
   void list_candidates() {
     listed_.clear();
+    looks_ += static_cast<std::int64_t>(cursor_.ready().size());
+    work_ += static_cast<std::int64_t>(cursor_.ready().size()) / kReadyOfWork;
     for (const NodeId node : cursor_.ready()) {
       const OrderCursor::Step step = cursor_.step(node);
       if (step.needed > limit_) {
@@ -212,6 +217,8 @@ class Search {
   std::vector<NodeId> candidates_;
   std::vector<Candidate> listed_;
   std::int64_t work_ = 0;
+  /// Nodes that were ready, each time.
+  std::int64_t looks_ = 0;
   std::int64_t next_look_ = 0;
 };
 

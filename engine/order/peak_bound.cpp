@@ -2,7 +2,6 @@
 #include "engine/order/peak_bound.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -82,7 +81,7 @@ PeakBound peak_bound(const OrderProblem& problem, std::span<const NodeId> known,
         free.emplace_back(i);
       }
     }
-    bound.work += static_cast<std::int64_t>(free.size()) + 1;
+    bound.work += static_cast<std::int64_t>(free.size()) + problem.node_count();
     const Bytes least = resident_after(problem, before) + least_resident.find(before, free).change;
     bound.bytes = std::max(bound.bytes, least + running(problem, node));
   }

@@ -12,7 +12,7 @@ namespace remora {
 struct PeakBoundSettings {
   /// A bound this high is enough.
   Bytes enough = Bytes::max();
-  /// Nodes in the networks that are cut, summed; 0 for no limit.
+  /// Nodes looked at and nodes in the networks that are cut, summed; 0 for no limit.
   std::int64_t work_limit = 0;
   /// Asked before each cut; may be empty.
   std::function<bool()> interrupted{};

@@ -10,6 +10,7 @@
 #include "engine/order/order_annealer.hpp"
 #include "engine/order/order_problem.hpp"
 #include "engine/search/draw_weighted.hpp"
+#include "engine/search/free_sequence.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -24,25 +25,6 @@ constexpr double kTemperature = 0.2;
 constexpr int kMostAdded = 3;
 /// A blur of what a recompute is worth, so that others than the best get their turn.
 constexpr double kNoise = 0.5;
-
-std::vector<std::size_t> recompute_steps(const Instance& instance, std::span<const OpId> sequence) {
-  std::vector<bool> seen(static_cast<std::size_t>(instance.op_count()), false);
-  std::vector<std::size_t> steps;
-  for (std::size_t step = 0; step < sequence.size(); ++step) {
-    if (seen[sequence[step]]) steps.push_back(step);
-    seen[sequence[step]] = true;
-  }
-  return steps;
-}
-
-/// The first step after `step` that reads the tensor, or the end of the sequence.
-std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, int step, TensorId tensor) {
-  for (std::size_t later = static_cast<std::size_t>(step) + 1; later < sequence.size(); ++later) {
-    const auto inputs = instance.inputs(sequence[later]);
-    if (std::find(inputs.begin(), inputs.end(), tensor) != inputs.end()) return later;
-  }
-  return sequence.size();
-}
 
 }  // namespace
 
@@ -113,8 +95,10 @@ Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solut
   // Mostly a little is enough, and sometimes nothing is: each order of magnitude is as likely.
   const double looks = kLeastEffort * std::pow(kMostEffort / kLeastEffort, random_.unit());
   OrderAnnealer annealer({.temperature = kTemperature, .effort = looks}, random_.next());
-  const OrderFind find = annealer.run({problem, order, solution.peak, input.instance.budget(), input.interrupted,
-                                       static_cast<std::int64_t>(looks) * problem.node_count()});
+  const std::int64_t left = kLocalPerEffort * std::max<std::int64_t>(1, input.effort - effort);
+  const std::int64_t most = std::min(left, static_cast<std::int64_t>(looks) * problem.node_count());
+  const OrderFind find =
+      annealer.run({problem, order, solution.peak, input.instance.budget(), input.interrupted, most});
   effort += 1 + find.effort / kLocalPerEffort + problem.node_count();
   if (find.order.empty()) return solution;
   const std::vector<OpId> sequence = problem.sequence_of(find.order);
@@ -142,7 +126,8 @@ std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const S
     }
   }
   if (!chosen.valid()) return std::nullopt;
-  const std::size_t place = next_use(instance, solution.sequence, evaluation.peak_step, chosen);
+  const std::size_t place =
+      next_use(instance, solution.sequence, static_cast<std::size_t>(evaluation.peak_step), chosen);
   std::vector<OpId> sequence = solution.sequence;
   sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(place), instance.producer(chosen));
   return make_solution(instance, std::span<const OpId>(sequence));

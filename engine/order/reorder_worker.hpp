@@ -2,9 +2,9 @@
 //
 // Moves of either kind on a free-order incumbent: recomputes go and come, and then the order has to make up for it.
 //
-// Within the budget one recompute is taken out. What overflows now the order is asked to mend, each compute a node of an
-// OrderProblem; what is left after that is met by another recompute that costs less than what was saved, and so on. Above
-// the budget recomputes are put in where the order of the incumbent's own computes does not help.
+// Within the budget one recompute is taken out. What overflows now the order is asked to mend, each compute a node of
+// an OrderProblem; what is left after that is met by another recompute that costs less than what was saved, and so on.
+// Above the budget recomputes are put in where the order of the incumbent's own computes does not help.
 #pragma once
 
 #include "engine/search/worker.hpp"

@@ -19,7 +19,7 @@ std::vector<OpId> ViewSearch::sequence() const {
 }
 
 std::string ViewSearch::source() const {
-  return state_.history.empty() ? std::string() : state_.history.back().source;
+  return state_.history.empty() ? "start" : state_.history.back().source;
 }
 
 void ViewSearch::learn(std::span<const OpId> sequence) {

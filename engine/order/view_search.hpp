@@ -20,7 +20,7 @@ class ViewSearch {
   [[nodiscard]] bool settled() const { return is_settled(view_.staged(), state_); }
   /// The best sequence so far, in the free problem's numbers.
   [[nodiscard]] std::vector<OpId> sequence() const;
-  /// The worker that found it; empty if that was the start.
+  /// The worker that found it, or "start".
   [[nodiscard]] std::string source() const;
   [[nodiscard]] std::int64_t work() const { return state_.work; }
 

@@ -78,6 +78,24 @@ std::vector<OpId> without_useless(const Instance& instance, std::vector<OpId> se
   return sequence;
 }
 
+std::vector<std::size_t> recompute_steps(const Instance& instance, std::span<const OpId> sequence) {
+  std::vector<bool> seen(static_cast<std::size_t>(instance.op_count()), false);
+  std::vector<std::size_t> steps;
+  for (std::size_t step = 0; step < sequence.size(); ++step) {
+    if (seen[sequence[step]]) steps.push_back(step);
+    seen[sequence[step]] = true;
+  }
+  return steps;
+}
+
+std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, std::size_t step, TensorId tensor) {
+  for (std::size_t later = step + 1; later < sequence.size(); ++later) {
+    const auto inputs = instance.inputs(sequence[later]);
+    if (std::find(inputs.begin(), inputs.end(), tensor) != inputs.end()) return later;
+  }
+  return sequence.size();
+}
+
 std::vector<OpId> first_computes(const Instance& instance, std::span<const OpId> sequence) {
   std::vector<bool> seen(static_cast<std::size_t>(instance.op_count()), false);
   std::vector<OpId> order;

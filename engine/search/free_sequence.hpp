@@ -3,6 +3,7 @@
 // Sequences of the free order: any in which every input has an earlier compute and first computes respect `after`.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,12 @@ bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence);
 /// The sequence without the computes that serve nobody. A first compute that serves nobody goes, too, if a later one
 /// takes its place and `after` says nothing of the op.
 std::vector<OpId> without_useless(const Instance& instance, std::vector<OpId> sequence);
+
+/// The steps that are not their op's first compute.
+std::vector<std::size_t> recompute_steps(const Instance& instance, std::span<const OpId> sequence);
+
+/// The first step after `step` that reads the tensor, or the end of the sequence.
+std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, std::size_t step, TensorId tensor);
 
 /// The ops in the order of their first computes.
 std::vector<OpId> first_computes(const Instance& instance, std::span<const OpId> sequence);

@@ -128,24 +128,43 @@ TEST(FreeOrder, TheSameSeedGivesTheSameScheduleWhateverTheNumberOfThreads) {
 
 TEST(FreeOrder, HandsOutEveryBetterScheduleOnceAndReturnsTheLast) {
   const Instance instance = layered_instance(70, OrderMode::free);
+  const auto by_time = [](const Incumbent& a, const Incumbent& b) { return a.seconds < b.seconds; };
   std::vector<Duration> durations;
   SolveCallbacks callbacks;
   callbacks.incumbent = [&](const Schedule& schedule) {
     EXPECT_TRUE(verify(instance.graph(), schedule).valid());
     EXPECT_TRUE(durations.empty() || schedule.duration < durations.back());
+    const auto& history = schedule.solver.history;
+    EXPECT_TRUE(std::is_sorted(history.begin(), history.end(), by_time));
+    EXPECT_EQ(history.back().duration, schedule.duration);
     durations.push_back(schedule.duration);
   };
   double latest = 0;
-  callbacks.progress = [&](const Progress& progress) {
+  std::int64_t work = 0;
+  const auto goes_on = [&](const Progress& progress) {
     EXPECT_GE(progress.seconds, latest);
+    EXPECT_GE(progress.work, work);
     latest = progress.seconds;
+    work = progress.work;
+  };
+  callbacks.heartbeat = goes_on;
+  callbacks.enough = [&](const Progress& progress) {
+    goes_on(progress);
+    return false;
+  };
+  callbacks.progress = [&](const Progress& progress) {
+    goes_on(progress);
+    // Whoever is told of a schedule has been given it.
+    if (progress.phase == 2) {
+      EXPECT_EQ(progress.duration, durations.back());
+    }
   };
   const Schedule schedule = solve_verified(instance, limited(3000), callbacks);
   ASSERT_FALSE(durations.empty());
   EXPECT_EQ(schedule.duration, durations.back());
   const auto& history = schedule.solver.history;
-  EXPECT_TRUE(std::is_sorted(history.begin(), history.end(),
-                             [](const Incumbent& a, const Incumbent& b) { return a.seconds < b.seconds; }));
+  EXPECT_TRUE(std::is_sorted(history.begin(), history.end(), by_time));
+  EXPECT_GT(work, 0);
 }
 
 TEST(FreeOrder, StartsFromAnySequenceAndRefusesWhatIsNone) {
@@ -158,6 +177,30 @@ TEST(FreeOrder, StartsFromAnySequenceAndRefusesWhatIsNone) {
   std::vector<OpId> backwards = input_order(instance);
   std::reverse(backwards.begin(), backwards.end());
   EXPECT_THROW(static_cast<void>(solve(instance, limited(1), {}, backwards)), InputError);
+}
+
+TEST(FreeOrder, AWarmStartInInputOrderHidesNoOtherOrder) {
+  const Instance instance = layered_instance(85, OrderMode::free);
+  const Schedule cold = solve_verified(instance, limited(3000));
+  ASSERT_EQ(cold.status, Status::optimal);
+  const Schedule start = solve_verified(layered_instance(85, OrderMode::input), limited(3000));
+  ASSERT_GT(start.duration, cold.duration);
+  const Schedule warm = solve_verified(instance, limited(3000), {}, ops_of(start));
+  EXPECT_EQ(warm.status, Status::optimal);
+}
+
+TEST(FreeOrder, EnoughEndsTheSolveInEveryKindOfTurn) {
+  const Instance instance = layered_instance(70, OrderMode::free);
+  for (const int asked : {1, 3, 20, 60}) {
+    int left = asked;
+    SolveCallbacks callbacks;
+    callbacks.enough = [&left](const Progress&) { return --left <= 0; };
+    SolveOptions options = limited(0);
+    options.time_limit = 600;
+    solve_verified(instance, options, callbacks);
+    // It may be asked once more where a turn ends.
+    EXPECT_GE(left, -6) << asked;
+  }
 }
 
 TEST(FreeOrder, ACancelledSolveKeepsItsIncumbent) {
