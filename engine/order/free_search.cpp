@@ -22,9 +22,11 @@
 namespace remora {
 namespace {
 
-/// The order without recompute takes this part of the limits at most, one turn that part.
+/// The order without recompute takes this part of the limits at most, one turn that part, and one that has to solve
+/// groups of a large network first that part.
 constexpr double kOrderShare = 0.15;
 constexpr double kTurnShare = 0.025;
+constexpr double kGroupsShare = 0.4;
 constexpr double kMostTurnSeconds = 5;
 constexpr double kLeastTurnSeconds = 0.02;
 constexpr double kForgetting = 0.8;
@@ -60,11 +62,6 @@ class FreeSearch {
   }
 
  private:
-  struct TurnLimits {
-    SolveOptions options;
-    Deadline deadline;
-  };
-
   [[nodiscard]] bool holds_budget() const { return state_.incumbent.peak <= instance_.budget(); }
 
   [[nodiscard]] Progress progress(const std::string& source) const {
@@ -116,8 +113,8 @@ class FreeSearch {
     state_.work += work;
   }
 
-  /// A part of the limits, as far as it is left.
-  [[nodiscard]] TurnLimits limits_of(double part) const {
+  /// The options with a part of the limits, as far as it is left.
+  [[nodiscard]] SolveOptions part_of_limits(double part, double most_seconds = kMostTurnSeconds) const {
     SolveOptions options = options_;
     if (options_.work_limit > 0) {
       const auto wanted = static_cast<std::int64_t>(static_cast<double>(options_.work_limit) * part);
@@ -126,25 +123,24 @@ class FreeSearch {
       part = 1;
     }
     const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
-    const double most = options_.work_limit > 0 ? left : std::min(left, kMostTurnSeconds);
+    const double most = options_.work_limit > 0 ? left : std::min(left, most_seconds);
     options.time_limit = std::clamp(options_.time_limit * part, std::min(left, kLeastTurnSeconds), most);
-    // The clock of the whole search, for what is told of times.
-    const double now = deadline_.elapsed();
-    return {options, Deadline(now + options.time_limit, callbacks_.cancel, now)};
+    return options;
   }
 
   void find_order() {
     if (is_over()) return;
-    const TurnLimits limits = limits_of(kOrderShare);
+    const SolveOptions options = part_of_limits(kOrderShare);
+    const Deadline deadline(options.time_limit, callbacks_.cancel);
     const OrderProblem problem(instance_);
     OrderSettings settings;
     settings.target = instance_.budget();
-    settings.work_limit = limits.options.work_limit;
+    settings.work_limit = options.work_limit;
     settings.threads = thread_count(options_);
     settings.seed = static_cast<std::uint64_t>(options_.seed);
     settings.improved = [&](const std::vector<NodeId>& order, Bytes) { offer(problem.sequence_of(order), "order"); };
     settings.enough = [this](std::int64_t work) { return beat(work); };
-    const OrderResult result = minimise_peak(problem, settings, [&] { return limits.deadline.reached(); });
+    const OrderResult result = minimise_peak(problem, settings, [&] { return deadline.reached(); });
     end_turn(result.work);
     peak_order_ = problem.sequence_of(result.order);
     offer(peak_order_, "order");
@@ -200,28 +196,34 @@ class FreeSearch {
       }
       if (order.empty()) return nullptr;
       const bool own = order == first_computes(instance_, state_.incumbent.sequence);
-      views_[turn] = std::make_unique<ViewSearch>(instance_, std::move(order));
+      // Groups take long; one order's schedule composed of them is a start for all.
+      const bool first = std::none_of(views_.begin(), views_.end(), [](const auto& view) { return view != nullptr; });
+      views_[turn] = std::make_unique<ViewSearch>(instance_, std::move(order), first);
       if (own) views_[turn]->learn(state_.incumbent.sequence);
     }
     return views_[turn]->settled() ? nullptr : views_[turn].get();
   }
 
   void search_view(ViewSearch& view) {
-    const TurnLimits limits = limits_of(kTurnShare);
+    const SolveOptions options =
+        view.begins_with_groups(options_) ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
+    const Deadline deadline(options.time_limit, callbacks_.cancel);
     const std::int64_t before = view.work();
     SolveCallbacks callbacks;
     callbacks.cancel = callbacks_.cancel;
     callbacks.blocks = callbacks_.blocks;
     callbacks.progress = [&](const Progress&) { offer(view.sequence(), view.source()); };
     callbacks.enough = [&](const Progress& view_progress) { return beat(view_progress.work - before); };
-    view.sit(limits.options, callbacks, limits.deadline);
+    view.sit(options, callbacks, deadline);
     end_turn(view.work() - before);
     offer(view.sequence(), view.source());
   }
 
   void search_jointly() {
-    const TurnLimits limits = limits_of(kTurnShare);
-    SolveOptions options = limits.options;
+    SolveOptions options = part_of_limits(kTurnShare);
+    // The clock of the whole search, for what is told of times.
+    const double now = deadline_.elapsed();
+    const Deadline deadline(now + options.time_limit, callbacks_.cancel, now);
     if (options_.work_limit > 0) options.work_limit += state_.work;
     SolveCallbacks callbacks;
     callbacks.cancel = callbacks_.cancel;
@@ -236,7 +238,7 @@ class FreeSearch {
     };
     callbacks.enough = [&](const Progress&) { return beat(0); };
     SolverReport ignored;
-    run_phases(instance_, options, callbacks, limits.deadline, joint_, state_, ignored);
+    run_phases(instance_, options, callbacks, deadline, joint_, state_, ignored);
   }
 
   const Instance& instance_;

@@ -10,7 +10,8 @@
 
 namespace remora {
 
-ViewSearch::ViewSearch(const Instance& free, std::vector<OpId> order) : view_(free, std::move(order)) {
+ViewSearch::ViewSearch(const Instance& free, std::vector<OpId> order, bool with_groups)
+    : view_(free, std::move(order)), with_groups_(with_groups) {
   state_.incumbent = first_solution(view_.staged(), {});
 }
 
@@ -22,17 +23,22 @@ std::string ViewSearch::source() const {
   return state_.history.empty() ? "start" : state_.history.back().source;
 }
 
+bool ViewSearch::begins_with_groups(const SolveOptions& options) const {
+  return !begun_ && with_groups_ && wants_groups(view_.staged(), options);
+}
+
 void ViewSearch::learn(std::span<const OpId> sequence) {
   Solution taken = make_solution(view_.staged(), within_limits(view_.staged(), view_.plan_of(sequence)));
   if (better(view_.staged(), taken, state_.incumbent)) state_.incumbent = std::move(taken);
 }
 
 void ViewSearch::begin(const SolveOptions& options, const SolveCallbacks& callbacks, const Deadline& deadline) {
+  const bool groups_wanted = begins_with_groups(options);
   begun_ = true;
   find_first_bound(view_.staged(), options, deadline, state_, description_);
   if (settled()) return;
   start_from_relaxation(view_.staged(), options, state_);
-  if (!wants_groups(view_.staged(), options) || settled()) return;
+  if (!groups_wanted || settled()) return;
   const Groups groups = find_groups(view_.staged(), options, deadline, callbacks.blocks);
   state_.work += groups.work;
   start_from_groups(view_.staged(), options, groups, deadline, state_, description_.solver);

@@ -13,7 +13,8 @@ namespace remora {
 /// whatever its workers have learned.
 class ViewSearch {
  public:
-  ViewSearch(const Instance& free, std::vector<OpId> order);
+  /// `with_groups`: whether it may start from groups of a large network.
+  ViewSearch(const Instance& free, std::vector<OpId> order, bool with_groups);
 
   [[nodiscard]] const std::vector<OpId>& order() const { return view_.order(); }
   /// Its best schedule is proved to be the best of this order, or there is none within the budget.
@@ -22,6 +23,8 @@ class ViewSearch {
   [[nodiscard]] std::vector<OpId> sequence() const;
   /// The worker that found it, or "start".
   [[nodiscard]] std::string source() const;
+  /// Its next sitting solves groups of the network first, which takes longer.
+  [[nodiscard]] bool begins_with_groups(const SolveOptions& options) const;
   [[nodiscard]] std::int64_t work() const { return state_.work; }
 
   /// Takes over the recomputes of a free sequence whose first computes come in this order, if that is better.
@@ -38,6 +41,7 @@ class ViewSearch {
   PhaseWorkers workers_;
   /// What the search says of itself; the free search has a report of its own.
   Schedule description_;
+  bool with_groups_;
   bool begun_ = false;
 };
 
