@@ -77,6 +77,9 @@ class Results:
 def measure(options, results, runs, once, folder):
     """Runs what is not there yet: `runs` gives a graph's, `once` (run, the graph's file, folder) a row's figures."""
     begin = time.monotonic()
+    program = {"version": version(), "threads": options.threads}
+    if any(row[key] != value for row in results.rows for key, value in program.items()):
+        sys.exit(f"{results.path} holds results of another program or number of threads than {program}")
     for name, make in graphs.all_graphs().items():
         if not re.search(options.only, name):
             continue
@@ -89,7 +92,7 @@ def measure(options, results, runs, once, folder):
         for run in missing:
             if time.monotonic() - begin > 60 * options.minutes:
                 return
-            results.add({**run, "ops": facts["ops"], "threads": options.threads, "version": version(),
+            results.add({**run, **program, "ops": facts["ops"],
                          "input_peak": facts["no_recompute_peak"], "fixed_memory": facts["fixed_memory"],
                          **once(run, path, folder)})
 

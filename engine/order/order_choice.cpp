@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kWorkPerOp = 200;
 constexpr std::int64_t kLeastWork = 20'000;
 constexpr std::int64_t kMostWork = 500'000;
-/// Without a work limit of the solve the look takes no more than this part of its time limit.
+/// Of the solve's time limit the look takes no more than this part.
 constexpr double kTimeShare = 0.1;
 /// Of the input order's peak above fixed memory: what another order must save.
 constexpr double kWorthwhile = 0.01;
@@ -52,14 +52,17 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
                                .work_limit = work,
                                .threads = thread_count(options),
                                .seed = static_cast<std::uint64_t>(options.seed)};
-  const double seconds = options.work_limit > 0 ? kNoTimeLimit : kTimeShare * options.time_limit;
-  const Deadline deadline(seconds, cancel);
+  const Deadline deadline(kTimeShare * options.time_limit, cancel);
   const Bytes peak = minimise_peak(OrderProblem(instance), settings, [&] { return deadline.reached(); }).peak;
   const double part = part_of_peak(peak, instance.graph().fixed_memory, input_peak);
-  if (peak > instance.budget() && part > 1 - kWorthwhile)
-    return {OrderMode::input, "no other order was found that needs clearly less memory"};
+  if (peak > instance.budget() && part > 1 - kWorthwhile) {
+    return {OrderMode::input,
+            deadline.reached() ? "no other order was found in time that holds the budget or needs clearly less memory"
+                               : "no other order was found that holds the budget or needs clearly less memory"};
+  }
   std::array<char, 96> reason{};
-  std::snprintf(reason.data(), reason.size(), "another order needs %.1f %% of the input order's peak", 100 * part);
+  std::snprintf(reason.data(), reason.size(), "another order needs %.1f %% of the input order's peak%s", 100 * part,
+                instance.graph().fixed_memory > Bytes(0) ? " above fixed memory" : "");
   return {OrderMode::free, reason.data()};
 }
 
@@ -80,6 +83,12 @@ OrderRequest order_request_from_name(const std::string& name, const std::string&
 
 std::string OrderChoice::text() const {
   return std::string("order ") + (mode == OrderMode::free ? "free" : "input") + ": " + reason;
+}
+
+void OrderChoice::explain(Schedule& schedule) const {
+  if (reason.empty()) return;
+  std::string& note = schedule.solver.note;
+  note = text() + (note.empty() ? "" : "; ") + note;
 }
 
 OrderChoice choose_order(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel) {

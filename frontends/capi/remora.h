@@ -61,7 +61,8 @@ typedef enum remora_result {
 typedef enum remora_order {
   REMORA_ORDER_INPUT = 0, /* first computes follow the input order */
   REMORA_ORDER_FREE = 1,  /* any order */
-  REMORA_ORDER_AUTO = 2   /* free if a short look finds an order that needs clearly less memory, else input */
+  REMORA_ORDER_AUTO = 2   /* free if a short look, of so much work, finds another order that holds the budget or needs
+                             clearly less memory, else input; the schedule's order says which */
 } remora_order;
 
 typedef enum remora_phase {

@@ -28,7 +28,10 @@ OrderRequest order_from(remora_order order) {
 Instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderRequest order) {
   const Instance unlimited(std::make_shared<const Graph>(graph), {.max_computes = max_computes});
   const Instance instance = unlimited.with_budget(parse_budget(budget, graph.fixed_memory, baseline_peak(unlimited)));
-  return with_order(instance, settle_order(instance, order, SolveOptions{}).mode);
+  // The same choice everywhere: there are no options yet, and no clock.
+  SolveOptions look;
+  look.time_limit = kNoTimeLimit;
+  return with_order(instance, settle_order(instance, order, look).mode);
 }
 
 /// "auto" has a row of its own on the command line, as --grouping has.

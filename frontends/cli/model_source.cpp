@@ -32,6 +32,12 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
   return folders;
 }
 
+void check_not_data(const std::string& content, const std::string& path, const std::string& output) {
+  for (const fs::path& file : data_files(content, folders_of(path, output).from)) {
+    check_not_read(output, file, "data of the model");
+  }
+}
+
 }  // namespace
 
 LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet) {
@@ -53,9 +59,14 @@ void check_read_files(const Arguments& arguments, const std::string& output) {
 }
 
 void check_data_files(const LoadedModel& model, const std::string& output) {
-  for (const fs::path& file : data_files(model.content, folders_of(model.path, output).from)) {
-    check_not_read(output, file, "data of the model");
-  }
+  check_not_data(model.content, model.path, output);
+}
+
+void check_data_files(const std::string& graph, const std::string& output) {
+  // Standard input has been read, and standard output is no file.
+  if (graph == "-" || output.empty() || output == "-") return;
+  const std::string content = json::read_file(graph);
+  if (looks_like_onnx(content)) check_not_data(content, graph, output);
 }
 
 void check_rewritable(const LoadedModel& model, const std::string& output) {

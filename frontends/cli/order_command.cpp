@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -73,7 +76,10 @@ std::string read_output(const Arguments& arguments) {
 }
 
 bool is_model(const std::string& output) {
-  return output.ends_with(".onnx");
+  std::string ending = std::filesystem::path(output).extension();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".onnx";
 }
 
 /// The graph, and the model where one is to be written.
@@ -85,7 +91,11 @@ struct Source {
 Source load_source(const Arguments& arguments, const std::string& output) {
   const std::string& path = arguments.file("GRAPH");
   const bool quiet = arguments.has("quiet");
-  if (!is_model(output)) return {.graph = load_graph(path, arguments, quiet)};
+  if (!is_model(output)) {
+    Source source{.graph = load_graph(path, arguments, quiet)};
+    check_data_files(path, output);
+    return source;
+  }
   if (arguments.has("training")) {
     throw UsageError("--output: ONNX has no nodes for the training step of --training; name a .json file");
   }

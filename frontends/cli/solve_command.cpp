@@ -5,6 +5,7 @@
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/exit_code.hpp"
 #include "frontends/cli/graph_source.hpp"
+#include "frontends/cli/model_source.hpp"
 #include "frontends/cli/solve_options.hpp"
 #include "frontends/cli/solve_run.hpp"
 #include "frontends/cli/summary.hpp"
@@ -41,6 +42,7 @@ int solve_command(const Words& words) {
   const std::string& output = arguments.get<std::string>("output");
   check_output(arguments.file("GRAPH"), output);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
+  check_data_files(arguments.file("GRAPH"), output);
   const Schedule schedule = solve_as_asked(arguments, loaded, options, problem);
   json::write_file(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
   if (!quiet) print_summary(std::cerr, *loaded.graph, schedule);

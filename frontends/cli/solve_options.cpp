@@ -24,7 +24,7 @@ OptionGroup problem_options(bool needs_budget) {
       "how often an op may run, the first time included (default 2; 64 for rotor and twremat)")(
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
-      "short look finds an order that needs clearly less memory");
+      "short look finds another order that holds the budget or needs clearly less memory");
   return group;
 }
 

@@ -68,7 +68,7 @@ Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, c
     std::cerr << "remora: " << stated.choice.text() << "\n";
   }
   Schedule schedule = run(stated.instance, options, warm_start, display, signals);
-  stated.explain(schedule);
+  stated.choice.explain(schedule);
   schedule.graph_sha256 = loaded.sha256;
   if (schedule.has_schedule()) {
     const Verdict verdict = verify(*loaded.graph, schedule);

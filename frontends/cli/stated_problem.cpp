@@ -16,12 +16,6 @@ OrderMode mode_of(OrderRequest request) {
 
 }  // namespace
 
-void StatedProblem::explain(Schedule& schedule) const {
-  if (choice.reason.empty()) return;
-  std::string& note = schedule.solver.note;
-  note = choice.text() + (note.empty() ? "" : "; ") + note;
-}
-
 StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const ProblemRequest& request,
                             const std::string& budget, const SolveOptions& options, const std::atomic<bool>* cancel) {
   const Instance unlimited(graph, {.max_computes = request.max_computes});
@@ -38,7 +32,9 @@ bool is_asked(const ProblemRequest& request, const Schedule& schedule) {
 
 InstanceOptions problem_of_all(const ProblemRequest& request) {
   if (request.order == OrderRequest::automatic) {
-    throw UsageError("--order: auto chooses for one budget; a sweep takes input or free for all of them");
+    throw UsageError(
+        "--order: auto chooses for one budget; a sweep keeps to the input order (free is for --batch-size and for "
+        "methods that do not search)");
   }
   return {.max_computes = request.max_computes, .order = mode_of(request.order)};
 }

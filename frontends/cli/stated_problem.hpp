@@ -25,9 +25,6 @@ struct StatedProblem {
   Instance instance;
   /// Without a reason where the user chose.
   OrderChoice choice{};
-
-  /// Adds the reason to the note of a schedule of it.
-  void explain(Schedule& schedule) const;
 };
 
 /// `budget`: as --budget takes it. With --order auto the order is chosen here (choose_order), which takes a moment on

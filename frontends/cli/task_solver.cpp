@@ -78,8 +78,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   SolveOptions options = read_solve_options(arguments);
   const LoadedGraph loaded = load_asked(request.task, arguments, request.graph_sha256, quiet_);
   const Graph& graph = *loaded.graph;
-  const ProblemRequest problem = read_problem(arguments, options.strategy);
-  const StatedProblem stated = state_problem(loaded.graph, problem, request.task.budget, options, cancel_);
+  ProblemRequest problem = read_problem(arguments, options.strategy);
 
   std::vector<OpId> warm_start = read_warm_start(arguments, graph);
   Duration bound;
@@ -89,13 +88,16 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
     const Schedule former = json::read_schedule(request.begun->schedule, graph);
     if (former.has_schedule()) warm_start = ops_of(former);
     bound = former.lower_bound;
+    // Another look might choose another order, of which the bound says nothing.
+    problem.order = former.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
     subtract(*request.begun, options);
   }
+  const StatedProblem stated = state_problem(loaded.graph, problem, request.task.budget, options, cancel_);
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
 
   Schedule schedule = remora::solve(stated.instance, options,
                                     {.progress = progress_, .cancel = cancel_, .blocks = blocks_}, warm_start);
-  stated.explain(schedule);
+  stated.choice.explain(schedule);
   schedule.graph_sha256 = loaded.sha256;
   take_bound(bound, schedule);
   check_schedule(graph, schedule);

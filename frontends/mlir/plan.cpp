@@ -110,9 +110,11 @@ Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   const Bytes budget = cli::parse_budget(request.budget, graph.fixed_memory, baseline_peak(unlimited), kBudgetOption);
   const Instance limited = unlimited.with_budget(budget);
   const OrderRequest order = order_request_from_name(request.order, "order");
-  const Instance instance = with_order(limited, settle_order(limited, order, solve_options(request)).mode);
+  const OrderChoice choice = settle_order(limited, order, solve_options(request));
+  const Instance instance = with_order(limited, choice.mode);
   Plan plan;
   plan.schedule = solve(instance, solve_options(request));
+  choice.explain(plan.schedule);
   if (plan.schedule.has_schedule()) {
     ensure(verify(graph, plan.schedule).valid(), "remora-rematerialize: the schedule found does not verify");
   }

@@ -157,7 +157,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   Option<double> time_limit_{*this, "time-limit", llvm::cl::desc("Seconds for each function"), llvm::cl::init(10.0)};
   Option<std::string> order_{*this, "order",
                              llvm::cl::desc("input: first computes keep their order; free: any order; "
-                                            "auto: free if a short look finds an order that needs clearly less"),
+                                            "auto: free if a short look finds another that holds the budget or "
+                                            "needs clearly less memory"),
                              llvm::cl::init("input")};
   Option<std::int64_t> seed_{*this, "seed", llvm::cl::desc("Seed of every random choice"), llvm::cl::init(1)};
   Option<std::string> report_{

@@ -109,8 +109,8 @@ TEST(OrderChoice, IsTheSameOnAnyNumberOfThreads) {
   auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 120, .seed = 3}));
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 7 / 10));
-  const OrderChoice one = choose_order(instance, {.threads = 1});
-  const OrderChoice two = choose_order(instance, {.threads = 2});
+  const OrderChoice one = choose_order(instance, {.time_limit = kNoTimeLimit, .threads = 1});
+  const OrderChoice two = choose_order(instance, {.time_limit = kNoTimeLimit, .threads = 2});
   EXPECT_EQ(one.mode, two.mode);
   EXPECT_EQ(one.reason, two.reason);
 }
