@@ -55,13 +55,8 @@ class DepthFirst {
       here.peak = std::max(here.peak, resident + of(earlier).peak);
       resident += of(earlier).left;
     }
-    Bytes need = problem_.workspace(node);
-    for (const BufferId buffer : problem_.writes(node)) {
-      need += problem_.size(buffer);
-      const bool stays = problem_.keep(buffer) || !problem_.readers(buffer).empty();
-      if (stays) here.left += static_cast<double>(problem_.size(buffer).count());
-    }
-    here.peak = std::max(here.peak, resident + static_cast<double>(need.count()));
+    here.left += static_cast<double>(leaving(problem_, node).count());
+    here.peak = std::max(here.peak, resident + static_cast<double>(running(problem_, node).count()));
     here.key = (here.peak - here.left) * (noise > 0 ? 1 + noise * random.unit() : 1);
   }
 

@@ -63,18 +63,15 @@ class ListScheduler {
 
  private:
   void push(NodeId node) {
-    Bytes writes;
-    Bytes left;
-    for (const BufferId buffer : problem_.writes(node)) {
-      writes += problem_.size(buffer);
-      if (problem_.keep(buffer) || !problem_.readers(buffer).empty()) left += problem_.size(buffer);
-    }
+    const Bytes needs = running(problem_, node);
+    Bytes left = leaving(problem_, node);
     for (const BufferId buffer : problem_.reads(node)) {
       if (unread_[static_cast<std::size_t>(buffer)] == 1 && !problem_.keep(buffer)) left -= problem_.size(buffer);
     }
+    const Bytes writes = needs - problem_.workspace(node);
     const double blur = noise_ > 0 ? noise_ * random_.unit() * static_cast<double>(writes.count()) : 0;
-    ready_.push({static_cast<double>(left.count()) + blur, writes + problem_.workspace(node),
-                 since_[static_cast<std::size_t>(node)], node, ++versions_[static_cast<std::size_t>(node)]});
+    ready_.push({static_cast<double>(left.count()) + blur, needs, since_[static_cast<std::size_t>(node)], node,
+                 ++versions_[static_cast<std::size_t>(node)]});
   }
 
   /// One node is left to read the buffer: it frees it.

@@ -15,11 +15,7 @@ OrderCursor::OrderCursor(const OrderProblem& problem, OrderEnd end)
   waiting_.reserve(nodes);
   for (int i = 0; i < problem.node_count(); ++i) {
     const NodeId node(i);
-    Bytes leaves;
-    for (const BufferId buffer : problem.writes(node)) {
-      if (problem.keep(buffer) || !problem.readers(buffer).empty()) leaves += problem.size(buffer);
-    }
-    leaves_.push_back(leaves);
+    leaves_.push_back(leaving(problem, node));
     running_.push_back(running(problem, node));
     waiting_.push_back(static_cast<int>(needs(node).size()));
     if (waiting_.back() != 0) continue;

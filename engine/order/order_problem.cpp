@@ -146,6 +146,14 @@ Bytes running(const OrderProblem& problem, NodeId node) {
   return bytes;
 }
 
+Bytes leaving(const OrderProblem& problem, NodeId node) {
+  Bytes bytes;
+  for (const BufferId buffer : problem.writes(node)) {
+    if (problem.keep(buffer) || !problem.readers(buffer).empty()) bytes += problem.size(buffer);
+  }
+  return bytes;
+}
+
 std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId> order) {
   std::vector<int> place(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);

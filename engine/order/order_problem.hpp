@@ -85,6 +85,9 @@ class OrderProblem {
 /// What a node adds to what is resident while it runs: its workspace and all that it writes.
 Bytes running(const OrderProblem& problem, NodeId node);
 
+/// What of it stays when it has run: the outputs that somebody reads or that must be kept.
+Bytes leaving(const OrderProblem& problem, NodeId node);
+
 /// Memory at each position of a valid order, base memory and workspace included.
 std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId> order);
 

@@ -22,15 +22,11 @@ OrderProfile::OrderProfile(const OrderProblem& problem, std::span<const NodeId> 
   needs_.reserve(order.size());
   leaves_.reserve(order.size());
   for (int i = 0; i < problem.node_count(); ++i) {
-    Bytes need = problem.workspace(NodeId(i));
-    Bytes left;
     for (const BufferId buffer : problem.writes(NodeId(i))) {
-      need += problem.size(buffer);
       if (problem.keep(buffer)) final_ += problem.size(buffer).count();
-      if (problem.keep(buffer) || !problem.readers(buffer).empty()) left += problem.size(buffer);
     }
-    needs_.push_back(need.count());
-    leaves_.push_back(left.count());
+    needs_.push_back(running(problem, NodeId(i)).count());
+    leaves_.push_back(leaving(problem, NodeId(i)).count());
   }
   for (int b = 0; b < problem.buffer_count(); ++b) {
     const auto readers = problem.readers(BufferId(b));

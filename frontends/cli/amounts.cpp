@@ -38,6 +38,10 @@ std::string bytes_text(Bytes bytes) {
   return print(unit == 0 ? "%.0f " : "%.2f ", value) + kNames[unit];
 }
 
+std::string exact_bytes_text(Bytes bytes) {
+  return bytes_text(bytes) + " (" + std::to_string(bytes.count()) + " bytes)";
+}
+
 std::string duration_text(Duration duration, const std::string& unit) {
   if (unit != "ns") return grouped(duration.count()) + (unit.empty() ? "" : " ") + unit;
   constexpr std::array kNames{"ns", "us", "ms", "s"};

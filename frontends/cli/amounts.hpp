@@ -22,6 +22,9 @@ std::vector<Bytes> parse_budgets(const std::string& option, const std::string& t
 /// "3.21 GiB".
 std::string bytes_text(Bytes bytes);
 
+/// The same and the number: "1.50 KiB (1536 bytes)".
+std::string exact_bytes_text(Bytes bytes);
+
 /// "12.3 ms" for nanoseconds, "12,300 flop" or plainly "12,300" for other units.
 std::string duration_text(Duration duration, const std::string& unit);
 

@@ -151,21 +151,20 @@ void print_json(const Facts& facts, const SolveOptions& options) {
 }
 
 void print_text(const Facts& facts, const SolveOptions& options) {
-  const auto exact = [](Bytes bytes) { return bytes_text(bytes) + " (" + std::to_string(bytes.count()) + " bytes)"; };
   const double part = part_of_peak(facts.least_budget, facts.fixed_memory, facts.peak);
   std::cout << "graph                     " << facts.name << "\n"
             << "ops                       " << facts.ops << ", " << facts.edges << " edges\n"
             << "tensors                   " << facts.tensors << ", " << bytes_text(facts.tensor_bytes)
             << " in all, the largest " << bytes_text(facts.largest_tensor) << "\n"
-            << "fixed memory              " << exact(facts.fixed_memory) << "\n"
-            << "with the graph's inputs   " << exact(facts.base_memory) << "\n"
+            << "fixed memory              " << exact_bytes_text(facts.fixed_memory) << "\n"
+            << "with the graph's inputs   " << exact_bytes_text(facts.base_memory) << "\n"
             << "duration                  " << duration_text(facts.duration, facts.duration_unit) << "\n"
-            << "no-recompute peak         " << exact(facts.peak) << " at " << facts.peak_op << "\n"
-            << "least conceivable budget  " << exact(facts.least_budget) << ", " << percent_text(part, 1)
+            << "no-recompute peak         " << exact_bytes_text(facts.peak) << " at " << facts.peak_op << "\n"
+            << "least conceivable budget  " << exact_bytes_text(facts.least_budget) << ", " << percent_text(part, 1)
             << ": below it some op alone does not fit\n";
   if (facts.bracket) {
-    std::cout << "smallest budget           at least " << exact(facts.bracket->proved) << ", proved; "
-              << exact(facts.bracket->reached) << " was reached (input order)\n";
+    std::cout << "smallest budget           at least " << exact_bytes_text(facts.bracket->proved) << ", proved; "
+              << exact_bytes_text(facts.bracket->reached) << " was reached (input order)\n";
   }
   if (facts.partition) print_partition(std::cout, *facts.partition, options);
 }

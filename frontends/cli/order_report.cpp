@@ -12,14 +12,6 @@
 #include "model/quote.hpp"
 
 namespace remora::cli {
-namespace {
-
-/// "3.21 GiB (3446711910 bytes)".
-std::string exact(Bytes bytes) {
-  return bytes_text(bytes) + " (" + std::to_string(bytes.count()) + " bytes)";
-}
-
-}  // namespace
 
 double OrderFigures::part(Bytes amount) const {
   return part_of_peak(amount, fixed_memory, input_peak);
@@ -38,11 +30,11 @@ void print_order_text(std::ostream& out, const OrderFigures& figures) {
   std::array<char, 64> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
   out << "graph       " << printable(figures.graph) << ": " << figures.ops << " ops\n"
-      << "before      " << exact(figures.input_peak) << "\n"
-      << "after       " << exact(figures.peak) << ", " << percent_text(figures.part(figures.peak), 1)
+      << "before      " << exact_bytes_text(figures.input_peak) << "\n"
+      << "after       " << exact_bytes_text(figures.peak) << ", " << percent_text(figures.part(figures.peak), 1)
       << " of it above fixed memory\n"
-      << "bound       " << exact(figures.lower_bound) << ", " << percent_text(figures.part(figures.lower_bound), 1)
-      << ": no order needs less"
+      << "bound       " << exact_bytes_text(figures.lower_bound) << ", "
+      << percent_text(figures.part(figures.lower_bound), 1) << ": no order needs less"
       << (figures.is_optimal()
               ? "; proved optimal"
               : "; distance " + percent_text(figures.part(figures.peak) - figures.part(figures.lower_bound), 1))
