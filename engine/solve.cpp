@@ -20,10 +20,14 @@
 namespace remora {
 namespace {
 
-/// The two phases from the best start there is.
+/// The two phases from the best start there is; in free order, both and the order in turns.
 void run_search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                 const Deadline& deadline, SearchState& state, Schedule& schedule) {
   if (state.infeasible) return;
+  if (instance.options().order == OrderMode::free) {
+    search_free_order(instance, options, callbacks, deadline, state, schedule.solver);
+    return;
+  }
   start_from_relaxation(instance, options, state);
   if (wants_groups(instance, options) && !is_settled(instance, state)) {
     const Groups groups = find_groups(instance, options, deadline, callbacks.blocks);
@@ -35,11 +39,6 @@ void run_search(const Instance& instance, const SolveOptions& options, const Sol
   run_phases(instance, options, callbacks, deadline, workers, state, schedule.solver);
   auto& statistics = schedule.solver.statistics;
   if (!statistics.empty()) statistics.emplace_back("polish_seconds", deadline.elapsed() - begin);
-}
-
-void run_free_search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                     const Deadline& deadline, SearchState& state, Schedule& schedule) {
-  if (!state.infeasible) search_free_order(instance, options, callbacks, deadline, state, schedule.solver);
 }
 
 /// The one answer of a method of the literature; empty if it has none that the instance permits.
@@ -92,11 +91,7 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   state.incumbent = is_free ? first_free_solution(instance, start) : first_solution(instance, start);
   find_first_bound(instance, options, deadline, state, schedule);
   if (searches) {
-    if (is_free) {
-      run_free_search(instance, options, callbacks, deadline, state, schedule);
-    } else {
-      run_search(instance, options, callbacks, deadline, state, schedule);
-    }
+    run_search(instance, options, callbacks, deadline, state, schedule);
     write_answer(instance, state, sequence_of(instance, state.incumbent), schedule);
   } else {
     const auto sequence = run_method(instance, options, callbacks, deadline, state, schedule.solver);

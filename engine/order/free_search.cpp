@@ -143,7 +143,6 @@ class FreeSearch {
     const OrderResult result = minimise_peak(problem, settings, [&] { return deadline.reached(); });
     end_turn(result.work);
     peak_order_ = problem.sequence_of(result.order);
-    offer(peak_order_, "order");
     if (result.lower_bound > instance_.budget()) require_recompute();
   }
 

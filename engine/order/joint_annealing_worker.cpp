@@ -2,23 +2,18 @@
 #include "engine/order/joint_annealing_worker.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>
 
 #include "engine/order/order_moves.hpp"
 #include "engine/search/free_sequence.hpp"
+#include "engine/search/local/annealing_schedule.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
 namespace {
 
-/// Temperatures are in areas of an op; the first effort is an op's.
-constexpr Cooling::Settings kCooling{
-    .first_temperature = 0.02, .last_part = 1e-3, .first_effort = 30'000, .growth = 1.3};
-/// The price of time in a cooling, a part of what it is worth on average; the coolings go through these in turn.
-constexpr std::array kPrices{0.01, 0.003, 0.03, 0.1};
 /// Steps between two changes of the recomputes, per node.
 constexpr double kStepsOfChange = 0.3;
 /// What a change looks at, per node.
@@ -71,10 +66,7 @@ JointAnnealingWorker::Walk::Walk(const Instance& instance, std::span<const OpId>
 void JointAnnealingWorker::begin(const RoundInput& input) {
   walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence);
   rate_ = exchange_rate(input.instance);
-  Cooling::Settings settings = kCooling;
-  settings.first_temperature *= rate_.area_of_op;
-  settings.first_effort *= std::max(1, input.instance.op_count());
-  cooling_.emplace(settings);
+  cooling_.emplace(annealing_cooling(input.instance, rate_));
 }
 
 /// Every other one goes on from where the one before has ended.
@@ -87,7 +79,7 @@ void JointAnnealingWorker::begin_cooling(const RoundInput& input) {
 }
 
 double JointAnnealingWorker::price() const {
-  return kPrices[coolings_ % kPrices.size()] * rate_.area_of_time;
+  return annealing_price(rate_, coolings_);
 }
 
 double JointAnnealingWorker::cost(const Walk& walk) const {
@@ -129,17 +121,9 @@ void JointAnnealingWorker::step(const RoundInput& input) {
   const int size = walk_->profile.size();
   if (steps_ % std::max(1, static_cast<int>(kStepsOfChange * size)) == 0) {
     change(input);
-    refresh();
+    list_overflowing(walk_->profile, hot_);
   } else {
     move_node();
-  }
-}
-
-void JointAnnealingWorker::refresh() {
-  const OrderProfile& profile = walk_->profile;
-  hot_.clear();
-  for (int i = 0; i < profile.size(); ++i) {
-    if (profile.memory(i) > profile.target()) hot_.push_back(i);
   }
 }
 

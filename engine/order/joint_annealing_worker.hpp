@@ -49,7 +49,6 @@ class JointAnnealingWorker : public Worker {
   /// none.
   bool add(const Instance& instance, std::vector<OpId>& sequence);
   [[nodiscard]] int draw_place();
-  void refresh();
   [[nodiscard]] bool accepts(double more);
   [[nodiscard]] double price() const;
   [[nodiscard]] double cost(const Walk& walk) const;

@@ -102,17 +102,9 @@ int OrderAnnealer::draw_place() {
   return std::clamp(random_.below(2) == 0 ? place - far : place + far, 0, size - 1);
 }
 
-void OrderAnnealer::refresh() {
-  const OrderProfile& profile = walk_->profile;
-  walk_->hot.clear();
-  for (int i = 0; i < profile.size(); ++i) {
-    if (profile.memory(i) > profile.target()) walk_->hot.push_back(i);
-  }
-}
-
 void OrderAnnealer::step() {
   const int size = walk_->profile.size();
-  if (steps_ % size == 0) refresh();
+  if (steps_ % size == 0) list_overflowing(walk_->profile, walk_->hot);
   ++steps_;
   step_effort_ += kStepEffort;
   const NodeId node = walk_->profile.at(draw_place());

@@ -51,7 +51,6 @@ class OrderAnnealer : public OrderWorker {
   void begin_cooling(const OrderRound& round, const OrderFind& find);
   void aim();
   void step();
-  void refresh();
   void move_node(NodeId node, int place);
   void move_block(NodeId node, int place);
   [[nodiscard]] bool better_peak() const;

@@ -6,6 +6,13 @@
 
 namespace remora {
 
+void list_overflowing(const OrderProfile& profile, std::vector<int>& places) {
+  places.clear();
+  for (int i = 0; i < profile.size(); ++i) {
+    if (profile.memory(i) > profile.target()) places.push_back(i);
+  }
+}
+
 int draw_distance(int most, Random& random) {
   return std::min(most, static_cast<int>(std::exp(random.unit() * std::log(static_cast<double>(most) + 1))));
 }

@@ -2,35 +2,23 @@
 #include "engine/search/annealing_worker.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
+#include "engine/search/local/annealing_schedule.hpp"
 #include "engine/search/local/offer.hpp"
 
 namespace remora {
 namespace {
 
-/// Temperatures are in areas of an op; the first effort is an op's.
-constexpr Cooling::Settings kCooling{
-    .first_temperature = 0.02, .last_part = 1e-3, .first_effort = 30'000, .growth = 1.3};
-/// The price of time in a cooling, a part of what it is worth on average; the coolings go through these in turn.
-constexpr std::array kPrices{0.01, 0.003, 0.03, 0.1};
 constexpr double kChainShare = 0.3;
 constexpr int kMostChain = 8;
 /// A new place for a recompute is mostly the stage of a use.
 constexpr double kUseShare = 0.75;
 
-Cooling cooling_of(const Instance& instance, const ExchangeRate& rate) {
-  Cooling::Settings settings = kCooling;
-  settings.first_temperature *= rate.area_of_op;
-  settings.first_effort *= std::max(1, instance.op_count());
-  return Cooling(settings);
-}
-
 }  // namespace
 
 AnnealingWorker::Walk::Walk(const Solution& begin, const Instance& instance)
-    : moves(instance, begin.plan), rate(exchange_rate(instance)), cooling(cooling_of(instance, rate)) {
+    : moves(instance, begin.plan), rate(exchange_rate(instance)), cooling(annealing_cooling(instance, rate)) {
   for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) {
     if (instance.max_computes(op) > 1) ops.push_back(op);
   }
@@ -39,7 +27,7 @@ AnnealingWorker::Walk::Walk(const Solution& begin, const Instance& instance)
 AnnealingWorker::AnnealingWorker(std::uint64_t seed) : random_(seed) {}
 
 double AnnealingWorker::price() const {
-  return kPrices[coolings_ % kPrices.size()] * walk_->rate.area_of_time;
+  return annealing_price(walk_->rate, coolings_);
 }
 
 RoundResult AnnealingWorker::run(const RoundInput& input) {
