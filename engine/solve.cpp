@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "engine/deadline.hpp"
-#include "engine/hierarchy/groups.hpp"
-#include "engine/order/free_search.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/baselines/method.hpp"
+#include "engine/free/free_search.hpp"
+#include "engine/groups/groups.hpp"
 #include "engine/search/answer.hpp"
 #include "engine/search/first_bound.hpp"
 #include "engine/search/phases.hpp"
 #include "engine/search/start.hpp"
-#include "engine/strategies/method.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 

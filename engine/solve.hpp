@@ -14,8 +14,8 @@
 #include <span>
 #include <string>
 
-#include "engine/block_store.hpp"
-#include "engine/options.hpp"
+#include "engine/base/block_store.hpp"
+#include "engine/base/options.hpp"
 #include "model/api.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
@@ -63,11 +63,11 @@ struct SolveCallbacks {
 /// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the
 /// input order. Recomputes beyond max_computes are left out. Empty for none.
 ///
-/// Strategies that do not search (engine/strategies/method.hpp) leave the warm start and, but for checkmate, the work
+/// Strategies that do not search (engine/baselines/method.hpp) leave the warm start and, but for checkmate, the work
 /// limit aside; what they find is taken if it is a schedule of the instance's problem: its order, and how often each op
 /// may run (default_problem()).
 ///
-/// In free order the warm start is any valid sequence (engine/order/free_search.hpp has that search).
+/// In free order the warm start is any valid sequence (engine/free/free_search.hpp has that search).
 ///
 /// Throws InputError for options out of range, for an instance with options per op (the model in model/cp knows them,
 /// the search does not yet), and for a warm start that is not of the instance's form.

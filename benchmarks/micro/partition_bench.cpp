@@ -11,8 +11,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "engine/hierarchy/h_partition.hpp"
-#include "engine/hierarchy/partition.hpp"
+#include "engine/groups/h_partition.hpp"
+#include "engine/groups/partition.hpp"
 #include "model/random.hpp"
 
 namespace remora {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/base/deadline.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/covering.hpp"
 #include "engine/bound/footprint.hpp"
-#include "engine/deadline.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/deadline.hpp"
-#include "engine/options.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
 #include "model/instance.hpp"
 
 namespace remora {

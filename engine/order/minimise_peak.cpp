@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/tasks.hpp"
 #include "engine/order/depth_first_order.hpp"
 #include "engine/order/list_order.hpp"
 #include "engine/order/minimum_cut.hpp"
@@ -14,7 +15,6 @@
 #include "engine/order/order_worker.hpp"
 #include "engine/order/peak_bound.hpp"
 #include "engine/order/window_worker.hpp"
-#include "engine/tasks.hpp"
 
 namespace remora {
 namespace {

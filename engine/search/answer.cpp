@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/version.hpp"
+#include "engine/base/version.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {

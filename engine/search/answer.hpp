@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "engine/deadline.hpp"
-#include "engine/options.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
 #include "engine/search/rounds.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"

@@ -6,15 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "engine/order/joint_annealing_worker.hpp"
-#include "engine/order/reorder_worker.hpp"
-#include "engine/search/annealing_worker.hpp"
-#include "engine/search/benders_worker.hpp"
-#include "engine/search/complete_worker.hpp"
-#include "engine/search/neighbourhood_worker.hpp"
-#include "engine/search/peak_worker.hpp"
-#include "engine/search/ruin_worker.hpp"
-#include "engine/search/stage_bound_worker.hpp"
+#include "engine/free/joint_annealing_worker.hpp"
+#include "engine/free/reorder_worker.hpp"
+#include "engine/search/workers/annealing_worker.hpp"
+#include "engine/search/workers/benders_worker.hpp"
+#include "engine/search/workers/complete_worker.hpp"
+#include "engine/search/workers/neighbourhood_worker.hpp"
+#include "engine/search/workers/peak_worker.hpp"
+#include "engine/search/workers/ruin_worker.hpp"
+#include "engine/search/workers/stage_bound_worker.hpp"
 
 namespace remora {
 namespace {
@@ -39,7 +39,7 @@ struct Crew {
   int joints = 0;
 };
 
-/// The same strategy in free order. What searches along one order has its turn elsewhere (engine/order/free_search.hpp).
+/// The same strategy in free order. What searches along one order has its turn elsewhere (engine/free/free_search.hpp).
 Crew free_crew(const Crew& crew) {
   return {.complete = crew.complete,
           .neighbourhoods = crew.neighbourhoods,

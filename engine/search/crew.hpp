@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "engine/search/mix.hpp"
 #include "model/instance.hpp"
 

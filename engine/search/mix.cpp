@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/search/draw_weighted.hpp"
+#include "engine/base/draw_weighted.hpp"
 
 namespace remora {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "engine/deadline.hpp"
-#include "engine/options.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
 #include "engine/search/mix.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/solve.hpp"

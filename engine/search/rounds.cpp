@@ -5,8 +5,8 @@
 
 #include <tbb/info.h>
 
+#include "engine/base/tasks.hpp"
 #include "engine/search/answer.hpp"
-#include "engine/tasks.hpp"
 #include "model/ensure.hpp"
 
 namespace remora {

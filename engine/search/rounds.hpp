@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/deadline.hpp"
-#include "engine/options.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
 #include "engine/search/mix.hpp"
 #include "engine/search/worker.hpp"
 #include "engine/solve.hpp"

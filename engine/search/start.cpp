@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/bound/cover_facts.hpp"
-#include "engine/hierarchy/hierarchical.hpp"
+#include "engine/groups/hierarchical.hpp"
 #include "model/error.hpp"
 
 namespace remora {

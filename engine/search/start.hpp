@@ -6,9 +6,9 @@
 
 #include <span>
 
-#include "engine/deadline.hpp"
-#include "engine/hierarchy/groups.hpp"
-#include "engine/options.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
+#include "engine/groups/groups.hpp"
 #include "engine/search/rounds.hpp"
 #include "engine/search/solution.hpp"
 #include "model/instance.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/batch/asking.hpp"
 
-#include "engine/version.hpp"
+#include "engine/base/version.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/json/sha256.hpp"
 #include "model/error.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/block_store.hpp"
+#include "engine/base/block_store.hpp"
 
 namespace remora::batch {
 

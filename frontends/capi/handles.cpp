@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine/version.hpp"
+#include "engine/base/version.hpp"
 
 namespace remora::capi {
 namespace {

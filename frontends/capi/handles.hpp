@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/capi/remora.h"
 #include "model/error.hpp"
 #include "model/graph.hpp"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/order/order_choice.hpp"
+#include "engine/order_choice.hpp"
 #include "frontends/capi/handles.hpp"
 #include "model/budget.hpp"
 #include "model/evaluate.hpp"

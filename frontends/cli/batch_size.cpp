@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/deadline.hpp"
+#include "engine/base/deadline.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/exit_code.hpp"

@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "model/instance.hpp"
 

@@ -9,11 +9,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/hierarchy/block.hpp"
-#include "engine/hierarchy/block_classes.hpp"
-#include "engine/hierarchy/grouping.hpp"
-#include "engine/hierarchy/indexing.hpp"
-#include "engine/hierarchy/partition.hpp"
+#include "engine/groups/block.hpp"
+#include "engine/groups/block_classes.hpp"
+#include "engine/groups/grouping.hpp"
+#include "engine/groups/indexing.hpp"
+#include "engine/groups/partition.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "model/quote.hpp"
 

@@ -18,7 +18,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "model/instance.hpp"
 #include "model/types.hpp"
 

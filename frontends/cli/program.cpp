@@ -5,7 +5,7 @@
 #include <iostream>
 #include <new>
 
-#include "engine/version.hpp"
+#include "engine/base/version.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/command.hpp"
 #include "frontends/cli/exit_code.hpp"

@@ -3,7 +3,7 @@
 
 #include <iosfwd>
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "engine/solve.hpp"
 #include "model/instance.hpp"
 

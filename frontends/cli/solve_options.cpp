@@ -4,8 +4,8 @@
 #include <iostream>
 #include <string>
 
+#include "engine/baselines/method.hpp"
 #include "engine/bound/cover_mip.hpp"
-#include "engine/strategies/method.hpp"
 #include "frontends/cli/table_options.hpp"
 #include "model/error.hpp"
 

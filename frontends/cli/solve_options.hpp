@@ -3,7 +3,7 @@
 // What is to be solved, and how: the options of every command that solves.
 #pragma once
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/stated_problem.hpp"
 
@@ -11,7 +11,7 @@ namespace remora::cli {
 
 /// --budget, --max-computes, --order. Without `needs_budget` the budget may be left out.
 OptionGroup problem_options(bool needs_budget);
-/// --strategy, --warm-start, --grouping and the table of engine/options.def.
+/// --strategy, --warm-start, --grouping and the table of engine/base/options.def.
 OptionGroup search_options();
 
 /// Throws UsageError for a value out of its range, and for what the strategy would take no notice of.

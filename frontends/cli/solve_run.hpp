@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/graph_source.hpp"
 #include "frontends/cli/stated_problem.hpp"

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "engine/options.hpp"
-#include "engine/order/order_choice.hpp"
+#include "engine/base/options.hpp"
+#include "engine/order_choice.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"

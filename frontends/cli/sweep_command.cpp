@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "engine/strategies/method.hpp"
-#include "engine/sweep/sweep.hpp"
+#include "engine/baselines/method.hpp"
+#include "engine/sweep.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/batch_size.hpp"

@@ -8,7 +8,7 @@
 
 #include <iosfwd>
 
-#include "engine/sweep/sweep.hpp"
+#include "engine/sweep.hpp"
 #include "model/curve.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A solve's options (engine/options.def) on the command line, for commands that take all of them or some.
+// A solve's options (engine/base/options.def) on the command line, for commands that take all of them or some.
 #pragma once
 
 #include <vector>
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/cli/arguments.hpp"
 
 namespace remora::cli {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/graph_source.hpp"
 #include "frontends/cli/solve_options.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/strategies/method.hpp"
+#include "engine/baselines/method.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/cli/arguments.hpp"
 #include "frontends/cli/graph_source.hpp"

@@ -15,11 +15,11 @@
 // The headers use the standard library alone. docs/embedding.md tells more.
 #pragma once
 
-#include "engine/options.hpp"
-#include "engine/order/order_choice.hpp"
+#include "engine/base/options.hpp"
+#include "engine/base/version.hpp"
+#include "engine/order_choice.hpp"
 #include "engine/solve.hpp"
-#include "engine/sweep/sweep.hpp"
-#include "engine/version.hpp"
+#include "engine/sweep.hpp"
 #include "frontends/json/curve_json.hpp"
 #include "frontends/json/file.hpp"
 #include "frontends/json/graph_json.hpp"

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "engine/order/order_choice.hpp"
+#include "engine/order_choice.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/amounts.hpp"
 #include "frontends/json/file.hpp"

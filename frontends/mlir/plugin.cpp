@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What `mlir-opt --load-pass-plugin` calls.
-#include "engine/version.hpp"
+#include "engine/base/version.hpp"
 #include "frontends/mlir/rematerialize_pass.hpp"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 #include "model/api.hpp"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/tasks.hpp"
+#include "engine/base/tasks.hpp"
 #include "model/evaluate.hpp"
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/random_graph.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "engine/search/benders_worker.hpp"
 #include "engine/search/rounds.hpp"
+#include "engine/search/workers/benders_worker.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/strategies/chains/block_chain.hpp"
+#include "engine/baselines/chains/block_chain.hpp"
 
 #include <memory>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/strategies/chains/chain_expansion.hpp"
+#include "engine/baselines/chains/chain_expansion.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/transformer.hpp"

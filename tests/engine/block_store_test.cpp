@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/block_store.hpp"
+#include "engine/base/block_store.hpp"
 
 #include <memory>
 #include <optional>
@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/hierarchy/groups.hpp"
-#include "engine/hierarchy/option_text.hpp"
+#include "engine/groups/groups.hpp"
+#include "engine/groups/option_text.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "model/evaluate.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sweep/budget_choice.hpp"
+#include "engine/curve/budget_choice.hpp"
 
 #include <cstdint>
 #include <vector>

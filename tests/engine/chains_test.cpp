@@ -6,12 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/baselines/chains/block_chain.hpp"
+#include "engine/baselines/chains/chain_costs.hpp"
+#include "engine/baselines/chains/chain_expansion.hpp"
+#include "engine/baselines/chains/checkpoint_sqrt.hpp"
+#include "engine/baselines/chains/rotor_table.hpp"
 #include "engine/solve.hpp"
-#include "engine/strategies/chains/block_chain.hpp"
-#include "engine/strategies/chains/chain_costs.hpp"
-#include "engine/strategies/chains/chain_expansion.hpp"
-#include "engine/strategies/chains/checkpoint_sqrt.hpp"
-#include "engine/strategies/chains/rotor_table.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "frontends/generate/unet.hpp"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/strategies/checkmate/checkmate.hpp"
+#include "engine/baselines/checkmate/checkmate.hpp"
 
 #include <atomic>
 
 #include <gtest/gtest.h>
 
+#include "engine/baselines/checkmate/program.hpp"
+#include "engine/baselines/checkmate/rounding.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/solve.hpp"
-#include "engine/strategies/checkmate/program.hpp"
-#include "engine/strategies/checkmate/rounding.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/unet.hpp"
 #include "model/evaluate.hpp"

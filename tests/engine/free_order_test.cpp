@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "engine/bound/footprint.hpp"
+#include "engine/free/free_sequence.hpp"
+#include "engine/free/order_view.hpp"
 #include "engine/order/list_order.hpp"
 #include "engine/order/order_problem.hpp"
-#include "engine/order/order_view.hpp"
-#include "engine/search/free_sequence.hpp"
 #include "engine/search/solution.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/strategies/greedy.hpp"
+#include "engine/baselines/greedy.hpp"
 
 #include <gtest/gtest.h>
 

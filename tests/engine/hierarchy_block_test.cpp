@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/hierarchy/block.hpp"
-#include "engine/hierarchy/indexing.hpp"
-#include "engine/strategies/chains/block_chain.hpp"
+#include "engine/baselines/chains/block_chain.hpp"
+#include "engine/groups/block.hpp"
+#include "engine/groups/indexing.hpp"
 #include "model/evaluate.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"

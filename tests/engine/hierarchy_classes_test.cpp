@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/hierarchy/block_classes.hpp"
-#include "engine/hierarchy/h_partition.hpp"
-#include "engine/hierarchy/indexing.hpp"
+#include "engine/groups/block_classes.hpp"
+#include "engine/groups/h_partition.hpp"
+#include "engine/groups/indexing.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "tests/engine/hierarchy_samples.hpp"

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/hierarchy/composition.hpp"
-#include "engine/hierarchy/option_state.hpp"
+#include "engine/groups/composition.hpp"
+#include "engine/groups/option_state.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
 #include "tests/engine/hierarchy_samples.hpp"

@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/hierarchy/group_option.hpp"
-#include "engine/hierarchy/indexing.hpp"
-#include "engine/hierarchy/option_grid.hpp"
-#include "engine/hierarchy/option_selection.hpp"
-#include "engine/hierarchy/stitching.hpp"
+#include "engine/groups/group_option.hpp"
+#include "engine/groups/indexing.hpp"
+#include "engine/groups/option_grid.hpp"
+#include "engine/groups/option_selection.hpp"
+#include "engine/groups/stitching.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
 #include "model/verify.hpp"

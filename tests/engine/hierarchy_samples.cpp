@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <utility>
 
-#include "engine/hierarchy/chain_partition.hpp"
-#include "engine/hierarchy/h_partition.hpp"
-#include "engine/hierarchy/indexing.hpp"
-#include "engine/hierarchy/option_grid.hpp"
-#include "engine/hierarchy/partition_intervals.hpp"
+#include "engine/groups/chain_partition.hpp"
+#include "engine/groups/h_partition.hpp"
+#include "engine/groups/indexing.hpp"
+#include "engine/groups/option_grid.hpp"
+#include "engine/groups/partition_intervals.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
 #include "tests/support/random_graph.hpp"

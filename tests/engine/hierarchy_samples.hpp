@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/hierarchy/partitioner.hpp"
-#include "engine/hierarchy/stitching.hpp"
+#include "engine/groups/partitioner.hpp"
+#include "engine/groups/stitching.hpp"
 #include "model/compute_options.hpp"
 #include "model/instance.hpp"
 

@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/hierarchy/h_partition.hpp"
-#include "engine/hierarchy/hierarchical.hpp"
+#include "engine/groups/h_partition.hpp"
+#include "engine/groups/hierarchical.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "model/evaluate.hpp"

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/search/annealing_worker.hpp"
 #include "engine/search/local/plan_moves.hpp"
 #include "engine/search/local/repair.hpp"
-#include "engine/search/ruin_worker.hpp"
+#include "engine/search/workers/annealing_worker.hpp"
+#include "engine/search/workers/ruin_worker.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/oracle.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/order/order_choice.hpp"
+#include "engine/order_choice.hpp"
 
 #include <atomic>
 #include <memory>

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/hierarchy/partition.hpp"
+#include "engine/groups/partition.hpp"
 
 namespace remora::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/hierarchy/partition.hpp"
+#include "engine/groups/partition.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -10,9 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/hierarchy/chain_partition.hpp"
-#include "engine/hierarchy/h_partition.hpp"
-#include "engine/hierarchy/partition_intervals.hpp"
+#include "engine/groups/chain_partition.hpp"
+#include "engine/groups/h_partition.hpp"
+#include "engine/groups/partition_intervals.hpp"
 #include "model/error.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/strategies/chains/rotor_table.hpp"
+#include "engine/baselines/chains/rotor_table.hpp"
 
 #include <algorithm>
 #include <random>

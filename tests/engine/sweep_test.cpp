@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sweep/sweep.hpp"
+#include "engine/sweep.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -12,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/deadline.hpp"
 #include "engine/bound/min_budget.hpp"
-#include "engine/deadline.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "model/error.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/strategies/twremat/tree_decomposition.hpp"
+#include "engine/baselines/twremat/tree_decomposition.hpp"
 
 #include <algorithm>
 #include <random>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/strategies/twremat/separator_tree.hpp"
+#include "engine/baselines/twremat/separator_tree.hpp"
 
 namespace remora {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/strategies/twremat/twremat.hpp"
+#include "engine/baselines/twremat/twremat.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/deadline.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/baselines/twremat/recompute_removal.hpp"
+#include "engine/baselines/twremat/separator_schedule.hpp"
 #include "engine/solve.hpp"
-#include "engine/strategies/twremat/recompute_removal.hpp"
-#include "engine/strategies/twremat/separator_schedule.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/transformer.hpp"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/strategies/chains/chain.hpp"
+#include "engine/baselines/chains/chain.hpp"
 #include "model/types.hpp"
 
 namespace remora::test {

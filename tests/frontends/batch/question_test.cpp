@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "engine/options.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/batch/asking.hpp"
 #include "frontends/cli/task_options.hpp"
 #include "frontends/cli/task_solver.hpp"

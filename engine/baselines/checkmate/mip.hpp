@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkmate's program solved by COIN-OR CBC, branch and cut.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/deadline.hpp"
+#include "engine/baselines/checkmate/program.hpp"
+
+namespace remora::checkmate {
+
+struct MipLimits {
+  const Deadline& deadline;
+  /// Of wall-clock time, beside the deadline.
+  double seconds = 0;
+  std::int64_t nodes = 0;
+  /// CBC ends when its best solution is within this part of its bound.
+  double gap = 0;
+};
+
+struct MipSolution {
+  /// By column of the program: the best solution found, or empty.
+  std::vector<double> values{};
+  /// No solution of the program costs less, recomputes alone.
+  Duration bound{};
+  /// CBC says that there is no solution; in double precision, so that it proves nothing.
+  bool infeasible = false;
+  std::int64_t nodes = 0;
+};
+
+/// Without CBC, nothing.
+MipSolution solve_mip(const Program& program, const MipLimits& limits);
+
+}  // namespace remora::checkmate

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/curve/passes.hpp"
+#include "engine/curve/probe.hpp"
+#include "engine/groups/groups.hpp"
+#include "engine/search/start.hpp"
+
+namespace remora {
+namespace {
+
+/// Of what is left of the limits, the first pass over the budgets takes this part, the second this, and the third all.
+/// Measured in benchmarks/README.md.
+constexpr double kFirstPass = 0.4;
+constexpr double kSecondPass = 0.5;
+/// What a budget counts in a pass, as a part of the largest gap: at least, and where it has no schedule.
+constexpr double kLeastWeight = 0.05;
+constexpr double kUnknownWeight = 0.5;
+/// Where the first bound takes more than this part of a sitting, other budgets do without CBC.
+constexpr double kMostBoundShare = 0.2;
+/// Groups get the time and the work that a solve of so large a part of the limits would give them.
+constexpr double kGroupShare = 0.4;
+
+class SearchSweep {
+ public:
+  SearchSweep(const SweepInput& input, BudgetChoice choice)
+      : instance_(input.instance),
+        options_(input.options),
+        choice_(std::move(choice)),
+        callbacks_(input.callbacks),
+        deadline_(input.deadline),
+        count_(choice_.left()) {}
+
+  std::vector<Outcome> run() {
+    visit_all_once();
+    bool ascending = true;
+    revisit(kSecondPass, ascending);
+    // What a pass leaves, because budgets were proved or refuted, is for another.
+    for (std::int64_t before = -1; work_ > before && !is_over() && !open_probes().empty();) {
+      ascending = !ascending;
+      before = work_;
+      revisit(1.0, ascending);
+    }
+    std::vector<Outcome> outcomes;
+    outcomes.reserve(probes_.size());
+    for (const auto& [budget, probe] : probes_) outcomes.push_back({probe.point(), probe.schedule()});
+    return outcomes;
+  }
+
+ private:
+  /// Found when a search first needs a start; null if the strategy wants none.
+  const Groups* groups() {
+    if (groups_ || !wants_groups(instance_, options_)) return groups_ ? &*groups_ : nullptr;
+    SolveOptions options = options_;
+    options.time_limit *= kGroupShare;
+    if (options.work_limit > 0)
+      options.work_limit = std::max<std::int64_t>(1, part_of(options.work_limit, kGroupShare));
+    groups_ = find_groups(instance_, options, deadline_, callbacks_.blocks);
+    work_ += groups_->work;
+    return &*groups_;
+  }
+
+  /// What is left of the sweep's limits; without a work limit its work is 0.
+  [[nodiscard]] SittingLimits remaining() const {
+    return {.seconds = std::max(0.0, options_.time_limit - deadline_.elapsed()),
+            .work = std::max<std::int64_t>(0, options_.work_limit - work_),
+            .cancel = callbacks_.cancel};
+  }
+
+  /// One sitting's part of what is left beyond what `reserved` keeps for later passes.
+  [[nodiscard]] SittingLimits share(const SittingLimits& reserved, double part) const {
+    SittingLimits limits = remaining();
+    limits.seconds = std::max(0.0, (limits.seconds - reserved.seconds) * part);
+    // Without a work limit 0 means none; with one there is always a little.
+    if (options_.work_limit > 0) limits.work = std::max<std::int64_t>(1, part_of(limits.work - reserved.work, part));
+    return limits;
+  }
+
+  [[nodiscard]] SittingLimits reserve(double part) const {
+    SittingLimits reserved = remaining();
+    reserved.seconds *= part;
+    reserved.work = part_of(reserved.work, part);
+    return reserved;
+  }
+
+  [[nodiscard]] bool is_over() const {
+    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
+  }
+
+  /// The first pass, which finds out which budgets there are. A listed one gets its point also where time is over, and
+  /// so does the first.
+  void visit_all_once() {
+    const SittingLimits reserved = reserve(1 - kFirstPass);
+    SolveOptions options = options_;
+    options.time_limit /= static_cast<double>(count_);
+    if (options.work_limit > 0) {
+      options.work_limit = std::max<std::int64_t>(1, part_of(options.work_limit, 1.0 / static_cast<double>(count_)));
+    }
+    while (choice_.is_listed() || probes_.empty() || !is_over()) {
+      const std::optional<Bytes> budget = choice_.next(points(), reached_);
+      if (!budget) return;
+      Probe& probe = probes_.try_emplace(*budget, instance_, *budget, options).first->second;
+      for (const auto& [other_budget, other] : probes_) {
+        if (&other != &probe) probe.learn(other);
+      }
+      const double part = 1.0 / static_cast<double>(choice_.left() + 1);
+      if (probe.settled() || is_over()) {
+        report(probe);
+      } else {
+        const SittingLimits limits = share(reserved, part);
+        sit(probe, limits);
+        // On large graphs CBC overruns its time; one budget's experience serves the others.
+        const bool dear = probe.bound_seconds() > kMostBoundShare * limits.seconds;
+        if (dear && options_.work_limit == 0) options.covering_mip = false;
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<Probe*> open_probes() {
+    std::vector<Probe*> open;
+    for (auto& [budget, probe] : probes_) {
+      if (!probe.settled()) open.push_back(&probe);
+    }
+    return open;
+  }
+
+  /// Another pass, over what is not settled; who has more to gain gets more.
+  void revisit(double part, bool ascending) {
+    std::vector<Probe*> open = open_probes();
+    if (!ascending) std::reverse(open.begin(), open.end());
+    const SittingLimits reserved = reserve(1 - part);
+    for (std::size_t i = 0; i < open.size() && !is_over(); ++i) {
+      if (open[i]->settled()) continue;
+      sit(*open[i], share(reserved, weight_of_first({open.begin() + static_cast<std::ptrdiff_t>(i), open.end()})));
+    }
+  }
+
+  /// The first one's part of all that there is to gain; more than nothing, and a fair share where it has no schedule.
+  static double weight_of_first(const std::vector<Probe*>& open) {
+    double most = 1;
+    for (const Probe* probe : open)
+      most = std::max(most, static_cast<double>(probe->gap().value_or(Duration(0)).count()));
+    const auto weight = [most](const Probe& probe) {
+      const double gap = probe.gap() ? static_cast<double>(probe.gap()->count()) : kUnknownWeight * most;
+      return probe.settled() ? 0 : gap + kLeastWeight * most;
+    };
+    double sum = 0;
+    for (const Probe* probe : open) sum += weight(*probe);
+    return weight(*open.front()) / sum;
+  }
+
+  void sit(Probe& probe, const SittingLimits& limits) {
+    const std::int64_t before = probe.work();
+    std::vector<const Probe*> neighbours;
+    const auto here = probes_.find(probe.budget());
+    if (here != probes_.begin()) neighbours.push_back(&std::prev(here)->second);
+    if (std::next(here) != probes_.end()) neighbours.push_back(&std::next(here)->second);
+    probe.sit(limits, neighbours, [this] { return groups(); });
+    work_ += probe.work() - before;
+    reached_ = std::min(reached_, probe.state().incumbent.peak);
+    for (auto& [budget, other] : probes_) {
+      if (&other != &probe) other.learn(probe);
+    }
+    report(probe);
+  }
+
+  void report(const Probe& probe) const {
+    if (!callbacks_.progress) return;
+    const CurvePoint point = probe.point();
+    const auto settled =
+        std::count_if(probes_.begin(), probes_.end(), [](const auto& entry) { return entry.second.settled(); });
+    callbacks_.progress({.seconds = deadline_.elapsed(),
+                         .budget = point.budget,
+                         .status = point.status,
+                         .duration = point.duration,
+                         .peak = probe.state().incumbent.peak,
+                         .lower_bound = point.lower_bound,
+                         .points = static_cast<int>(probes_.size()),
+                         .settled = static_cast<int>(settled)});
+  }
+
+  [[nodiscard]] std::vector<CurvePoint> points() const {
+    std::vector<CurvePoint> points;
+    points.reserve(probes_.size());
+    for (const auto& [budget, probe] : probes_) points.push_back(probe.point());
+    return points;
+  }
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  BudgetChoice choice_;
+  const SweepCallbacks& callbacks_;
+  const Deadline& deadline_;
+  std::size_t count_;
+  std::map<Bytes, Probe> probes_;
+  std::optional<Groups> groups_;
+  Bytes reached_ = Bytes::max();
+  std::int64_t work_ = 0;
+};
+
+}  // namespace
+
+std::vector<Outcome> sweep_by_search(const SweepInput& input, BudgetChoice choice) {
+  return SearchSweep(input, std::move(choice)).run();
+}
+
+}  // namespace remora

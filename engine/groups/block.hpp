@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A group of a partition as a problem of its own: its children, and the rest of the network as three pseudo ops.
+//
+//     enter -> children's forward halves -> leave -> away -> children's backward halves (HiRemate, section 3.2.2)
+//
+//     enter   makes what the group reads from before it
+//     leave   reads what the group's forward half makes for others
+//     away    stands for the rest of the network between the two halves: whatever the group saves is in memory here;
+//             makes what only the backward half reads from outside, the gradients of the group's outputs
+//
+// A child that is a unit stands for its ops themselves. A child that is a group is one op (graphs without backward ops)
+// or two, of which the backward half follows the forward half's option. Tensors that only one child touches are not
+// seen here; what a group saves of them is its phantom, an output of the forward half that the backward half reads.
+//
+// The root has no pseudo ops. Everything is numbered locally, in input order of the first op, without names: two groups
+// with the same key() are the same problem (HiRemate, C.1.1).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/groups/partition.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+
+/// One op of a block's problem.
+struct BlockOp {
+  enum class Kind { op, forward_half, backward_half, enter, leave, away };
+  Kind kind = Kind::op;
+  /// Kind op: the op of the network. Halves: the first op of that half.
+  OpId op{};
+  /// Halves: which of the block's child groups.
+  int child = -1;
+  /// Local tensors. Those of halves: what any option may read.
+  std::vector<int> inputs{};
+  std::vector<int> outputs{};
+  /// Local ops that come before by `after` alone.
+  std::vector<int> after{};
+};
+
+struct BlockTensor {
+  enum class Role {
+    inner,    ///< of the block alone
+    input,    ///< made outside
+    output,   ///< made here, read outside or kept
+    phantom,  ///< what a child saves for its backward half; the size depends on the option
+    token     ///< nothing; for ops that make nothing else
+  };
+  Role role = Role::inner;
+  /// Of the network; none for phantoms and tokens.
+  TensorId tensor{};
+  Bytes size{};
+  /// To be there at the end of the problem.
+  bool keep = false;
+
+  [[nodiscard]] bool is_interface() const { return role == Role::input || role == Role::output; }
+};
+
+struct Block {
+  std::vector<BlockOp> ops{};
+  std::vector<BlockTensor> tensors{};
+  /// Child groups: partition nodes.
+  std::vector<int> children{};
+  /// By child: the local tensors that the child calls inputs and outputs, in the order in which its block lists them.
+  std::vector<std::vector<int>> interfaces{};
+  /// Local ops, or -1.
+  int enter = -1;
+  int leave = -1;
+  int away = -1;
+
+  [[nodiscard]] bool has_halves() const { return away >= 0; }
+  /// The local tensors with role input or output, ascending.
+  [[nodiscard]] std::vector<int> interface() const;
+};
+
+/// The tensor's position in such a list, or -1.
+int position_in(const std::vector<int>& interface, int tensor);
+
+/// The blocks of all groups of a partition, root last: blocks[i] is of node unit_count + i. O(levels (ops + edges))
+/// expected time.
+std::vector<Block> make_blocks(const Instance& instance, const Partition& partition);
+
+}  // namespace remora

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/groups/composition.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/groups/indexing.hpp"
+#include "engine/groups/option_exchange.hpp"
+#include "engine/groups/option_state.hpp"
+#include "engine/search/op_selection.hpp"
+#include "engine/search/solution.hpp"
+#include "engine/search/worker.hpp"
+#include "engine/search/workers/complete_worker.hpp"
+#include "model/cp/solve_retention.hpp"
+#include "model/evaluate.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+namespace {
+
+/// Ops up to which the complete search is tried first, and its nodes.
+constexpr int kMostOpsForCompleteSearch = 80;
+constexpr std::int64_t kCompleteNodes = 3000;
+constexpr double kFirstSize = 10;
+constexpr double kLeastSize = 4;
+constexpr double kSizeChange = 1.1;
+constexpr double kLeastStride = 1.0 / 64;
+constexpr double kNoise = 0.3;
+/// Fruitless neighbourhoods in a row, in ops, after which the composition is taken for done.
+constexpr int kPatience = 3;
+/// Fruitless renewals of options in a row after which neighbourhoods take over.
+constexpr int kRenewals = 60;
+
+class Composer {
+ public:
+  Composer(const Instance& instance, const SolveOptions& options, std::uint64_t seed, const CompositionLimits& limits)
+      : instance_(instance),
+        limits_(limits),
+        inferences_(inferences_of(options)),
+        node_limit_(options.neighbourhood_nodes),
+        random_(seed) {}
+
+  Composition run(std::span<const Compute> warm_start) {
+    take(computes_of(input_order(instance_)));
+    exchange(true);
+    if (!warm_start.empty()) take_if_better({warm_start.begin(), warm_start.end()});
+    while (best_.peak > instance_.budget() && !finished() && stride_ >= kLeastStride) lower_peak();
+    if (best_.peak <= instance_.budget()) {
+      exchange(false);
+      search_all();
+      for (int fruitless = 0; !best_.complete && fruitless < kPatience * instance_.op_count() && !finished();) {
+        fruitless = improve() ? 0 : fruitless + 1;
+      }
+      exchange(false);
+    }
+    best_.effort = effort_;
+    return std::move(best_);
+  }
+
+ private:
+  [[nodiscard]] bool finished() const {
+    return effort_ >= limits_.effort || (limits_.interrupted && limits_.interrupted());
+  }
+
+  void take(std::vector<Compute> sequence) {
+    evaluation_ = evaluate(instance_, sequence);
+    best_.sequence = std::move(sequence);
+    best_.peak = evaluation_.peak;
+    best_.extra = evaluation_.duration - instance_.baseline_duration();
+  }
+
+  void take_if_better(std::vector<Compute> sequence) {
+    const Evaluation other = evaluate(instance_, sequence);
+    if (better(instance_, other.peak, other.duration, best_.peak, evaluation_.duration)) take(std::move(sequence));
+  }
+
+  /// Options for the computes there are: from anything to within the budget, or from there to shorter ones.
+  void exchange(bool begin) {
+    OptionState state(instance_, best_.sequence);
+    const std::function<bool()> stopped = [&] {
+      return effort_ + state.looks() / kLocalPerEffort >= limits_.effort ||
+             (limits_.interrupted && limits_.interrupted());
+    };
+    OptionExchange moves(state, random_, stopped);
+    if (begin) {
+      moves.begin();
+    } else {
+      moves.renew(kRenewals);
+    }
+    effort_ += state.looks() / kLocalPerEffort;
+    const bool better = state.score().overflow == Bytes(0) && state.score().duration < evaluation_.duration;
+    if (begin || better) take(state.sequence());
+  }
+
+  /// The ops whose computes or options compete at the step, and some others, about `size`.
+  std::vector<OpId> free_ops(int step, int size) {
+    OpSelection selection(instance_, size);
+    selection.add(best_.sequence[at(step)].op);
+    std::vector<OpId> others;
+    for (const RetentionInterval& interval : evaluation_.intervals) {
+      if (interval.first_step < step && step < interval.last_step)
+        others.push_back(instance_.producer(interval.tensor));
+    }
+    const std::size_t count = others.size();
+    selection.add_at_random(std::move(others), random_, count);
+    for (int i = 0; i < size; ++i) selection.add(OpId(random_.below(at(instance_.op_count()))));
+    return std::move(selection).sorted();
+  }
+
+  cp::SearchOutcome search(const std::vector<OpId>& free, const cp::Limits& limits, std::int64_t nodes, bool first_only,
+                           double noise) {
+    const cp::RetentionProblem problem(instance_, best_.sequence, free, limits, inferences_);
+    cp::SearchSettings settings;
+    settings.node_limit = nodes;
+    settings.first_only = first_only;
+    settings.noise = noise;
+    settings.follow_incumbent = random_.below(2) == 0;
+    settings.seed = random_.next();
+    settings.interrupted = limits_.interrupted;
+    auto outcome = cp::solve_retention(problem, settings);
+    effort_ += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
+    return outcome;
+  }
+
+  void lower_peak() {
+    const Bytes way = best_.peak - instance_.budget();
+    const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(way.count()) * stride_));
+    const Bytes target = std::max(instance_.budget(), best_.peak - Bytes(step));
+    const auto free = free_ops(evaluation_.peak_step, 2 * static_cast<int>(size_));
+    const auto outcome = search(free, {target, Duration::max()}, node_limit_, true, kNoise);
+    stride_ = outcome.sequence ? std::min(1.0, stride_ * 1.5) : stride_ * 0.9;
+    if (outcome.sequence) take(*outcome.sequence);
+  }
+
+  /// Small problems whole, which may prove the optimum.
+  void search_all() {
+    if (instance_.op_count() > kMostOpsForCompleteSearch || finished()) return;
+    const auto outcome = search(input_order(instance_), {instance_.budget(), best_.extra}, kCompleteNodes, false, 0);
+    if (outcome.sequence) take(*outcome.sequence);
+    best_.complete = outcome.complete;
+  }
+
+  /// One neighbourhood. Whether it found something better.
+  bool improve() {
+    const int steps = static_cast<int>(best_.sequence.size());
+    int step = static_cast<int>(random_.below(at(steps)));
+    const int other = static_cast<int>(random_.below(at(steps)));
+    if (evaluation_.memory[at(other)] > evaluation_.memory[at(step)]) step = other;
+    const auto free = free_ops(step, static_cast<int>(size_));
+    const auto outcome = search(free, {instance_.budget(), best_.extra}, node_limit_, false, kNoise);
+    if (outcome.sequence) take(*outcome.sequence);
+    size_ = outcome.complete ? std::min(size_ * kSizeChange, static_cast<double>(instance_.op_count()))
+                             : std::max(kLeastSize, size_ / kSizeChange);
+    return outcome.sequence.has_value();
+  }
+
+  const Instance& instance_;
+  const CompositionLimits& limits_;
+  cp::Inferences inferences_;
+  std::int64_t node_limit_;
+  Random random_;
+  Composition best_;
+  Evaluation evaluation_;
+  std::int64_t effort_ = 0;
+  double size_ = kFirstSize;
+  double stride_ = 1;
+};
+
+}  // namespace
+
+Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
+                    const CompositionLimits& limits, std::span<const Compute> warm_start) {
+  return Composer(instance, options, seed, limits).run(warm_start);
+}
+
+}  // namespace remora

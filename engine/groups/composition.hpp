@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chooses options: the retention model of a block whose children are groups, solved in Moccasin's two phases (section
+// 2.4), every compute of a half with one of its group's options, backward halves with those of their forward halves.
+//
+//   1  lower the peak to the budget: options that save less, where a byte costs least time; where that does not do,
+//      the constraint program lowers the highest events step by step, recomputing whole groups
+//   2  shorten: large neighbourhoods of the constraint program (all ops at once where the problem is small, which may
+//      prove the optimum), between exchanges of options
+//
+// Takes any instance of the staged form with options in which option 0 everywhere is valid; knows nothing of blocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/base/options.hpp"
+#include "model/compute_options.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+
+/// Effort of a unit of work (local_work() of search/worker.hpp).
+inline constexpr std::int64_t kEffortOfWork = 1000;
+
+struct CompositionLimits {
+  /// Search nodes and evaluations times events, in the workers' units (search/worker.hpp).
+  std::int64_t effort = 0;
+  /// Asked now and then; true ends the composition with what it has.
+  std::function<bool()> interrupted{};
+};
+
+struct Composition {
+  std::vector<Compute> sequence{};
+  /// Beyond every op once by its shortest option.
+  Duration extra{};
+  Bytes peak{};
+  /// Proved: nothing shorter holds the budget. Never said of a peak above it.
+  bool complete = false;
+  std::int64_t effort = 0;
+};
+
+/// The best sequence found, from `warm_start` if that is better than what options alone give; above the budget if none
+/// within it was found. The same seed and limits give the same.
+Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
+                    const CompositionLimits& limits, std::span<const Compute> warm_start = {});
+
+}  // namespace remora

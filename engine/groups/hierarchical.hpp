@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The hierarchical solve (HiRemate, section 3; Rockmate, section 3): partition, options, composition, stitching.
+//
+//     instance -> groups and their options (groups.hpp)                           once, for all budgets
+//              -> composition of the root under the real budget                    again with what the exact
+//              -> stitched to ops, evaluated exactly                               evaluation gives back
+//
+// What a composition counts is exact (inner peaks, HiRemate's correction terms, B.3) where groups are stretches of the
+// input order. Where they interleave, the stitched plan, which follows the input order, differs from what was composed:
+// there the root is composed once more under a budget corrected by what the exact evaluation says.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
+#include "engine/groups/groups.hpp"
+#include "engine/search/solution.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+struct HierarchicalResult {
+  /// The best stitched plan, within the budget or not.
+  Solution solution{};
+  /// Seconds per phase.
+  Statistics statistics{};
+  /// Units of work done.
+  std::int64_t work = 0;
+};
+
+/// Composes and stitches under the instance's budget. `groups`: complete, of the same network. Takes a part of the
+/// options' time limit, or, under a work limit, fixed amounts of work. The instance is of the staged form and without
+/// options of its own.
+HierarchicalResult compose_groups(const Groups& groups, const Instance& instance, const SolveOptions& options,
+                                  const Deadline& deadline);
+
+}  // namespace remora

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Solves a group for a grid of two budgets, peak and saved (Rockmate, section 3.3), by the retention model in two
+// phases: groups of ops by solve(), groups with child groups by compose().
+//
+// The grid has a row for each limit on the peak, and one in which the group's inputs and outputs cost nothing, as where
+// the neighbours hold them anyway. In a row the limits on what is saved are chosen one after the other,
+// where the options so far leave most open: between two neighbours a shorter option that saves less than the one, or
+// one that saves less at no more time than the other, can only lie in the rectangle that they span.
+//
+//     time  |  B                          next limit: the middle of A and B; what it finds is a new corner, or
+//           |  +----------+               shows that half of the rectangle is empty
+//           |  |     .    |
+//           |  +----------A
+//           |                   +----C
+//           +------------------------- saved
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/options.hpp"
+#include "engine/groups/block_problem.hpp"
+#include "engine/groups/group_option.hpp"
+
+namespace remora {
+
+struct RowLimits {
+  /// Budgets to solve for at most.
+  int solves = 0;
+  /// Units of work for each solve; 0 for none.
+  std::int64_t work = 0;
+  /// Seconds of wall-clock time for the row.
+  double seconds = 0;
+  /// True when the row should end at once. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct RowResult {
+  std::vector<GroupOption> options{};
+  /// Units of work done.
+  std::int64_t work = 0;
+};
+
+/// The option that runs every op once and saves what the input order saves.
+GroupOption saving_option(const BlockProblem& problem);
+
+struct GridRow {
+  /// No limit where it is at least what all tensors need.
+  Bytes peak{};
+  Interface interface = Interface::counted;
+};
+
+/// Rows without a limit on the peak, the interface counted and free, and with two lower limits.
+std::vector<GridRow> grid_rows(const BlockProblem& problem, const GroupOption& saving);
+
+/// The options found in the row.
+RowResult solve_row(const BlockProblem& problem, const GridRow& row, const GroupOption& saving,
+                    const SolveOptions& options, const RowLimits& limits);
+
+}  // namespace remora

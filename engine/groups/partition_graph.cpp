@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/groups/partition_graph.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "model/ensure.hpp"
+
+namespace remora {
+namespace {
+
+/// A table of rows from (row, value) pairs in any order; each row ends up ascending, without repeats.
+Adjacency<int, int> rows_of(std::vector<std::pair<int, int>> pairs, int rows) {
+  std::sort(pairs.begin(), pairs.end());
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  Adjacency<int, int> table;
+  table.reserve(static_cast<std::size_t>(rows), pairs.size());
+  std::size_t at = 0;
+  for (int row = 0; row < rows; ++row) {
+    for (; at < pairs.size() && pairs[at].first == row; ++at) table.push(pairs[at].second);
+    table.end_row();
+  }
+  ensure(at == pairs.size(), "a node that does not exist");
+  return table;
+}
+
+/// The groups, numbered by their first nodes, as a graph that may have cycles.
+class Grouped {
+ public:
+  Grouped(const PartitionGraph& graph, std::span<const int> group_of) : graph_(graph) {
+    std::vector<int> number(static_cast<std::size_t>(graph.node_count()), -1);
+    node_of_.reserve(number.size());
+    for (const int group : group_of) {
+      int& known = number[static_cast<std::size_t>(group)];
+      if (known < 0) known = count_++;
+      node_of_.push_back(known);
+    }
+    for (int node = 0; node < graph.node_count(); ++node) {
+      for (const int next : graph.successors(node)) {
+        if (node_of(node) != node_of(next)) edges_.push_back({node_of(node), node_of(next)});
+      }
+    }
+    std::sort(edges_.begin(), edges_.end());
+    edges_.erase(std::unique(edges_.begin(), edges_.end()), edges_.end());
+  }
+
+  /// False if there is a cycle.
+  bool sort_topologically() {
+    std::vector<int> waiting(static_cast<std::size_t>(count_), 0);
+    for (const PartitionEdge& edge : edges_) ++waiting[static_cast<std::size_t>(edge.to)];
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (int group = 0; group < count_; ++group) {
+      if (waiting[static_cast<std::size_t>(group)] == 0) ready.push(group);
+    }
+    std::vector<int> position(static_cast<std::size_t>(count_), -1);
+    int placed = 0;
+    while (!ready.empty()) {
+      const int group = ready.top();
+      ready.pop();
+      position[static_cast<std::size_t>(group)] = placed++;
+      const auto from = std::lower_bound(edges_.begin(), edges_.end(), PartitionEdge{group, 0});
+      for (auto edge = from; edge != edges_.end() && edge->from == group; ++edge) {
+        if (--waiting[static_cast<std::size_t>(edge->to)] == 0) ready.push(edge->to);
+      }
+    }
+    if (placed < count_) return false;
+    renumber(position);
+    return true;
+  }
+
+  Contraction finish() && {
+    std::vector<std::int64_t> unit_counts(static_cast<std::size_t>(count_), 0);
+    for (int node = 0; node < graph_.node_count(); ++node) {
+      unit_counts[static_cast<std::size_t>(node_of(node))] += graph_.unit_count(node);
+    }
+    PartitionGraph contracted(std::move(unit_counts), std::move(edges_), values());
+    return {std::move(node_of_), std::move(contracted)};
+  }
+
+ private:
+  [[nodiscard]] int node_of(int node) const { return node_of_[static_cast<std::size_t>(node)]; }
+
+  void renumber(const std::vector<int>& position) {
+    const auto at = [&](int group) { return position[static_cast<std::size_t>(group)]; };
+    for (int& group : node_of_) group = at(group);
+    for (PartitionEdge& edge : edges_) edge = {at(edge.from), at(edge.to)};
+  }
+
+  [[nodiscard]] std::vector<PartitionValue> values() const {
+    std::vector<PartitionValue> kept;
+    for (int v = 0; v < graph_.value_count(); ++v) {
+      const PartitionValue& value = graph_.value(v);
+      PartitionValue mapped{.producer = node_of(value.producer), .size = value.size};
+      for (const int reader : value.readers) {
+        if (node_of(reader) != mapped.producer) mapped.readers.push_back(node_of(reader));
+      }
+      if (mapped.readers.empty()) continue;
+      std::sort(mapped.readers.begin(), mapped.readers.end());
+      mapped.readers.erase(std::unique(mapped.readers.begin(), mapped.readers.end()), mapped.readers.end());
+      kept.push_back(std::move(mapped));
+    }
+    return kept;
+  }
+
+  const PartitionGraph& graph_;
+  std::vector<int> node_of_;
+  int count_ = 0;
+  std::vector<PartitionEdge> edges_;
+};
+
+}  // namespace
+
+PartitionGraph::PartitionGraph(std::vector<std::int64_t> unit_counts, std::vector<PartitionEdge> edges,
+                               std::vector<PartitionValue> values)
+    : unit_counts_(std::move(unit_counts)), values_(std::move(values)) {
+  index_edges(std::move(edges));
+  index_values();
+}
+
+void PartitionGraph::index_edges(std::vector<PartitionEdge> edges) {
+  std::vector<std::pair<int, int>> forward;
+  std::vector<std::pair<int, int>> backward;
+  forward.reserve(edges.size());
+  backward.reserve(edges.size());
+  for (const PartitionEdge& edge : edges) {
+    ensure(edge.from < edge.to, "nodes are in topological order");
+    forward.emplace_back(edge.from, edge.to);
+    backward.emplace_back(edge.to, edge.from);
+  }
+  edges = {};
+  successors_ = rows_of(std::move(forward), node_count());
+  predecessors_ = rows_of(std::move(backward), node_count());
+}
+
+void PartitionGraph::index_values() {
+  std::vector<std::pair<int, int>> pairs;
+  std::size_t count = values_.size();
+  for (const PartitionValue& value : values_) count += value.readers.size();
+  pairs.reserve(count);
+  for (int v = 0; v < value_count(); ++v) {
+    pairs.emplace_back(value(v).producer, v);
+    for (const int reader : value(v).readers) pairs.emplace_back(reader, v);
+  }
+  values_of_ = rows_of(std::move(pairs), node_count());
+}
+
+std::optional<Contraction> contract(const PartitionGraph& graph, std::span<const int> group_of) {
+  Grouped grouped(graph, group_of);
+  if (!grouped.sort_topologically()) return std::nullopt;
+  return std::move(grouped).finish();
+}
+
+}  // namespace remora

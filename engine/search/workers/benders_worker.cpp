@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/workers/benders_worker.hpp"
+
+#include <algorithm>
+
+#include "engine/search/workers/complete_worker.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+constexpr double kFirstShare = 0.25;
+constexpr double kMostShare = 1.0;
+/// Widening tries are worth less than the first search.
+constexpr double kWideningPart = 4;
+/// With more items the master takes a round and the subproblem too many: measured on rl500, which has 1567, it only
+/// cost.
+constexpr std::size_t kMostItems = 1000;
+constexpr int kWidenings = 8;
+constexpr std::int64_t kMasterNodes = 2000;
+/// What solving the master counts as, an item.
+constexpr std::int64_t kMasterEffort = 100;
+
+}  // namespace
+
+BendersWorker::BendersWorker(const SolveOptions& options, std::uint64_t seed)
+    : inferences_(inferences_of(options)), random_(seed), share_(kFirstShare) {}
+
+bool BendersWorker::ready(const RoundInput& input) {
+  if (rest_ > 0) {
+    --rest_;
+    return false;
+  }
+  return !exhausted_ && !input.cover.given_up.empty() && input.cover.problem.items.size() <= kMostItems;
+}
+
+RoundResult BendersWorker::run(const RoundInput& input) {
+  RoundResult result;
+  Solution incumbent = input.incumbent;
+  for (std::int64_t effort = 0; !exhausted_ && effort < input.effort && !input.interrupted();) {
+    if (incumbent.extra <= std::max(input.lower_bound, result.lower_bound)) break;
+    const std::int64_t spent = iterate(input, incumbent, result);
+    if (spent == 0 || rest_ > 0) break;
+    effort += spent;
+  }
+  return result;
+}
+
+std::int64_t BendersWorker::iterate(const RoundInput& input, Solution& incumbent, RoundResult& result) {
+  const CoverProblem& problem = input.cover.problem;
+  CoverMipLimits limits{
+      .nodes = kMasterNodes, .interrupted = input.interrupted, .cuts = cuts_, .ceiling = incumbent.extra};
+  const CoverMipResult master = solve_cover_mip(problem, limits);
+  std::int64_t effort = kMasterEffort * static_cast<std::int64_t>(problem.items.size());
+  result.lower_bound = std::max(result.lower_bound, std::min(master.bound, incumbent.extra));
+  if (!master.complete || result.lower_bound >= incumbent.extra) {
+    exhausted_ = !master.complete;
+    return 0;
+  }
+  std::vector<bool> allowed = master.given_up;
+  for (std::size_t i = 0; i < allowed.size(); ++i) {
+    if (!can_be_banned(input.instance, problem.items[i])) allowed[i] = true;
+  }
+  const auto outcome = search_within(input, incumbent, allowed, share_, effort);
+  result.work += outcome.nodes;
+  if (outcome.sequence) {
+    incumbent = make_solution(input.instance, *outcome.sequence);
+    result.solution = incumbent;
+    // As good as the relaxation: no cut is needed any more.
+    if (incumbent.extra <= std::max(input.lower_bound, result.lower_bound)) return effort;
+  }
+  if (!outcome.complete) {
+    // Too hard: again later, with more nodes. The others must not wait for long.
+    share_ = std::min(kMostShare, 2 * share_);
+    rest_ = next_rest_;
+    next_rest_ *= 2;
+    return effort;
+  }
+  widen(input, incumbent, allowed, effort, result);
+  CoverCut cut;
+  for (std::size_t i = 0; i < allowed.size(); ++i) {
+    if (!allowed[i]) cut.push_back(static_cast<int>(i));
+  }
+  // Nothing else to give up: the search has looked at everything.
+  if (cut.empty()) result.lower_bound = std::max(result.lower_bound, incumbent.extra);
+  cuts_.push_back(std::move(cut));
+  return effort;
+}
+
+cp::SearchOutcome BendersWorker::search_within(const RoundInput& input, const Solution& incumbent,
+                                               const std::vector<bool>& allowed, double share, std::int64_t& effort) {
+  const auto bans = bans_outside(input.instance, input.cover.problem, allowed);
+  const cp::RetentionProblem problem(input.instance, incumbent.plan, input_order(input.instance),
+                                     {input.instance.budget(), incumbent.extra, bans}, inferences_);
+  cp::SearchSettings settings;
+  const std::int64_t nodes_of_round = kRoundEffort / node_effort(problem);
+  settings.node_limit = 1 + static_cast<std::int64_t>(share * static_cast<double>(nodes_of_round));
+  settings.seed = random_.next();
+  settings.interrupted = input.interrupted;
+  auto outcome = cp::solve_retention(problem, settings);
+  effort += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
+  return outcome;
+}
+
+/// Allows half of what is left as long as that, too, is quickly proved to be in vain.
+void BendersWorker::widen(const RoundInput& input, const Solution& incumbent, std::vector<bool>& allowed,
+                          std::int64_t& effort, RoundResult& result) {
+  for (int attempt = 0; attempt < kWidenings; ++attempt) {
+    std::vector<bool> more = allowed;
+    bool any = false;
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      if (more[i] || random_.below(2) == 0) continue;
+      more[i] = true;
+      any = true;
+    }
+    if (!any) continue;
+    const auto outcome = search_within(input, incumbent, more, share_ / kWideningPart, effort);
+    result.work += outcome.nodes;
+    // A schedule found here would be better than the incumbent: it is left for the master to propose.
+    if (outcome.complete && !outcome.sequence) allowed = std::move(more);
+  }
+}
+
+}  // namespace remora

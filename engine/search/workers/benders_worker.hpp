@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Logic-based Benders decomposition (Hooker and Ottosson 2003): the covering relaxation proposes, the constraint
+// program disposes.
+//
+// The master problem is the covering relaxation with cuts, solved by CBC: it says which items to give up at least cost.
+// The subproblem is the retention model in which nothing else is given up, so that few stages are left, below the
+// incumbent's cost. A schedule found is a better incumbent. If there is none, every better schedule gives up something
+// else: that is a cut. Cuts are made stronger by letting more items be given up as long as the search still proves
+// quickly that it does not help. The master's bound, or the incumbent's cost if that is less, bounds every schedule.
+#pragma once
+
+#include <vector>
+
+#include "engine/base/options.hpp"
+#include "engine/bound/cover_mip.hpp"
+#include "engine/search/worker.hpp"
+#include "model/cp/solve_retention.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+
+class BendersWorker : public Worker {
+ public:
+  BendersWorker(const SolveOptions& options, std::uint64_t seed);
+
+  [[nodiscard]] std::string name() const override { return "benders"; }
+  [[nodiscard]] bool ready(const RoundInput& input) override;
+  RoundResult run(const RoundInput& input) override;
+
+ private:
+  /// One master solve and its subproblem. Returns the effort spent, or 0 if nothing more can be done.
+  std::int64_t iterate(const RoundInput& input, Solution& incumbent, RoundResult& result);
+  /// Searches below the incumbent's cost with only the allowed items given up, for a share of a round.
+  cp::SearchOutcome search_within(const RoundInput& input, const Solution& incumbent, const std::vector<bool>& allowed,
+                                  double share, std::int64_t& effort);
+  void widen(const RoundInput& input, const Solution& incumbent, std::vector<bool>& allowed, std::int64_t& effort,
+             RoundResult& result);
+
+  cp::Inferences inferences_;
+  Random random_;
+  std::vector<CoverCut> cuts_;
+  /// A subproblem's part of a round.
+  double share_;
+  /// Rounds to sit out after a subproblem that was too hard, this time and next time.
+  int rest_ = 0;
+  int next_rest_ = 1;
+  bool exhausted_ = false;
+};
+
+}  // namespace remora

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Complete search over all ops, in passes below a rising ceiling.
+//
+// Without a schedule in hand nothing limits the search, and it drowns. So each pass asks only for schedules whose extra
+// duration is below a ceiling just above the lower bound. A pass that exhausts its space raises the bound; one that
+// finds a schedule lowers the incumbent. One that runs out of nodes is given up: without a schedule the next ceiling is
+// higher, for schedules are easier to find there; with one it is lower, for a bound is easier to prove there. In the
+// end the ceiling is the incumbent itself, and the pass goes on, round after round: exhausted, it proves the incumbent
+// optimal.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "engine/base/options.hpp"
+#include "engine/search/worker.hpp"
+#include "model/cp/solve_retention.hpp"
+
+namespace remora {
+
+class CompleteWorker : public Worker {
+ public:
+  CompleteWorker(const SolveOptions& options, std::uint64_t seed);
+
+  [[nodiscard]] std::string name() const override { return "complete"; }
+  RoundResult run(const RoundInput& input) override;
+
+ private:
+  /// One search below one ceiling; the problem must stay where the search looks at it.
+  struct Pass {
+    cp::RetentionProblem problem;
+    cp::RetentionSearch search;
+    Duration below;
+    std::int64_t node_limit;
+
+    Pass(const RoundInput& input, Duration ceiling, std::int64_t limit, const cp::Inferences& inferences,
+         const cp::SearchSettings& settings);
+  };
+
+  std::int64_t search_on(const RoundInput& input, std::int64_t effort, RoundResult& result);
+  void begin_pass(const RoundInput& input);
+  [[nodiscard]] Duration ceiling(const RoundInput& input) const;
+  void give_up_pass(bool feasible, bool unlimited);
+
+  /// Of the round at hand; null between rounds.
+  const std::function<bool()>* interrupted_ = nullptr;
+  cp::Inferences inferences_;
+  std::uint64_t seed_;
+  std::int64_t passes_ = 0;
+  std::int64_t pass_nodes_;
+  /// How far above the lower bound the ceiling is: without a schedule in baseline durations, with one as a part of the
+  /// gap between bound and schedule.
+  double width_;
+  double gap_part_;
+  int given_up_ = 0;
+  std::unique_ptr<Pass> pass_;
+};
+
+/// The switches of the option table as the model's.
+cp::Inferences inferences_of(const SolveOptions& options);
+
+}  // namespace remora

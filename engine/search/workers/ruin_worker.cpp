@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/workers/ruin_worker.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/search/local/offer.hpp"
+
+namespace remora {
+namespace {
+
+/// Recomputes that a ruin takes out at most.
+constexpr std::size_t kMostRemoved = 10;
+/// What a worse plan may cost more, in mean durations of an op, on average (it is drawn from an exponential
+/// distribution). The first cooling takes so many full rounds.
+constexpr Cooling::Settings kCooling{
+    .first_temperature = 0.7, .last_part = 0.02, .first_effort = 30.0 * kRoundEffort * kLocalPerEffort, .growth = 1.5};
+/// A recreation may cost so much more, in mean durations, before what is no longer needed is taken out.
+constexpr double kSlack = 1;
+/// The price of time in phase 1, a part of what it is worth on average.
+constexpr double kPriceOfTime = 0.01;
+
+/// The sum, or what comes next to it within 64 bits.
+Duration plus(Duration duration, double more) {
+  const auto room = static_cast<double>((Duration::max() - duration).count());
+  return more < room / 2 ? duration + Duration(static_cast<std::int64_t>(more)) : Duration::max();
+}
+
+}  // namespace
+
+RuinWorker::RuinWorker(std::uint64_t seed) : random_(seed), cooling_(kCooling) {}
+
+void RuinWorker::begin_round(const RoundInput& input) {
+  if (!moves_) {
+    moves_.emplace(input.instance, input.incumbent.plan);
+    rate_ = exchange_rate(input.instance);
+  }
+  if (input.incumbent.peak <= input.instance.budget()) best_ = std::min(best_, input.incumbent.extra);
+  if (!cooling_.cold(effort())) return;
+  moves_->assign(input.incumbent.plan);
+  cooling_.begin_again(effort());
+}
+
+RoundResult RuinWorker::run(const RoundInput& input) {
+  RoundResult result;
+  begin_round(input);
+  const PlanEvaluator& state = moves_->state();
+  const std::int64_t begin = effort();
+  const std::int64_t end = begin + kLocalPerEffort * input.effort;
+  while (effort() < end && !input.interrupted() && best_ > input.lower_bound) {
+    step(end, input.interrupted);
+    offer_cheaper(state, best_, result);
+  }
+  if (state.overflow() > Bytes(0)) offer(input, state, result);
+  result.work = local_work(effort() - begin);
+  return result;
+}
+
+void RuinWorker::step(std::int64_t end, const std::function<bool()>& interrupted) {
+  const PlanEvaluator& state = moves_->state();
+  const Bytes overflow = state.overflow();
+  const Duration extra = state.extra();
+  const std::size_t mark = moves_->mark();
+  ++steps_;
+  ruin();
+  const RepairSettings settings{.effort_limit = state.effort() + (end - effort()), .interrupted = interrupted};
+  if (overflow > Bytes(0) ? approach(overflow, extra, settings) : recreate(extra, settings)) {
+    moves_->keep();
+  } else {
+    moves_->undo_to(mark);
+  }
+}
+
+double RuinWorker::mean_duration() const {
+  const Instance& instance = moves_->instance();
+  return static_cast<double>(instance.baseline_duration().count()) / instance.op_count();
+}
+
+/// What a worse plan may cost more this time.
+double RuinWorker::tolerated() {
+  return -cooling_.temperature(effort()) * mean_duration() * std::log(1 - random_.unit());
+}
+
+/// Repairs a plan above the budget as far as it goes. Whether the outcome is to be kept.
+bool RuinWorker::approach(Bytes overflow, Duration extra, const RepairSettings& settings) {
+  const PlanEvaluator& state = moves_->state();
+  Repair(*moves_, random_).run(settings);
+  const double price = kPriceOfTime * rate_.area_of_time;
+  const double change = static_cast<double>((state.overflow() - overflow).count()) +
+                        price * static_cast<double>((state.extra() - extra).count());
+  return change <= price * tolerated();
+}
+
+/// Repairs a plan that was within the budget. Whether the outcome, pruned, is to be kept.
+bool RuinWorker::recreate(Duration extra, RepairSettings settings) {
+  const Duration below = plus(extra, 1 + tolerated());
+  settings.below = plus(below, kSlack * mean_duration());
+  Repair repair(*moves_, random_);
+  if (!repair.run(settings)) return false;
+  repair.prune(settings.interrupted);
+  return moves_->state().extra() < below;
+}
+
+void RuinWorker::ruin() {
+  plan_ = moves_->state().plan();
+  if (plan_.empty()) return;
+  const std::size_t count = 1 + random_.below(kMostRemoved);
+  const std::size_t first = random_.below(plan_.size());
+  switch (random_.below(4)) {
+    case 0:
+      random_.shuffle(plan_);
+      return remove_some(0, count);
+    case 1:
+      return remove_some(first, count);
+    case 2:
+      moves_->remove_chain(plan_[first]);
+      return;
+    default: {
+      const EventKey again(plan_[first]);
+      const Stage from = moves_->state().compute_before(again.op(), again).stage();
+      const auto stages = static_cast<std::size_t>(again.stage() - from + 1);
+      return remove_around(from + static_cast<Stage>(random_.below(stages)), count);
+    }
+  }
+}
+
+void RuinWorker::remove_some(std::size_t first, std::size_t count) {
+  for (std::size_t i = first; i < std::min(plan_.size(), first + count); ++i) moves_->remove(plan_[i]);
+}
+
+/// Removes recomputes that save memory in the stage.
+void RuinWorker::remove_around(Stage stage, std::size_t count) {
+  const PlanEvaluator& state = moves_->state();
+  std::erase_if(plan_, [&](const Recompute& recompute) {
+    return recompute.stage < stage || state.compute_before(recompute.op, EventKey(recompute)).stage() > stage;
+  });
+  random_.shuffle(plan_);
+  remove_some(0, count);
+}
+
+}  // namespace remora
