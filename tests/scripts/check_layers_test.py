@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/check_layers on small trees: usage check_layers_test.py CHECK_LAYERS."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = os.path.abspath(sys.argv.pop(1))
+
+
+def check(files):
+    """(exit code, output) for a tree of these files: path -> the paths that it includes."""
+    with tempfile.TemporaryDirectory() as root:
+        for path, included in files.items():
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write("#pragma once\n#include <vector>\n" + "".join(f'#include "{name}"\n' for name in included))
+        done = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+class CheckLayers(unittest.TestCase):
+    def test_one_way_is_fine(self):
+        code, output = check({
+            "model/graph.hpp": [],
+            "model/cp/space.hpp": ["model/graph.hpp"],
+            "engine/solve.cpp": ["model/cp/space.hpp", "engine/search/mix.hpp"],
+            "engine/search/mix.hpp": ["model/graph.hpp", "engine/search/round.hpp"],
+            "engine/search/round.hpp": ["engine/search/mix.hpp"],
+        })
+        self.assertEqual((code, output), (0, "layers: 4 folders, 0 cycles\n"))
+
+    def test_two_folders_that_include_each_other(self):
+        code, output = check({
+            "engine/solve.hpp": [],
+            "engine/solve.cpp": ["engine/search/mix.hpp"],
+            "engine/search/mix.hpp": ["engine/solve.hpp"],
+        })
+        self.assertEqual(code, 1)
+        self.assertEqual(output.splitlines(), [
+            "cycle: engine -> engine/search -> engine",
+            '  engine/solve.cpp:3: #include "engine/search/mix.hpp"',
+            '  engine/search/mix.hpp:3: #include "engine/solve.hpp"',
+            "layers: 2 folders, 1 cycles",
+        ])
+
+    def test_cycle_through_a_third_folder_and_across_parts(self):
+        code, output = check({
+            "model/graph.hpp": ["frontends/text/csv.hpp"],
+            "engine/solve.hpp": ["model/graph.hpp"],
+            "frontends/text/csv.hpp": [],
+            "frontends/text/csv.cpp": ["engine/solve.hpp"],
+        })
+        self.assertEqual(code, 1)
+        self.assertIn("cycle: engine -> model -> frontends/text -> engine\n", output)
+
+    def test_every_cycle_is_found(self):
+        code, output = check({
+            "engine/a/a.hpp": ["engine/b/b.hpp", "engine/c/c.hpp"],
+            "engine/b/b.hpp": ["engine/a/a.hpp"],
+            "engine/c/c.hpp": ["engine/a/a.hpp"],
+        })
+        self.assertEqual(code, 1)
+        self.assertIn("engine/a -> engine/b -> engine/a", output)
+        self.assertIn("engine/a -> engine/c -> engine/a", output)
+
+    def test_path_from_the_including_file(self):
+        code, output = check({"model/a/a.hpp": ["../b/b.hpp"], "model/b/b.hpp": ["../a/a.hpp"]})
+        self.assertEqual(code, 1)
+        self.assertIn("cycle: model/a -> model/b -> model/a", output)
+
+    def test_include_that_names_no_file(self):
+        code, output = check({"model/graph.hpp": ["model/gone.hpp"]})
+        self.assertEqual(code, 1)
+        self.assertIn('names no file: model/graph.hpp:3: #include "model/gone.hpp"', output)
+
+    def test_no_source_is_an_error(self):
+        code, _ = check({"docs/model.md": []})
+        self.assertEqual(code, 70)
+
+
+if __name__ == "__main__":
+    unittest.main()
