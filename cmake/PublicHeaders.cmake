@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # public_headers(FOLDER HEADERS...): copies of the project's headers as programs see them. Inside the project they include
 # each other from its root ("model/graph.hpp"), installed from the project's name ("remora/model/graph.hpp"), so that
-# they never meet a program's own model/graph.hpp. The frontends' folders move up: frontends/json is remora/json, and
+# they never meet a program's own model/graph.hpp. The frontends' folders move up: frontends/formats is remora/formats, and
 # frontends/library/remora.hpp is remora/remora.hpp.
 function(public_headers folder)
   foreach(header ${ARGN})

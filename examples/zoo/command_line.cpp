@@ -10,7 +10,7 @@
 
 #include "examples/zoo/architecture.hpp"
 #include "examples/zoo/text.hpp"
-#include "frontends/json/file.hpp"
+#include "frontends/formats/file.hpp"
 
 namespace remora::zoo {
 

@@ -2,8 +2,8 @@
 #include "frontends/batch/asking.hpp"
 
 #include "engine/base/version.hpp"
-#include "frontends/json/file.hpp"
-#include "frontends/json/sha256.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 
 namespace remora::batch {

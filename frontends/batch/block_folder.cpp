@@ -6,8 +6,8 @@
 #include <system_error>
 #include <utility>
 
-#include "frontends/json/file.hpp"
-#include "frontends/json/sha256.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 
 namespace remora::batch {

@@ -8,8 +8,8 @@
 #include <map>
 #include <utility>
 
-#include "frontends/json/document.hpp"
-#include "frontends/json/text.hpp"
+#include "frontends/formats/document.hpp"
+#include "frontends/formats/json_text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 

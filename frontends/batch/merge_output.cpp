@@ -8,8 +8,8 @@
 #include <ostream>
 #include <string>
 
-#include "frontends/interchange/csv.hpp"
-#include "frontends/json/text.hpp"
+#include "frontends/formats/json_text.hpp"
+#include "frontends/text/csv.hpp"
 #include "model/quote.hpp"
 
 namespace remora::batch {

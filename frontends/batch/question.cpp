@@ -2,8 +2,8 @@
 #include "frontends/batch/question.hpp"
 
 #include "frontends/batch/manifest.hpp"
-#include "frontends/json/sha256.hpp"
-#include "frontends/json/text.hpp"
+#include "frontends/formats/json_text.hpp"
+#include "frontends/text/sha256.hpp"
 
 namespace remora::batch {
 

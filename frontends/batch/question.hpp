@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "frontends/batch/task.hpp"
-#include "frontends/json/document.hpp"
+#include "frontends/formats/document.hpp"
 
 namespace remora::batch {
 

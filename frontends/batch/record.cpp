@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "frontends/json/document.hpp"
-#include "frontends/json/text.hpp"
+#include "frontends/formats/document.hpp"
+#include "frontends/formats/json_text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 #include "model/schedule.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "frontends/batch/manifest.hpp"
-#include "frontends/json/file.hpp"
+#include "frontends/formats/file.hpp"
 #include "model/error.hpp"
 
 namespace remora::batch {

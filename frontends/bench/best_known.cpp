@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "frontends/bench/words.hpp"
-#include "frontends/json/document.hpp"
-#include "frontends/json/text.hpp"
+#include "frontends/formats/document.hpp"
+#include "frontends/formats/json_text.hpp"
 
 namespace remora::bench {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "frontends/bench/process.hpp"
-#include "frontends/json/file.hpp"
-#include "frontends/json/graph_json.hpp"
-#include "frontends/json/sha256.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
+#include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 
 namespace remora::bench {

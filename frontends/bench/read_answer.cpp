@@ -4,8 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "frontends/json/file.hpp"
-#include "frontends/json/schedule_json.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/schedule_json.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/bench/result.hpp"
 
-#include "frontends/json/document.hpp"
-#include "frontends/json/text.hpp"
+#include "frontends/formats/document.hpp"
+#include "frontends/formats/json_text.hpp"
 
 namespace remora::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "frontends/json/file.hpp"
+#include "frontends/formats/file.hpp"
 #include "model/error.hpp"
 
 namespace remora::bench {

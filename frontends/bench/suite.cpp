@@ -6,7 +6,7 @@
 #include <set>
 
 #include "frontends/bench/words.hpp"
-#include "frontends/json/document.hpp"
+#include "frontends/formats/document.hpp"
 #include "model/error.hpp"
 
 namespace remora::bench {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/json/document.hpp"
+#include "frontends/formats/document.hpp"
 
 namespace remora::bench {
 

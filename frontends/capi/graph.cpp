@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "frontends/capi/handles.hpp"
-#include "frontends/json/file.hpp"
-#include "frontends/json/graph_json.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 
 namespace remora::capi {
 namespace {

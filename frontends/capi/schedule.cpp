@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "frontends/capi/handles.hpp"
-#include "frontends/json/file.hpp"
-#include "frontends/json/schedule_json.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/schedule_json.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <utility>
 
-#include "frontends/json/text.hpp"
+#include "frontends/formats/json_text.hpp"
 
 namespace remora::report {
 namespace {

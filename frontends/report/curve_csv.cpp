@@ -5,9 +5,9 @@
 #include <optional>
 #include <ostream>
 
-#include "frontends/interchange/csv.hpp"
-#include "frontends/json/schedule_keys.hpp"
-#include "frontends/json/text.hpp"
+#include "frontends/formats/json_text.hpp"
+#include "frontends/formats/schedule_keys.hpp"
+#include "frontends/text/csv.hpp"
 
 namespace remora::report {
 

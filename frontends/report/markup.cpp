@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "frontends/json/sha256.hpp"
+#include "frontends/text/sha256.hpp"
 
 namespace remora::report {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/json/schedule_keys.hpp"
-#include "frontends/json/text.hpp"
+#include "frontends/formats/json_text.hpp"
+#include "frontends/formats/schedule_keys.hpp"
 
 namespace remora::report {
 namespace {

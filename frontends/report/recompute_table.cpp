@@ -3,7 +3,7 @@
 
 #include <ostream>
 
-#include "frontends/interchange/csv.hpp"
+#include "frontends/text/csv.hpp"
 
 namespace remora::report {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkmate's matrices R and S (Jain et al. 2020; frontends/interchange/stage_matrices.hpp) as lists of what is not 0,
+// Checkmate's matrices R and S (Jain et al. 2020; frontends/formats/stage_matrices.hpp) as lists of what is not 0,
 // for graphs whose dense matrices nobody wants to write down.
 #pragma once
 

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/solve.hpp"
-#include "frontends/json/file.hpp"
-#include "frontends/json/graph_json.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 

@@ -13,9 +13,9 @@
 
 #include "frontends/batch/asking.hpp"
 #include "frontends/batch/runner.hpp"
-#include "frontends/cli/task_options.hpp"
-#include "frontends/cli/task_solver.hpp"
-#include "frontends/json/sha256.hpp"
+#include "frontends/cli/commands/task_solver.hpp"
+#include "frontends/cli/reading/task_options.hpp"
+#include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/child_process.hpp"

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/json/sha256.hpp"
+#include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

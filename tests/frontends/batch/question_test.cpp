@@ -5,9 +5,9 @@
 
 #include "engine/base/options.hpp"
 #include "frontends/batch/asking.hpp"
-#include "frontends/cli/task_options.hpp"
-#include "frontends/cli/task_solver.hpp"
-#include "frontends/json/sha256.hpp"
+#include "frontends/cli/commands/task_solver.hpp"
+#include "frontends/cli/reading/task_options.hpp"
+#include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -5,8 +5,8 @@
 #include <iostream>
 
 #include "frontends/bench/instance_store.hpp"
-#include "frontends/cli/amounts.hpp"
-#include "frontends/json/file.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/text/amounts.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"

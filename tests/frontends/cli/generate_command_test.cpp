@@ -6,13 +6,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "frontends/generate/unet.hpp"
-#include "frontends/json/file.hpp"
-#include "frontends/json/graph_json.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 
 namespace remora::cli {

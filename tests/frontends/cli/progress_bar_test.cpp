@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/progress_bar.hpp"
+#include "frontends/cli/showing/progress_bar.hpp"
 
 #include <sstream>
 

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 #include "frontends/generate/chain.hpp"
-#include "frontends/json/file.hpp"
-#include "frontends/json/graph_json.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/cli/command.hpp"
+#include "frontends/cli/commands/command.hpp"
 
 namespace remora::cli::test {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a finished solve says of itself.
-#include "frontends/cli/summary.hpp"
+#include "frontends/cli/showing/summary.hpp"
 
 #include <sstream>
 

@@ -14,11 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include "frontends/cli/amounts.hpp"
-#include "frontends/cli/arguments.hpp"
-#include "frontends/cli/batch_size.hpp"
-#include "frontends/json/curve_json.hpp"
-#include "frontends/json/file.hpp"
+#include "frontends/cli/commands/batch_size.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/formats/curve_json.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/text/amounts.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"

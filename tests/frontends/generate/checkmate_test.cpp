@@ -12,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/json/file.hpp"
-#include "frontends/json/graph_json.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/instance.hpp"

@@ -15,9 +15,9 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/json/file.hpp"
-#include "frontends/json/graph_json.hpp"
-#include "frontends/json/sha256.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
+#include "frontends/text/sha256.hpp"
 #include "tests/frontends/generate/layer_shape.hpp"
 
 namespace remora::generate {

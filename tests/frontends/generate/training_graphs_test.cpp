@@ -9,10 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/graph_json.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "frontends/generate/unet.hpp"
-#include "frontends/json/graph_json.hpp"
 #include "model/error.hpp"
 
 namespace remora::generate {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FLOPs, bytes moved, durations and device files.
-#include "frontends/onnx/cost.hpp"
+#include "frontends/onnx/read/cost.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/onnx/onnx_reader.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/error.hpp"
 #include "onnx/onnx_pb.h"
 

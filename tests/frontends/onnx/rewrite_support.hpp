@@ -15,7 +15,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/onnx/onnx_writer.hpp"
+#include "frontends/onnx/write/onnx_writer.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "model_builder.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The runtime schedule of a training step, executed by its text alone.
-#include "frontends/onnx/runtime_schedule.hpp"
+#include "frontends/onnx/write/runtime_schedule.hpp"
 
 #include <algorithm>
 #include <map>

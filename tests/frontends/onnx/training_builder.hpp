@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/onnx/network.hpp"
+#include "frontends/onnx/model/network.hpp"
 
 namespace remora::onnx_frontend::test {
 

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/onnx/training_rules.hpp"
+#include "frontends/onnx/train/training_rules.hpp"
 
 namespace remora::onnx_frontend {
 namespace {

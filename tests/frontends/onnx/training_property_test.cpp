@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/onnx/training.hpp"
+#include "frontends/onnx/train/training.hpp"
 #include "tests/frontends/onnx/training_builder.hpp"
 
 namespace remora::onnx_frontend {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every rule against what the formula of its gradient mentions, written down once more.
-#include "frontends/onnx/training_rules.hpp"
+#include "frontends/onnx/train/training_rules.hpp"
 
 #include <ostream>
 

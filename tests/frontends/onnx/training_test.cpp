@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The precise backward pass of small networks, node by node.
-#include "frontends/onnx/training.hpp"
+#include "frontends/onnx/train/training.hpp"
 
 #include <cstdint>
 

@@ -15,7 +15,7 @@
 #include "frontends/report/recompute_table.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
-#include "tests/frontends/interchange/solved_graphs.hpp"
+#include "tests/frontends/formats/solved_graphs.hpp"
 #include "tests/support/random_graph.hpp"
 
 namespace remora::report {

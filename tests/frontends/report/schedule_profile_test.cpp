@@ -6,12 +6,12 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/interchange/stage_matrices.hpp"
+#include "frontends/formats/stage_matrices.hpp"
 #include "frontends/report/range_count.hpp"
 #include "frontends/report/range_maximum.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
-#include "tests/frontends/interchange/solved_graphs.hpp"
+#include "tests/frontends/formats/solved_graphs.hpp"
 #include "tests/support/random_graph.hpp"
 
 namespace remora::report {

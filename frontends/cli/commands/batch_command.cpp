@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "frontends/batch/asking.hpp"
+#include "frontends/batch/block_folder.hpp"
+#include "frontends/batch/manifest.hpp"
+#include "frontends/batch/runner.hpp"
+#include "frontends/batch/shard.hpp"
+#include "frontends/batch/store.hpp"
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/exit_code.hpp"
+#include "frontends/cli/commands/signals.hpp"
+#include "frontends/cli/commands/task_solver.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/manifest_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/reading/task_options.hpp"
+#include "model/error.hpp"
+#include "model/quote.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+using namespace batch;
+namespace {
+
+OptionGroup batch_options() {
+  OptionGroup group("The batch");
+  group.add_options()("out,o", po::value<std::string>()->required()->value_name("DIR"),
+                      "where results go; the same for all shards, and for later runs, which skip what is done")(
+      "shard", po::value<std::string>()->value_name("i/n"),
+      "take every n-th task from the i-th on; i is 1 to n. Default: what SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX "
+      "says, else all tasks")("shard-count", po::value<std::string>()->value_name("n"),
+                              "how many shards there are, where the environment gives the index, from 0 to n-1")(
+      "blocks", po::value<std::string>()->value_name("DIR"),
+      "where tasks, shards and runs share the groups of graphs that were solved before (default: blocks under --out), "
+      "off for none")("dry-run", "only list this shard's tasks: state, key, id")("quiet,q", "no line for each task");
+  return group;
+}
+
+std::optional<std::string> text_of(const Arguments& arguments, const char* option) {
+  if (!arguments.has(option)) return std::nullopt;
+  return arguments.get<std::string>(option);
+}
+
+Shard shard_of(const Arguments& arguments) {
+  try {
+    return find_shard(text_of(arguments, "shard"), text_of(arguments, "shard-count"),
+                      [](const char* name) { return std::getenv(name); });
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+/// "done", "interrupted", "error" or "new" of a task, before its key.
+void list_task(const Task& task, const Store& store, Asking& asking) {
+  std::string state = "new";
+  std::string key(64, '-');
+  try {
+    if (store.error(task)) state = "error";
+    key = key_of(asking.question_of(task));
+    if (store.partial(key)) state = "interrupted";
+    if (store.has_result(key)) state = "done";
+  } catch (const std::exception& error) {
+    // It will be the task's error.
+    state = "error";
+  }
+  std::cout << state << "\t" << key << "\t" << printable(task.id) << "\n";
+}
+
+int dry_run(const std::vector<Task>& tasks, const Store& store, const Shard& shard) {
+  TaskSolver solver(nullptr);
+  Asking asking(solver);
+  for (std::size_t position = 0; position < tasks.size(); ++position) {
+    if (shard.takes(position)) list_task(tasks[position], store, asking);
+  }
+  return kSuccess;
+}
+
+/// Null if the user wants none.
+std::unique_ptr<BlockStore> blocks_of(const Arguments& arguments, const std::string& folder) {
+  const std::string blocks = text_of(arguments, "blocks").value_or((std::filesystem::path(folder) / "blocks").string());
+  if (blocks == "off") return nullptr;
+  return std::make_unique<BlockFolder>(
+      blocks, [](const std::string& what) { std::cerr << "remora: warning: --blocks: " + what + "\n"; });
+}
+
+void print_run(const RunSummary& summary) {
+  std::cerr << "remora: " << summary.tasks << " tasks: " << summary.skipped << " were done";
+  for (const auto& [status, count] : summary.solved) std::cerr << ", " << count << " " << status;
+  if (summary.errors > 0) std::cerr << ", " << summary.errors << " could not be solved";
+  std::cerr << (summary.interrupted ? "; interrupted, run again to go on\n" : "\n");
+}
+
+}  // namespace
+
+int batch_command(const Words& words) {
+  Arguments arguments("batch", "Solves the tasks of a manifest; run again, it goes on where it stopped.",
+                      {{"MANIFEST", "one task a line: id, graph, sha256, budget, options (docs/batch.md)"}});
+  arguments.add(batch_options());
+  add_task_options(arguments);
+  arguments.set_notes(
+      "Options of the problem, the search and the reading hold for tasks that do not say otherwise.\n"
+      "SIGINT and SIGTERM save the task in work, which the next run goes on with; a second one kills.\n"
+      "Exit: 0 every task has a result (infeasible and unknown are results), 65 a bad manifest, or some tasks could "
+      "not\n"
+      "be solved, 75 interrupted, or the folder cannot be written: run again.");
+  if (!arguments.parse(words)) return kSuccess;
+  const Shard shard = shard_of(arguments);
+  const bool quiet = arguments.has("quiet");
+  const std::vector<Task> tasks = load_manifest(arguments.file("MANIFEST"), typed_options(arguments));
+  const std::string& folder = arguments.get<std::string>("out");
+  if (!shard.source.empty()) std::cerr << "remora: shard " << shard.text() << " (" << shard.source << ")\n";
+  if (arguments.has("dry-run")) return dry_run(tasks, Store(folder), shard);
+  const Store store = Store::create(folder);
+  store.put_manifest(tasks);
+
+  if (!quiet) warn_of_weaker_bound(SolveOptions{});
+  const SignalGuard signals;
+  const std::unique_ptr<BlockStore> blocks = blocks_of(arguments, folder);
+  TaskSolver solver(&signals.flag(), quiet, {}, blocks.get());
+  const RunnerOptions options{.shard = shard, .cancel = &signals.flag(), .log = quiet ? nullptr : &std::cerr};
+  RunSummary summary;
+  try {
+    summary = run_batch(tasks, store, solver, options);
+  } catch (const InputError& error) {
+    // Tasks' own faults don't come here: the folder cannot be read or written.
+    std::cerr << "remora: " << error.what() << "; run again to go on\n";
+    return kIncomplete;
+  }
+  if (!quiet) print_run(summary);
+  if (summary.interrupted) return kIncomplete;
+  return summary.errors > 0 ? kBadInput : kSuccess;
+}
+
+}  // namespace remora::cli

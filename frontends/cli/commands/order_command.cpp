@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/order/minimise_peak.hpp"
+#include "engine/search/rounds.hpp"
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/exit_code.hpp"
+#include "frontends/cli/commands/signals.hpp"
+#include "frontends/cli/commands/solve_run.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/model_source.hpp"
+#include "frontends/cli/reading/table_options.hpp"
+#include "frontends/cli/showing/order_report.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
+#include "frontends/text/amounts.hpp"
+#include "model/ensure.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/reorder.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace {
+
+OptionGroup limit_options() {
+  OptionGroup group("The search");
+  group.add_options()(
+      "target", po::value<std::string>()->value_name("B"),
+      "an order of this peak will do: bytes (12GiB, fixed memory included) or a percentage of the input "
+      "order's peak above fixed memory (80%)");
+  add_table_options(group, limit_rows());
+  return group;
+}
+
+OptionGroup output_options() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", po::value<std::string>()->value_name("FILE"),
+                      "where the graph goes with its ops in the order found: as remora-graph JSON, - for standard "
+                      "output, or, named *.onnx, as the ONNX model that GRAPH is")("json", "the figures as JSON")(
+      "quiet,q", "no progress table, no warnings");
+  return group;
+}
+
+SolveOptions read_limits(const Arguments& arguments) {
+  SolveOptions options;
+  try {
+    set_table_options(arguments, limit_rows(), options);
+    lift_time_limit(arguments, options);
+    check_options(options);
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+  return options;
+}
+
+/// Where the graph goes; empty for nowhere.
+std::string read_output(const Arguments& arguments) {
+  if (!arguments.has("output")) return "";
+  std::string output = arguments.get<std::string>("output");
+  if (output == "-" && arguments.has("json")) {
+    throw UsageError("--json: the graph goes to standard output; name a file with -o");
+  }
+  check_output(arguments.file("GRAPH"), output);
+  check_read_files(arguments, output);
+  return output;
+}
+
+bool is_model(const std::string& output) {
+  std::string ending = std::filesystem::path(output).extension();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".onnx";
+}
+
+/// The graph, and the model where one is to be written.
+struct Source {
+  LoadedGraph graph{};
+  std::optional<LoadedModel> model{};
+};
+
+Source load_source(const Arguments& arguments, const std::string& output) {
+  const std::string& path = arguments.file("GRAPH");
+  const bool quiet = arguments.has("quiet");
+  if (!is_model(output)) {
+    Source source{.graph = load_graph(path, arguments, quiet)};
+    check_data_files(path, output);
+    return source;
+  }
+  if (arguments.has("training")) {
+    throw UsageError("--output: ONNX has no nodes for the training step of --training; name a .json file");
+  }
+  Source source{.model = load_model(path, arguments, quiet)};
+  check_data_files(*source.model, output);
+  check_rewritable(*source.model, output);
+  source.graph = source.model->graph;
+  return source;
+}
+
+OrderResult find_order(const Arguments& arguments, const SolveOptions& options, const Instance& instance,
+                       const OrderProblem& problem, const Deadline& deadline) {
+  const Bytes input_peak = baseline_peak(instance);
+  OrderTable table(instance.graph(), input_peak, std::cerr);
+  OrderSettings settings{.work_limit = options.work_limit,
+                         .threads = thread_count(options),
+                         .seed = static_cast<std::uint64_t>(options.seed)};
+  if (arguments.has("target")) {
+    settings.target =
+        parse_budget(arguments.get<std::string>("target"), instance.graph().fixed_memory, input_peak, "--target");
+  }
+  if (!arguments.has("quiet")) {
+    table.add(deadline.elapsed(), input_peak);
+    settings.improved = [&](const std::vector<remora::NodeId>&, Bytes peak) { table.add(deadline.elapsed(), peak); };
+  }
+  return minimise_peak(problem, settings, [&] { return deadline.reached(); });
+}
+
+void write_order(const Source& source, const std::vector<OpId>& order, const Graph& ordered,
+                 const std::string& output) {
+  if (source.model) {
+    const Instance instance(source.graph.graph, {.order = OrderMode::free});
+    const std::string bytes = rewritten_bytes(*source.model, schedule_of(instance, order), output);
+    json::write_file(output, [&](std::ostream& out) { out << bytes; });
+  } else {
+    json::write_file(output, [&](std::ostream& out) { json::write_graph(out, ordered); });
+  }
+}
+
+/// The graph in this order, of which is checked that it needs what was found.
+Graph ordered_graph(const Graph& graph, const std::vector<OpId>& order, Bytes peak) {
+  auto ordered = std::make_shared<const Graph>(reordered(graph, order));
+  ensure(baseline_peak(Instance(ordered, {})) == peak,
+         "order: the order found needs another peak than its search says");
+  return *ordered;
+}
+
+}  // namespace
+
+int order_command(const Words& words) {
+  Arguments arguments("order", "Finds an order of GRAPH's ops of small peak memory, each op once.",
+                      {{"GRAPH", kGraphHelp}});
+  for (const OptionGroup& group : {limit_options(), graph_options(), output_options()}) arguments.add(group);
+  arguments.set_notes("SIGINT and SIGTERM end the search with the best order so far; a second one kills.");
+  if (!arguments.parse(words)) return kSuccess;
+  const SolveOptions options = read_limits(arguments);
+  const std::string output = read_output(arguments);
+  const Source source = load_source(arguments, output);
+  const Graph& graph = *source.graph.graph;
+  const Instance instance(source.graph.graph, {});
+  const OrderProblem problem(instance);
+
+  const SignalGuard signals;
+  const Deadline deadline(options.time_limit, &signals.flag());
+  const OrderResult result = find_order(arguments, options, instance, problem, deadline);
+  const std::vector<OpId> order = problem.sequence_of(result.order);
+  const Graph ordered = ordered_graph(graph, order, result.peak);
+  if (!output.empty()) write_order(source, order, ordered, output);
+
+  const OrderFigures figures{.graph = graph.name,
+                             .ops = instance.op_count(),
+                             .fixed_memory = graph.fixed_memory,
+                             .input_peak = baseline_peak(instance),
+                             .peak = result.peak,
+                             .lower_bound = result.lower_bound,
+                             .seconds = deadline.elapsed(),
+                             .work = result.work,
+                             .seed = options.seed,
+                             .threads = thread_count(options)};
+  if (arguments.has("json")) {
+    print_order_json(std::cout, figures);
+  } else if (output != "-" || !arguments.has("quiet")) {
+    print_order_text(output == "-" ? std::cerr : std::cout, figures);
+  }
+  return kSuccess;
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <exception>
+#include <iomanip>
+#include <iostream>
+#include <new>
+
+#include "engine/base/version.hpp"
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/exit_code.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "model/error.hpp"
+
+namespace remora::cli {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const Words&);
+};
+
+constexpr std::array kCommands{
+    Command{"solve", "schedule a graph under a memory budget", solve_command},
+    Command{"sweep", "the curve of memory against time over many budgets, or the largest batch", sweep_command},
+    Command{"order", "an order of small peak memory, without recompute", order_command},
+    Command{"verify", "replay a schedule and check it", verify_command},
+    Command{"info", "what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},
+    Command{"convert", "write a graph as remora-graph JSON, or a schedule in a form that others read", convert_command},
+    Command{"rewrite", "write an ONNX model with what a schedule recomputes, or a training schedule", rewrite_command},
+    Command{"generate", "write a graph of a family: random layered, or a training step", generate_command},
+    Command{"bench", "run a suite of graphs, budgets and strategies, and compare", bench_command},
+    Command{"report", "show a schedule or a sweep: an HTML page, figures, tables, a trace", report_command},
+    Command{"batch", "solve the tasks of a manifest, on one machine or many", batch_command},
+    Command{"merge", "what a batch has come to: table, statistics, what is missing", merge_command}};
+
+void print_help(std::ostream& out) {
+  out << "usage: remora COMMAND [options] FILE...\n\nTensor rematerialization by constraint programming.\n\n";
+  for (const Command& command : kCommands) {
+    out << "  " << std::left << std::setw(9) << command.name << command.summary << "\n";
+  }
+  out << "\n'remora COMMAND --help' shows a command's options; 'remora --version' the version.\n"
+         "Exit: 0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage,\n"
+         "65 bad input or an invalid schedule, 70 internal error, 75 a batch is to be run again.\n";
+}
+
+int dispatch(const Words& words) {
+  if (words.empty()) throw UsageError("no command given (see 'remora --help')");
+  const std::string& name = words.front();
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_help(std::cout);
+    return kSuccess;
+  }
+  if (name == "--version") {
+    std::cout << "remora " << version() << "\n";
+    return kSuccess;
+  }
+  for (const Command& command : kCommands) {
+    if (name == command.name) return command.run({words.begin() + 1, words.end()});
+  }
+  throw UsageError("there is no command '" + name + "' (see 'remora --help')");
+}
+
+int fail(int code, const std::string& what) {
+  std::cerr << "remora: " << what << "\n";
+  return code;
+}
+
+}  // namespace
+
+int run_remora(const Words& words) {
+  try {
+    const int code = dispatch(words);
+    std::cout.flush();
+    return std::cout.good() ? code : fail(kBadInput, "standard output: cannot be written");
+  } catch (const UsageError& error) {
+    return fail(kUsage, error.what());
+  } catch (const InputError& error) {
+    return fail(kBadInput, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kInternalError, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(kInternalError, std::string("internal error: ") + error.what());
+  }
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <string>
+
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/exit_code.hpp"
+#include "frontends/cli/commands/solve_run.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/model_source.hpp"
+#include "frontends/cli/reading/schedule_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/onnx/write/runtime_schedule.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+using namespace onnx_frontend;
+namespace {
+
+OptionGroup schedule_options() {
+  OptionGroup group("A schedule that is there");
+  group.add_options()("schedule", po::value<std::string>()->value_name("FILE"),
+                      "write MODEL by this schedule of it instead of solving");
+  return group;
+}
+
+OptionGroup output_options() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
+                      "where the model goes (with --training: the schedule with the model's names, as JSON), - for "
+                      "standard output");
+  add_display_options(group);
+  return group;
+}
+
+/// With a schedule there is nothing to solve, and an option that says how must not pass in silence.
+void check_schedule_options(const Arguments& arguments) {
+  if (!arguments.has("schedule")) {
+    if (!arguments.has("budget")) throw UsageError("give --budget, or --schedule with a schedule of the model");
+    return;
+  }
+  for (const OptionGroup& group : {problem_options(false), search_options()}) {
+    for (const auto& option : group.options()) {
+      const std::string& name = option->long_name();
+      if (!arguments.has(name) || arguments.values()[name].defaulted()) continue;
+      throw UsageError("--" + name + " says how to solve, --schedule that it is done: give one of them");
+    }
+  }
+}
+
+/// The schedule of the file, if it is a valid one of this very model.
+Schedule load_made_schedule(const std::string& path, const LoadedModel& model) {
+  Schedule schedule = load_schedule(path, *model.graph.graph);
+  if (!schedule.graph_sha256.empty() && schedule.graph_sha256 != model.graph.sha256) {
+    throw InputError(path, "$.graph_sha256: it is the schedule of another file, not of " + model.path);
+  }
+  if (!schedule.has_schedule()) throw InputError(path, "there is no schedule in it, only that none was found");
+  expect_valid(path, *model.graph.graph, schedule);
+  return schedule;
+}
+
+std::string rewritten_text(const LoadedModel& model, const Schedule& schedule, const std::string& output) {
+  if (model.options.training) return runtime_schedule(model.lowered, schedule);
+  return rewritten_bytes(model, schedule, output);
+}
+
+/// Throws before the search, not after it, what would be thrown for any schedule: the model's own order is written and
+/// dropped.
+void check_writable_form(const LoadedModel& model, const std::string& output) {
+  if (!model.options.training) return check_rewritable(model, output);
+  const Instance instance(model.graph.graph, {});
+  static_cast<void>(runtime_schedule(model.lowered, schedule_of(instance, input_order(instance))));
+}
+
+}  // namespace
+
+int rewrite_command(const Words& words) {
+  Arguments arguments(
+      "rewrite",
+      "Writes MODEL as a model that runs in the order of a schedule, recomputed nodes again under fresh "
+      "names; of a training step, the schedule with the model's names.",
+      {{"MODEL", "an ONNX model; - for standard input"}});
+  for (const OptionGroup& group :
+       {problem_options(false), schedule_options(), search_options(), graph_options(), output_options()}) {
+    arguments.add(group);
+  }
+  arguments.set_notes(
+      "Runtimes may undo it: see docs/rewrite.md for the settings that keep it.\n"
+      "Exit: 0 written, 20 proved infeasible, 21 no schedule found within the limits; then nothing is written.");
+  if (!arguments.parse(words)) return kSuccess;
+  check_schedule_options(arguments);
+  const SolveOptions options = read_solve_options(arguments);
+  const ProblemRequest problem = read_problem(arguments, options.strategy);
+  const std::string& output = arguments.get<std::string>("output");
+  check_output(arguments.file("MODEL"), output);
+  check_read_files(arguments, output);
+  const LoadedModel model = load_model(arguments.file("MODEL"), arguments, arguments.has("quiet"));
+  check_data_files(model, output);
+  if (!arguments.has("schedule")) check_writable_form(model, output);
+  const Schedule schedule = arguments.has("schedule")
+                                ? load_made_schedule(arguments.get<std::string>("schedule"), model)
+                                : solve_as_asked(arguments, model.graph, options, problem);
+  if (schedule.has_schedule()) {
+    const std::string text = rewritten_text(model, schedule, output);
+    json::write_file(output, [&](std::ostream& out) { out << text; });
+  }
+  if (!arguments.has("quiet")) print_summary(std::cerr, *model.graph.graph, schedule);
+  return solve_exit_code(schedule);
+}
+
+}  // namespace remora::cli

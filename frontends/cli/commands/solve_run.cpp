@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/commands/solve_run.hpp"
+
+#include <iostream>
+#include <span>
+
+#include <unistd.h>
+
+#include "engine/solve.hpp"
+#include "frontends/cli/commands/exit_code.hpp"
+#include "frontends/cli/commands/signals.hpp"
+#include "frontends/cli/reading/schedule_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/progress_bar.hpp"
+#include "frontends/cli/showing/progress_table.hpp"
+#include "frontends/formats/file.hpp"
+#include "model/ensure.hpp"
+#include "model/verify.hpp"
+
+namespace remora::cli {
+namespace {
+
+/// How a solve shows what it does.
+enum class Display { none, table, bar };
+
+Display display_of(const Arguments& arguments) {
+  if (arguments.has("quiet")) return Display::none;
+  return arguments.has("progress") && isatty(STDERR_FILENO) == 1 ? Display::bar : Display::table;
+}
+
+Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, Display display,
+             const SignalGuard& signals) {
+  ProgressTable table(instance, std::cerr);
+  ProgressBar bar(instance, options, std::cerr);
+  SolveCallbacks callbacks;
+  callbacks.cancel = &signals.flag();
+  if (display == Display::table) callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+  if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
+  return solve(instance, options, callbacks, warm_start);
+}
+
+}  // namespace
+
+void check_not_read(const std::string& output, const std::filesystem::path& read, const std::string& what) {
+  std::error_code none;
+  if (std::filesystem::equivalent(read, output, none)) throw UsageError("--output: " + output + " is " + what);
+}
+
+void check_output(const std::string& input, const std::string& output) {
+  check_not_read(output, input, "the graph itself");
+  json::check_writable(output);
+}
+
+void add_display_options(OptionGroup& group) {
+  group.add_options()("progress", "on a terminal one line that is written anew, in place of the progress table")(
+      "quiet,q", "no progress table, no summary, no warnings");
+}
+
+Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
+                        const ProblemRequest& problem) {
+  const auto warm_start = read_warm_start(arguments, *loaded.graph);
+  const Display display = display_of(arguments);
+  if (display != Display::none) warn_of_weaker_bound(options);
+  const SignalGuard signals;
+  const StatedProblem stated =
+      state_problem(loaded.graph, problem, arguments.get<std::string>("budget"), options, &signals.flag());
+  if (display != Display::none && !stated.choice.reason.empty()) {
+    std::cerr << "remora: " << stated.choice.text() << "\n";
+  }
+  Schedule schedule = run(stated.instance, options, warm_start, display, signals);
+  stated.choice.explain(schedule);
+  schedule.graph_sha256 = loaded.sha256;
+  if (schedule.has_schedule()) {
+    const Verdict verdict = verify(*loaded.graph, schedule);
+    ensure(verdict.valid(), "solve: the schedule found does not verify");
+  }
+  return schedule;
+}
+
+int solve_exit_code(const Schedule& schedule) {
+  switch (schedule.status) {
+    case Status::optimal:
+    case Status::feasible:
+      return kSuccess;
+    case Status::infeasible:
+      return kInfeasible;
+    case Status::unknown:
+      return kNoSchedule;
+  }
+  return kInternalError;
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One solve as the command line asks for it, for every command that begins with one.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/base/options.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/stated_problem.hpp"
+#include "model/schedule.hpp"
+
+namespace remora::cli {
+
+/// Throws UsageError where `output` is the very file `read`, which is `what`.
+void check_not_read(const std::string& output, const std::filesystem::path& read, const std::string& what);
+
+/// Throws before the work, not after it, unless `output` can be written and is not `input` itself.
+void check_output(const std::string& input, const std::string& output);
+
+/// --progress and --quiet, into `group`.
+void add_display_options(OptionGroup& group);
+
+/// Solves the graph under --budget, from --warm-start if there is one, and shows the progress on standard error as
+/// --progress and --quiet say. SIGINT and SIGTERM end the search. The schedule is verified. Throws as the options'
+/// readers do.
+Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
+                        const ProblemRequest& problem);
+
+/// What a solve with this answer returns to the shell.
+int solve_exit_code(const Schedule& schedule);
+
+}  // namespace remora::cli

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "engine/baselines/method.hpp"
+#include "engine/sweep.hpp"
+#include "frontends/cli/commands/batch_size.hpp"
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/exit_code.hpp"
+#include "frontends/cli/commands/signals.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/sweep_table.hpp"
+#include "frontends/formats/curve_json.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/schedule_json.hpp"
+#include "frontends/report/curve_csv.hpp"
+#include "frontends/report/curve_figure.hpp"
+#include "frontends/text/amounts.hpp"
+#include "model/ensure.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+namespace {
+
+/// Of the whole sweep where the user gives none: three solves'.
+constexpr double kSolvesOfTime = 3;
+
+OptionGroup sweep_options() {
+  OptionGroup group("The sweep");
+  group.add_options()("budgets", po::value<std::string>()->value_name("LIST"),
+                      "budgets and ranges of them FROM:TO:STEP, between commas: 100%:40%:5%, or 12GiB,10GiB:6GiB:1GiB")(
+      "points", po::value<int>()->value_name("N"),
+      "choose up to N budgets by bisection, where the curve is least known (default: 20)")(
+      "resolution", po::value<double>()->value_name("R"),
+      "bisection: no closer than this part of the budgets' range (default: 0.005)")(
+      "batch-size", po::value<std::string>()->value_name("DIM"),
+      "in place of a curve: the largest value of this dimension of an ONNX model at which --budget, in bytes, holds")(
+      "overhead", po::value<std::string>()->value_name("P"), "batch size: with at most this overhead (default: 10%)");
+  return group;
+}
+
+OptionGroup output_options() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
+                      "where the curve goes as JSON, - for standard output")(
+      "csv", po::value<std::string>()->value_name("FILE"), "the curve as a table, a line a budget")(
+      "svg", po::value<std::string>()->value_name("FILE"), "the curve as a picture")(
+      "schedules", po::value<std::string>()->value_name("DIR"), "every budget's schedule, a file each")(
+      "quiet,q", "no progress table, no summary, no warnings");
+  return group;
+}
+
+void check_usage(const Arguments& arguments) {
+  const auto exclude = [&](const char* one, const char* other) {
+    if (arguments.has(one) && arguments.has(other)) {
+      throw UsageError(std::string("--") + one + " and --" + other + " exclude each other");
+    }
+  };
+  exclude("budgets", "points");
+  exclude("budgets", "resolution");
+  for (const char* of_curve : {"budgets", "points", "resolution", "csv", "svg"}) exclude("batch-size", of_curve);
+  if (arguments.has("warm-start")) throw UsageError("--warm-start: a sweep starts from schedules of its own");
+  const bool batch_size = arguments.has("batch-size");
+  if (arguments.has("budget") && !batch_size) throw UsageError("--budget: a sweep takes --budgets");
+  if (arguments.has("overhead") && !batch_size) throw UsageError("--overhead needs --batch-size");
+  if (batch_size && !arguments.has("budget")) throw UsageError("--batch-size needs --budget");
+}
+
+SweepOptions read_sweep_options(const Arguments& arguments, const Instance& instance) {
+  SweepOptions options;
+  if (arguments.has("budgets")) {
+    options.budgets = parse_budgets("--budgets", arguments.get<std::string>("budgets"), instance.graph().fixed_memory,
+                                    baseline_peak(instance));
+  }
+  if (arguments.has("points")) options.points = arguments.get<int>("points");
+  if (options.points < 2) throw UsageError("--points: must be at least 2");
+  if (arguments.has("resolution")) options.resolution = arguments.get<double>("resolution");
+  if (!(options.resolution >= 0 && options.resolution <= 1)) throw UsageError("--resolution: must be from 0 to 1");
+  return options;
+}
+
+std::string file_of(const std::string& folder, Bytes budget) {
+  return (fs::path(folder) / ("budget-" + std::to_string(budget.count()) + ".json")).string();
+}
+
+/// The curve names its schedules' files relative to its own.
+void name_schedules(const std::string& folder, const std::string& output, Curve& curve) {
+  const fs::path home = output == "-" ? fs::current_path() : fs::absolute(output).parent_path();
+  for (CurvePoint& point : curve.points) {
+    if (point.has_schedule()) point.schedule_file = fs::proximate(file_of(folder, point.budget), home).string();
+  }
+}
+
+void write_schedules(const std::string& folder, const Graph& graph, const SweepResult& result) {
+  for (const Schedule& schedule : result.schedules) {
+    if (!schedule.has_schedule()) continue;
+    json::write_file(file_of(folder, schedule.budget),
+                     [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
+  }
+}
+
+void write_files(const Arguments& arguments, const Graph& graph, SweepResult& result) {
+  const std::string& output = arguments.get<std::string>("output");
+  const bool keeps = arguments.has("schedules");
+  if (keeps) name_schedules(arguments.get<std::string>("schedules"), output, result.curve);
+  const Curve& curve = result.curve;
+  // First what is worth most, should the disk fill up.
+  json::write_file(output, [&](std::ostream& out) { json::write_curve(out, curve); });
+  if (keeps) write_schedules(arguments.get<std::string>("schedules"), graph, result);
+  if (arguments.has("csv")) {
+    json::write_file(arguments.get<std::string>("csv"),
+                     [&](std::ostream& out) { report::write_curve_csv(out, curve); });
+  }
+  if (arguments.has("svg")) {
+    json::write_file(arguments.get<std::string>("svg"),
+                     [&](std::ostream& out) { out << report::svg(report::curve_figure(curve)); });
+  }
+}
+
+/// Before the work, not after it.
+void check_files(const Arguments& arguments) {
+  for (const char* option : {"output", "csv", "svg"}) {
+    if (arguments.has(option)) json::check_writable(arguments.get<std::string>(option));
+  }
+  if (!arguments.has("schedules")) return;
+  const std::string& folder = arguments.get<std::string>("schedules");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder)) throw InputError(folder, "cannot be made: " + error.message());
+  json::check_writable(file_of(folder, Bytes(0)));
+}
+
+int exit_code(const Curve& curve) {
+  if (curve.smallest_feasible()) return kSuccess;
+  return curve.points.back().status == Status::infeasible ? kInfeasible : kNoSchedule;
+}
+
+int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const InstanceOptions& problem) {
+  const bool quiet = arguments.has("quiet");
+  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
+  const Instance instance(loaded.graph, problem);
+  const SweepOptions sweep_options = read_sweep_options(arguments, instance);
+  check_files(arguments);
+  if (!quiet) warn_of_weaker_bound(options);
+  const SignalGuard signals;
+  SweepTable table(instance, std::cerr);
+  SweepCallbacks callbacks;
+  callbacks.cancel = &signals.flag();
+  if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
+  SweepResult result = sweep(instance, options, sweep_options, callbacks);
+  result.curve.graph_sha256 = loaded.sha256;
+  for (Schedule& schedule : result.schedules) {
+    schedule.graph_sha256 = loaded.sha256;
+    ensure(!schedule.has_schedule() || verify(*loaded.graph, schedule).valid(),
+           "sweep: a schedule found does not verify");
+  }
+  write_files(arguments, *loaded.graph, result);
+  if (!quiet) print_curve(std::cerr, *loaded.graph, result.curve);
+  return exit_code(result.curve);
+}
+
+}  // namespace
+
+int sweep_command(const Words& words) {
+  Arguments arguments("sweep", "The curve of memory against time: schedules of GRAPH for many budgets, with bounds.",
+                      {{"GRAPH", kGraphHelp}});
+  for (const OptionGroup& group :
+       {sweep_options(), problem_options(false), search_options(), graph_options(), output_options()}) {
+    arguments.add(group);
+  }
+  arguments.set_notes(
+      "The time limit (default: 180 seconds) and the work limit are of the whole sweep. SIGINT and SIGTERM end it with "
+      "what\nis known; a second one kills.\n"
+      "Exit: 0 some budget has a schedule, 20 all proved infeasible, 21 none found within the limits.");
+  if (!arguments.parse(words)) return kSuccess;
+  check_usage(arguments);
+  SolveOptions options = read_solve_options(arguments);
+  if (!arguments.has("time-limit") && !arguments.has("work-limit")) options.time_limit *= kSolvesOfTime;
+  const InstanceOptions problem = problem_of_all(read_problem(arguments, options.strategy));
+  if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);
+  if (problem.order == OrderMode::free && is_search(options.strategy)) {
+    throw UsageError(
+        "--order: a curve is searched in input order only; sweep the graph that 'remora order' writes, or "
+        "solve each budget with --order free");
+  }
+  return sweep_budgets(arguments, options, problem);
+}
+
+}  // namespace remora::cli

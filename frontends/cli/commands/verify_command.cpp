@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/exit_code.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/schedule_source.hpp"
+#include "frontends/text/amounts.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace {
+
+void print_verdict(const Verdict& verdict, std::size_t steps) {
+  const nlohmann::ordered_json text{{"valid", verdict.valid()},
+                                    {"errors", verdict.errors},
+                                    {"duration", verdict.duration.count()},
+                                    {"peak_memory", verdict.peak.count()},
+                                    {"peak_step", verdict.peak_step},
+                                    {"steps", steps},
+                                    {"recomputes", verdict.recomputes}};
+  std::cout << text.dump(1) << "\n";
+}
+
+}  // namespace
+
+int verify_command(const Words& words) {
+  Arguments arguments(
+      "verify", "Replays SCHEDULE on GRAPH by the format's rules and prints a verdict as JSON.",
+      {{"GRAPH", "the graph that was solved, read with the same options"}, {"SCHEDULE", "a remora-schedule (JSON)"}});
+  OptionGroup group("Checking");
+  group.add_options()("budget,b", po::value<std::string>()->value_name("B"),
+                      "check against this budget instead of the schedule's: bytes or a percentage")(
+      "quiet,q", "only the exit code");
+  arguments.add(group);
+  arguments.add(graph_options());
+  arguments.set_notes("Exit: 0 valid, 65 not valid.");
+  if (!arguments.parse(words)) return kSuccess;
+  const bool quiet = arguments.has("quiet");
+  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
+  Schedule schedule = load_schedule(arguments.file("SCHEDULE"), *loaded.graph);
+  if (arguments.has("budget")) {
+    const Bytes peak = baseline_peak(Instance(loaded.graph, {}));
+    schedule.budget = parse_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, peak);
+  }
+  const Verdict verdict = verify(*loaded.graph, schedule);
+  if (!quiet) print_verdict(verdict, schedule.steps.size());
+  return verdict.valid() ? kSuccess : kBadInput;
+}
+
+}  // namespace remora::cli

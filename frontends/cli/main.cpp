@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/command.hpp"
-
-int main(int argc, char** argv) {
-  return remora::cli::run_remora({argv + 1, argv + argc});
-}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/reading/arguments.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace {
+
+constexpr unsigned kLineLength = 110;
+constexpr const char* kFiles = "files";
+
+}  // namespace
+
+std::string dashed(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+Arguments::Arguments(std::string command, std::string summary, std::vector<FileArgument> files)
+    : command_(std::move(command)), summary_(std::move(summary)), files_(std::move(files)), options_(kLineLength) {}
+
+bool Arguments::parse(const std::vector<std::string>& words) {
+  OptionGroup all;
+  all.add(options_);
+  all.add_options()("help,h", "show this help")(kFiles, po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add(kFiles, -1);
+  // No guessing: an abbreviation that works today would be ambiguous after the next option.
+  const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+  try {
+    po::store(po::command_line_parser(words).options(all).positional(positional).style(style).run(), values_);
+    if (has("help")) {
+      print_help();
+      return false;
+    }
+    po::notify(values_);
+  } catch (const po::error& error) {
+    throw UsageError(std::string(error.what()) + " (see 'remora " + command_ + " --help')");
+  }
+  const std::size_t given = has(kFiles) ? get<std::vector<std::string>>(kFiles).size() : 0;
+  if (given < files_.size()) {
+    throw UsageError("missing " + files_[given].name + " (see 'remora " + command_ + " --help')");
+  }
+  if (given > files_.size() && rest_.name.empty()) {
+    throw UsageError("unexpected argument '" + get<std::vector<std::string>>(kFiles)[files_.size()] +
+                     "' (see 'remora " + command_ + " --help')");
+  }
+  return true;
+}
+
+const std::string& Arguments::file(const std::string& name) const {
+  const auto at = std::find_if(files_.begin(), files_.end(), [&](const FileArgument& f) { return f.name == name; });
+  return get<std::vector<std::string>>(kFiles)[static_cast<std::size_t>(at - files_.begin())];
+}
+
+std::vector<std::string> Arguments::rest() const {
+  const auto& all = get<std::vector<std::string>>(kFiles);
+  return {all.begin() + static_cast<std::ptrdiff_t>(files_.size()), all.end()};
+}
+
+void Arguments::print_help() const {
+  std::cout << "usage: remora " << command_ << " [options]";
+  for (const FileArgument& file : files_) std::cout << ' ' << file.name;
+  if (!rest_.name.empty()) std::cout << " [" << rest_.name << "...]";
+  std::cout << "\n\n" << summary_ << "\n\n";
+  for (const FileArgument& file : files_) std::cout << "  " << file.name << ": " << file.help << "\n";
+  if (!rest_.name.empty()) std::cout << "  " << rest_.name << ": " << rest_.help << "\n";
+  std::cout << options_ << "\nGeneral:\n  -h [ --help ]  show this help\n";
+  if (!notes_.empty()) std::cout << "\n" << notes_ << "\n";
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/reading/graph_source.hpp"
+
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <iostream>
+#include <string_view>
+
+#include "frontends/cli/reading/choose.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/node_link.hpp"
+#include "frontends/formats/remat2.hpp"
+#include "frontends/text/sha256.hpp"
+#include "model/error.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+using namespace onnx_frontend;
+namespace {
+
+constexpr std::array kOnnxOnly{"dim", "training", "backward", "gradients", "cost", "device"};
+
+std::pair<std::string, std::int64_t> parse_dimension(const std::string& text) {
+  const auto sign = text.rfind('=');
+  std::int64_t value = 0;
+  if (sign != std::string::npos && sign > 0) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + sign + 1, end, value);
+    if (error == std::errc() && stop == end && value > 0) return {text.substr(0, sign), value};
+  }
+  throw UsageError("--dim: expected NAME=VALUE with a value of at least 1, got '" + text + "'");
+}
+
+constexpr const char* kNoGraph = "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model";
+
+/// Reads a graph in text form, which one is told by its content.
+Graph read_graph_text(const std::string& content) {
+  const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == std::string::npos) throw InputError("", std::string("the file is empty: ") + kNoGraph);
+  if (interchange::looks_like_remat2(content)) return interchange::read_remat2(content);
+  if (content[first] != '{') throw InputError("", kNoGraph);
+  if (interchange::looks_like_node_link(content)) return interchange::read_node_link(content);
+  return json::read_graph(content);
+}
+
+std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std::string& content,
+                                             const Arguments& arguments, const OnnxOptions& options, bool needs_onnx,
+                                             bool quiet) {
+  if (looks_like_onnx(content)) {
+    auto result = read_onnx(content, path, options);
+    if (!quiet) {
+      for (const std::string& warning : result.warnings) std::cerr << "remora: warning: " << warning << "\n";
+    }
+    return std::make_shared<const Graph>(std::move(result.graph));
+  }
+  if (needs_onnx) throw InputError("", "is no ONNX model: only those have dimensions to set");
+  auto graph = std::make_shared<const Graph>(read_graph_text(content));
+  for (const char* option : kOnnxOnly) {
+    if (arguments.has(option))
+      throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");
+  }
+  return graph;
+}
+
+}  // namespace
+
+OptionGroup graph_options() {
+  OptionGroup group("Reading ONNX models");
+  group.add_options()("dim", po::value<std::vector<std::string>>()->value_name("NAME=VALUE"),
+                      "value of a symbolic dimension, for example batch=8 (repeatable)")(
+      "training", "derive loss and backward ops: a training step instead of inference")(
+      "backward", po::value<std::string>()->value_name("RULE"),
+      "what a backward op reads: precise (default: what its gradient formula needs), or checkmate (Jain et al. 2020)")(
+      "gradients", po::value<std::string>()->value_name("WHERE"),
+      "parameter gradients: fixed (default: counted under fixed memory) or keep (tensors that stay)")(
+      "cost", po::value<std::string>()->value_name("MODEL"),
+      "durations: roofline (default, nanoseconds), flops or unit")(
+      "device", po::value<std::string>()->value_name("FILE"),
+      "device for the roofline, see examples/devices (default: an A100-like accelerator)");
+  return group;
+}
+
+OnnxOptions read_onnx_options(const Arguments& arguments) {
+  OnnxOptions options;
+  if (arguments.has("dim")) {
+    for (const std::string& text : arguments.get<std::vector<std::string>>("dim")) {
+      options.dimensions.insert_or_assign(parse_dimension(text).first, parse_dimension(text).second);
+    }
+  }
+  const bool training = arguments.has("training");
+  if (!training && (arguments.has("backward") || arguments.has("gradients"))) {
+    throw UsageError("--backward and --gradients need --training");
+  }
+  if (training) options.training.emplace();
+  if (arguments.has("backward")) {
+    constexpr std::array<std::pair<const char*, BackwardRule>, 2> kRules{
+        {{"precise", BackwardRule::precise}, {"checkmate", BackwardRule::checkmate}}};
+    options.training->backward = choose("backward", arguments.get<std::string>("backward"), kRules);
+  }
+  if (arguments.has("gradients")) {
+    constexpr std::array<std::pair<const char*, ParameterGradients>, 2> kGradients{
+        {{"fixed", ParameterGradients::fixed}, {"keep", ParameterGradients::keep}}};
+    options.training->gradients = choose("gradients", arguments.get<std::string>("gradients"), kGradients);
+  }
+  if (arguments.has("cost")) {
+    constexpr std::array<std::pair<const char*, CostModel>, 3> kModels{
+        {{"roofline", CostModel::roofline}, {"flops", CostModel::flops}, {"unit", CostModel::unit}}};
+    options.cost = choose("cost", arguments.get<std::string>("cost"), kModels);
+  }
+  if (arguments.has("device")) {
+    if (options.cost != CostModel::roofline) throw UsageError("--device needs --cost roofline");
+    options.device = read_device(arguments.get<std::string>("device"));
+  }
+  return options;
+}
+
+void check_graph_options(const Arguments& arguments) {
+  static_cast<void>(read_onnx_options(arguments));
+}
+
+LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
+                       const std::map<std::string, std::int64_t>& dimensions) {
+  OnnxOptions options = read_onnx_options(arguments);
+  for (const auto& [name, value] : dimensions) options.dimensions.insert_or_assign(name, value);
+  const std::string content = json::read_file(path);
+  try {
+    return {read_graph_file(path, content, arguments, options, !dimensions.empty(), quiet), json::sha256_hex(content)};
+  } catch (const InputError& error) {
+    const std::string_view text = error.what();
+    // Some readers name the file themselves.
+    if (text.starts_with(path)) throw;
+    throw InputError(path, error.what());
+  }
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GRAPH argument: a remora-graph, another program's graph or an ONNX model, told by its content, with the options
+// that say how to read it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
+#include "model/graph.hpp"
+
+namespace remora::cli {
+
+/// What GRAPH may be, for the help.
+inline constexpr const char* kGraphHelp =
+    "a graph (remora-graph, node-link JSON, or TWRemat's p remat2) or an ONNX model, told by its content; - for "
+    "standard input";
+
+/// The options that belong to every command that reads a graph.
+OptionGroup graph_options();
+
+/// Throws what load_graph would throw for these options whatever the graph: UsageError where they contradict each
+/// other, InputError for a device that cannot be read.
+void check_graph_options(const Arguments& arguments);
+
+/// What they say. Throws as check_graph_options does.
+onnx_frontend::OnnxOptions read_onnx_options(const Arguments& arguments);
+
+struct LoadedGraph {
+  std::shared_ptr<const Graph> graph{};
+  /// Of the file's bytes, in lower-case hexadecimal.
+  std::string sha256{};
+};
+
+/// Reads the file; prints warnings, a line each, to standard error unless `quiet`. Throws InputError with the file's
+/// name, and UsageError for options that contradict each other or don't apply. `dimensions`: values for an ONNX model's
+/// symbolic dimensions, before those of --dim; with any, other graphs are an error.
+LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
+                       const std::map<std::string, std::int64_t>& dimensions = {});
+
+}  // namespace remora::cli

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/report/page.hpp"
+
+namespace remora::cli {
+
+/// What `remora report` shows: the schedule in the file at `path`, or, if it holds a curve, all schedules that the
+/// curve names, by their paths from its folder; files that are not there are noted at their points. Throws InputError
+/// with the file's name for a schedule that is not valid for the graph, and for a curve of another graph.
+report::Page load_page(const std::string& path, const LoadedGraph& loaded);
+
+}  // namespace remora::cli

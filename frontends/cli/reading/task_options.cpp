@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/reading/task_options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/options.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/text/amounts.hpp"
+#include "frontends/text/sha256.hpp"
+#include "model/error.hpp"
+#include "model/quote.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kBudget = "budget";
+constexpr std::array<std::string_view, 2> kFileOptions{"device", "warm-start"};
+
+template <class List>
+bool contains(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+std::vector<OptionGroup> task_groups() {
+  return {problem_options(false), search_options(), graph_options()};
+}
+
+/// Names, and whether they take a value.
+std::map<std::string, bool> known_options() {
+  std::map<std::string, bool> known;
+  for (const OptionGroup& group : task_groups()) {
+    for (const auto& option : group.options()) {
+      known.emplace(option->long_name(), option->semantic()->max_tokens() > 0);
+    }
+  }
+  return known;
+}
+
+std::vector<std::string> values_of(const po::variable_value& value) {
+  if (const auto* list = boost::any_cast<std::vector<std::string>>(&value.value())) return *list;
+  if (const auto* number = boost::any_cast<int>(&value.value())) return {std::to_string(*number)};
+  return {value.as<std::string>()};
+}
+
+std::string absolute(const std::string& folder, const std::string& file) {
+  return fs::absolute(fs::path(folder) / file).lexically_normal().string();
+}
+
+/// The words of a command line that say the same. Throws UsageError for a name that is none.
+std::vector<std::string> words_of(const batch::Task& task) {
+  const auto known = known_options();
+  std::vector<std::string> words{task.graph};
+  for (const auto& [name, values] : task.options) {
+    const auto at = known.find(name);
+    if (at == known.end() || name == kBudget) throw UsageError("$.options: there is no option " + quote(name));
+    if (!at->second && values.size() != 1)
+      throw UsageError("$.options." + name + ": must be true or false, not a list");
+    for (const std::string& value : values) {
+      if (at->second) {
+        words.push_back(std::string("--").append(name).append("=").append(value));
+      } else if (value == "on") {
+        words.push_back("--" + name);
+      } else if (value != "off") {
+        throw UsageError("$.options." + name + ": must be true or false, not " + quote(value));
+      }
+    }
+  }
+  return words;
+}
+
+/// A file stands for its bytes; the order of a list means nothing.
+std::pair<std::string, std::string> setting_of(const batch::TaskOptions::value_type& option) {
+  const auto& [name, values] = option;
+  if (contains(kFileOptions, name)) return {name, "sha256:" + json::sha256_hex(json::read_file(values.front()))};
+  std::vector<std::string> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  std::string text;
+  // With lengths, for a value may hold anything.
+  for (const std::string& value : sorted) {
+    if (sorted.size() > 1) text.append(text.empty() ? "" : " ").append(std::to_string(value.size())).append(":");
+    text.append(value);
+  }
+  return {name, text};
+}
+
+/// Of a dimension given twice the last value would win, and the key does not know which that is.
+void check_dimensions(const batch::Task& task) {
+  const auto given = task.options.find("dim");
+  if (given == task.options.end()) return;
+  std::set<std::string> names;
+  for (const std::string& value : given->second) {
+    if (!names.insert(value.substr(0, value.rfind('='))).second) {
+      throw UsageError("$.options.dim: " + quote(value) + ": the dimension is there twice");
+    }
+  }
+}
+
+/// Throws UsageError for what a solve with these options would refuse before it has seen the graph.
+void check(const batch::Task& task) {
+  check_dimensions(task);
+  const Arguments arguments = task_arguments(task);
+  static_cast<void>(read_problem(arguments, read_solve_options(arguments).strategy));
+  try {
+    check_graph_options(arguments);
+  } catch (const InputError&) {
+    // A device that cannot be read is the task's error when its turn comes, as a graph is.
+  }
+}
+
+}  // namespace
+
+void add_task_options(Arguments& arguments) {
+  for (const OptionGroup& group : task_groups()) arguments.add(group);
+}
+
+batch::TaskOptions typed_options(const Arguments& arguments) {
+  batch::TaskOptions typed;
+  for (const auto& [name, takes_value] : known_options()) {
+    if (!arguments.has(name) || arguments.values()[name].defaulted()) continue;
+    std::vector<std::string> values{"on"};
+    if (takes_value) values = values_of(arguments.values()[name]);
+    if (contains(kFileOptions, name)) values.front() = absolute("", values.front());
+    typed.emplace(name, std::move(values));
+  }
+  if (arguments.has(kBudget)) parse_budget(arguments.get<std::string>(kBudget), Bytes(0), Bytes(0));
+  batch::Task task;
+  task.graph = "graph";
+  task.options = typed;
+  task.options.erase(kBudget);
+  check(task);
+  return typed;
+}
+
+void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const std::string& folder) {
+  for (const std::string_view name : kFileOptions) {
+    const auto file = task.options.find(std::string(name));
+    if (file != task.options.end()) file->second.front() = absolute(folder, file->second.front());
+  }
+  for (const auto& [name, values] : defaults) {
+    if (name != kBudget) task.options.emplace(name, values);
+    if (name == kBudget && task.budget.empty()) task.budget = values.front();
+  }
+  if (task.budget.empty()) throw UsageError("$.budget: is missing, and --budget says none either");
+  parse_budget(task.budget, Bytes(0), Bytes(0));
+  check(task);
+}
+
+Arguments task_arguments(const batch::Task& task) {
+  Arguments arguments("solve", "", {{"GRAPH", ""}});
+  add_task_options(arguments);
+  arguments.parse(words_of(task));
+  return arguments;
+}
+
+batch::Settings task_settings(const batch::Task& task) {
+  const Arguments arguments = task_arguments(task);
+  const SolveOptions options = read_solve_options(arguments);
+  const ProblemRequest problem = read_problem(arguments, options.strategy);
+  batch::Settings settings{{"max_computes", std::to_string(problem.max_computes)},
+                           {"order", order_request_name(problem.order)}};
+  // How fast, not what: a batch may go on with another number.
+  for (auto& row : describe_options(options)) {
+    if (row.first != "threads") settings.push_back(std::move(row));
+  }
+  const OptionGroup reading = graph_options();
+  for (const auto& option : reading.options()) {
+    const auto given = task.options.find(option->long_name());
+    if (given != task.options.end() && given->second.front() != "off") settings.push_back(setting_of(*given));
+  }
+  const auto warm_start = task.options.find("warm-start");
+  if (warm_start != task.options.end()) settings.push_back(setting_of(*warm_start));
+  return settings;
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/showing/report_text.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <iomanip>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "frontends/cli/showing/memory_chart.hpp"
+#include "frontends/cli/showing/summary.hpp"
+#include "frontends/text/amounts.hpp"
+#include "model/quote.hpp"
+
+namespace remora::cli {
+namespace {
+
+constexpr std::size_t kResidentsShown = 8;
+constexpr int kName = 36;
+
+void print_peak(std::ostream& out, const Graph& graph, const report::Replay& replay) {
+  if (replay.peak_step < 0) return;
+  const OpId op = replay.ops[static_cast<std::size_t>(replay.peak_step)];
+  out << "\nat the peak, step " << grouped(replay.peak_step) << " (" << printable(graph.ops[op].name)
+      << "): " << bytes_text(replay.peak) << "\n";
+  const std::vector<std::size_t> found = residents(graph, replay, replay.peak_step);
+  Bytes rest;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Tensor& tensor = graph.tensors[replay.residences[found[i]].tensor];
+    if (i >= kResidentsShown) {
+      rest += tensor.size;
+    } else {
+      out << "  " << std::left << std::setw(kName) << printable(tensor.name) << std::right << std::setw(12)
+          << bytes_text(tensor.size) << "\n";
+    }
+  }
+  const auto print_rest = [&](const std::string& what, Bytes bytes) {
+    if (bytes == Bytes(0)) return;
+    out << "  " << std::left << std::setw(kName) << what << std::right << std::setw(12) << bytes_text(bytes) << "\n";
+  };
+  if (found.size() > kResidentsShown) {
+    print_rest("and " + std::to_string(found.size() - kResidentsShown) + " more tensors", rest);
+  }
+  print_rest("workspace", graph.ops[op].workspace);
+  print_rest("fixed memory and graph inputs", replay.base);
+}
+
+std::string overload_text(const Graph& graph, const report::Overload& overload) {
+  return bytes_text(overload.above) + " too much at " + printable(graph.ops[overload.op].name) + ", " +
+         grouped(overload.steps) + (overload.steps == 1 ? " step" : " steps");
+}
+
+std::string reason(const Graph& graph, const report::RecomputedOp& row) {
+  if (row.relieved.steps > 0) return overload_text(graph, row.relieved) + " of the input order above the budget";
+  if (row.if_kept.steps > 0) return "if kept, " + overload_text(graph, row.if_kept) + " above the budget";
+  return row.saved > Bytes(0) ? "no overload: it would have fitted" : "nothing: its outputs were still in memory";
+}
+
+void print_reasons(std::ostream& out, const Graph& graph, const report::ScheduleProfile& profile) {
+  if (profile.recomputed_ops.empty()) return;
+  const std::string unit = duration_unit_of(graph);
+  out << "\n"
+      << std::left << std::setw(kName) << "recomputed" << std::right << std::setw(6) << "times" << std::setw(14)
+      << "paid" << std::setw(14) << "saved"
+      << "  relieves\n";
+  for (const report::RecomputedOp& row : profile.recomputed_ops) {
+    out << std::left << std::setw(kName) << printable(graph.ops[row.op].name) << std::right << std::setw(6) << row.times
+        << std::setw(14) << duration_text(row.paid, unit) << std::setw(14) << bytes_text(row.saved) << "  "
+        << reason(graph, row) << "\n";
+  }
+}
+
+}  // namespace
+
+void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,
+                  const report::ScheduleProfile& profile) {
+  print_headline(out, graph, schedule);
+  out << "\n";
+  print_memory_chart(out, profile, schedule.budget);
+  print_peak(out, graph, schedule.has_steps() ? profile.after : profile.before);
+  print_reasons(out, graph, profile);
+}
+
+}  // namespace remora::cli

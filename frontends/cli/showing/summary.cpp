@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/showing/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontends/text/amounts.hpp"
+#include "model/quote.hpp"
+
+namespace remora::cli {
+namespace {
+
+constexpr std::size_t kOpsShown = 8;
+
+struct Row {
+  std::size_t op = 0;
+  int times = 0;
+  Duration paid{};
+};
+
+std::string signed_percent(double part) {
+  return (part >= 0 ? "+" : "") + percent_text(part, 3);
+}
+
+void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  std::vector<Row> rows(graph.ops.size());
+  for (std::size_t v = 0; v < rows.size(); ++v) rows[v] = {v, -1, Duration(0)};
+  for (const Step& step : schedule.steps) {
+    Row& row = rows[static_cast<std::size_t>(step.op)];
+    if (++row.times > 0) row.paid += graph.ops[row.op].duration;
+  }
+  std::erase_if(rows, [](const Row& row) { return row.times < 1; });
+  if (rows.empty()) {
+    const char* order = schedule.order == OrderMode::input ? "the input order" : "this order";
+    out << "recomputed  nothing: " << order << " holds the budget\n";
+    return;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.paid > b.paid; });
+  const std::string unit = duration_unit_of(graph);
+  out << "recomputed  " << rows.size() << (rows.size() == 1 ? " op" : " ops") << ", costliest first:\n";
+  for (std::size_t i = 0; i < std::min(rows.size(), kOpsShown); ++i) {
+    const Op& op = graph.ops[rows[i].op];
+    Bytes size;
+    for (const TensorId t : op.outputs) size += graph.tensors[static_cast<std::size_t>(t)].size;
+    out << "  " << std::left << std::setw(36) << printable(op.name) << std::setw(20) << printable(op.type) << std::right
+        << rows[i].times << "x  " << std::setw(12) << duration_text(rows[i].paid, unit) << "  " << std::setw(11)
+        << bytes_text(size) << "\n";
+  }
+  if (rows.size() > kOpsShown) out << "  and " << rows.size() - kOpsShown << " more\n";
+}
+
+void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  const std::string unit = duration_unit_of(graph);
+  const double after = static_cast<double>(schedule.peak_memory.count()) /
+                       static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_peak_memory.count()));
+  out << "peak        " << bytes_text(schedule.baseline_peak_memory) << " -> " << bytes_text(schedule.peak_memory)
+      << " (" << percent_text(after, 1) << "), budget " << bytes_text(schedule.budget) << "\n"
+      << "time        " << duration_text(schedule.baseline_duration, unit) << " -> "
+      << duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
+      << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "
+      << percent_text(schedule.gap(), 3) << (schedule.status == Status::optimal ? ": proved optimal" : "") << "\n";
+}
+
+void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  if (schedule.status == Status::infeasible) {
+    out << "infeasible  proved: no schedule in the " << (schedule.order == OrderMode::input ? "input" : "free")
+        << " order with at most " << schedule.solver.max_computes << " computes an op holds "
+        << bytes_text(schedule.budget) << " (" << schedule.budget.count() << " bytes)\n";
+    if (schedule.certificate) {
+      const Op& op = graph.ops[static_cast<std::size_t>(schedule.certificate->op)];
+      out << "because     " << printable(op.name) << " needs " << grouped(schedule.certificate->required.count())
+          << " bytes at once, " << grouped((schedule.certificate->required - schedule.budget).count())
+          << " more than the budget\n";
+    }
+    return;
+  }
+  out << "no schedule found within the limits";
+  if (schedule.solver.reached_peak > Bytes(0)) {
+    out << "; a budget of " << schedule.solver.reached_peak.count() << " bytes ("
+        << bytes_text(schedule.solver.reached_peak) << ") was reached";
+  }
+  out << "\n";
+}
+
+/// Whole numbers by thousands, times to the millisecond.
+std::string statistic_text(double value, bool is_time) {
+  constexpr double kExact = 1e15;
+  if (!is_time && std::trunc(value) == value && std::abs(value) < kExact) {
+    return grouped(static_cast<std::int64_t>(value));
+  }
+  std::ostringstream text;
+  if (is_time) text << std::fixed << std::setprecision(3);
+  text << value << (is_time ? " s" : "");
+  return std::move(text).str();
+}
+
+/// "levels 3, distinct groups 1,028, compose 1.250 s".
+void print_statistics(std::ostream& out, const Statistics& statistics) {
+  const char* separator = "figures     ";
+  for (const auto& [name, value] : statistics) {
+    const auto phase = phase_of(name);
+    std::string words = phase.value_or(name);
+    std::replace(words.begin(), words.end(), '_', ' ');
+    out << separator << printable(words) << " " << statistic_text(value, phase.has_value());
+    separator = ", ";
+  }
+  if (!statistics.empty()) out << "\n";
+}
+
+}  // namespace
+
+void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  out << "graph       " << printable(graph.name) << ": " << graph.ops.size() << " ops, " << graph.tensors.size()
+      << " tensors\n";
+  if (schedule.has_schedule()) {
+    print_schedule(out, graph, schedule);
+  } else {
+    print_no_schedule(out, graph, schedule);
+  }
+}
+
+void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  print_headline(out, graph, schedule);
+  if (schedule.has_schedule()) print_recomputed(out, graph, schedule);
+  print_statistics(out, schedule.solver.statistics);
+  if (!schedule.solver.note.empty()) out << "note        " << schedule.solver.note << "\n";
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/formats/file.hpp"
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/error.hpp"
+
+namespace remora::json {
+namespace {
+
+constexpr int kLinksFollowed = 40;
+
+InputError system_error(const std::string& path, std::string_view action, int code) {
+  return {path, "cannot " + std::string(action) + ": " + std::generic_category().message(code)};
+}
+
+/// An open file, closed at the end of its life.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  [[nodiscard]] int number() const { return number_; }
+  /// Some file systems report a failed write only here.
+  [[nodiscard]] bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+/// A file to be renamed or, if that did not happen, removed.
+class Temporary {
+ public:
+  explicit Temporary(std::string path) : path_(std::move(path)) {}
+  ~Temporary() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  [[nodiscard]] bool rename_to(const std::string& target) {
+    if (::rename(path_.c_str(), target.c_str()) != 0) return false;
+    path_.clear();
+    return true;
+  }
+
+ private:
+  std::string path_;
+};
+
+bool write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+void write_standard_output(std::string_view text) {
+  std::cout.flush();  // what the program has printed so far comes first
+  if (!write_all(STDOUT_FILENO, text)) throw system_error("standard output", "write", errno);
+}
+
+void write_directly(const std::string& path, std::string_view text) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.number() < 0 || !write_all(file.number(), text) || !file.close()) throw system_error(path, "write", errno);
+}
+
+/// A new file of its own name that begins so. The mode is that of any new file: all that umask allows.
+std::pair<int, std::string> create_new(const std::string& beginning) {
+  for (int i = 0;; ++i) {
+    std::string path = beginning + "-" + std::to_string(::getpid()) + "-" + std::to_string(i);
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0 || errno != EEXIST) return {descriptor, std::move(path)};
+  }
+}
+
+/// Writes the name of a file into its directory for good. Not every file system can; the file is whole either way.
+void sync_directory(const std::string& target) {
+  const std::filesystem::path directory = std::filesystem::path(target).parent_path();
+  const Descriptor file(::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (file.number() >= 0) ::fsync(file.number());
+}
+
+/// `permissions`: of the file that is replaced, if there is one.
+void replace(const std::string& target, std::optional<mode_t> permissions, std::string_view text,
+             const std::string& beginning) {
+  const std::string beside = (std::filesystem::path(target).parent_path() / ".remora").string();
+  const auto [descriptor, path] = create_new(beginning.empty() ? beside : beginning);
+  if (descriptor < 0) throw system_error(target, "write", errno);
+  Descriptor file(descriptor);
+  Temporary temporary(path);
+  const bool written = write_all(file.number(), text) && (!permissions || ::fchmod(file.number(), *permissions) == 0) &&
+                       ::fsync(file.number()) == 0 && file.close() && temporary.rename_to(target);
+  if (!written) throw system_error(target, "write", errno);
+  sync_directory(target);
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  const bool standard_input = path == "-";
+  const std::string place = standard_input ? "standard input" : path;
+  const Descriptor file(standard_input ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) throw system_error(place, "read", errno);
+  std::string text;
+  std::array<char, 1 << 16> buffer{};
+  while (true) {
+    const ssize_t count = ::read(file.number(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw system_error(place, "read", errno);
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+std::optional<std::string> resolve_links(const std::string& path) {
+  std::filesystem::path resolved = path;
+  for (int link = 0; link < kLinksFollowed; ++link) {
+    const std::string text = resolved.string();
+    if (text.starts_with("/dev/") || text.starts_with("/proc/")) return std::nullopt;
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(resolved, error);
+    if (error) return text;  // no link
+    resolved = target.is_absolute() ? target : resolved.parent_path() / target;
+  }
+  throw system_error(path, "write", ELOOP);
+}
+
+void check_writable(const std::string& path) {
+  if (path == "-" || path == "/dev/stdout") return;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) throw system_error(path, "write", EISDIR);
+    if (::access(path.c_str(), W_OK) != 0) throw system_error(path, "write", errno);
+    return;
+  }
+  if (path.empty()) throw InputError("output", "the file name is empty");
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) throw system_error(path, "write", errno);
+}
+
+void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
+                const std::string& temporary) {
+  std::ostringstream stream;
+  write(stream);
+  const std::string text = std::move(stream).str();
+  if (path == "-" || path == "/dev/stdout") return write_standard_output(text);
+
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) throw system_error(path, "write", EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) return write_directly(path, text);
+  const std::optional<std::string> target = resolve_links(path);
+  if (!target) return write_directly(path, text);
+  if (!exists) return replace(*target, std::nullopt, text, temporary);
+  // Renaming needs no right to write the old file; to replace a protected one would still be rude.
+  if (::access(path.c_str(), W_OK) != 0) throw system_error(path, "write", errno);
+  replace(*target, status.st_mode & 07777U, text, temporary);
+}
+
+}  // namespace remora::json

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string_view>
+
+#include "frontends/onnx/infer/fold_functions.hpp"
+#include "onnx/onnx_pb.h"
+
+namespace remora::onnx_frontend {
+namespace {
+
+/// One element of either kind; integers are exact.
+struct Element {
+  std::int64_t integer = 0;
+  double real = 0;
+};
+
+/// Beyond this, integer arithmetic could overflow; such values (Slice's "to the end") are not folded further.
+constexpr std::int64_t kLargestOperand = std::int64_t{1} << 31;
+
+bool is_zero(double value) {
+  return std::fpclassify(value) == FP_ZERO;
+}
+
+std::int64_t integer_quotient(std::int64_t a, std::int64_t b) {
+  return a / b;
+}
+
+/// Mod of integers takes the sign of the divisor (fmod = 0).
+std::int64_t integer_remainder(std::int64_t a, std::int64_t b) {
+  const std::int64_t remainder = a % b;
+  return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+
+struct BinaryRow {
+  std::int64_t (*integers)(std::int64_t, std::int64_t);
+  double (*reals)(double, double);
+  bool divides = false;
+};
+
+const std::map<std::string_view, BinaryRow, std::less<>>& arithmetic_table() {
+  using I = std::int64_t;
+  static const std::map<std::string_view, BinaryRow, std::less<>> kTable{
+      {"Add", {[](I a, I b) { return a + b; }, [](double a, double b) { return a + b; }}},
+      {"Sub", {[](I a, I b) { return a - b; }, [](double a, double b) { return a - b; }}},
+      {"Mul", {[](I a, I b) { return a * b; }, [](double a, double b) { return a * b; }}},
+      {"Div", {integer_quotient, [](double a, double b) { return a / b; }, true}},
+      {"Mod", {integer_remainder, [](double a, double b) { return std::fmod(a, b); }, true}},
+      {"Min", {[](I a, I b) { return std::min(a, b); }, [](double a, double b) { return std::min(a, b); }}},
+      {"Max", {[](I a, I b) { return std::max(a, b); }, [](double a, double b) { return std::max(a, b); }}},
+      {"Pow", {nullptr, [](double a, double b) { return std::pow(a, b); }}},
+      {"And", {[](I a, I b) { return I{a != 0 && b != 0}; }, nullptr}},
+      {"Or", {[](I a, I b) { return I{a != 0 || b != 0}; }, nullptr}},
+  };
+  return kTable;
+}
+
+const std::map<std::string_view, bool (*)(double, double), std::less<>>& comparison_table() {
+  // Shapes stay far below 2^53, where double is exact.
+  static const std::map<std::string_view, bool (*)(double, double), std::less<>> kTable{
+      {"Equal", [](double a, double b) { return is_zero(a - b); }},
+      {"Less", [](double a, double b) { return a < b; }},
+      {"Greater", [](double a, double b) { return a > b; }},
+      {"LessOrEqual", [](double a, double b) { return a <= b; }},
+      {"GreaterOrEqual", [](double a, double b) { return a >= b; }},
+  };
+  return kTable;
+}
+
+Element element(const Constant& constant, std::size_t k) {
+  if (constant.real()) return {.real = constant.reals[k]};
+  return {.integer = constant.integers[k], .real = static_cast<double>(constant.integers[k])};
+}
+
+bool usable(std::int64_t operand) {
+  return operand <= kLargestOperand && operand >= -kLargestOperand;
+}
+
+bool combine(const BinaryRow& row, bool real, const Element& a, const Element& b, Element& result) {
+  if (real) {
+    if (row.reals == nullptr) return false;
+    result.real = row.reals(a.real, b.real);
+    return true;
+  }
+  if (row.integers == nullptr || !usable(a.integer) || !usable(b.integer)) return false;
+  if (row.divides && b.integer == 0) return false;
+  result.integer = row.integers(a.integer, b.integer);
+  return true;
+}
+
+void store(Constant& result, const Element& value) {
+  if (result.real()) {
+    result.reals.push_back(value.real);
+  } else {
+    result.integers.push_back(value.integer);
+  }
+}
+
+bool fold_comparison(bool (*holds)(double, double), const FoldContext& context, Constant& result) {
+  const Constant& left = context.input(0);
+  const Constant& right = context.input(1);
+  const auto count = static_cast<std::size_t>(element_count(result.type.shape));
+  for (std::size_t k = 0; k < count; ++k) {
+    const Element a = element(left, broadcast_index(k, left.type.shape, result.type.shape));
+    const Element b = element(right, broadcast_index(k, right.type.shape, result.type.shape));
+    result.integers.push_back(holds(a.real, b.real) ? 1 : 0);
+  }
+  return true;
+}
+
+bool all_present(const FoldContext& context, std::size_t least) {
+  if (context.input_count() < least) return false;
+  for (std::size_t k = 0; k < context.input_count(); ++k) {
+    if (!context.has(k)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+/// Two inputs, or any number for Min and Max.
+bool fold_elementwise(const FoldContext& context, Constant& result) {
+  const std::string_view type = context.node.node.type;
+  const bool variadic = type == "Min" || type == "Max";
+  if (!all_present(context, variadic ? 1 : 2)) return false;
+  const auto comparison = comparison_table().find(type);
+  if (comparison != comparison_table().end()) return fold_comparison(comparison->second, context, result);
+  const BinaryRow& row = arithmetic_table().find(type)->second;
+  const auto count = static_cast<std::size_t>(element_count(result.type.shape));
+  for (std::size_t k = 0; k < count; ++k) {
+    Element value;
+    for (std::size_t operand = 0; operand < context.input_count(); ++operand) {
+      const Constant& input = context.input(operand);
+      if (input.real() != result.real()) return false;
+      const Element next = element(input, broadcast_index(k, input.type.shape, result.type.shape));
+      const Element before = value;
+      if (operand == 0) {
+        value = next;
+      } else if (!combine(row, result.real(), before, next, value)) {
+        return false;
+      }
+    }
+    store(result, value);
+  }
+  return true;
+}
+
+bool fold_unary(const FoldContext& context, Constant& result) {
+  using Function = double (*)(double);
+  static const std::map<std::string_view, Function, std::less<>> kTable{
+      {"Neg", [](double a) { return -a; }},
+      {"Abs", [](double a) { return std::abs(a); }},
+      {"Floor", [](double a) { return std::floor(a); }},
+      {"Ceil", [](double a) { return std::ceil(a); }},
+      {"Round", [](double a) { return std::nearbyint(a); }},
+      {"Sqrt", [](double a) { return std::sqrt(a); }},
+      {"Not", [](double a) { return is_zero(a) ? 1.0 : 0.0; }},
+  };
+  const Function function = kTable.find(std::string_view(context.node.node.type))->second;
+  const Constant& input = context.input(0);
+  if (input.real() != result.real()) return false;
+  for (std::size_t k = 0; k < input.size(); ++k) {
+    const Element value = element(input, k);
+    if (!input.real() && !usable(value.integer)) return false;
+    const double computed = function(value.real);
+    store(result, {.integer = input.real() ? 0 : static_cast<std::int64_t>(computed), .real = computed});
+  }
+  return true;
+}
+
+bool fold_cast(const FoldContext& context, Constant& result) {
+  const Constant& input = context.input(0);
+  const bool to_bool = result.type.data_type == onnx::TensorProto::BOOL;
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  for (std::size_t k = 0; k < input.size(); ++k) {
+    Element value = element(input, k);
+    if (input.real() && !result.real()) {
+      if (!(std::abs(value.real) <= kExact)) return false;
+      value.integer = static_cast<std::int64_t>(value.real);
+    }
+    if (to_bool) value.integer = is_zero(value.real) ? 0 : 1;
+    store(result, value);
+  }
+  return true;
+}
+
+bool fold_range(const FoldContext& context, Constant& result) {
+  if (context.input(0).size() != 1 || context.input(2).size() != 1) return false;
+  const Element start = element(context.input(0), 0);
+  const Element step = element(context.input(2), 0);
+  if (!usable(start.integer) || !usable(step.integer)) return false;
+  for (std::int64_t k = 0; k < element_count(result.type.shape); ++k) {
+    store(result,
+          {.integer = start.integer + k * step.integer, .real = start.real + static_cast<double>(k) * step.real});
+  }
+  return true;
+}
+
+/// Axis by axis, the coordinates of the elements that are not zero.
+bool fold_non_zero(const FoldContext& context, Constant& result) {
+  const Constant& input = context.input(0);
+  std::size_t stride = input.size();
+  for (const std::int64_t extent : input.type.shape) {
+    if (extent == 0) return false;
+    stride /= static_cast<std::size_t>(extent);
+    for (std::size_t k = 0; k < input.size(); ++k) {
+      if (is_zero(element(input, k).real)) continue;
+      result.integers.push_back(static_cast<std::int64_t>(k / stride % static_cast<std::size_t>(extent)));
+    }
+  }
+  return true;
+}
+
+bool fold_where(const FoldContext& context, Constant& result) {
+  if (!all_present(context, 3)) return false;
+  const auto count = static_cast<std::size_t>(element_count(result.type.shape));
+  for (std::size_t k = 0; k < count; ++k) {
+    const Constant& condition = context.input(0);
+    const std::size_t choice = broadcast_index(k, condition.type.shape, result.type.shape);
+    const Constant& chosen = context.input(element(condition, choice).integer != 0 ? 1 : 2);
+    if (chosen.real() != result.real()) return false;
+    append(result, chosen, broadcast_index(k, chosen.type.shape, result.type.shape));
+  }
+  return true;
+}
+
+/// Only over all elements of a vector: what shape computations need (the product of a shape).
+bool fold_reduce_all(const FoldContext& context, Constant& result) {
+  const Constant& input = context.input(0);
+  if (input.real() || input.type.shape.size() > 1 || element_count(result.type.shape) != 1) return false;
+  if (input.integers.empty()) return false;
+  static const std::map<std::string_view, std::string_view, std::less<>> kFunctions{
+      {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
+  const auto function = kFunctions.find(std::string_view(context.node.node.type));
+  const BinaryRow& row = arithmetic_table().find(function->second)->second;
+  Element value = element(input, 0);
+  for (std::size_t k = 1; k < input.size(); ++k) {
+    const Element before = value;
+    if (!combine(row, false, before, element(input, k), value)) return false;
+  }
+  result.integers = {value.integer};
+  return true;
+}
+
+}  // namespace remora::onnx_frontend

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Remora's own shape rules, one per op type, for what Debian's libonnx (opset 17) does not know or knows in an older
+// form: ops that came later (Gelu, RMSNormalization, Attention), ops whose definition changed since (Split with
+// num_outputs, reductions with axes as input), and frequent ops of com.microsoft.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/onnx/infer/constant.hpp"
+#include "frontends/onnx/infer/tensor_type.hpp"
+#include "frontends/onnx/model/network.hpp"
+
+namespace remora::onnx_frontend {
+
+/// One node whose output types are wanted.
+struct RuleContext {
+  const Node& node;
+  std::int64_t opset = 0;
+  /// By position; null where an optional input is left out.
+  std::vector<const TensorType*> inputs{};
+  /// By position; null where the elements are not known.
+  std::vector<const Constant*> constants{};
+  std::size_t output_count = 0;
+
+  [[nodiscard]] bool has_input(std::size_t k) const { return k < inputs.size() && inputs[k] != nullptr; }
+  /// Throws InputError if input k is left out.
+  [[nodiscard]] const TensorType& input(std::size_t k) const;
+  /// The integers of input k; none if it is left out. Throws InputError if it is there but not known.
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::size_t k) const;
+  [[nodiscard]] std::int64_t attribute(std::string_view name, std::int64_t otherwise) const;
+  /// Empty if it is left out.
+  [[nodiscard]] std::vector<std::int64_t> attribute_list(std::string_view name) const;
+};
+
+/// Types of the outputs by position; none for one that the rule does not know.
+using OutputTypes = std::vector<std::optional<TensorType>>;
+
+struct ShapeRule {
+  /// From this opset on the rule comes before libonnx's, which knows an older definition; below it only if libonnx
+  /// gives no shape.
+  std::int64_t preferred_from = 0;
+  /// Throws InputError if the inputs do not fit the op.
+  std::function<OutputTypes(const RuleContext&)> infer{};
+};
+
+/// The rule of an op type, null if there is none. `domain` is empty for the default one.
+const ShapeRule* find_shape_rule(std::string_view domain, std::string_view op_type);
+
+/// `axis` counted from the front. Throws InputError outside [-rank, rank).
+std::size_t normalized_axis(std::int64_t axis, std::size_t rank);
+
+}  // namespace remora::onnx_frontend

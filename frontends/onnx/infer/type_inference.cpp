@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/onnx/infer/type_inference.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "frontends/onnx/infer/schema_inference.hpp"
+#include "frontends/onnx/model/model_proto.hpp"
+#include "model/error.hpp"
+
+namespace remora::onnx_frontend {
+namespace {
+
+/// The type that the file states for a value, if it is a tensor whose extents are all numbers.
+std::optional<TensorType> stated_type(const onnx::ValueInfoProto& value) {
+  if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return std::nullopt;
+  TensorType type{.data_type = value.type().tensor_type().elem_type()};
+  if (!element_type(type.data_type)) return std::nullopt;
+  for (const auto& dimension : value.type().tensor_type().shape().dim()) {
+    if (!dimension.has_dim_value() || dimension.dim_value() < 1) return std::nullopt;
+    type.shape.push_back(dimension.dim_value());
+  }
+  return type;
+}
+
+void refuse_control_flow(const onnx::NodeProto& node) {
+  constexpr std::array<std::string_view, 4> kControlFlow{"If", "Loop", "Scan", "SequenceMap"};
+  const bool listed = std::find(kControlFlow.begin(), kControlFlow.end(), node.op_type()) != kControlFlow.end();
+  const bool subgraph = std::any_of(node.attribute().begin(), node.attribute().end(),
+                                    [](const auto& attribute) { return attribute.has_g() || attribute.graphs_size(); });
+  if (!listed && !subgraph) return;
+  throw InputError(node_place(node),
+                   "control flow is not supported: its memory depends on data. Fold it away (onnxsim does where the "
+                   "condition is constant), or export the model traced, with fixed input shapes");
+}
+
+[[noreturn]] void refuse_sequence(const onnx::NodeProto& node) {
+  throw InputError(
+      node_place(node),
+      "handles a sequence, an optional or a map, whose size is not known in advance; export the model so "
+      "that it passes tensors (Split or Concat instead of sequence ops), or cut the graph before this node");
+}
+
+/// By name, because libonnx's rules for some of them are not safe to ask.
+void refuse_sequence_ops(const onnx::NodeProto& node) {
+  constexpr std::array<std::string_view, 11> kSequenceOps{"SequenceConstruct",  "SequenceEmpty",      "SequenceInsert",
+                                                          "SequenceErase",      "SequenceAt",         "SequenceLength",
+                                                          "SplitToSequence",    "ConcatFromSequence", "Optional",
+                                                          "OptionalGetElement", "OptionalHasElement"};
+  if (std::find(kSequenceOps.begin(), kSequenceOps.end(), node.op_type()) != kSequenceOps.end()) refuse_sequence(node);
+}
+
+/// Whether every wanted output has a type.
+bool complete(const OutputTypes& types, const std::vector<bool>& wanted) {
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    if (wanted[k] && (k >= types.size() || !types[k])) return false;
+  }
+  return true;
+}
+
+/// Takes over from `other` what `types` lacks.
+void fill(OutputTypes& types, const OutputTypes& other) {
+  for (std::size_t k = 0; k < types.size() && k < other.size(); ++k) {
+    if (!types[k]) types[k] = other[k];
+  }
+}
+
+void apply_rule(const ShapeRule& rule, const RuleContext& context, OutputTypes& types, std::string& failure) {
+  try {
+    fill(types, rule.infer(context));
+  } catch (const InputError& error) {
+    if (failure.empty()) failure = error.what();
+  }
+}
+
+std::string unknown_shape(const onnx::NodeProto& node, const OutputTypes& types, const std::vector<bool>& wanted,
+                          std::int64_t opset, const std::string& failure) {
+  std::string text = failure.empty() ? std::string() : failure + "; so ";
+  text += "the shape of its output";
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    if (!wanted[k] || types[k]) continue;
+    text += " \"" + node.output(static_cast<int>(k)) + "\"";
+    break;
+  }
+  text += " is not known";
+  text += opset > kNewestKnownOpset
+              ? "; export the model with opset 17 or older, or run onnx.shape_inference.infer_shapes on it first, so "
+                "that the file states its shapes"
+              : "; state it in the file: run the model through onnx.shape_inference.infer_shapes or onnxsim with fixed "
+                "input shapes, or add a value_info entry";
+  return text;
+}
+
+/// Extents that no memory holds would only overflow later; elements of no known width have no size.
+void check_types(const onnx::NodeProto& node, const OutputTypes& types) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  for (const auto& type : types) {
+    if (!type) continue;
+    const auto elements = element_type(type->data_type);
+    if (!elements) throw InputError(node_place(node), data_type_name(type->data_type) + " elements have no size");
+    for (const std::int64_t extent : type->shape) {
+      if (extent >= 0 && extent <= kMost) continue;
+      throw InputError(node_place(node), "its output has the impossible shape " + shape_text(type->shape));
+    }
+    try {
+      byte_size(type->shape, *elements);
+    } catch (const InputError& error) {
+      throw InputError(node_place(node), error.what());
+    }
+  }
+}
+
+}  // namespace
+
+TypeInference::TypeInference(const onnx::GraphProto& graph, std::int64_t opset) : opset_(opset) {
+  const auto note = [&](const onnx::ValueInfoProto& value) {
+    if (const auto type = stated_type(value)) stated_.insert_or_assign(value.name(), *type);
+  };
+  std::for_each(graph.output().begin(), graph.output().end(), note);
+  std::for_each(graph.value_info().begin(), graph.value_info().end(), note);
+  if (opset > kNewestKnownOpset) {
+    warnings_.push_back("opset " + std::to_string(opset) + " is newer than the ONNX library's " +
+                        std::to_string(kNewestKnownOpset) +
+                        ": ops are read by their definition in opset 17, by Remora's own shape rules where they "
+                        "changed, else by the shapes that the file states");
+  }
+}
+
+InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& context,
+                                     const std::vector<bool>& wanted) {
+  refuse_control_flow(node);
+  refuse_sequence_ops(node);
+  InferredOutputs result{.types = OutputTypes(context.output_count), .optional = {}};
+  std::string failure;
+  const ShapeRule* const rule = find_shape_rule(context.node.domain, context.node.type);
+  const bool rule_first = rule != nullptr && context.opset >= rule->preferred_from;
+  if (rule_first) apply_rule(*rule, context, result.types, failure);
+
+  const SchemaAnswer answer = infer_by_schema(node, context);
+  if (answer.not_a_tensor) refuse_sequence(node);
+  // An op that libonnx does not know may leave out all outputs but the first.
+  result.optional = answer.optional_outputs;
+  for (std::size_t k = result.optional.size(); k < context.output_count; ++k) result.optional.push_back(k > 0);
+  if (!rule_first) {
+    fill(result.types, answer.outputs);
+    failure = answer.failure;
+    // Newer opsets allow more types (bfloat16 nearly everywhere), of which libonnx would complain.
+    const bool known_opset = opset_ <= kNewestKnownOpset;
+    if (known_opset && !answer.complaint.empty()) {
+      warn_once("types of " + node.op_type(), node_place(node) + ": " + answer.complaint);
+    }
+    if (!known_opset) prefer_stated(node, result.types);
+    if (rule != nullptr && !complete(result.types, wanted)) apply_rule(*rule, context, result.types, failure);
+  }
+  if (!complete(result.types, wanted)) fall_back_to_stated(node, result.types, wanted);
+  if (!complete(result.types, wanted)) {
+    throw InputError(node_place(node), unknown_shape(node, result.types, wanted, opset_, failure));
+  }
+  check_types(node, result.types);
+  return result;
+}
+
+/// An op may have changed after the library's opset in a way that Remora's rules do not cover; the exporter knew.
+void TypeInference::prefer_stated(const onnx::NodeProto& node, OutputTypes& types) {
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    const auto stated = stated_.find(node.output(static_cast<int>(k)));
+    if (!types[k] || stated == stated_.end() || types[k]->shape == stated->second.shape) continue;
+    warn_once("differs " + node.op_type(), node_place(node) + ": the file states " + shape_text(stated->second.shape) +
+                                               ", opset 17 gives " + shape_text(types[k]->shape) +
+                                               "; the file's shape is used");
+    types[k] = stated->second;
+  }
+}
+
+void TypeInference::fall_back_to_stated(const onnx::NodeProto& node, OutputTypes& types,
+                                        const std::vector<bool>& wanted) {
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    const auto stated = stated_.find(node.output(static_cast<int>(k)));
+    if (!types[k] && stated != stated_.end()) types[k] = stated->second;
+  }
+  if (!complete(types, wanted)) return;
+  warn_once("stated " + node.domain() + ":" + node.op_type(),
+            node_place(node) + ": no shape rule; the shapes that the file states are used for ops of this type");
+}
+
+void TypeInference::warn_once(const std::string& key, const std::string& line) {
+  if (warned_.insert(key).second) warnings_.push_back(line);
+}
+
+}  // namespace remora::onnx_frontend

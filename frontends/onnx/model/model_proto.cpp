@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/onnx/model/model_proto.hpp"
+
+#include <cctype>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include "frontends/onnx/model/function_inlining.hpp"
+#include "frontends/onnx/model/wire_format.hpp"
+#include "model/error.hpp"
+
+namespace remora::onnx_frontend {
+namespace {
+
+std::unordered_set<std::string> values_without_node(const onnx::GraphProto& graph) {
+  std::unordered_set<std::string> names;
+  for (const auto& input : graph.input()) names.insert(input.name());
+  for (const auto& initializer : graph.initializer()) names.insert(initializer.name());
+  for (const auto& initializer : graph.sparse_initializer()) names.insert(initializer.values().name());
+  return names;
+}
+
+std::unordered_map<std::string, int> makers_by_value(const onnx::GraphProto& graph,
+                                                     const std::unordered_set<std::string>& given) {
+  std::unordered_map<std::string, int> makers;
+  for (int k = 0; k < graph.node_size(); ++k) {
+    for (const std::string& output : graph.node(k).output()) {
+      if (output.empty()) continue;
+      const auto [place, fresh] = makers.try_emplace(output, k);
+      if (!fresh) {
+        throw InputError(node_place(graph.node(k)),
+                         "makes \"" + output + "\", which " + node_place(graph.node(place->second)) + " makes too");
+      }
+      if (given.contains(output)) {
+        throw InputError(node_place(graph.node(k)), "makes \"" + output + "\", which is an input or initializer too");
+      }
+    }
+  }
+  return makers;
+}
+
+/// Kahn's algorithm, always taking the ready node that comes first in the file.
+std::vector<int> topological_order(const onnx::GraphProto& graph) {
+  const auto given = values_without_node(graph);
+  const auto makers = makers_by_value(graph, given);
+  const auto node_count = static_cast<std::size_t>(graph.node_size());
+  std::vector<std::vector<int>> readers(node_count);
+  std::vector<int> waiting(node_count, 0);
+  for (int k = 0; k < graph.node_size(); ++k) {
+    for (const std::string& input : graph.node(k).input()) {
+      if (input.empty() || given.contains(input)) continue;
+      const auto maker = makers.find(input);
+      if (maker == makers.end()) {
+        throw InputError(node_place(graph.node(k)), "reads \"" + input + "\", which nothing in the model makes");
+      }
+      readers[static_cast<std::size_t>(maker->second)].push_back(k);
+      ++waiting[static_cast<std::size_t>(k)];
+    }
+  }
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (std::size_t k = 0; k < node_count; ++k) {
+    if (waiting[k] == 0) ready.push(static_cast<int>(k));
+  }
+  std::vector<int> order;
+  while (!ready.empty()) {
+    const int node = ready.top();
+    ready.pop();
+    order.push_back(node);
+    for (const int reader : readers[static_cast<std::size_t>(node)]) {
+      if (--waiting[static_cast<std::size_t>(reader)] == 0) ready.push(reader);
+    }
+  }
+  for (std::size_t k = 0; k < node_count && order.size() < node_count; ++k) {
+    if (waiting[k] > 0) throw InputError(node_place(graph.node(static_cast<int>(k))), "stands on or behind a cycle");
+  }
+  return order;
+}
+
+}  // namespace
+
+onnx::ModelProto parse_model(std::string_view content) {
+  if (content.empty()) throw InputError("", "the file is empty, not an ONNX model");
+  constexpr int kLimit = std::numeric_limits<int>::max();
+  if (content.size() >= static_cast<std::size_t>(kLimit)) {
+    throw InputError("", "an ONNX file of 2 GiB or more cannot be parsed; save its weights as external data");
+  }
+  google::protobuf::io::ArrayInputStream bytes(content.data(), static_cast<int>(content.size()));
+  google::protobuf::io::CodedInputStream stream(&bytes);
+  stream.SetTotalBytesLimit(kLimit);
+  onnx::ModelProto model;
+  if (!model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+    throw InputError(damage_place(content), "not a whole ONNX model: the file is truncated or damaged");
+  }
+  if (!model.has_graph()) throw InputError("graph", "missing: the file is truncated, or no ONNX model");
+  if (model.graph().node_size() == 0) throw InputError("graph.node", "the model has no nodes");
+  return model;
+}
+
+std::int64_t default_opset(const onnx::ModelProto& model) {
+  for (const auto& import : model.opset_import()) {
+    if (!import.domain().empty() && import.domain() != "ai.onnx") continue;
+    if (import.version() < 1 || import.version() > std::numeric_limits<int>::max()) {
+      throw InputError("opset_import", "version " + std::to_string(import.version()) + " is no operator set");
+    }
+    return import.version();
+  }
+  constexpr int kFirstWithImports = 3;
+  if (model.ir_version() >= kFirstWithImports && model.opset_import_size() == 0) {
+    throw InputError("opset_import", "missing: the file is truncated or damaged");
+  }
+  return 1;
+}
+
+std::string node_place(const onnx::NodeProto& node) {
+  if (!node.name().empty()) return "node " + node.name() + " (" + node.op_type() + ")";
+  for (const std::string& output : node.output()) {
+    if (!output.empty()) return "node that makes \"" + output + "\" (" + node.op_type() + ")";
+  }
+  return "node without name (" + node.op_type() + ")";
+}
+
+void sort_nodes(onnx::GraphProto& graph) {
+  const std::vector<int> order = topological_order(graph);
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> sorted;
+  sorted.Reserve(graph.node_size());
+  for (const int k : order) sorted.Add()->Swap(graph.mutable_node(k));
+  graph.mutable_node()->Swap(&sorted);
+}
+
+onnx::ModelProto prepare_model(std::string_view content, std::vector<std::string>& warnings) {
+  onnx::ModelProto model = parse_model(content);
+  default_opset(model);
+  inline_functions(model, warnings);
+  sort_nodes(*model.mutable_graph());
+  return model;
+}
+
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    const bool blank = std::isspace(byte) != 0 || std::iscntrl(byte) != 0;
+    if (!blank) {
+      line += character;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+}  // namespace remora::onnx_frontend

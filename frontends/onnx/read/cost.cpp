@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/onnx/read/cost.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <string_view>
+
+namespace remora::onnx_frontend {
+namespace {
+
+const Value& value_of(const Network& network, ValueId id) {
+  return network.values[id];
+}
+
+Bytes size_of(const Network& network, ValueId id) {
+  const Value& value = value_of(network, id);
+  return byte_size(value.shape, value.type);
+}
+
+bool looks_up(const Node& node) {
+  constexpr std::array<std::string_view, 4> kLookups{"Gather", "GatherElements", "GatherND", "Slice"};
+  return std::find(kLookups.begin(), kLookups.end(), node.type) != kLookups.end();
+}
+
+/// Whole nanoseconds, rounded up, within 64 bits. A rounding error of the sum is not worth a nanosecond more.
+Duration nanoseconds(double seconds) {
+  constexpr double kMost = 4e18;
+  constexpr double kRelativeError = 1e-12;
+  return Duration(static_cast<std::int64_t>(std::min(std::ceil(seconds * 1e9 * (1 - kRelativeError)), kMost)));
+}
+
+Duration base_duration(const Network& network, NodeId id, CostModel model, const Device& device) {
+  switch (model) {
+    case CostModel::unit:
+      return Duration(1);
+    case CostModel::flops:
+      return Duration(flops(network, id));
+    case CostModel::roofline:
+      break;
+  }
+  const double computing = static_cast<double>(flops(network, id)) / device.peak_flops;
+  const double moving = static_cast<double>(bytes_moved(network, id).count()) / device.bandwidth;
+  return nanoseconds(std::max(computing, moving) + device.launch_overhead);
+}
+
+}  // namespace
+
+std::string cost_model_name(CostModel model) {
+  switch (model) {
+    case CostModel::flops:
+      return "flops";
+    case CostModel::unit:
+      return "unit";
+    case CostModel::roofline:
+      break;
+  }
+  return "roofline";
+}
+
+std::string duration_unit(CostModel model) {
+  switch (model) {
+    case CostModel::flops:
+      return "flop";
+    case CostModel::unit:
+      return "op";
+    case CostModel::roofline:
+      break;
+  }
+  return "ns";
+}
+
+Bytes bytes_moved(const Network& network, NodeId id) {
+  const Node& node = network.nodes[id];
+  Bytes written(node.attributes.get(kBytesWrittenInPlace, std::int64_t{0}));
+  for (const ValueId output : node.outputs) {
+    if (output.valid()) written += size_of(network, output);
+  }
+  Bytes read;
+  std::set<ValueId> seen;
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    const ValueId input = node.inputs[k];
+    if (!input.valid() || !seen.insert(network.storage(input)).second) continue;
+    const Bytes size = size_of(network, input);
+    read += k == 0 && looks_up(node) ? std::min(size, written) : size;
+  }
+  return read + written;
+}
+
+Duration duration(const Network& network, NodeId id, CostModel model, const Device& device) {
+  const Node& node = network.nodes[id];
+  const std::int64_t factor = node.attributes.get("duration_factor", std::int64_t{0});
+  if (factor <= 0 || !node.backward_of.valid()) return base_duration(network, id, model, device);
+  const std::int64_t forward = base_duration(network, node.backward_of, model, device).count();
+  return Duration(forward > Duration::max().count() / factor ? Duration::max().count() : forward * factor);
+}
+
+}  // namespace remora::onnx_frontend

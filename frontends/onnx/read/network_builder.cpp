@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/onnx/read/network_builder.hpp"
+
+#include <algorithm>
+
+#include "frontends/onnx/infer/constant_folding.hpp"
+#include "frontends/onnx/model/model_proto.hpp"
+#include "frontends/onnx/read/node_attributes.hpp"
+#include "frontends/onnx/read/node_traits.hpp"
+#include "model/error.hpp"
+
+namespace remora::onnx_frontend {
+namespace {
+
+/// The names that the outputs depend on, through any chain of nodes.
+std::unordered_set<std::string> used_names(const onnx::GraphProto& sorted) {
+  std::unordered_set<std::string> names;
+  for (const auto& output : sorted.output()) names.insert(output.name());
+  for (int k = sorted.node_size(); k-- > 0;) {
+    const onnx::NodeProto& node = sorted.node(k);
+    const bool used = std::any_of(node.output().begin(), node.output().end(),
+                                  [&](const std::string& output) { return names.contains(output); });
+    if (used) names.insert(node.input().begin(), node.input().end());
+  }
+  return names;
+}
+
+ParameterOrigin weight_if(bool weight) {
+  return weight ? ParameterOrigin::weight : ParameterOrigin::none;
+}
+
+}  // namespace
+
+NetworkBuilder::NetworkBuilder(onnx::ModelProto& model, bool training)
+    : graph_(*model.mutable_graph()),
+      training_(training),
+      opset_(default_opset(model)),
+      inference_(graph_, opset_),
+      used_(used_names(graph_)) {
+  network_.name = graph_.name();
+  network_.opset = opset_;
+  network_.producer = model.producer_name();
+  if (!model.producer_version().empty()) network_.producer += " " + model.producer_version();
+}
+
+Network NetworkBuilder::build() {
+  add_initializers();
+  add_inputs();
+  for (int k = 0; k < graph_.node_size(); ++k) add_node(*graph_.mutable_node(k), k);
+  mark_outputs();
+  name_nodes(network_);
+  std::vector<ParameterOrigin> origins;
+  for (const Fact& fact : facts_) origins.push_back(fact.origin);
+  mark_trainable(network_, origins);
+  const auto& warnings = inference_.warnings();
+  network_.warnings.insert(network_.warnings.end(), warnings.begin(), warnings.end());
+  return drop_dead_nodes(std::move(network_), dead_nodes_);
+}
+
+ValueId NetworkBuilder::add(const std::string& name, Fact fact, ValueKind kind) {
+  Value value{.name = name, .shape = fact.type.shape, .type = *element_type(fact.type.data_type), .kind = kind};
+  if (fact.constant) value.constant = fact.constant->integers;
+  const ValueId id = network_.add_value(std::move(value));
+  if (!values_.emplace(name, id).second) throw InputError("value " + name, "is there twice");
+  facts_.push_back(std::move(fact));
+  return id;
+}
+
+void NetworkBuilder::add_initializers() {
+  const auto add_one = [&](const std::string& name, TensorType type, std::optional<Constant> constant) {
+    if (!is_used(name)) return;
+    const bool weight = element_type(type.data_type)->floating && !type.shape.empty();
+    add(name, {.type = std::move(type), .constant = std::move(constant), .origin = weight_if(weight)},
+        ValueKind::parameter);
+  };
+  for (const auto& initializer : graph_.initializer()) {
+    if (is_used(initializer.name())) add_one(initializer.name(), type_of(initializer), read_constant(initializer));
+  }
+  // Runtimes unpack a sparse initializer when they load it, so it counts like a dense one.
+  for (const auto& sparse : graph_.sparse_initializer()) {
+    onnx::TensorProto dense;
+    dense.set_name(sparse.values().name());
+    dense.set_data_type(sparse.values().data_type());
+    *dense.mutable_dims() = sparse.dims();
+    if (is_used(dense.name())) add_one(dense.name(), type_of(dense), std::nullopt);
+  }
+}
+
+/// Initializers are listed as inputs in old files; those are parameters already. Inputs that nobody reads are left out.
+void NetworkBuilder::add_inputs() {
+  for (const auto& input : graph_.input()) {
+    if (!is_used(input.name()) || values_.contains(input.name())) continue;
+    add(input.name(), {.type = input_type(input)}, ValueKind::input);
+  }
+}
+
+TensorType NetworkBuilder::input_type(const onnx::ValueInfoProto& input) const {
+  const std::string place = "input " + input.name();
+  if (!input.type().has_tensor_type()) {
+    throw InputError(place, "is no tensor; export the model so that its inputs are tensors");
+  }
+  const auto& proto = input.type().tensor_type();
+  TensorType type{.data_type = proto.elem_type()};
+  if (!element_type(type.data_type)) throw InputError(place, data_type_name(type.data_type) + " elements have no size");
+  if (!proto.has_shape()) throw InputError(place, "has no shape; export the model with a shape for it");
+  for (int axis = 0; axis < proto.shape().dim_size(); ++axis) {
+    const auto& dimension = proto.shape().dim(axis);
+    if (dimension.has_dim_value() && dimension.dim_value() > 0) {
+      type.shape.push_back(dimension.dim_value());
+      continue;
+    }
+    const std::string position = input.name() + "[" + std::to_string(axis) + "]";
+    const bool symbolic = !dimension.dim_param().empty();
+    throw InputError(place, "dimension " + std::to_string(axis) + " has no value" +
+                                (symbolic ? ", only the name " + dimension.dim_param() : "") + "; set it with --dim " +
+                                (symbolic ? dimension.dim_param() : position) + "=VALUE");
+  }
+  try {
+    byte_size(type.shape, *element_type(type.data_type));
+  } catch (const InputError& error) {
+    throw InputError(place, error.what());
+  }
+  return type;
+}
+
+std::vector<ValueId> NetworkBuilder::find_inputs(const onnx::NodeProto& proto) const {
+  std::vector<ValueId> inputs;
+  for (const std::string& name : proto.input()) {
+    const auto found = values_.find(name);
+    if (!name.empty() && found == values_.end()) {
+      throw InputError(node_place(proto), "reads \"" + name + "\", which has no known shape");
+    }
+    inputs.push_back(name.empty() ? ValueId() : found->second);
+  }
+  return inputs;
+}
+
+RuleContext NetworkBuilder::context_of(const Node& node, std::size_t output_count) const {
+  RuleContext context{.node = node, .opset = opset_, .output_count = output_count};
+  for (const ValueId input : node.inputs) {
+    const Fact* const fact = input.valid() ? &facts_[input] : nullptr;
+    context.inputs.push_back(fact == nullptr ? nullptr : &fact->type);
+    context.constants.push_back(fact == nullptr || !fact->constant ? nullptr : &*fact->constant);
+  }
+  return context;
+}
+
+void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {
+  const bool live = std::any_of(proto.output().begin(), proto.output().end(),
+                                [&](const std::string& output) { return is_used(output); });
+  if (!live) {
+    // It never becomes part of the network, so its shapes need not be known.
+    if (proto.op_type() != "Constant") dead_nodes_.push_back(node_place(proto));
+    return;
+  }
+  Node node{.name = proto.name(),
+            .type = proto.op_type(),
+            .domain = proto.domain(),
+            .attributes = read_attributes(proto),
+            .position = position};
+  if (node.domain == "ai.onnx") node.domain.clear();
+  node.inputs = find_inputs(proto);
+  const RuleContext context = context_of(node, static_cast<std::size_t>(proto.output_size()));
+
+  std::vector<bool> wanted;
+  for (const std::string& output : proto.output()) wanted.push_back(is_used(output));
+  InferredOutputs inferred;
+  std::vector<std::optional<Constant>> constants(wanted.size());
+  if (auto constant = read_constant_node(proto)) {
+    inferred = {.types = OutputTypes(wanted.size()), .optional = std::vector<bool>(wanted.size())};
+    inferred.types[0] = constant->type;
+    constants[0] = std::move(constant->elements);
+  } else {
+    inferred = inference_.infer(proto, context, wanted);
+    constants = fold(context, inferred.types);
+  }
+  const bool random = is_random(context, training_);
+  node.constant = is_constant(node, random);
+  node.never_recompute = random;
+  add_outputs(proto, node, inferred, constants);
+  if (is_view(context_of(node, wanted.size()), inferred.types, training_)) {
+    node.view = true;
+    network_.values[node.outputs[0]].view_of = node.inputs[0];
+  }
+  network_.add_node(std::move(node));
+}
+
+bool NetworkBuilder::is_constant(const Node& node, bool random) const {
+  if (random) return false;
+  if (reads_shape_only(node)) return true;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+    return !input.valid() || network_.values[input].kind == ValueKind::parameter;
+  });
+}
+
+/// A constant node's result can be a weight if it is made of one. ConstantOfShape makes weights in models that were
+/// stripped of theirs; with a shape taken from an activation it makes masks and zeros.
+ParameterOrigin NetworkBuilder::origin_of(const Node& node, const TensorType& type) const {
+  if (!node.constant || !element_type(type.data_type)->floating || type.shape.empty()) return ParameterOrigin::none;
+  if (node.type == "ConstantOfShape" && !node.inputs.empty())
+    return weight_if(!derived_from_shape_.contains(node.inputs[0]));
+  return weight_if(std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+    return input.valid() && facts_[input].origin == ParameterOrigin::weight;
+  }));
+}
+
+void NetworkBuilder::add_outputs(const onnx::NodeProto& proto, Node& node, const InferredOutputs& inferred,
+                                 const std::vector<std::optional<Constant>>& constants) {
+  const bool from_shape =
+      reads_shape_only(node) || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                            [&](ValueId input) { return derived_from_shape_.contains(input); });
+  for (int k = 0; k < proto.output_size(); ++k) {
+    const auto position = static_cast<std::size_t>(k);
+    const std::string& name = proto.output(k);
+    const bool left_out = name.empty() || !inferred.types[position] || (!is_used(name) && inferred.optional[position]);
+    if (left_out) {
+      node.outputs.push_back(ValueId());
+      continue;
+    }
+    const TensorType& type = *inferred.types[position];
+    const ValueId output = add(name, {.type = type, .constant = constants[position], .origin = origin_of(node, type)},
+                               node.constant ? ValueKind::parameter : ValueKind::activation);
+    if (node.constant && from_shape) derived_from_shape_.insert(output);
+    node.outputs.push_back(output);
+  }
+}
+
+void NetworkBuilder::mark_outputs() {
+  for (const auto& output : graph_.output()) {
+    const auto found = values_.find(output.name());
+    if (found == values_.end()) throw InputError("output " + output.name(), "nothing in the model makes it");
+    network_.values[found->second].output = true;
+  }
+  if (graph_.output_size() == 0) throw InputError("graph.output", "the model has no outputs");
+}
+
+}  // namespace remora::onnx_frontend

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ModelProto -> Network: walks the sorted nodes once, settles each node's types, elements of small constants, views and
+// what is a parameter, and then drops what contributes to no output (network_passes.hpp).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "frontends/onnx/infer/constant.hpp"
+#include "frontends/onnx/infer/shape_rules.hpp"
+#include "frontends/onnx/infer/type_inference.hpp"
+#include "frontends/onnx/model/network.hpp"
+#include "frontends/onnx/read/network_passes.hpp"
+#include "onnx/onnx_pb.h"
+
+namespace remora::onnx_frontend {
+
+class NetworkBuilder {
+ public:
+  /// `model` must be sorted (sort_nodes), without local functions, and must outlive the builder. `training`: whether a
+  /// training graph is asked for.
+  NetworkBuilder(onnx::ModelProto& model, bool training);
+
+  /// Once. Throws InputError as build_network says.
+  Network build();
+
+ private:
+  /// What is known of a value beyond Value, by ValueId.
+  struct Fact {
+    TensorType type{};
+    std::optional<Constant> constant{};
+    ParameterOrigin origin = ParameterOrigin::none;
+  };
+
+  void add_initializers();
+  void add_inputs();
+  void add_node(onnx::NodeProto& proto, int position);
+  void mark_outputs();
+
+  ValueId add(const std::string& name, Fact fact, ValueKind kind);
+  TensorType input_type(const onnx::ValueInfoProto& input) const;
+  std::vector<ValueId> find_inputs(const onnx::NodeProto& proto) const;
+  RuleContext context_of(const Node& node, std::size_t output_count) const;
+  /// Whether somebody reads the value, by name.
+  [[nodiscard]] bool is_used(const std::string& name) const { return !name.empty() && used_.contains(name); }
+  [[nodiscard]] bool is_constant(const Node& node, bool random) const;
+  [[nodiscard]] ParameterOrigin origin_of(const Node& node, const TensorType& type) const;
+
+  void add_outputs(const onnx::NodeProto& proto, Node& node, const InferredOutputs& inferred,
+                   const std::vector<std::optional<Constant>>& constants);
+
+  onnx::GraphProto& graph_;
+  bool training_;
+  std::int64_t opset_;
+  TypeInference inference_;
+  Network network_;
+  std::vector<Fact> facts_;
+  std::unordered_map<std::string, ValueId> values_;
+  std::unordered_set<std::string> used_;
+  /// Parameters that stand for shapes of activations.
+  std::unordered_set<ValueId> derived_from_shape_;
+  /// Nodes that were left out, as a warning shows them.
+  std::vector<std::string> dead_nodes_;
+};
+
+}  // namespace remora::onnx_frontend

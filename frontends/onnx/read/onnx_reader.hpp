@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a .onnx file to a remora::Graph in one call.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/onnx/model/network.hpp"
+#include "frontends/onnx/read/cost.hpp"
+#include "frontends/onnx/train/training.hpp"
+
+namespace remora::onnx_frontend {
+
+struct OnnxOptions {
+  /// Values for symbolic dimensions: {"batch", 8}.
+  std::map<std::string, std::int64_t> dimensions{};
+  /// Derive loss and backward ops; without it the graph is inference.
+  std::optional<TrainingOptions> training{};
+  CostModel cost = CostModel::roofline;
+  Device device{};
+};
+
+struct OnnxResult {
+  Graph graph{};
+  /// What the user should be told, one line each.
+  std::vector<std::string> warnings{};
+};
+
+/// A model as a graph, and what each op and tensor of the graph is in the model.
+struct LoweredModel {
+  /// Of --training, loss and backward nodes included.
+  Network network{};
+  Graph graph{};
+  /// By op.
+  std::vector<NodeId> op_nodes{};
+  /// By tensor: the value that has the memory.
+  std::vector<ValueId> tensor_values{};
+};
+
+/// Whether the bytes look like a serialized ONNX model (and not like JSON text). Never throws.
+bool looks_like_onnx(std::string_view content);
+
+/// Reads a model from the bytes of a file. `source` names it in errors and in the graph's meta.
+/// Throws InputError that names the node and the remedy: truncated or garbage files, an empty model, control flow and
+/// sequences, shapes that stay unknown, a dimension option that names no dimension.
+OnnxResult read_onnx(std::string_view content, const std::string& source, const OnnxOptions& options);
+
+/// The same, for who needs to know which node an op is.
+LoweredModel lower_onnx(std::string_view content, const std::string& source, const OnnxOptions& options);
+
+/// The steps of read_onnx, for tests and for other front ends.
+Network build_network(std::string_view content, const std::string& source, const OnnxOptions& options);
+Graph lower(const Network& network, CostModel cost, const Device& device);
+LoweredModel lower_network(Network network, CostModel cost, const Device& device);
+
+}  // namespace remora::onnx_frontend

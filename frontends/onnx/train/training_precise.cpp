@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The backward pass by the rules of training_rules.hpp.
+//
+//     forward    x --Conv--> a --Relu--> b --Loss--> loss            Conv reads w
+//     backward   LossGrad(b) -> grad b;  ReluGrad(grad b, b) -> grad a;  ConvGrad(grad a, x) -> (gradient of w)
+//
+// One backward node for each forward node, whatever the number of gradients it computes; the attribute "gradient_of"
+// lists the inputs, by position, whose gradients those are, for the cost model to count. Views have backward views.
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "frontends/onnx/train/training_passes.hpp"
+
+namespace remora::onnx_frontend {
+
+namespace {
+
+struct UnknownType {
+  std::string type{};
+  std::string first_node{};
+  int nodes = 0;
+};
+
+class PreciseBackward {
+ public:
+  explicit PreciseBackward(TrainingStep& step) : step_(step), network_(step.network), ledger_(step.ledger) {}
+
+  void run();
+
+ private:
+  void append_loss_gradient();
+  void differentiate_node(NodeId id);
+  void differentiate_view(NodeId id, ValueId output, ValueId gradient);
+  void append_backward(NodeId id, const std::vector<ValueId>& gradients);
+  void save_mask(NodeId id, std::size_t position);
+  std::vector<ValueId> contribution_values(const std::vector<ValueId>& operands, Node& backward);
+  void append_and_contribute(Node backward, const std::vector<ValueId>& targets);
+  void note_unknown(const Node& node);
+  void warn_of_unknown();
+
+  /// The gradients of the node's outputs, by position; none where no gradient has arrived.
+  [[nodiscard]] std::vector<ValueId> arrived_gradients(const Node& node);
+
+  TrainingStep& step_;
+  Network& network_;
+  GradientLedger& ledger_;
+  /// In the order of discovery: the backward pass meets the last forward node first.
+  std::vector<UnknownType> unknown_{};
+};
+
+void PreciseBackward::run() {
+  append_loss_gradient();
+  for (std::size_t i = step_.forward_nodes; i-- > 0;) differentiate_node(NodeId(i));
+  warn_of_unknown();
+}
+
+/// The gradient of a loss reads what the loss reads: probabilities and labels, predictions and targets.
+void PreciseBackward::append_loss_gradient() {
+  Node gradient{.name = "loss/grad",
+                .type = "LossGrad",
+                .inputs = step_.predictions,
+                .phase = Phase::backward,
+                .backward_of = step_.loss};
+  const std::vector<ValueId> targets = contribution_values(step_.predictions, gradient);
+  append_and_contribute(std::move(gradient), targets);
+}
+
+void PreciseBackward::differentiate_node(NodeId id) {
+  const Node node = network_.nodes[id];
+  if (node.constant) return;
+  const std::vector<ValueId> gradients = arrived_gradients(node);
+  if (std::none_of(gradients.begin(), gradients.end(), [](ValueId gradient) { return gradient.valid(); })) return;
+  if (!node.view) {
+    append_backward(id, gradients);
+    return;
+  }
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i].valid()) differentiate_view(id, node.outputs[i], gradients[i]);
+  }
+}
+
+std::vector<ValueId> PreciseBackward::arrived_gradients(const Node& node) {
+  std::vector<ValueId> gradients(node.outputs.size());
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].valid()) gradients[i] = ledger_.complete(node.outputs[i]);
+  }
+  return gradients;
+}
+
+/// The gradient of what is viewed is the gradient of the view, seen in the other shape.
+void PreciseBackward::differentiate_view(NodeId id, ValueId output, ValueId gradient) {
+  const Node node = network_.nodes[id];
+  const auto viewed = std::find_if(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+    return input.valid() && network_.storage(input) == network_.storage(output);
+  });
+  assert(viewed != node.inputs.end());
+  Node backward{.name = node.name + "/grad",
+                .type = node.type + "Grad",
+                .inputs = {gradient},
+                .phase = Phase::backward,
+                .backward_of = id,
+                .view = true};
+  const std::vector<ValueId> targets = contribution_values({*viewed}, backward);
+  // Nothing to see where the gradient is only added to a resident buffer.
+  if (backward.outputs.empty()) return;
+  const auto elements = [&](ValueId value) { return element_count(network_.values[value].shape); };
+  for (const ValueId contribution : backward.outputs) {
+    // A window onto a part of a tensor (and a derived parameter's leaf) has to be written out.
+    if (elements(contribution) != elements(gradient)) backward.view = false;
+  }
+  if (backward.view) {
+    for (const ValueId contribution : backward.outputs) network_.values[contribution].view_of = gradient;
+  }
+  append_and_contribute(std::move(backward), targets);
+}
+
+void PreciseBackward::append_backward(NodeId id, const std::vector<ValueId>& gradients) {
+  const Rule rule = step_.rules.rule(network_.nodes[id]);
+  if (!step_.rules.knows(network_.nodes[id])) note_unknown(network_.nodes[id]);
+  if (rule.mask) save_mask(id, *rule.mask);
+
+  const Node node = network_.nodes[id];
+  const Positions wanted = step_.need.wanted_inputs(node, rule);
+  assert(!wanted.empty());
+  Node backward{.name = node.name + "/grad",
+                .type = node.type + "Grad",
+                .domain = node.domain,
+                .phase = Phase::backward,
+                .backward_of = id};
+  backward.attributes.set("gradient_of", std::vector<std::int64_t>(wanted.begin(), wanted.end()));
+  const auto read = [&](ValueId value) {
+    const auto known = std::find(backward.inputs.begin(), backward.inputs.end(), value);
+    if (value.valid() && known == backward.inputs.end()) backward.inputs.push_back(value);
+  };
+  for (const ValueId gradient : gradients) read(gradient);
+  const Reads reads = reads_of(rule, node, wanted);
+  for (const std::size_t position : reads.inputs) read(node.inputs[position]);
+  for (const std::size_t position : reads.outputs) read(node.outputs[position]);
+
+  std::vector<ValueId> operands;
+  for (const std::size_t position : wanted) operands.push_back(node.inputs[position]);
+  const std::vector<ValueId> targets = contribution_values(operands, backward);
+  append_and_contribute(std::move(backward), targets);
+}
+
+/// Gives the forward node the output that its backward reads, if the network has dropped it.
+void PreciseBackward::save_mask(NodeId id, std::size_t position) {
+  const Node& node = network_.nodes[id];
+  if (position < node.outputs.size() && node.outputs[position].valid()) return;
+  const ValueId mask = ledger_.append_value({.name = node.name + "/mask",
+                                             .shape = network_.values[node.outputs[0]].shape,
+                                             .type = {.bits = 8, .floating = false}});
+  std::vector<ValueId>& outputs = network_.nodes[id].outputs;
+  if (outputs.size() <= position) outputs.resize(position + 1);
+  outputs[position] = mask;
+}
+
+/// Makes the contributions to the gradients of `operands` outputs of `backward`, one a target however often it is an
+/// operand, and returns the targets in the same order. Gradients of parameters under ParameterGradients::fixed are
+/// counted instead; a node left without outputs gets a token, for its work has to be done all the same.
+std::vector<ValueId> PreciseBackward::contribution_values(const std::vector<ValueId>& operands, Node& backward) {
+  std::vector<ValueId> targets;
+  std::int64_t in_place = 0;
+  for (const ValueId operand : operands) {
+    for (const ValueId target : step_.need.targets(operand)) {
+      if (!ledger_.has_value(target)) {
+        ledger_.count_fixed(target);
+        backward.gradients_in_place.push_back(target);
+        in_place += byte_size(network_.values[target].shape, network_.values[target].type).count();
+        continue;
+      }
+      if (std::find(targets.begin(), targets.end(), target) != targets.end()) continue;
+      targets.push_back(target);
+      backward.outputs.push_back(ledger_.new_contribution(target));
+    }
+  }
+  if (in_place > 0) backward.attributes.set(std::string(kBytesWrittenInPlace), in_place);
+  if (targets.empty() && !backward.view) backward.outputs.push_back(ledger_.new_token(backward.name));
+  return targets;
+}
+
+void PreciseBackward::append_and_contribute(Node backward, const std::vector<ValueId>& targets) {
+  const std::vector<ValueId> contributions = backward.outputs;
+  ledger_.append(std::move(backward));
+  for (std::size_t i = 0; i < targets.size(); ++i) ledger_.contribute(targets[i], contributions[i]);
+}
+
+void PreciseBackward::note_unknown(const Node& node) {
+  const std::string type = node.domain.empty() ? node.type : node.domain + "." + node.type;
+  auto known =
+      std::find_if(unknown_.begin(), unknown_.end(), [&](const UnknownType& unknown) { return unknown.type == type; });
+  if (known == unknown_.end()) known = unknown_.insert(unknown_.end(), UnknownType{.type = type});
+  ++known->nodes;
+  known->first_node = node.name;
+}
+
+void PreciseBackward::warn_of_unknown() {
+  for (const UnknownType& unknown : unknown_) {
+    network_.warnings.push_back("no gradient rule for op type " + unknown.type + " (" + std::to_string(unknown.nodes) +
+                                (unknown.nodes == 1 ? " node, " : " nodes, the first is ") + unknown.first_node +
+                                "): its backward is taken to read all its inputs and outputs");
+  }
+}
+
+}  // namespace
+
+void append_precise_backward(TrainingStep& step) {
+  PreciseBackward(step).run();
+}
+
+}  // namespace remora::onnx_frontend

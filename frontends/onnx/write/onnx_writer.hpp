@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model whose nodes stand in the order of a schedule, recomputed ones again under fresh names.
+//
+//     model   A: x -> a   B: a -> b   C: b, a -> c                      schedule  A B A C
+//     result  A: x -> a   B: a -> b   A#2: x -> a#2   C: b, a#2 -> c
+//
+// Everything else stays as it is: initializers, inputs and outputs, operator sets, functions, metadata, also what this
+// version of ONNX does not know. Fresh values get the type of the value that they are a copy of, where the file states
+// it. Calls of the model's own functions are written as the functions' bodies.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/onnx/read/onnx_reader.hpp"
+#include "model/schedule.hpp"
+
+namespace remora::onnx_frontend {
+
+/// Where a model comes from and where it goes, for data outside the file (external_data.hpp).
+struct ModelFolders {
+  std::filesystem::path from{};
+  std::optional<std::filesystem::path> to{};
+};
+
+/// The files beside the model's that its data is in; `folder`: the model's. Throws InputError for bytes that are no
+/// model.
+std::vector<std::filesystem::path> data_files(std::string_view content, const std::filesystem::path& folder);
+
+/// The bytes of the rewritten model. `content`: of the model's file; `lowered`: what lower_onnx made of it, without
+/// training; `sequence`: the ops of a valid schedule of its graph, in order. Throws InputError for external data that
+/// would be lost, functions that cannot be written inline, an order in which a shape is needed before the value that
+/// has it, and a result of 2 GiB or more.
+std::string rewrite_model(std::string_view content, const LoweredModel& lowered, std::span<const OpId> sequence,
+                          const ModelFolders& folders);
+
+/// Reads the rewritten model and checks that its nodes in the order of the file, each released after its last reader,
+/// take no more memory and no more time than the schedule says. A broken invariant (std::logic_error) otherwise.
+void check_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options,
+                     const Schedule& schedule);
+
+}  // namespace remora::onnx_frontend

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/formats/curve_json.hpp"
+
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "model/error.hpp"
+
+namespace remora::json {
+namespace {
+
+Curve full_curve() {
+  Curve curve{.graph = "g \"1\"",
+              .graph_sha256 = std::string(64, 'b'),
+              .order = OrderMode::input,
+              .max_computes = 2,
+              .fixed_memory = Bytes(5),
+              .baseline_duration = Duration(100),
+              .baseline_peak_memory = Bytes(45),
+              .least_budget = Bytes(12)};
+  curve.points = {{.budget = Bytes(15), .status = Status::infeasible, .lower_bound = Duration(150), .seconds = 0.25},
+                  {.budget = Bytes(20),
+                   .status = Status::feasible,
+                   .duration = Duration(140),
+                   .peak_memory = Bytes(19),
+                   .lower_bound = Duration(130),
+                   .seconds = 1.5,
+                   .found_under = Bytes(20),
+                   .schedule_file = "curve-schedules/20.json"},
+                  {.budget = Bytes(30),
+                   .status = Status::optimal,
+                   .duration = Duration(110),
+                   .peak_memory = Bytes(28),
+                   .lower_bound = Duration(110),
+                   .found_under = Bytes(30)}};
+  curve.knee = 2;
+  curve.seconds = 2.5;
+  return curve;
+}
+
+std::string text_of(const Curve& curve) {
+  std::ostringstream out;
+  write_curve(out, curve);
+  return out.str();
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+std::string fault_of(const std::string& text) {
+  try {
+    static_cast<void>(read_curve(text));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(CurveJson, ReadsWhatItWrote) {
+  const Curve curve = full_curve();
+  const Curve read = read_curve(text_of(curve));
+  EXPECT_EQ(text_of(read), text_of(curve));
+  EXPECT_EQ(read.points, curve.points);
+  EXPECT_EQ(read.knee, curve.knee);
+  EXPECT_EQ(read.least_budget, curve.least_budget);
+  EXPECT_EQ(read.graph_sha256, curve.graph_sha256);
+}
+
+TEST(CurveJson, PutsAPointALineWithWhatFollows) {
+  const std::string text = text_of(full_curve());
+  EXPECT_NE(text.find("\n    {\"budget\": 20, \"part\": 0.375, \"status\": \"feasible\", \"duration\": 140, "
+                      "\"overhead\": 0.4, \"peak_memory\": 19, \"found_under\": 20, \"lower_bound\": 130, "
+                      "\"seconds\": 1.5, \"schedule\": \"curve-schedules/20.json\"},\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\"smallest_feasible\": 20"), std::string::npos);
+  EXPECT_NE(text.find("\"knee\": 30"), std::string::npos);
+}
+
+TEST(CurveJson, RefusesWhatIsNoCurve) {
+  const std::string text = text_of(full_curve());
+  EXPECT_EQ(fault_of(replaced(text, "\"knee\": 30", "\"knee\": 31")),
+            "$.knee: must be the budget of a point with a schedule");
+  EXPECT_EQ(fault_of(replaced(text, "\"budget\": 15", "\"budget\": 20")),
+            "$.points[1]: its budget is not above that of the point before it");
+  EXPECT_EQ(fault_of(replaced(text, "\"duration\": 140", "\"duration\": 139")), "none");
+  EXPECT_EQ(fault_of(replaced(text, "\"lower_bound\": 130", "\"lower_bound\": 105")),
+            "$.points[2]: its lower_bound is above that of a smaller budget");
+  EXPECT_EQ(fault_of(replaced(text, "\"lower_bound\": 130", "\"lower_bound\": 141")),
+            "$.points[1]: its lower_bound is above its duration");
+  EXPECT_EQ(fault_of(replaced(text, "\"duration\": 110", "\"duration\": 111")),
+            "$.points[2]: its status does not fit its lower_bound");
+  EXPECT_EQ(fault_of(replaced(text, "\"optimal\"", "\"unknown\"")),
+            "$.points[2]: it has no schedule, though a smaller budget has one");
+  EXPECT_EQ(fault_of(replaced(text, "\"peak_memory\": 19", "\"peak_memory\": 21")),
+            "$.points[1]: its peak_memory is above its budget");
+  EXPECT_NE(fault_of(replaced(text, "remora-curve", "remora-schedule")), "none");
+}
+
+TEST(CurveJson, IsToldByItsFormat) {
+  EXPECT_TRUE(is_curve(text_of(full_curve())));
+  EXPECT_FALSE(is_curve("{\"format\": \"remora-schedule\"}"));
+  EXPECT_FALSE(is_curve("[]"));
+  EXPECT_THROW(static_cast<void>(is_curve("{")), InputError);
+}
+
+}  // namespace
+}  // namespace remora::json

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
+#include "tests/frontends/formats/samples.hpp"
+
+namespace remora::json {
+namespace {
+
+/// One change to kEveryKey each.
+const std::vector<Malformed> kMalformed = {
+    // The head.
+    {R"("remora-graph")", R"("remora-schedule")", "$.format", R"("remora-schedule")"},
+    {R"("format": "remora-graph",)", "", "$", R"("format" is missing)"},
+    {R"("remora-graph")", "3", "$.format", "must be a string, not 3"},
+    {R"("version": 1)", R"("version": 2)", "$.version", "version 2"},
+    {R"("version": 1)", R"("version": "1")", "$.version", "must be an integer"},
+    {R"("version": 1,)", "", "$", R"("version" is missing)"},
+    {R"("name": "every key",)", "", "$", R"("name" is missing)"},
+    {R"("name": "every key")", R"("name": null)", "$.name", "must be a string, not null"},
+    {R"("meta": {)", R"("meta": 4, "more": {)", "$.meta", "must be an object, not 4"},
+    {R"("tensors": [)", R"("tensor": [)", "$", R"("tensors" is missing)"},
+    {R"("ops": [)", R"("op": [)", "$", R"("ops" is missing)"},
+    {R"("ops": [)", R"("ops": {}, "more": [)", "$.ops", "must be an array, not an object"},
+    {R"("tensors": [)", R"("tensors": "x", "more": [)", "$.tensors", "must be an array"},
+    // Numbers.
+    {R"("fixed_memory": 7)", R"("fixed_memory": -7)", "$.fixed_memory", "must not be negative, but is -7"},
+    {R"("fixed_memory": 7)", R"("fixed_memory": 7.5)", "$.fixed_memory", "must be an integer"},
+    {R"("fixed_memory": 7)", R"("fixed_memory": 7.0)", "$.fixed_memory", "must be an integer"},
+    {R"("fixed_memory": 7)", R"("fixed_memory": true)", "$.fixed_memory", "must be an integer, not true"},
+    {R"("size": 5)", R"("size": 9223372036854775808)", "$.tensors[0].size", "9223372036854775808 is too large"},
+    {R"("size": 5)", R"("size": 18446744073709551616)", "$.tensors[0].size", "is too large"},
+    {R"("size": 5)", R"("size": 1e300)", "$.tensors[0].size", "is too large"},
+    {R"("size": 5)", R"("size": 1e400)", "$.tensors[0].size", R"("1e400" is too large)"},
+    {R"("size": 5)", R"("size": -1e400)", "$.tensors[0].size", R"("-1e400" is too large)"},
+    {R"("size": 5)", R"("size": -18446744073709551616)", "$.tensors[0].size", "must not be negative"},
+    {R"("size": 5)", R"("size": -0.5)", "$.tensors[0].size", "must not be negative"},
+    {R"("size": 5)", R"("size": "5")", "$.tensors[0].size", R"(must be an integer, not "5")"},
+    {R"("size": 5)", R"("size": [5])", "$.tensors[0].size", "must be an integer, not an array"},
+    {R"(, "size": 5)", "", "$.tensors[0]", R"("size" is missing)"},
+    {R"("duration": 11)", R"("duration": -1)", "$.ops[0].duration", "must not be negative"},
+    {R"("duration": 11, )", "", "$.ops[0]", R"("duration" is missing)"},
+    {R"("workspace": 12)", R"("workspace": null)", "$.ops[0].workspace", "must be an integer, not null"},
+    {R"("max_computes": 3)", R"("max_computes": 0)", "$.ops[0].max_computes", "must be at least 1, but is 0"},
+    {R"("max_computes": 3)", R"("max_computes": -3)", "$.ops[0].max_computes", "must be at least 1, but is -3"},
+    {R"("max_computes": 3)", R"("max_computes": 2147483648)", "$.ops[0].max_computes", "is too large"},
+    // Other types.
+    {R"("keep": true)", R"("keep": 1)", "$.tensors[2].keep", "must be true or false, not 1"},
+    {R"({"name": "x", "size": 5})", "5", "$.tensors[0]", "must be an object, not 5"},
+    {R"("type": "Relu")", R"("type": ["Relu"])", "$.ops[0].type", "must be a string, not an array"},
+    {R"("inputs": ["x"])", R"("inputs": "x")", "$.ops[0].inputs", R"(must be an array, not "x")"},
+    {R"("inputs": ["x"])", R"("inputs": [0])", "$.ops[0].inputs[0]", "must be a string, not 0"},
+    {R"("inputs": ["x"], )", "", "$.ops[0]", R"("inputs" is missing)"},
+    {R"("outputs": ["h"],)", "", "$.ops[0]", R"("outputs" is missing)"},
+    {R"("after": ["f"])", R"("after": "f")", "$.ops[1].after", "must be an array"},
+    {R"("allowed")", R"("always")", "$.ops[0].recompute", R"(not "always")"},
+    {R"("allowed")", "false", "$.ops[0].recompute", "must be a string"},
+    {R"("forward")", R"("sideways")", "$.ops[0].phase", R"(not "sideways")"},
+    {R"("forward")", R"("")", "$.ops[0].phase", R"(not "")"},
+    // Names.
+    {R"("name": "x")", R"("name": "")", "$.tensors[0].name", "must not be empty"},
+    {R"("name": "x", )", "", "$.tensors[0]", R"("name" is missing)"},
+    {R"("name": "gh")", R"("name": "x")", "$.tensors[2].name", R"("x" is taken by $.tensors[0])"},
+    {R"("name": "g")", R"("name": "f")", "$.ops[1].name", R"("f" is taken by $.ops[0])"},
+    {R"("inputs": ["h", "h"])", R"("inputs": ["h", "y"])", "$.ops[1].inputs[1]", R"(there is no tensor "y")"},
+    {R"("outputs": ["gh"])", R"("outputs": ["y"])", "$.ops[1].outputs[0]", R"(there is no tensor "y")"},
+    {R"("backward_of": "f")", R"("backward_of": "y")", "$.ops[1].backward_of", R"(there is no op "y")"},
+    {R"("backward_of": "f")", R"("backward_of": "g")", "$.ops[1].backward_of", R"("g")"},
+    {R"("after": ["f"])", R"("after": ["f", "y"])", "$.ops[1].after[1]", R"(there is no op "y")"},
+    // Structure.
+    {R"("outputs": ["gh"])", R"("outputs": [])", "$.ops[1].outputs", R"("g" has no outputs)"},
+    {R"("outputs": ["gh"])", R"("outputs": ["gh", "gh"])", "$.ops[1].outputs[1]", R"("g" lists the tensor "gh" twice)"},
+    {R"("outputs": ["gh"])", R"("outputs": ["gh", "h"])", "$.ops[1].outputs[1]", R"("f" ($.ops[0]) and "g")"},
+    {R"("inputs": ["x"])", R"("inputs": ["h"])", "$.ops[0].inputs[0]", R"(cycle: "f" -> "f")"},
+    {R"("inputs": ["x"])", R"("inputs": ["x", "gh"])", "$.ops[0].inputs[1]", R"(cycle: "f" -> "g" -> "f")"},
+    {R"("after": ["f"])", R"("after": ["g"])", "$.ops[1].after[0]", R"(cycle: "g" -> "g")"},
+    {R"("fixed_memory": 7)", R"("fixed_memory": 9223372036854775807)", "$.tensors[0].size", "exceed 64 bits"},
+    {R"("workspace": 12)", R"("workspace": 9223372036854775800)", "$.ops[0].workspace", "exceed 64 bits"},
+    {R"("duration": 13)", R"("duration": 144115188075855872)", "$.ops[1].duration", "exceed 64 bits"},
+    // The same key twice.
+    {R"("fixed_memory": 7)", R"("fixed_memory": 7, "name": "n")", "$.name", R"("name" stands twice)"},
+    {R"("size": 5)", R"("size": 5, "size": 5)", "$.tensors[0].size", R"("size" stands twice)"},
+    {R"("k": [1)", R"("k": 1, "k": [1)", "$.ops[1].z_note.k", R"("k" stands twice)"},
+    {R"({"name": "x", "size": 5})", R"({"name": "x", "size": 5}, {"a": [{}, [], {"k": 1}, {"q": 0, "q": 0}]})",
+     "$.tensors[1].a[3].q", R"("q" stands twice)"},
+    {R"("k": [1)", R"("odd key": 1, "odd key": [1)", R"($.ops[1].z_note["odd key"])", "stands twice"},
+    {R"("shape": [2, 3])", R"("shape": [2, {"q": 0, "q": 0}])", "$.tensors[1].shape[1].q", "stands twice"},
+    // Not JSON.
+    {R"("size": 5})", R"("size": NaN})", "line 4, column 27", R"(invalid literal near)"},
+    {R"("size": 5})", R"("size": 05})", "line 4, column 28", "not JSON: unexpected number literal"},
+    {R"("size": 5})", R"("size": 5,})", "line 4, column 29", "not JSON"},
+    {R"("size": 5})", R"("size": 5)", "line 5, column 5", "not JSON"},
+    {R"("name": "x")", "\"name\": \"\xff\"", "line 4, column 15", "ill-formed UTF-8"},
+    {R"("name": "x")", "\"name\": \"a\nb\"", "line 4, column 16", "control character"},
+    {R"("name": "x")", R"("name": "\ud800")", "line 4, column 21", "surrogate"},
+    {R"("later": {"than": "version 1"})", R"("later": 1} {)", "line 15, column 15", "not JSON"},
+};
+
+TEST(ReadGraph, NamesThePlaceOfEveryFault) {
+  for (const Malformed& malformed : kMalformed) {
+    SCOPED_TRACE(std::string(malformed.from) + " -> " + std::string(malformed.to));
+    const std::string text = replaced(kEveryKey, malformed.from, malformed.to);
+    ASSERT_FALSE(text.empty());
+    const Fault fault = fault_of([&] { static_cast<void>(read_graph(text)); });
+    EXPECT_EQ(fault.place, malformed.place);
+    EXPECT_NE(fault.what.find(malformed.fragment), std::string::npos) << fault.what;
+    EXPECT_EQ(fault.what.find('\n'), std::string::npos) << "one line: " << fault.what;
+  }
+}
+
+TEST(ReadGraph, RefusesWhatIsNoObject) {
+  for (const char* const text : {"", " ", "null", "[]", "3", "\"remora-graph\"", "\xff\xfe{", "{", "nul", "{}"}) {
+    SCOPED_TRACE(text);
+    EXPECT_THROW(static_cast<void>(read_graph(text)), InputError);
+  }
+  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph("[]")); }).what, "$: must be an object, not an array");
+  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph("")); }).what, "the text is empty, not JSON");
+  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph(std::string(3, '\0'))); }).place, "line 1, column 1");
+}
+
+TEST(ReadGraph, ReadsEveryKey) {
+  const Graph graph = read_graph(kEveryKey);
+  EXPECT_EQ(graph.name, "every key");
+  EXPECT_EQ(graph.fixed_memory, Bytes(7));
+  EXPECT_EQ(graph.meta, R"({"source":"by hand","duration_unit":"ns"})");
+  EXPECT_EQ(graph.extra, R"({"later":{"than":"version 1"}})");
+  ASSERT_EQ(graph.tensors.size(), 3U);
+  EXPECT_EQ(graph.tensors[0], (Tensor{.name = "x", .size = Bytes(5)}));
+  EXPECT_EQ(graph.tensors[1], (Tensor{.name = "h", .size = Bytes(6), .extra = R"({"shape":[2,3]})"}));
+  EXPECT_EQ(graph.tensors[2], (Tensor{.name = "gh", .size = Bytes(8), .keep = true}));
+  ASSERT_EQ(graph.ops.size(), 2U);
+  EXPECT_EQ(graph.ops[0], (Op{.name = "f",
+                              .type = "Relu",
+                              .duration = Duration(11),
+                              .workspace = Bytes(12),
+                              .inputs = {TensorId(0)},
+                              .outputs = {TensorId(1)},
+                              .max_computes = 3,
+                              .phase = Phase::forward}));
+  EXPECT_EQ(graph.ops[1], (Op{.name = "g",
+                              .duration = Duration(13),
+                              .inputs = {TensorId(1), TensorId(1)},
+                              .outputs = {TensorId(2)},
+                              .recompute = false,
+                              .phase = Phase::backward,
+                              .backward_of = OpId(0),
+                              .after = {OpId(0)},
+                              .extra = R"({"z_note":{"k":[1,2.5,null]},"a_note":"é"})"}));
+}
+
+TEST(ReadGraph, ReadsFigure1) {
+  const Graph graph = read_graph(kFigure1);
+  ASSERT_EQ(graph.ops.size(), 5U);
+  EXPECT_EQ(graph.ops[4].inputs, (std::vector<TensorId>{TensorId(0), TensorId(3)}));
+  EXPECT_TRUE(graph.tensors[4].keep);
+}
+
+TEST(ReadGraph, AcceptsAByteOrderMarkAndAnEmptyGraph) {
+  EXPECT_EQ(read_graph("\xef\xbb\xbf" + std::string(kFigure1)), read_graph(kFigure1));
+  const Graph empty = read_graph(R"({"format":"remora-graph","version":1,"name":"","tensors":[],"ops":[]})");
+  EXPECT_TRUE(empty.ops.empty());
+}
+
+TEST(ReadGraph, AcceptsTheLargestSums) {
+  const std::string text = replaced(kEveryKey, R"("fixed_memory": 7)", R"("fixed_memory": 9223372036854775776)");
+  EXPECT_EQ(read_graph(text).fixed_memory, Bytes(9223372036854775807 - 5 - 6 - 8 - 12));
+  EXPECT_THROW(static_cast<void>(read_graph(replaced(text, "5776", "5777"))), InputError);
+}
+
+TEST(ReadGraph, TellsAWrongOrderFromACycle) {
+  constexpr std::string_view kSwapped = R"({"format": "remora-graph", "version": 1, "name": "swapped",
+    "tensors": [{"name": "a", "size": 1}, {"name": "b", "size": 1}],
+    "ops": [{"name": "B", "duration": 1, "inputs": ["a"], "outputs": ["b"]},
+            {"name": "A", "duration": 1, "inputs": [], "outputs": ["a"]}]})";
+  const Fault order = fault_of([&] { static_cast<void>(read_graph(kSwapped)); });
+  EXPECT_EQ(order.what,
+            R"($.ops[0].inputs[0]: the op "B" is listed before "A" ($.ops[1]), the producer of its input "a")");
+  const std::string cyclic = replaced(kSwapped, R"("inputs": [])", R"("inputs": ["b"])");
+  const Fault cycle = fault_of([&] { static_cast<void>(read_graph(cyclic)); });
+  EXPECT_EQ(cycle.what, R"($.ops[0].inputs[0]: the ops form a cycle: "B" -> "A" -> "B")");
+}
+
+TEST(ReadGraph, ReadsThePublishedInstances) {
+  const std::filesystem::path directory = std::filesystem::path(REMORA_SHARED_DIR) / "instances";
+  if (!std::filesystem::is_directory(directory)) GTEST_SKIP() << directory << " is absent";
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() != ".json") continue;
+    SCOPED_TRACE(entry.path());
+    const Graph graph = read_graph(read_file(entry.path().string()));
+    EXPECT_FALSE(graph.ops.empty());
+    const std::string text = written(graph);
+    EXPECT_EQ(read_graph(text), graph);
+    EXPECT_EQ(written(read_graph(text)), text);
+    ++files;
+  }
+  EXPECT_GT(files, 0);
+}
+
+}  // namespace
+}  // namespace remora::json

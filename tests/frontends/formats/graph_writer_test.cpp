@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "frontends/formats/graph_json.hpp"
+#include "tests/frontends/formats/samples.hpp"
+
+namespace remora::json {
+namespace {
+
+TEST(WriteGraph, PutsATensorAndAnOpALine) {
+  EXPECT_EQ(written(read_graph(kEveryKey)), R"({
+  "format": "remora-graph",
+  "version": 1,
+  "name": "every key",
+  "fixed_memory": 7,
+  "tensors": [
+    {"name": "x", "size": 5},
+    {"name": "h", "size": 6, "shape": [2,3]},
+    {"name": "gh", "size": 8, "keep": true}
+  ],
+  "ops": [
+    {"name": "f", "type": "Relu", "duration": 11, "workspace": 12, "inputs": ["x"], "outputs": ["h"], "max_computes": 3, "phase": "forward"},
+    {"name": "g", "duration": 13, "inputs": ["h", "h"], "outputs": ["gh"], "recompute": "never", "phase": "backward", "backward_of": "f", "after": ["f"], "z_note": {"k":[1,2.5,null]}, "a_note": "é"}
+  ],
+  "meta": {"source":"by hand","duration_unit":"ns"},
+  "later": {"than":"version 1"}
+}
+)");
+}
+
+TEST(WriteGraph, IsUndoneByReading) {
+  for (const std::string_view text : {kFigure1, kEveryKey}) {
+    const Graph graph = read_graph(text);
+    const std::string once = written(graph);
+    EXPECT_EQ(read_graph(once), graph);
+    EXPECT_EQ(written(read_graph(once)), once);
+  }
+}
+
+TEST(WriteGraph, WritesAnEmptyGraph) {
+  const Graph graph{.name = "none"};
+  EXPECT_EQ(read_graph(written(graph)), graph);
+}
+
+TEST(WriteGraph, EscapesNames) {
+  Graph graph;
+  const std::string name =
+      std::string("quote \" backslash \\ newline \n tab \t bell \a zero ") + '\0' + " é 漢 😀 \x7f/";
+  const TensorId tensor = graph.add_tensor(name, Bytes(1));
+  graph.add_op({.name = name, .outputs = {tensor}});
+  EXPECT_EQ(read_graph(written(graph)), graph);
+}
+
+TEST(WriteGraph, RefusesNamesThatAreNotUtf8) {
+  for (const char* const name :
+       {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80", "a\x80"}) {
+    Graph graph;
+    graph.add_tensor(name, Bytes(1));
+    const Fault fault = fault_of([&] { static_cast<void>(written(graph)); });
+    EXPECT_EQ(fault.place, "$.tensors[0]");
+    EXPECT_NE(fault.what.find("is not UTF-8"), std::string::npos) << fault.what;
+  }
+}
+
+TEST(WriteGraph, RefusesTextsThatAreNoObject) {
+  Graph graph = read_graph(kFigure1);
+  graph.meta = "[1]";
+  EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.meta");
+  graph.meta.clear();
+  graph.ops[3].extra = "{\"note\": ";
+  EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.ops[3]");
+  graph.ops[3].extra = R"({"duration": 4})";
+  EXPECT_NE(fault_of([&] { static_cast<void>(written(graph)); }).what.find("\"duration\""), std::string::npos);
+}
+
+TEST(WriteGraph, RefusesAnInvalidGraph) {
+  Graph graph = read_graph(kFigure1);
+  graph.ops[2].inputs[0] = TensorId(99);
+  EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.ops[2].inputs[0]");
+}
+
+Graph random_graph(std::mt19937_64& random) {
+  const auto below = [&](int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random); };
+  Graph graph{.name = "random", .fixed_memory = Bytes(below(1000))};
+  const int inputs = below(3);
+  for (int i = 0; i < inputs; ++i) graph.add_tensor("input" + std::to_string(i), Bytes(below(100)));
+  const int count = below(30);
+  for (int i = 0; i < count; ++i) {
+    Op op{.name = "op" + std::to_string(i), .duration = Duration(below(1000)), .workspace = Bytes(below(2))};
+    const int known = static_cast<int>(graph.tensors.size());
+    for (int j = below(4); j > 0 && known > 0; --j) op.inputs.emplace_back(below(known));
+    for (int j = 1 + below(2); j > 0; --j) {
+      const std::string number = std::to_string(i) + "." + std::to_string(j);
+      op.outputs.push_back(graph.add_tensor(number, Bytes(below(50)), below(2) == 0));
+    }
+    op.recompute = below(4) != 0;
+    if (below(3) == 0) op.max_computes = 1 + below(5);
+    op.phase = static_cast<Phase>(below(4));
+    if (i > 0 && below(2) == 0) op.backward_of = OpId(below(i));
+    if (i > 0 && below(3) == 0) op.after.emplace_back(below(i));
+    if (below(5) == 0) op.extra = R"({"x":[1,{"y":"z"}]})";
+    graph.add_op(std::move(op));
+  }
+  return graph;
+}
+
+TEST(WriteGraph, IsUndoneByReadingForRandomGraphs) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const Graph graph = random_graph(random);
+    const std::string text = written(graph);
+    const Graph again = read_graph(text);
+    ASSERT_EQ(again, graph);
+    ASSERT_EQ(written(again), text);
+  }
+}
+
+}  // namespace
+}  // namespace remora::json

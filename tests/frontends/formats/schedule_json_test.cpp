@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/formats/schedule_json.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "frontends/formats/document.hpp"
+#include "tests/frontends/formats/samples.hpp"
+
+namespace remora::json {
+namespace {
+
+/// Figure 1 in three units of memory: A B C D A E, with every field set.
+Schedule full_schedule() {
+  const auto step = [](int op, std::vector<int> freed) {
+    Step result{.op = OpId(op), .free = {}};
+    for (const int tensor : freed) result.free.emplace_back(tensor);
+    return result;
+  };
+  Schedule schedule{.graph = "figure-1",
+                    .graph_sha256 = std::string(64, 'a'),
+                    .status = Status::optimal,
+                    .order = OrderMode::free,
+                    .budget = Bytes(3),
+                    .duration = Duration(6),
+                    .baseline_duration = Duration(5),
+                    .peak_memory = Bytes(3),
+                    .baseline_peak_memory = Bytes(4),
+                    .lower_bound = Duration(6)};
+  schedule.steps = {step(0, {}), step(1, {}), step(2, {0}), step(3, {1, 2}), step(0, {}), step(4, {0, 3})};
+  schedule.certificate = Certificate{.op = OpId(3), .required = Bytes(9), .tensors = {TensorId(1), TensorId(2)}};
+  schedule.solver = {.version = "0.1.0",
+                     .seed = std::numeric_limits<std::uint64_t>::max(),
+                     .threads = 2,
+                     .max_computes = 3,
+                     .time_limit = 60,
+                     .work_limit = 1000,
+                     .work = 17,
+                     .seconds = 0.1,
+                     .phase1_seconds = 1.0 / 3,
+                     .phase2_seconds = 2e-9,
+                     .reached_peak = Bytes(3),
+                     .history = {{0.25, Duration(7), Bytes(3), "cp 0"}, {0.5, Duration(6), Bytes(3), "lns \"1\""}},
+                     .statistics = {{"levels", 3}, {"compose_seconds", 0.125}},
+                     .options = {{"z", "1"}, {"a", "2"}}};
+  return schedule;
+}
+
+std::string text_of(const Schedule& schedule, const Graph& graph) {
+  std::ostringstream out;
+  write_schedule(out, schedule, graph);
+  return out.str();
+}
+
+TEST(WriteSchedule, PutsAStepALine) {
+  EXPECT_EQ(text_of(full_schedule(), read_graph(kFigure1)), R"({
+  "format": "remora-schedule",
+  "version": 1,
+  "graph": "figure-1",
+  "graph_sha256": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+  "status": "optimal",
+  "order": "free",
+  "budget": 3,
+  "duration": 6,
+  "baseline_duration": 5,
+  "overhead": 0.2,
+  "peak_memory": 3,
+  "baseline_peak_memory": 4,
+  "lower_bound": 6,
+  "gap": 0.0,
+  "steps": [
+    {"op": "A", "free": []},
+    {"op": "B", "free": []},
+    {"op": "C", "free": ["a"]},
+    {"op": "D", "free": ["b", "c"]},
+    {"op": "A", "free": []},
+    {"op": "E", "free": ["a", "d"]}
+  ],
+  "certificate": {"op": "D", "required": 9, "tensors": ["b", "c"]},
+  "solver": {
+    "version": "0.1.0",
+    "seed": 18446744073709551615,
+    "threads": 2,
+    "limits": {"max_computes": 3, "seconds": 60.0, "work": 1000},
+    "work": 17,
+    "seconds": 0.1,
+    "phases": {"feasibility": {"seconds": 0.3333333333333333, "reached_peak_memory": 3}, "duration": {"seconds": 2e-09}},
+    "statistics": {"levels": 3.0, "compose_seconds": 0.125},
+    "options": {"z": "1", "a": "2"},
+    "history": [
+      [0.25, 7, 3, "cp 0"],
+      [0.5, 6, 3, "lns \"1\""]
+    ]
+  }
+}
+)");
+}
+
+TEST(ReadSchedule, UndoesWriting) {
+  const Graph graph = read_graph(kFigure1);
+  const Schedule schedule = full_schedule();
+  const std::string text = text_of(schedule, graph);
+  const Schedule again = read_schedule(text, graph);
+  // The text has every field, so equal texts are equal schedules.
+  EXPECT_EQ(text_of(again, graph), text);
+  EXPECT_EQ(again.steps, schedule.steps);
+  EXPECT_EQ(again.solver.statistics, schedule.solver.statistics);
+  EXPECT_EQ(again.solver.options, schedule.solver.options);
+  EXPECT_EQ(again.solver.phase1_seconds, schedule.solver.phase1_seconds);
+}
+
+TEST(ReadSchedule, UndoesWritingForEveryStatus) {
+  const Graph graph = read_graph(kFigure1);
+  for (const Status status : {Status::optimal, Status::feasible, Status::infeasible, Status::unknown}) {
+    for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
+      const Schedule again =
+          read_schedule(text_of({.graph = "figure-1", .status = status, .order = order}, graph), graph);
+      EXPECT_EQ(again.status, status);
+      EXPECT_EQ(again.order, order);
+      EXPECT_FALSE(again.has_steps());
+      EXPECT_FALSE(again.certificate.has_value());
+      EXPECT_TRUE(again.graph_sha256.empty());
+    }
+  }
+}
+
+TEST(ReadSchedule, KeepsATimeLimitWithoutEnd) {
+  const Graph graph = read_graph(kFigure1);
+  Schedule schedule = full_schedule();
+  schedule.solver.time_limit = std::numeric_limits<double>::infinity();
+  const std::string text = text_of(schedule, graph);
+  EXPECT_NE(text.find("\"seconds\": null"), std::string::npos);
+  EXPECT_EQ(read_schedule(text, graph).solver.time_limit, std::numeric_limits<double>::infinity());
+}
+
+TEST(ReadSchedule, IgnoresUnknownKeysAndAMissingReport) {
+  const Graph graph = read_graph(kFigure1);
+  const Schedule schedule = read_schedule(R"({"format": "remora-schedule", "version": 1, "graph": "figure-1",
+    "status": "feasible", "order": "input", "budget": 4, "duration": 1, "baseline_duration": 5, "peak_memory": 1,
+    "baseline_peak_memory": 4, "lower_bound": 0, "steps": [{"op": "A", "free": [], "note": 1}], "more": {}})",
+                                          graph);
+  EXPECT_EQ(schedule.steps.size(), 1U);
+  EXPECT_EQ(schedule.solver.seed, 0U);
+}
+
+const std::vector<Malformed> kMalformed = {
+    {R"("remora-schedule")", R"("remora-graph")", "$.format", R"(must be "remora-schedule")"},
+    {R"("version": 1)", R"("version": 3)", "$.version", "version 3"},
+    {R"("status": "optimal",)", "", "$", R"("status" is missing)"},
+    {R"("status": "optimal")", R"("status": "great")", "$.status", R"(must be one of "optimal", "feasible")"},
+    {R"("order": "free")", R"("order": 1)", "$.order", "must be a string, not 1"},
+    {R"("order": "free")", R"("order": "any")", "$.order", R"("input", "free", not "any")"},
+    {R"("budget": 3)", R"("budget": -3)", "$.budget", "must not be negative"},
+    {R"("budget": 3)", R"("budget": 3.5)", "$.budget", "must be an integer"},
+    {R"("budget": 3)", R"("budget": 9223372036854775808)", "$.budget", "too large"},
+    {R"("duration": 6,)", "", "$", R"("duration" is missing)"},
+    {R"("overhead": 0.2)", R"("overhead": "0.2")", "$.overhead", "must be a number"},
+    {R"("steps": [)", R"("steps": 1, "more": [)", "$.steps", "must be an array"},
+    {R"("op": "B")", R"("op": "Z")", "$.steps[1].op", R"(the graph "figure-1" has no op "Z")"},
+    {R"("op": "B")", R"("op": 1)", "$.steps[1].op", "must be a string"},
+    {R"("op": "B", )", "", "$.steps[1]", R"("op" is missing)"},
+    {R"({"op": "B", "free": []})", R"("B")", "$.steps[1]", "must be an object"},
+    {R"("free": ["a"])", R"("free": ["z"])", "$.steps[2].free[0]", R"(no tensor "z")"},
+    {R"("op": "C", "free": ["a"])", R"("op": "C")", "$.steps[2]", R"("free" is missing)"},
+    {R"("op": "D", "required")", R"("op": "Z", "required")", "$.certificate.op", R"(no op "Z")"},
+    {R"("required": 9)", R"("required": "9")", "$.certificate.required", "must be an integer"},
+    {R"("tensors": ["b", "c"])", R"("tensors": ["b", "z"])", "$.certificate.tensors[1]", R"(no tensor "z")"},
+    {R"("seed": 18446744073709551615)", R"("seed": -1)", "$.solver.seed", "must be an integer from 0"},
+    {R"("threads": 2)", R"("threads": 2147483648)", "$.solver.threads", "too large"},
+    {R"("seconds": 60.0)", R"("seconds": "60")", "$.solver.limits.seconds", "must be a number"},
+    {R"("reached_peak_memory": 3)", R"("reached_peak_memory": -3)", "$.solver.phases.feasibility.reached_peak_memory",
+     "must not be negative"},
+    {R"("levels": 3.0)", R"("levels": "3")", "$.solver.statistics.levels", "must be a number"},
+    {R"({"levels": 3.0, "compose_seconds": 0.125})", "[]", "$.solver.statistics", "must be an object"},
+    {R"("z": "1")", R"("z": 1)", "$.solver.options.z", "must be a string"},
+    {R"([0.25, 7, 3, "cp 0"])", R"([0.25, 7, 3])", "$.solver.history[0]", "[seconds, duration, peak_memory, source]"},
+    {R"([0.25, 7, 3, "cp 0"])", R"([0.25, 7, -3, "cp 0"])", "$.solver.history[0][2]", "must not be negative"},
+    {R"("graph": "figure-1")", R"("graph": "figure-1", "graph": "")", "$.graph", "stands twice"},
+    {R"("lower_bound": 6)", R"("lower_bound": 6 6)", "line 14, column 20", "not JSON"},
+};
+
+TEST(ReadSchedule, NamesThePlaceOfEveryFault) {
+  const Graph graph = read_graph(kFigure1);
+  const std::string valid = text_of(full_schedule(), graph);
+  for (const Malformed& malformed : kMalformed) {
+    SCOPED_TRACE(std::string(malformed.from) + " -> " + std::string(malformed.to));
+    const std::string text = replaced(valid, malformed.from, malformed.to);
+    ASSERT_FALSE(text.empty());
+    const Fault fault = fault_of([&] { static_cast<void>(read_schedule(text, graph)); });
+    EXPECT_EQ(fault.place, malformed.place);
+    EXPECT_NE(fault.what.find(malformed.fragment), std::string::npos) << fault.what;
+  }
+}
+
+TEST(WriteSchedule, GivesOverheadAndGapEveryDigit) {
+  const Graph graph = read_graph(kFigure1);
+  const Schedule schedule{.status = Status::feasible,
+                          .duration = Duration(7),
+                          .baseline_duration = Duration(3),
+                          .lower_bound = Duration(5)};
+  const Document document = parse(text_of(schedule, graph));
+  EXPECT_EQ(document["overhead"].get<double>(), 4.0 / 3);
+  EXPECT_EQ(document["gap"].get<double>(), 2.0 / 7);
+}
+
+TEST(Schedule, HasNoOverheadAndTheWholeGapWhereThereIsNone) {
+  EXPECT_EQ(Schedule().overhead(), 0);
+  EXPECT_EQ(Schedule().gap(), 1);
+}
+
+}  // namespace
+}  // namespace remora::json
