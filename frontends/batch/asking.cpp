@@ -11,7 +11,7 @@ namespace remora::batch {
 const std::string& Asking::digest_of(const std::string& path) {
   const auto known = digests_.find(path);
   if (known != digests_.end()) return known->second;
-  return digests_.emplace(path, json::sha256_hex(json::read_file(path))).first->second;
+  return digests_.emplace(path, text::sha256_hex(json::read_file(path))).first->second;
 }
 
 Question Asking::question_of(const Task& task) {

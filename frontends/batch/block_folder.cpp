@@ -27,7 +27,7 @@ BlockFolder::BlockFolder(std::string folder, std::function<void(const std::strin
 }
 
 std::string BlockFolder::path_of(const std::string& key) const {
-  return (fs::path(folder_) / json::sha256_hex(key)).string();
+  return (fs::path(folder_) / text::sha256_hex(key)).string();
 }
 
 std::optional<std::string> BlockFolder::find(const std::string& key) {
@@ -38,7 +38,7 @@ std::optional<std::string> BlockFolder::find(const std::string& key) {
     const std::string content = json::read_file(path);
     if (content.size() <= kDigits || content[kDigits] != '\n') return std::nullopt;
     std::string value = content.substr(kDigits + 1);
-    if (json::sha256_hex(value) != content.substr(0, kDigits)) return std::nullopt;
+    if (text::sha256_hex(value) != content.substr(0, kDigits)) return std::nullopt;
     return value;
   } catch (const InputError&) {
     // Gone meanwhile, or not to be read: then it is solved again.
@@ -48,7 +48,7 @@ std::optional<std::string> BlockFolder::find(const std::string& key) {
 
 void BlockFolder::keep(const std::string& key, const std::string& value) {
   try {
-    json::write_file(path_of(key), [&](std::ostream& out) { out << json::sha256_hex(value) << '\n' << value; });
+    json::write_file(path_of(key), [&](std::ostream& out) { out << text::sha256_hex(value) << '\n' << value; });
   } catch (const InputError& error) {
     if (!warned_.exchange(true) && warn_) warn_(error.what());
   }

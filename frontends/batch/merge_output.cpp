@@ -122,8 +122,8 @@ void print_merged(std::ostream& out, const Merged& merged) {
 void write_csv(std::ostream& out, const Merged& merged) {
   out << "id,graph,budget,status,overhead,gap,duration,lower_bound,peak_memory,budget_bytes,seconds,runs,key,message\n";
   for (const MergedTask& task : merged.tasks) {
-    out << interchange::csv_field(task.task.id) << "," << interchange::csv_field(task.task.graph) << ","
-        << interchange::csv_field(task.task.budget) << "," << task.status << ",";
+    out << text::csv_field(task.task.id) << "," << text::csv_field(task.task.graph) << ","
+        << text::csv_field(task.task.budget) << "," << task.status << ",";
     if (task.figures) {
       out << json::number_text(task.figures->overhead) << "," << json::number_text(task.figures->gap) << ","
           << task.figures->duration << "," << task.figures->lower_bound << "," << task.figures->peak_memory << ","
@@ -133,7 +133,7 @@ void write_csv(std::ostream& out, const Merged& merged) {
     }
     if (task.record) out << json::number_text(task.record->seconds) << "," << task.record->runs << ",";
     if (!task.record) out << ",,";
-    out << task.key << "," << interchange::csv_field(task.message) << "\n";
+    out << task.key << "," << text::csv_field(task.message) << "\n";
   }
 }
 

@@ -36,11 +36,11 @@ Question read_question(const json::Node& node) {
 }
 
 std::string key_of(const Question& question) {
-  return json::sha256_hex(question_text(question));
+  return text::sha256_hex(question_text(question));
 }
 
 std::string error_name_of(const Task& task) {
-  return json::sha256_hex("task " + manifest_text({task}));
+  return text::sha256_hex("task " + manifest_text({task}));
 }
 
 }  // namespace remora::batch

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "frontends/batch/asking.hpp"
-#include "frontends/bench/machine.hpp"
+#include "frontends/text/clock.hpp"
 #include "model/quote.hpp"
 
 namespace remora::batch {
@@ -79,7 +79,7 @@ class Run {
         attempt.begun = Begun{partial->schedule, partial->seconds, partial->work};
         attempt.runs = partial->runs;
       }
-      attempt.started = bench::now_text();
+      attempt.started = text::now_text();
       store_.note_begun(key);
       log(task, attempt.begun ? "resumed" : "begun");
       attempt.answer = solver_.solve({task, attempt.question.graph_sha256, attempt.begun});
@@ -150,7 +150,7 @@ class Run {
             .schedule = answer.schedule};
   }
 
-  [[nodiscard]] Origin origin() const { return {host_, options_.shard.text(), bench::now_text()}; }
+  [[nodiscard]] Origin origin() const { return {host_, options_.shard.text(), text::now_text()}; }
 
   void log(const Task& task, const std::string& what) const {
     if (options_.log == nullptr) return;

@@ -69,7 +69,7 @@ StoredInstance InstanceStore::get(const SuiteInstance& instance) const {
     json::write_graph(content, graph);
     json::write_file(stored.path, [&](std::ostream& out) { out << content.str(); });
     stored.graph = std::make_shared<const Graph>(std::move(graph));
-    stored.sha256 = json::sha256_hex(content.str());
+    stored.sha256 = text::sha256_hex(content.str());
   } catch (const InputError& error) {
     stored.missing = error.what();
   }

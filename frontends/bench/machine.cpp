@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/bench/machine.hpp"
 
-#include <array>
-#include <chrono>
 #include <cmath>
-#include <ctime>
 #include <fstream>
 
 #include <sched.h>
@@ -53,15 +50,6 @@ std::string machine_text() {
 
 std::string built_commit() {
   return kBuiltCommit;
-}
-
-std::string now_text() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
 }
 
 }  // namespace remora::bench

@@ -15,7 +15,4 @@ int usable_cores();
 /// The commit that this program was built from, "+" behind it if the tree had changes; "unknown" outside a repository.
 std::string built_commit();
 
-/// Now, UTC, ISO 8601.
-std::string now_text();
-
 }  // namespace remora::bench

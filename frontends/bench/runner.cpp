@@ -16,6 +16,7 @@
 #include "frontends/bench/process.hpp"
 #include "frontends/bench/read_answer.hpp"
 #include "frontends/bench/words.hpp"
+#include "frontends/text/clock.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -219,7 +220,7 @@ bool Runner::run_job(const Job& job) {
                 .peak_kibibytes = outcome.peak_kibibytes,
                 .commit = built_commit(),
                 .machine = machine_text(),
-                .when = now_text()};
+                .when = text::now_text()};
   const std::optional<Schedule> schedule = read_answer(outcome, job.output, *job.stored.graph, result);
   if (schedule && options_.learn) {
     const std::optional<BestKnown> news = best_known_of(job.instance, *schedule, job.stored.graph, result);

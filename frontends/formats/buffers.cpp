@@ -88,8 +88,8 @@ void write_minimalloc(std::ostream& out, const Graph& graph, const Schedule& sch
   const std::vector<Buffer> buffers = buffers_of(graph, schedule);
   out << "id,lower,upper,size\n";
   for (const Buffer& buffer : buffers) {
-    out << csv_field(buffer.id) << ',' << buffer.first_step << ',' << buffer.end_step << ',' << buffer.size.count()
-        << '\n';
+    out << text::csv_field(buffer.id) << ',' << buffer.first_step << ',' << buffer.end_step << ','
+        << buffer.size.count() << '\n';
   }
 }
 

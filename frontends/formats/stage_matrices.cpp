@@ -97,7 +97,7 @@ StageMatrices stage_matrices(const Graph& graph, const Schedule& schedule) {
 void write_stage_matrices(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   const StageMatrices matrices = stage_matrices(graph, schedule);
   out << "matrix,stage";
-  for (const Op& op : graph.ops) out << ',' << csv_field(op.name);
+  for (const Op& op : graph.ops) out << ',' << text::csv_field(op.name);
   out << '\n';
   write_rows(out, 'R', matrices.computed);
   write_rows(out, 'S', matrices.retained);

@@ -14,6 +14,7 @@
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/text/amounts.hpp"
 #include "frontends/text/sha256.hpp"
+#include "model/budget.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -36,6 +37,14 @@ SolveOptions solve_options(const PlanRequest& request) {
 InstanceOptions problem_of(const PlanRequest& request) {
   static_cast<void>(order_request_from_name(request.order, "order"));
   return {.max_computes = request.max_computes};
+}
+
+Bytes budget_of(const PlanRequest& request, Bytes fixed, Bytes peak) {
+  try {
+    return parse_budget(request.budget, fixed, peak);
+  } catch (const InputError& error) {
+    throw InputError(kBudgetOption, error.what());
+  }
 }
 
 /// Of a function or module: its name, with what file systems and shells take amiss as %HH.
@@ -61,20 +70,20 @@ void write_report(const Graph& graph, Schedule& schedule, const PlanRequest& req
   const std::string stem = (std::filesystem::path(request.report) / name).string();
   std::ostringstream text;
   json::write_graph(text, graph);
-  schedule.graph_sha256 = json::sha256_hex(text.str());
+  schedule.graph_sha256 = text::sha256_hex(text.str());
   json::write_file(stem + ".graph.json", [&](std::ostream& out) { out << text.str(); });
   json::write_file(stem + ".schedule.json", [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
 }
 
 std::string summary_of(const Graph& graph, const Plan& plan) {
   const Schedule& schedule = plan.schedule;
-  const std::string unit = cli::duration_unit_of(graph);
+  const std::string unit = text::duration_unit_of(graph);
   std::ostringstream text;
   text << "peak " << schedule.baseline_peak_memory.count() << " -> " << schedule.peak_memory.count()
        << " bytes (budget " << schedule.budget.count() << "), work "
-       << cli::duration_text(schedule.baseline_duration, unit) << " -> " << cli::duration_text(schedule.duration, unit)
-       << " (+" << cli::percent_text(schedule.overhead()) << ", at least +"
-       << cli::percent_text(schedule.least_overhead())
+       << text::duration_text(schedule.baseline_duration, unit) << " -> "
+       << text::duration_text(schedule.duration, unit) << " (+" << text::percent_text(schedule.overhead())
+       << ", at least +" << text::percent_text(schedule.least_overhead())
        << (schedule.status == Status::optimal ? ", proved optimal), " : "), ") << graph.ops.size() << " ops and "
        << plan.recomputes << " recomputes";
   return text.str();
@@ -107,7 +116,7 @@ void take_steps(const Instance& instance, Plan& plan) {
 
 Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   const Instance unlimited(std::make_shared<const Graph>(graph), problem_of(request));
-  const Bytes budget = cli::parse_budget(request.budget, graph.fixed_memory, baseline_peak(unlimited), kBudgetOption);
+  const Bytes budget = budget_of(request, graph.fixed_memory, baseline_peak(unlimited));
   const Instance limited = unlimited.with_budget(budget);
   const OrderRequest order = order_request_from_name(request.order, "order");
   const OrderChoice choice = settle_order(limited, order, solve_options(request));
@@ -149,7 +158,7 @@ std::string check_request(const PlanRequest& request) {
     check_options(options);
     const Graph none;
     check_problem(Instance(std::make_shared<const Graph>(none), problem_of(request)), options);
-    if (!request.budget.empty()) cli::parse_budget(request.budget, Bytes(0), Bytes(0), kBudgetOption);
+    if (!request.budget.empty()) budget_of(request, Bytes(0), Bytes(0));
   });
 }
 

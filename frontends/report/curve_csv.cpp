@@ -30,7 +30,7 @@ void write_curve_csv(std::ostream& out, const Curve& curve) {
     if (point.has_schedule()) out << point.found_under.count();
     const bool knee = curve.knee == i;
     out << ',' << number_text(point.seconds) << ',' << (knee ? "knee" : "") << (knee && smallest == i ? " " : "")
-        << (smallest == i ? "smallest" : "") << ',' << interchange::csv_field(point.schedule_file) << "\n";
+        << (smallest == i ? "smallest" : "") << ',' << text::csv_field(point.schedule_file) << "\n";
   }
 }
 

@@ -86,7 +86,7 @@ std::string script_safe(std::string_view json) {
 }
 
 std::string policy_hash(std::string_view text) {
-  return "'sha256-" + base64_of_hex(json::sha256_hex(text)) + "'";
+  return "'sha256-" + base64_of_hex(text::sha256_hex(text)) + "'";
 }
 
 }  // namespace remora::report

@@ -10,7 +10,7 @@ namespace {
 
 void write_overload(std::ostream& out, const Graph& graph, const Overload& overload) {
   out << ',' << overload.steps << ',';
-  if (overload.steps > 0) out << interchange::csv_field(graph.ops[overload.op].name) << ',' << overload.above.count();
+  if (overload.steps > 0) out << text::csv_field(graph.ops[overload.op].name) << ',' << overload.above.count();
   if (overload.steps == 0) out << ',';
 }
 
@@ -21,8 +21,8 @@ void write_recompute_table(std::ostream& out, const Graph& graph, const Schedule
          "kept_above\n";
   for (const RecomputedOp& row : profile.recomputed_ops) {
     const Op& op = graph.ops[row.op];
-    out << interchange::csv_field(op.name) << ',' << interchange::csv_field(op.type) << ',' << row.times << ','
-        << row.paid.count() << ',' << row.saved.count();
+    out << text::csv_field(op.name) << ',' << text::csv_field(op.type) << ',' << row.times << ',' << row.paid.count()
+        << ',' << row.saved.count();
     write_overload(out, graph, row.relieved);
     write_overload(out, graph, row.if_kept);
     out << '\n';

@@ -7,11 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/cli/reading/arguments.hpp"
-#include "model/budget.hpp"
-#include "model/error.hpp"
-
-namespace remora::cli {
+namespace remora::text {
 namespace {
 
 std::string print(const char* format, double value) {
@@ -21,14 +17,6 @@ std::string print(const char* format, double value) {
 }
 
 }  // namespace
-
-Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak, const std::string& option) {
-  try {
-    return remora::parse_budget(text, fixed, peak);
-  } catch (const InputError& error) {
-    throw UsageError(option + ": " + error.what());
-  }
-}
 
 std::string bytes_text(Bytes bytes) {
   constexpr std::array kNames{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -73,4 +61,4 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-}  // namespace remora::cli
+}  // namespace remora::text

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/text/csv.hpp"
 
-namespace remora::interchange {
+namespace remora::text {
 
 std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
@@ -13,4 +13,4 @@ std::string csv_field(std::string_view text) {
   return field + '"';
 }
 
-}  // namespace remora::interchange
+}  // namespace remora::text

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-namespace remora::interchange {
+namespace remora::text {
 
 /// `text` as one field of a CSV line by RFC 4180: in quotes, and every quote in it twice, where it holds a comma, a
 /// quote or the end of a line; otherwise as it is.
 std::string csv_field(std::string_view text);
 
-}  // namespace remora::interchange
+}  // namespace remora::text

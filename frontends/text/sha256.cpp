@@ -6,7 +6,7 @@
 
 #include <openssl/evp.h>
 
-namespace remora::json {
+namespace remora::text {
 
 std::string sha256_hex(std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
@@ -23,4 +23,4 @@ std::string sha256_hex(std::string_view bytes) {
   return text;
 }
 
-}  // namespace remora::json
+}  // namespace remora::text

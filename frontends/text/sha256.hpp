@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace remora::json {
+namespace remora::text {
 
 /// The SHA-256 digest of `bytes` as 64 lower-case hexadecimal digits (FIPS 180-4, computed by OpenSSL).
 std::string sha256_hex(std::string_view bytes);
 
-}  // namespace remora::json
+}  // namespace remora::text

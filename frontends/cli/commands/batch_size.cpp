@@ -15,6 +15,7 @@
 #include "engine/solve.hpp"
 #include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/commands/signals.hpp"
+#include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"
@@ -151,10 +152,10 @@ class BatchSizeSearch {
     const Schedule& schedule = trial.schedule;
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(), "%9.2f  %10s  %-10s  %10s  %10s  %s\n", deadline_.elapsed(),
-                  grouped(trial.size).c_str(), fit_word(trial.fit),
-                  schedule.has_schedule() ? percent_text(schedule.overhead(), 3).c_str() : "-",
-                  percent_text(schedule.least_overhead(), 3).c_str(),
-                  schedule.has_schedule() ? bytes_text(schedule.peak_memory).c_str() : "-");
+                  text::grouped(trial.size).c_str(), fit_word(trial.fit),
+                  schedule.has_schedule() ? text::percent_text(schedule.overhead(), 3).c_str() : "-",
+                  text::percent_text(schedule.least_overhead(), 3).c_str(),
+                  schedule.has_schedule() ? text::bytes_text(schedule.peak_memory).c_str() : "-");
     std::cerr << line.data() << std::flush;
   }
 
@@ -201,16 +202,16 @@ class BatchSizeSearch {
   }
 
   void print_answer(const LargestFit& answer) const {
-    const std::string with = " within " + bytes_text(budget_) + " at " + overhead_ + " overhead";
+    const std::string with = " within " + text::bytes_text(budget_) + " at " + overhead_ + " overhead";
     if (!answer.largest) {
       std::cerr << "no batch size fits" << with << "\n";
       return;
     }
-    std::cerr << "largest     " << dimension_ << " = " << grouped(*answer.largest) << with;
+    std::cerr << "largest     " << dimension_ << " = " << text::grouped(*answer.largest) << with;
     if (is_proved(answer)) {
       std::cerr << ": proved, one more is impossible\n";
     } else if (answer.next) {
-      std::cerr << "; " << grouped(*answer.next) << " is " << fit_word(trial_of(*answer.next).fit)
+      std::cerr << "; " << text::grouped(*answer.next) << " is " << fit_word(trial_of(*answer.next).fit)
                 << (*answer.next > *answer.largest + 1 ? ", what is between was not tried\n" : "\n");
     } else {
       std::cerr << "; no larger one was tried\n";

@@ -11,7 +11,7 @@
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/showing/graph_output.hpp"
+#include "frontends/cli/reading/output.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/checkmate.hpp"

@@ -120,7 +120,7 @@ Facts facts_of(const Instance& instance) {
   facts.fixed_memory = graph.fixed_memory;
   facts.base_memory = instance.base_memory();
   facts.duration = instance.baseline_duration();
-  facts.duration_unit = duration_unit_of(graph);
+  facts.duration_unit = text::duration_unit_of(graph);
   const Evaluation evaluation = evaluate(instance, input_order(instance));
   facts.peak = evaluation.peak;
   if (evaluation.peak_step >= 0) facts.peak_op = graph.ops[static_cast<std::size_t>(evaluation.peak_step)].name;
@@ -154,17 +154,17 @@ void print_text(const Facts& facts, const SolveOptions& options) {
   const double part = part_of_peak(facts.least_budget, facts.fixed_memory, facts.peak);
   std::cout << "graph                     " << facts.name << "\n"
             << "ops                       " << facts.ops << ", " << facts.edges << " edges\n"
-            << "tensors                   " << facts.tensors << ", " << bytes_text(facts.tensor_bytes)
-            << " in all, the largest " << bytes_text(facts.largest_tensor) << "\n"
-            << "fixed memory              " << exact_bytes_text(facts.fixed_memory) << "\n"
-            << "with the graph's inputs   " << exact_bytes_text(facts.base_memory) << "\n"
-            << "duration                  " << duration_text(facts.duration, facts.duration_unit) << "\n"
-            << "no-recompute peak         " << exact_bytes_text(facts.peak) << " at " << facts.peak_op << "\n"
-            << "least conceivable budget  " << exact_bytes_text(facts.least_budget) << ", " << percent_text(part, 1)
-            << ": below it some op alone does not fit\n";
+            << "tensors                   " << facts.tensors << ", " << text::bytes_text(facts.tensor_bytes)
+            << " in all, the largest " << text::bytes_text(facts.largest_tensor) << "\n"
+            << "fixed memory              " << text::exact_bytes_text(facts.fixed_memory) << "\n"
+            << "with the graph's inputs   " << text::exact_bytes_text(facts.base_memory) << "\n"
+            << "duration                  " << text::duration_text(facts.duration, facts.duration_unit) << "\n"
+            << "no-recompute peak         " << text::exact_bytes_text(facts.peak) << " at " << facts.peak_op << "\n"
+            << "least conceivable budget  " << text::exact_bytes_text(facts.least_budget) << ", "
+            << text::percent_text(part, 1) << ": below it some op alone does not fit\n";
   if (facts.bracket) {
-    std::cout << "smallest budget           at least " << exact_bytes_text(facts.bracket->proved) << ", proved; "
-              << exact_bytes_text(facts.bracket->reached) << " was reached (input order)\n";
+    std::cout << "smallest budget           at least " << text::exact_bytes_text(facts.bracket->proved) << ", proved; "
+              << text::exact_bytes_text(facts.bracket->reached) << " was reached (input order)\n";
   }
   if (facts.partition) print_partition(std::cout, *facts.partition, options);
 }

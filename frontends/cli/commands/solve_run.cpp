@@ -13,7 +13,6 @@
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/progress_bar.hpp"
 #include "frontends/cli/showing/progress_table.hpp"
-#include "frontends/formats/file.hpp"
 #include "model/ensure.hpp"
 #include "model/verify.hpp"
 
@@ -40,16 +39,6 @@ Schedule run(const Instance& instance, const SolveOptions& options, std::span<co
 }
 
 }  // namespace
-
-void check_not_read(const std::string& output, const std::filesystem::path& read, const std::string& what) {
-  std::error_code none;
-  if (std::filesystem::equivalent(read, output, none)) throw UsageError("--output: " + output + " is " + what);
-}
-
-void check_output(const std::string& input, const std::string& output) {
-  check_not_read(output, input, "the graph itself");
-  json::check_writable(output);
-}
 
 void add_display_options(OptionGroup& group) {
   group.add_options()("progress", "on a terminal one line that is written anew, in place of the progress table")(

@@ -3,9 +3,6 @@
 // One solve as the command line asks for it, for every command that begins with one.
 #pragma once
 
-#include <filesystem>
-#include <string>
-
 #include "engine/base/options.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -13,12 +10,6 @@
 #include "model/schedule.hpp"
 
 namespace remora::cli {
-
-/// Throws UsageError where `output` is the very file `read`, which is `what`.
-void check_not_read(const std::string& output, const std::filesystem::path& read, const std::string& what);
-
-/// Throws before the work, not after it, unless `output` can be written and is not `input` itself.
-void check_output(const std::string& input, const std::string& output);
 
 /// --progress and --quiet, into `group`.
 void add_display_options(OptionGroup& group);

@@ -6,9 +6,9 @@
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/schedule_source.hpp"
-#include "frontends/text/amounts.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 

@@ -126,7 +126,7 @@ LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool
   for (const auto& [name, value] : dimensions) options.dimensions.insert_or_assign(name, value);
   const std::string content = json::read_file(path);
   try {
-    return {read_graph_file(path, content, arguments, options, !dimensions.empty(), quiet), json::sha256_hex(content)};
+    return {read_graph_file(path, content, arguments, options, !dimensions.empty(), quiet), text::sha256_hex(content)};
   } catch (const InputError& error) {
     const std::string_view text = error.what();
     // Some readers name the file themselves.

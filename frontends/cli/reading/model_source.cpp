@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "frontends/cli/commands/solve_run.hpp"
+#include "frontends/cli/reading/output.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/sha256.hpp"
@@ -45,7 +45,7 @@ LoadedModel load_model(const std::string& path, const Arguments& arguments, bool
   model.content = json::read_file(path);
   if (!looks_like_onnx(model.content)) throw InputError(path, "is no ONNX model: only those can be rewritten");
   model.lowered = lower_onnx(model.content, path, model.options);
-  model.graph = {std::make_shared<const Graph>(model.lowered.graph), json::sha256_hex(model.content)};
+  model.graph = {std::make_shared<const Graph>(model.lowered.graph), text::sha256_hex(model.content)};
   if (quiet) return model;
   for (const std::string& warning : model.lowered.network.warnings) std::cerr << "remora: warning: " << warning << "\n";
   return model;

@@ -70,7 +70,7 @@ class PointSchedules {
 
   static void expect_point(const std::string& path, const CurvePoint& point, const Schedule& schedule) {
     if (schedule.duration == point.duration && schedule.peak_memory == point.peak_memory) return;
-    throw InputError(path, "not the schedule that the curve found for " + grouped(point.budget.count()) +
+    throw InputError(path, "not the schedule that the curve found for " + text::grouped(point.budget.count()) +
                                " bytes: its duration or peak_memory differs");
   }
 
@@ -83,7 +83,7 @@ class PointSchedules {
 
 report::Page load_page(const std::string& path, const LoadedGraph& loaded) {
   const std::string content = json::read_file(path);
-  report::Page page{.graph = loaded.graph, .duration_unit = duration_unit_of(*loaded.graph)};
+  report::Page page{.graph = loaded.graph, .duration_unit = text::duration_unit_of(*loaded.graph)};
   bool is_curve = false;
   try {
     is_curve = json::is_curve(content);

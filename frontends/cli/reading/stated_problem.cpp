@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/text/amounts.hpp"
+#include "frontends/cli/reading/budgets.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora::cli {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "engine/base/options.hpp"
+#include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/text/amounts.hpp"
 #include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
@@ -83,7 +83,7 @@ std::vector<std::string> words_of(const batch::Task& task) {
 /// A file stands for its bytes; the order of a list means nothing.
 std::pair<std::string, std::string> setting_of(const batch::TaskOptions::value_type& option) {
   const auto& [name, values] = option;
-  if (contains(kFileOptions, name)) return {name, "sha256:" + json::sha256_hex(json::read_file(values.front()))};
+  if (contains(kFileOptions, name)) return {name, "sha256:" + text::sha256_hex(json::read_file(values.front()))};
   std::vector<std::string> sorted = values;
   std::sort(sorted.begin(), sorted.end());
   std::string text;

@@ -49,7 +49,7 @@ void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profil
   const int budget_row = shown ? static_cast<int>(static_cast<double>(budget.count()) / scale * kRows - 1e-9) : -1;
   for (int row = kRows - 1; row >= 0; --row) {
     const std::string label = row == budget_row  ? "budget"
-                              : row == kRows - 1 ? bytes_text(most)
+                              : row == kRows - 1 ? text::bytes_text(most)
                               : row == 0         ? "0 B"
                                                  : "";
     out << std::setw(kLabel) << std::left << label << std::right << "|";
@@ -61,7 +61,7 @@ void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profil
     out << "\n";
   }
   out << std::string(kLabel, ' ') << " " << (profile.after.memory.empty() ? "" : "█ schedule   ")
-      << "░ input order without recompute   " << grouped(static_cast<std::int64_t>(steps)) << " steps\n";
+      << "░ input order without recompute   " << text::grouped(static_cast<std::int64_t>(steps)) << " steps\n";
 }
 
 }  // namespace remora::cli

@@ -21,8 +21,8 @@ void OrderTable::add(double seconds, Bytes peak) {
   if (!header_printed_) out_ << "  seconds          peak  of the input order's\n";
   header_printed_ = true;
   std::array<char, 120> line{};
-  std::snprintf(line.data(), line.size(), "%9.2f  %12s  %20s\n", seconds, bytes_text(peak).c_str(),
-                percent_text(part_of_peak(peak, fixed_memory_, input_peak_), 1).c_str());
+  std::snprintf(line.data(), line.size(), "%9.2f  %12s  %20s\n", seconds, text::bytes_text(peak).c_str(),
+                text::percent_text(part_of_peak(peak, fixed_memory_, input_peak_), 1).c_str());
   out_ << line.data() << std::flush;
 }
 
@@ -30,17 +30,17 @@ void print_order_text(std::ostream& out, const OrderFigures& figures) {
   std::array<char, 64> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
   out << "graph       " << printable(figures.graph) << ": " << figures.ops << " ops\n"
-      << "before      " << exact_bytes_text(figures.input_peak) << "\n"
-      << "after       " << exact_bytes_text(figures.peak) << ", " << percent_text(figures.part(figures.peak), 1)
-      << " of it above fixed memory\n"
-      << "bound       " << exact_bytes_text(figures.lower_bound) << ", "
-      << percent_text(figures.part(figures.lower_bound), 1) << ": no order needs less"
+      << "before      " << text::exact_bytes_text(figures.input_peak) << "\n"
+      << "after       " << text::exact_bytes_text(figures.peak) << ", "
+      << text::percent_text(figures.part(figures.peak), 1) << " of it above fixed memory\n"
+      << "bound       " << text::exact_bytes_text(figures.lower_bound) << ", "
+      << text::percent_text(figures.part(figures.lower_bound), 1) << ": no order needs less"
       << (figures.is_optimal()
               ? "; proved optimal"
-              : "; distance " + percent_text(figures.part(figures.peak) - figures.part(figures.lower_bound), 1))
+              : "; distance " + text::percent_text(figures.part(figures.peak) - figures.part(figures.lower_bound), 1))
       << "\n"
-      << "search      " << seconds.data() << " s, work " << grouped(figures.work) << ", seed " << figures.seed << ", "
-      << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
+      << "search      " << seconds.data() << " s, work " << text::grouped(figures.work) << ", seed " << figures.seed
+      << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
 }
 
 void print_order_json(std::ostream& out, const OrderFigures& figures) {

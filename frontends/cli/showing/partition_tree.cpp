@@ -137,11 +137,11 @@ class TextLines {
 
  private:
   void add(const PartitionEntry& entry, bool is_root, std::size_t indent) {
-    Line line{.group = std::string(indent, ' ') + title(entry, is_root), .ops = grouped(entry.op_count)};
-    if (is_root || entry.level > 0) line.children = grouped(entry.child_count);
+    Line line{.group = std::string(indent, ' ') + title(entry, is_root), .ops = text::grouped(entry.op_count)};
+    if (is_root || entry.level > 0) line.children = text::grouped(entry.child_count);
     if (entry.form > 0) {
-      line.reads = bytes_text(entry.input_bytes);
-      line.writes = bytes_text(entry.output_bytes);
+      line.reads = text::bytes_text(entry.input_bytes);
+      line.writes = text::bytes_text(entry.output_bytes);
     }
     line.names = printable(entry.first_op);
     if (entry.first_op != entry.last_op) line.names.append(" .. ").append(printable(entry.last_op));
@@ -158,7 +158,7 @@ class TextLines {
     if (is_root) return "root";
     if (entry.level == 0) return "unit";
     std::string text = "level " + std::to_string(entry.level) + ", form " + std::to_string(entry.form);
-    if (entry.count > 1) text.append("  x ").append(grouped(entry.count));
+    if (entry.count > 1) text.append("  x ").append(text::grouped(entry.count));
     return text;
   }
 
@@ -193,9 +193,9 @@ PartitionTree partition_tree(const Instance& instance, const SolveOptions& optio
 }
 
 void print_partition(std::ostream& out, const PartitionTree& tree, const SolveOptions& options) {
-  out << "partition                 " << grouped(tree.groups) << " groups of " << grouped(tree.distinct_groups)
-      << " forms on " << tree.levels << " levels, " << grouped(tree.root.unit_count) << " units ("
-      << grouping_name(options.grouping) << ")\n\n";
+  out << "partition                 " << text::grouped(tree.groups) << " groups of "
+      << text::grouped(tree.distinct_groups) << " forms on " << tree.levels << " levels, "
+      << text::grouped(tree.root.unit_count) << " units (" << grouping_name(options.grouping) << ")\n\n";
   TextLines(tree).print(out);
 }
 

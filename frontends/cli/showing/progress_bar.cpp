@@ -46,9 +46,9 @@ void ProgressBar::show(const Progress& progress) {
                 progress.seconds, progress.phase);
   out_ << line.data();
   if (figures.feasible) {
-    out_ << "overhead " << percent_text(figures.overhead, 3) << "  gap " << percent_text(figures.gap, 3);
+    out_ << "overhead " << text::percent_text(figures.overhead, 3) << "  gap " << text::percent_text(figures.gap, 3);
   } else {
-    out_ << "peak " << percent_text(figures.filled, 1) << " of the budget";
+    out_ << "peak " << text::percent_text(figures.filled, 1) << " of the budget";
   }
   out_ << std::flush;
 }

@@ -22,8 +22,8 @@ constexpr int kName = 36;
 void print_peak(std::ostream& out, const Graph& graph, const report::Replay& replay) {
   if (replay.peak_step < 0) return;
   const OpId op = replay.ops[static_cast<std::size_t>(replay.peak_step)];
-  out << "\nat the peak, step " << grouped(replay.peak_step) << " (" << printable(graph.ops[op].name)
-      << "): " << bytes_text(replay.peak) << "\n";
+  out << "\nat the peak, step " << text::grouped(replay.peak_step) << " (" << printable(graph.ops[op].name)
+      << "): " << text::bytes_text(replay.peak) << "\n";
   const std::vector<std::size_t> found = residents(graph, replay, replay.peak_step);
   Bytes rest;
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -32,12 +32,13 @@ void print_peak(std::ostream& out, const Graph& graph, const report::Replay& rep
       rest += tensor.size;
     } else {
       out << "  " << std::left << std::setw(kName) << printable(tensor.name) << std::right << std::setw(12)
-          << bytes_text(tensor.size) << "\n";
+          << text::bytes_text(tensor.size) << "\n";
     }
   }
   const auto print_rest = [&](const std::string& what, Bytes bytes) {
     if (bytes == Bytes(0)) return;
-    out << "  " << std::left << std::setw(kName) << what << std::right << std::setw(12) << bytes_text(bytes) << "\n";
+    out << "  " << std::left << std::setw(kName) << what << std::right << std::setw(12) << text::bytes_text(bytes)
+        << "\n";
   };
   if (found.size() > kResidentsShown) {
     print_rest("and " + std::to_string(found.size() - kResidentsShown) + " more tensors", rest);
@@ -47,8 +48,8 @@ void print_peak(std::ostream& out, const Graph& graph, const report::Replay& rep
 }
 
 std::string overload_text(const Graph& graph, const report::Overload& overload) {
-  return bytes_text(overload.above) + " too much at " + printable(graph.ops[overload.op].name) + ", " +
-         grouped(overload.steps) + (overload.steps == 1 ? " step" : " steps");
+  return text::bytes_text(overload.above) + " too much at " + printable(graph.ops[overload.op].name) + ", " +
+         text::grouped(overload.steps) + (overload.steps == 1 ? " step" : " steps");
 }
 
 std::string reason(const Graph& graph, const report::RecomputedOp& row) {
@@ -59,14 +60,14 @@ std::string reason(const Graph& graph, const report::RecomputedOp& row) {
 
 void print_reasons(std::ostream& out, const Graph& graph, const report::ScheduleProfile& profile) {
   if (profile.recomputed_ops.empty()) return;
-  const std::string unit = duration_unit_of(graph);
+  const std::string unit = text::duration_unit_of(graph);
   out << "\n"
       << std::left << std::setw(kName) << "recomputed" << std::right << std::setw(6) << "times" << std::setw(14)
       << "paid" << std::setw(14) << "saved"
       << "  relieves\n";
   for (const report::RecomputedOp& row : profile.recomputed_ops) {
     out << std::left << std::setw(kName) << printable(graph.ops[row.op].name) << std::right << std::setw(6) << row.times
-        << std::setw(14) << duration_text(row.paid, unit) << std::setw(14) << bytes_text(row.saved) << "  "
+        << std::setw(14) << text::duration_text(row.paid, unit) << std::setw(14) << text::bytes_text(row.saved) << "  "
         << reason(graph, row) << "\n";
   }
 }

@@ -25,7 +25,7 @@ struct Row {
 };
 
 std::string signed_percent(double part) {
-  return (part >= 0 ? "+" : "") + percent_text(part, 3);
+  return (part >= 0 ? "+" : "") + text::percent_text(part, 3);
 }
 
 void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& schedule) {
@@ -42,40 +42,42 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
     return;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.paid > b.paid; });
-  const std::string unit = duration_unit_of(graph);
+  const std::string unit = text::duration_unit_of(graph);
   out << "recomputed  " << rows.size() << (rows.size() == 1 ? " op" : " ops") << ", costliest first:\n";
   for (std::size_t i = 0; i < std::min(rows.size(), kOpsShown); ++i) {
     const Op& op = graph.ops[rows[i].op];
     Bytes size;
     for (const TensorId t : op.outputs) size += graph.tensors[static_cast<std::size_t>(t)].size;
     out << "  " << std::left << std::setw(36) << printable(op.name) << std::setw(20) << printable(op.type) << std::right
-        << rows[i].times << "x  " << std::setw(12) << duration_text(rows[i].paid, unit) << "  " << std::setw(11)
-        << bytes_text(size) << "\n";
+        << rows[i].times << "x  " << std::setw(12) << text::duration_text(rows[i].paid, unit) << "  " << std::setw(11)
+        << text::bytes_text(size) << "\n";
   }
   if (rows.size() > kOpsShown) out << "  and " << rows.size() - kOpsShown << " more\n";
 }
 
 void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
-  const std::string unit = duration_unit_of(graph);
+  const std::string unit = text::duration_unit_of(graph);
   const double after = static_cast<double>(schedule.peak_memory.count()) /
                        static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_peak_memory.count()));
-  out << "peak        " << bytes_text(schedule.baseline_peak_memory) << " -> " << bytes_text(schedule.peak_memory)
-      << " (" << percent_text(after, 1) << "), budget " << bytes_text(schedule.budget) << "\n"
-      << "time        " << duration_text(schedule.baseline_duration, unit) << " -> "
-      << duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
+  out << "peak        " << text::bytes_text(schedule.baseline_peak_memory) << " -> "
+      << text::bytes_text(schedule.peak_memory) << " (" << text::percent_text(after, 1) << "), budget "
+      << text::bytes_text(schedule.budget) << "\n"
+      << "time        " << text::duration_text(schedule.baseline_duration, unit) << " -> "
+      << text::duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
       << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "
-      << percent_text(schedule.gap(), 3) << (schedule.status == Status::optimal ? ": proved optimal" : "") << "\n";
+      << text::percent_text(schedule.gap(), 3) << (schedule.status == Status::optimal ? ": proved optimal" : "")
+      << "\n";
 }
 
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   if (schedule.status == Status::infeasible) {
     out << "infeasible  proved: no schedule in the " << (schedule.order == OrderMode::input ? "input" : "free")
         << " order with at most " << schedule.solver.max_computes << " computes an op holds "
-        << bytes_text(schedule.budget) << " (" << schedule.budget.count() << " bytes)\n";
+        << text::bytes_text(schedule.budget) << " (" << schedule.budget.count() << " bytes)\n";
     if (schedule.certificate) {
       const Op& op = graph.ops[static_cast<std::size_t>(schedule.certificate->op)];
-      out << "because     " << printable(op.name) << " needs " << grouped(schedule.certificate->required.count())
-          << " bytes at once, " << grouped((schedule.certificate->required - schedule.budget).count())
+      out << "because     " << printable(op.name) << " needs " << text::grouped(schedule.certificate->required.count())
+          << " bytes at once, " << text::grouped((schedule.certificate->required - schedule.budget).count())
           << " more than the budget\n";
     }
     return;
@@ -83,7 +85,7 @@ void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& sc
   out << "no schedule found within the limits";
   if (schedule.solver.reached_peak > Bytes(0)) {
     out << "; a budget of " << schedule.solver.reached_peak.count() << " bytes ("
-        << bytes_text(schedule.solver.reached_peak) << ") was reached";
+        << text::bytes_text(schedule.solver.reached_peak) << ") was reached";
   }
   out << "\n";
 }
@@ -92,7 +94,7 @@ void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& sc
 std::string statistic_text(double value, bool is_time) {
   constexpr double kExact = 1e15;
   if (!is_time && std::trunc(value) == value && std::abs(value) < kExact) {
-    return grouped(static_cast<std::int64_t>(value));
+    return text::grouped(static_cast<std::int64_t>(value));
   }
   std::ostringstream text;
   if (is_time) text << std::fixed << std::setprecision(3);

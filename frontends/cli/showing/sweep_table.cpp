@@ -16,12 +16,12 @@ namespace remora::cli {
 namespace {
 
 std::string overhead_text(const Curve& curve, const CurvePoint& point) {
-  return point.has_schedule() ? percent_text(curve.overhead(point), 3) : "-";
+  return point.has_schedule() ? text::percent_text(curve.overhead(point), 3) : "-";
 }
 
 void print_mark(std::ostream& out, const char* word, const Curve& curve, const CurvePoint& point) {
-  out << word << bytes_text(point.budget) << " (" << percent_text(curve.part_of_baseline(point.budget), 1)
-      << "): " << percent_text(curve.overhead(point), 3) << " overhead\n";
+  out << word << text::bytes_text(point.budget) << " (" << text::percent_text(curve.part_of_baseline(point.budget), 1)
+      << "): " << text::percent_text(curve.overhead(point), 3) << " overhead\n";
 }
 
 }  // namespace
@@ -43,30 +43,33 @@ void SweepTable::add(const SweepProgress& progress) {
                          .lower_bound = progress.lower_bound};
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "%9.2f  %12s  %8s  %-10s  %10s  %10s  %d of %d\n", progress.seconds,
-                bytes_text(point.budget).c_str(), percent_text(baseline_.part_of_baseline(point.budget), 1).c_str(),
+                text::bytes_text(point.budget).c_str(),
+                text::percent_text(baseline_.part_of_baseline(point.budget), 1).c_str(),
                 json::status_word(point.status).c_str(), overhead_text(baseline_, point).c_str(),
-                percent_text(baseline_.least_overhead(point), 3).c_str(), progress.settled, progress.points);
+                text::percent_text(baseline_.least_overhead(point), 3).c_str(), progress.settled, progress.points);
   out_ << line.data() << std::flush;
 }
 
 void print_curve(std::ostream& out, const Graph& graph, const Curve& curve) {
   out << "graph       " << printable(graph.name) << ": " << graph.ops.size() << " ops, peak "
-      << bytes_text(curve.baseline_peak_memory) << " without recompute\n"
+      << text::bytes_text(curve.baseline_peak_memory) << " without recompute\n"
       << "      budget      part    overhead       bound          peak  status\n";
   for (const CurvePoint& point : curve.points) {
     std::array<char, 160> line{};
-    const std::string bound = point.status == Status::infeasible ? "-" : percent_text(curve.least_overhead(point), 3);
-    const std::string peak = point.has_schedule() ? bytes_text(point.peak_memory) : "-";
-    std::snprintf(line.data(), line.size(), "%12s  %8s  %10s  %10s  %12s  %s\n", bytes_text(point.budget).c_str(),
-                  percent_text(curve.part_of_baseline(point.budget), 1).c_str(), overhead_text(curve, point).c_str(),
-                  bound.c_str(), peak.c_str(), json::status_word(point.status).c_str());
+    const std::string bound =
+        point.status == Status::infeasible ? "-" : text::percent_text(curve.least_overhead(point), 3);
+    const std::string peak = point.has_schedule() ? text::bytes_text(point.peak_memory) : "-";
+    std::snprintf(line.data(), line.size(), "%12s  %8s  %10s  %10s  %12s  %s\n", text::bytes_text(point.budget).c_str(),
+                  text::percent_text(curve.part_of_baseline(point.budget), 1).c_str(),
+                  overhead_text(curve, point).c_str(), bound.c_str(), peak.c_str(),
+                  json::status_word(point.status).c_str());
     out << line.data();
   }
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);
   if (const auto smallest = curve.smallest_feasible()) {
     print_mark(out, "smallest    ", curve, curve.points[*smallest]);
   }
-  out << "proved      no schedule holds less than " << bytes_text(curve.least_budget) << " ("
+  out << "proved      no schedule holds less than " << text::bytes_text(curve.least_budget) << " ("
       << curve.least_budget.count() << " bytes)\n";
 }
 

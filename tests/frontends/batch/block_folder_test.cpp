@@ -42,7 +42,7 @@ TEST_F(BlockFolderTest, FindsWhatAnotherOneKept) {
 TEST_F(BlockFolderTest, DoesNotBelieveADamagedEntryAndReplacesIt) {
   BlockFolder folder = open("blocks");
   folder.keep("key", "value");
-  const std::string file = "blocks/" + json::sha256_hex("key");
+  const std::string file = "blocks/" + text::sha256_hex("key");
   const std::string content = read(file);
   for (const std::string& damaged : {std::string(), content.substr(0, 10), content.substr(0, 64),
                                      content.substr(0, content.size() - 1), content + "x"}) {

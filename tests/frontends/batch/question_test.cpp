@@ -36,7 +36,7 @@ TEST_F(Questions, TheKeyIsOfWhatIsAskedNotForWhomWhereOrHowFast) {
   Task other = task({{"threads", {"3"}}, {"time-limit", {"60.0"}}, {"strategy", {"auto"}}, {"training", {"off"}}});
   other.id = "b";
   other.graph = path("copy.json");
-  other.sha256 = json::sha256_hex("graph");
+  other.sha256 = text::sha256_hex("graph");
   EXPECT_EQ(key(task()), key(other));
   EXPECT_EQ(key(task()).size(), 64U);
 }
@@ -111,7 +111,7 @@ TEST_F(Questions, GraphsDevicesAndWarmStartsCountByTheirBytes) {
 
 TEST_F(Questions, AStatedDigestSparesReadingTheGraph) {
   Task stated = task();
-  stated.sha256 = json::sha256_hex("graph");
+  stated.sha256 = text::sha256_hex("graph");
   const std::string before = key(stated);
   std::filesystem::remove(path("g.json"));
   EXPECT_EQ(key(stated), before);

@@ -6,7 +6,7 @@
 
 #include "frontends/bench/instance_store.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/text/amounts.hpp"
+#include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
@@ -52,7 +52,7 @@ std::string fault(const BestKnown& entry, const std::shared_ptr<const Graph>& gr
   if (!verdict.valid()) return verdict.errors.front();
   if (instance.baseline_duration() != schedule.baseline_duration) return "its baseline is another";
   if (entry.lower_bound > entry.duration) return "its bound is above it";
-  const Bytes budget = cli::parse_budget(entry.budget, graph->fixed_memory, schedule.baseline_peak_memory);
+  const Bytes budget = parse_budget(entry.budget, graph->fixed_memory, schedule.baseline_peak_memory);
   if (budget != instance.budget()) return "its budget is not " + entry.budget;
   return "";
 }

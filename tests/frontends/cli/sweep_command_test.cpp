@@ -16,9 +16,9 @@
 
 #include "frontends/cli/commands/batch_size.hpp"
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/budgets.hpp"
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/text/amounts.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -131,12 +131,12 @@ TEST(StageMatrices, AreRefusedWhereThereAreNoStages) {
 }
 
 TEST(CsvField, QuotesWhatRfc4180Asks) {
-  EXPECT_EQ(csv_field("conv 1#2"), "conv 1#2");
-  EXPECT_EQ(csv_field(""), "");
-  EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
-  EXPECT_EQ(csv_field("say \"x\""), "\"say \"\"x\"\"\"");
-  EXPECT_EQ(csv_field("two\nlines"), "\"two\nlines\"");
-  EXPECT_EQ(csv_field("cr\r"), "\"cr\r\"");
+  EXPECT_EQ(text::csv_field("conv 1#2"), "conv 1#2");
+  EXPECT_EQ(text::csv_field(""), "");
+  EXPECT_EQ(text::csv_field("a,b"), "\"a,b\"");
+  EXPECT_EQ(text::csv_field("say \"x\""), "\"say \"\"x\"\"\"");
+  EXPECT_EQ(text::csv_field("two\nlines"), "\"two\nlines\"");
+  EXPECT_EQ(text::csv_field("cr\r"), "\"cr\r\"");
 }
 
 }  // namespace

@@ -179,7 +179,7 @@ TEST(Layered, IsTheSameForASeedAndAnotherForAnother) {
 /// Measurements refer to members by ops, edges and seed: this digest changes only with the family itself, never with
 /// the platform.
 TEST(Layered, IsTheSameOnEveryPlatform) {
-  EXPECT_EQ(json::sha256_hex(written(published_size(3, 1))),
+  EXPECT_EQ(text::sha256_hex(written(published_size(3, 1))),
             "0b434f13dca65ec3ec21f4611b05e6c230ffa061fb37efb7e3bb3fc1a2908325");
 }
 

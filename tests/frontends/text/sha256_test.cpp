@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace remora::json {
+namespace remora::text {
 namespace {
 
 // The examples of FIPS 180-2, appendix B, and the digest of nothing.
@@ -18,4 +18,4 @@ TEST(Sha256, GivesThePublishedDigests) {
 }
 
 }  // namespace
-}  // namespace remora::json
+}  // namespace remora::text

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/reading/budgets.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -7,10 +9,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/text/amounts.hpp"
+#include "model/budget.hpp"
+#include "model/error.hpp"
 
 namespace remora::cli {
 namespace {
@@ -87,6 +89,14 @@ std::vector<Bytes> parse_range(const std::string& option, const std::string& tex
 }
 
 }  // namespace
+
+Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak, const std::string& option) {
+  try {
+    return remora::parse_budget(text, fixed, peak);
+  } catch (const InputError& error) {
+    throw UsageError(option + ": " + error.what());
+  }
+}
 
 std::vector<Bytes> parse_budgets(const std::string& option, const std::string& text, Bytes fixed, Bytes peak) {
   std::vector<Bytes> budgets;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/showing/graph_output.hpp"
+#include "frontends/cli/reading/output.hpp"
 
+#include <filesystem>
 #include <ostream>
 #include <string>
 
@@ -9,6 +10,16 @@
 
 namespace remora::cli {
 namespace po = boost::program_options;
+
+void check_not_read(const std::string& output, const std::filesystem::path& read, const std::string& what) {
+  std::error_code none;
+  if (std::filesystem::equivalent(read, output, none)) throw UsageError("--output: " + output + " is " + what);
+}
+
+void check_output(const std::string& input, const std::string& output) {
+  check_not_read(output, input, "the graph itself");
+  json::check_writable(output);
+}
 
 OptionGroup graph_output_options() {
   OptionGroup group("Output");

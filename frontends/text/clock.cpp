@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/text/clock.hpp"
+
+#include <array>
+#include <chrono>
+#include <ctime>
+
+namespace remora::text {
+
+std::string now_text() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+}  // namespace remora::text
