@@ -1,10 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-# What every target of the project has in common: include root, warnings, sanitizers, ccache.
+# What every target of the project has in common: include root, warnings, sanitizers, ccache, batches.
 
+# With the project's folder as its base, ccache knows an object again in another clone.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    ${CCACHE_PROGRAM})
 endif()
+set(REMORA_BATCH 8 CACHE STRING "So many sources of a folder compile as one; 1: each by itself")
+
+# remora_batches(OUTPUT TARGET SOURCES...): sources of one folder, up to REMORA_BATCH of them, become one that includes
+# them: most of a compilation goes into headers. So two sources of a folder may not give one name to two things, not even
+# in an unnamed namespace. What the build itself writes, and what says `using namespace`, stays as it is. (CMake's
+# UNITY_BUILD includes by absolute paths, by which ccache and __FILE__ would know each clone as different.)
+function(remora_batches output target)
+  set(folders)
+  set(outputs)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(source ${source} ABSOLUTE)
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
+    string(FIND ${source} ${PROJECT_BINARY_DIR}/ built)
+    if(NOT built EQUAL 0)
+      file(STRINGS ${source} alone REGEX "^ *using namespace")
+    endif()
+    if(built EQUAL 0 OR alone)
+      list(APPEND outputs ${source})
+    else()
+      get_filename_component(folder ${path} DIRECTORY)
+      string(MAKE_C_IDENTIFIER ${folder} folder)
+      list(APPEND folders ${folder})
+      list(APPEND sources_${folder} ${path})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    list(LENGTH sources_${folder} left)
+    math(EXPR batches "(${left} + ${REMORA_BATCH} - 1) / ${REMORA_BATCH}")
+    foreach(batch RANGE 1 ${batches})
+      # Even shares of what is left.
+      math(EXPR size "(${left} + ${batches} - ${batch}) / (${batches} - ${batch} + 1)")
+      set(text "// Written by the build.\n")
+      foreach(_ RANGE 1 ${size})
+        list(POP_FRONT sources_${folder} path)
+        string(APPEND text "#include \"${path}\"\n")
+      endforeach()
+      math(EXPR left "${left} - ${size}")
+      if(size EQUAL 1)
+        list(APPEND outputs ${PROJECT_SOURCE_DIR}/${path})
+      else()
+        set(file ${CMAKE_CURRENT_BINARY_DIR}/batches/${target}/${folder}_${batch}.cpp)
+        file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+        list(APPEND outputs ${file})
+      endif()
+    endforeach()
+  endforeach()
+  set(${output} ${outputs} PARENT_SCOPE)
+endfunction()
 
 function(remora_configure target)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
@@ -23,7 +74,8 @@ endfunction()
 
 # remora_library(NAME SOURCES...): the library remora_NAME with the alias remora::NAME.
 function(remora_library name)
-  add_library(remora_${name} STATIC ${ARGN})
+  remora_batches(sources ${name} ${ARGN})
+  add_library(remora_${name} STATIC ${sources})
   add_library(remora::${name} ALIAS remora_${name})
   remora_configure(remora_${name})
 endfunction()

@@ -32,9 +32,9 @@ constexpr int kPatience = 3;
 /// Fruitless renewals of options in a row after which neighbourhoods take over.
 constexpr int kRenewals = 60;
 
-class Composer {
+class CompositionSearch {
  public:
-  Composer(const Instance& instance, const SolveOptions& options, std::uint64_t seed, const CompositionLimits& limits)
+  CompositionSearch(const Instance& instance, const SolveOptions& options, std::uint64_t seed, const CompositionLimits& limits)
       : instance_(instance),
         limits_(limits),
         inferences_(inferences_of(options)),
@@ -171,7 +171,7 @@ class Composer {
 
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
                     const CompositionLimits& limits, std::span<const Compute> warm_start) {
-  return Composer(instance, options, seed, limits).run(warm_start);
+  return CompositionSearch(instance, options, seed, limits).run(warm_start);
 }
 
 }  // namespace remora

@@ -13,14 +13,14 @@ namespace remora::zoo {
 
 namespace {
 
-struct Block {
+struct Layer {
   std::int64_t heads;
   std::int64_t feed_forward;
   Dialect dialect;
   Value mask;
 };
 
-Value self_attention(GraphBuilder& graph, const Value& x, const Block& block) {
+Value self_attention(GraphBuilder& graph, const Value& x, const Layer& block) {
   const std::int64_t width = x.shape.back();
   const Value projected = linear(graph, "qkv", x, 3 * width);
   const std::vector<Value> parts =
@@ -30,7 +30,7 @@ Value self_attention(GraphBuilder& graph, const Value& x, const Block& block) {
   return linear(graph, "projection", mixed, width);
 }
 
-Value transformer_block(GraphBuilder& graph, const Value& x, const Block& block) {
+Value transformer_block(GraphBuilder& graph, const Value& x, const Layer& block) {
   const Value attended = self_attention(graph, layer_norm(graph, "ln_1", x, block.dialect), block);
   const Value middle = add(graph, "residual_1", x, attended);
   const auto scope = graph.scope("mlp");
@@ -59,7 +59,7 @@ void gpt2(GraphBuilder& graph, const Settings& settings, std::int64_t batch) {
   const Value tokens = graph.weight("wte", {settings.number("vocabulary"), width});
   const Value embedded = graph.node("Gather", "embed", {tokens, ids}, {batch, length, width});
   Value x = add(graph, "embed/add", embedded, position_embedding(graph, positions, length, width));
-  const Block block{settings.number("heads"), 4 * width, dialect, causal_mask(graph, "mask", length)};
+  const Layer block{settings.number("heads"), 4 * width, dialect, causal_mask(graph, "mask", length)};
   for (std::int64_t i = 0; i < settings.number("layers"); ++i) {
     const auto scope = graph.scope(text("h", i));
     x = transformer_block(graph, x, block);

@@ -10,7 +10,7 @@
 namespace remora {
 namespace {
 
-std::size_t at(int i) {
+std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
@@ -45,34 +45,34 @@ class FillGraph {
   }
 
   [[nodiscard]] int size() const { return static_cast<int>(fill_.size()); }
-  [[nodiscard]] bool eliminated(int node) const { return eliminated_[at(node)]; }
-  [[nodiscard]] int degree(int node) const { return static_cast<int>(neighbours_[at(node)].size()); }
+  [[nodiscard]] bool eliminated(int node) const { return eliminated_[index(node)]; }
+  [[nodiscard]] int degree(int node) const { return static_cast<int>(neighbours_[index(node)].size()); }
   [[nodiscard]] long edges_added() const { return edges_added_; }
 
   /// The node of least fill, of these one of least degree. Entries of the queue that no longer hold are dropped here.
   int least() {
-    while (eliminated_[at(queue_.top().node)] || queue_.top() != entry(queue_.top().node)) queue_.pop();
+    while (eliminated_[index(queue_.top().node)] || queue_.top() != entry(queue_.top().node)) queue_.pop();
     return queue_.top().node;
   }
 
   /// Takes the node out and returns its neighbours, by then a clique.
   std::vector<int> eliminate(int node) {
-    std::vector<int> around = neighbours_[at(node)];
-    for (std::size_t i = 0; fill_[at(node)] > 0 && i < around.size(); ++i) {
+    std::vector<int> around = neighbours_[index(node)];
+    for (std::size_t i = 0; fill_[index(node)] > 0 && i < around.size(); ++i) {
       for (std::size_t j = i + 1; j < around.size(); ++j) {
-        const auto& list = neighbours_[at(around[i])];
+        const auto& list = neighbours_[index(around[i])];
         if (!std::binary_search(list.begin(), list.end(), around[j])) connect(around[i], around[j]);
       }
     }
     for (const int other : around) {
       // The pairs of the node with what it is not joined to: all the others around are neighbours of both.
-      fill_[at(other)] -= degree(other) - static_cast<int>(around.size());
-      auto& list = neighbours_[at(other)];
+      fill_[index(other)] -= degree(other) - static_cast<int>(around.size());
+      auto& list = neighbours_[index(other)];
       list.erase(std::lower_bound(list.begin(), list.end(), node));
       note(other);
     }
-    eliminated_[at(node)] = true;
-    neighbours_[at(node)] = {};
+    eliminated_[index(node)] = true;
+    neighbours_[index(node)] = {};
     requeue();
     return around;
   }
@@ -87,49 +87,49 @@ class FillGraph {
     friend auto operator<=>(const Entry&, const Entry&) = default;
   };
 
-  [[nodiscard]] Entry entry(int node) const { return {fill_[at(node)], degree(node), node}; }
+  [[nodiscard]] Entry entry(int node) const { return {fill_[index(node)], degree(node), node}; }
 
   /// Each triangle is seen once, from the corner of least degree.
   void subtract_triangles() {
     const auto before = [&](int a, int b) { return degree(a) != degree(b) ? degree(a) < degree(b) : a < b; };
     Neighbours later(neighbours_.size());
     for (int a = 0; a < size(); ++a) {
-      std::copy_if(neighbours_[at(a)].begin(), neighbours_[at(a)].end(), std::back_inserter(later[at(a)]),
+      std::copy_if(neighbours_[index(a)].begin(), neighbours_[index(a)].end(), std::back_inserter(later[index(a)]),
                    [&](int b) { return before(a, b); });
     }
     for (int a = 0; a < size(); ++a) {
-      for (const int b : later[at(a)]) {
-        const int corners = visit_common(later[at(a)], later[at(b)], [&](int c) { --fill_[at(c)]; });
-        fill_[at(a)] -= corners;
-        fill_[at(b)] -= corners;
+      for (const int b : later[index(a)]) {
+        const int corners = visit_common(later[index(a)], later[index(b)], [&](int c) { --fill_[index(c)]; });
+        fill_[index(a)] -= corners;
+        fill_[index(b)] -= corners;
       }
     }
   }
 
   void connect(int a, int b) {
-    auto& of_a = neighbours_[at(a)];
-    auto& of_b = neighbours_[at(b)];
+    auto& of_a = neighbours_[index(a)];
+    auto& of_b = neighbours_[index(b)];
     const int common = visit_common(of_a, of_b, [&](int c) {
-      --fill_[at(c)];
+      --fill_[index(c)];
       note(c);
     });
-    fill_[at(a)] += degree(a) - common;
-    fill_[at(b)] += degree(b) - common;
+    fill_[index(a)] += degree(a) - common;
+    fill_[index(b)] += degree(b) - common;
     of_a.insert(std::lower_bound(of_a.begin(), of_a.end(), b), b);
     of_b.insert(std::lower_bound(of_b.begin(), of_b.end(), a), a);
     ++edges_added_;
   }
 
   void note(int node) {
-    if (changed_[at(node)]) return;
-    changed_[at(node)] = true;
+    if (changed_[index(node)]) return;
+    changed_[index(node)] = true;
     changes_.push_back(node);
   }
 
   void requeue() {
     for (const int node : changes_) {
-      changed_[at(node)] = false;
-      if (!eliminated_[at(node)]) queue_.push(entry(node));
+      changed_[index(node)] = false;
+      if (!eliminated_[index(node)]) queue_.push(entry(node));
     }
     changes_.clear();
   }
@@ -149,8 +149,8 @@ void join(const std::vector<std::vector<int>>& around, const std::vector<int>& b
   int root = -1;
   for (int i = 0; i < static_cast<int>(result.bags.size()); ++i) {
     int parent = -1;
-    for (const int node : around[at(i)]) {
-      if (parent < 0 || bag_of[at(node)] < parent) parent = bag_of[at(node)];
+    for (const int node : around[index(i)]) {
+      if (parent < 0 || bag_of[index(node)] < parent) parent = bag_of[index(node)];
     }
     if (parent >= 0) {
       result.edges.emplace_back(i, parent);
@@ -167,14 +167,14 @@ TreeDecomposition min_fill_decomposition(Neighbours neighbours, const std::funct
   FillGraph graph(std::move(neighbours));
   TreeDecomposition result;
   std::vector<std::vector<int>> around;
-  std::vector<int> bag_of(at(graph.size()), -1);
+  std::vector<int> bag_of(index(graph.size()), -1);
   long entries = 0;
   for (int left = graph.size(); left > 0; --left) {
     const int node = graph.least();
     const bool all = graph.degree(node) == left - 1;
     if (all || entries + graph.edges_added() > most_entries || (stop && stop())) break;
     around.push_back(graph.eliminate(node));
-    bag_of[at(node)] = static_cast<int>(result.bags.size());
+    bag_of[index(node)] = static_cast<int>(result.bags.size());
     auto bag = around.back();
     bag.insert(std::lower_bound(bag.begin(), bag.end(), node), node);
     entries += static_cast<long>(bag.size());
@@ -184,7 +184,7 @@ TreeDecomposition min_fill_decomposition(Neighbours neighbours, const std::funct
   for (int i = 0; i < graph.size(); ++i) {
     if (graph.eliminated(i)) continue;
     rest.push_back(i);
-    bag_of[at(i)] = static_cast<int>(result.bags.size());
+    bag_of[index(i)] = static_cast<int>(result.bags.size());
   }
   if (!rest.empty()) {
     result.bags.push_back(std::move(rest));

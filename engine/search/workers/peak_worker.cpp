@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLeastStride = 1.0 / 256;
 constexpr double kSizeGrowth = 1.1;
-constexpr double kLeastSize = 8;
+constexpr double kLeastWindow = 8;
 constexpr double kLeastMargin = 1e-4;
 constexpr double kMostMargin = 16;
 
@@ -53,7 +53,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
         margin_ = std::min(kMostMargin, margin_ * 1.3);
         size_ = std::min(size_ * kSizeGrowth, static_cast<double>(input.instance.op_count()));
       } else {
-        size_ = std::max(kLeastSize, size_ / kSizeGrowth);
+        size_ = std::max(kLeastWindow, size_ / kSizeGrowth);
       }
       continue;
     }

@@ -45,7 +45,7 @@ struct Facts {
   std::optional<PartitionTree> partition{};
 };
 
-OptionGroup output_options() {
+OptionGroup info_output() {
   OptionGroup group("Output");
   group.add_options()("json", "as JSON")("quiet,q", "no warnings");
   return group;
@@ -174,7 +174,7 @@ void print_text(const Facts& facts, const SolveOptions& options) {
 int info_command(const Words& words) {
   Arguments arguments("info", "Prints what GRAPH holds and what memory it needs at most and at least.",
                       {{"GRAPH", kGraphHelp}});
-  for (const OptionGroup& group : {output_options(), budget_options(), partition_options(), graph_options()}) {
+  for (const OptionGroup& group : {info_output(), budget_options(), partition_options(), graph_options()}) {
     arguments.add(group);
   }
   if (!arguments.parse(words)) return kSuccess;

@@ -43,7 +43,7 @@ OptionGroup limit_options() {
   return group;
 }
 
-OptionGroup output_options() {
+OptionGroup order_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", po::value<std::string>()->value_name("FILE"),
                       "where the graph goes with its ops in the order found: as remora-graph JSON, - for standard "
@@ -149,7 +149,7 @@ Graph ordered_graph(const Graph& graph, const std::vector<OpId>& order, Bytes pe
 int order_command(const Words& words) {
   Arguments arguments("order", "Finds an order of GRAPH's ops of small peak memory, each op once.",
                       {{"GRAPH", kGraphHelp}});
-  for (const OptionGroup& group : {limit_options(), graph_options(), output_options()}) arguments.add(group);
+  for (const OptionGroup& group : {limit_options(), graph_options(), order_output()}) arguments.add(group);
   arguments.set_notes("SIGINT and SIGTERM end the search with the best order so far; a second one kills.");
   if (!arguments.parse(words)) return kSuccess;
   const SolveOptions options = read_limits(arguments);

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::array kFiles{"output", "svg", "table", "trace"};
 
-OptionGroup output_options() {
+OptionGroup report_output() {
   OptionGroup group("What is written (without any of these, the page to standard output)");
   const auto file = [] { return po::value<std::string>()->value_name("FILE"); };
   group.add_options()("output,o", file(), "the report as one HTML page that needs no network")(
@@ -106,7 +106,7 @@ int report_command(const Words& words) {
   Arguments arguments("report", "Shows what a schedule does and why, or what a sweep found.",
                       {{"GRAPH", "the graph that was solved, read with the same options"},
                        {"SCHEDULE", "a remora-schedule, or the remora-curve of a sweep (JSON), told by its content"}});
-  arguments.add(output_options());
+  arguments.add(report_output());
   arguments.add(graph_options());
   arguments.set_notes("Exit: 0 written, 65 the schedule is not a valid one of the graph.");
   if (!arguments.parse(words)) return kSuccess;

@@ -29,7 +29,7 @@ OptionGroup schedule_options() {
   return group;
 }
 
-OptionGroup output_options() {
+OptionGroup rewrite_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
                       "where the model goes (with --training: the schedule with the model's names, as JSON), - for "
@@ -86,7 +86,7 @@ int rewrite_command(const Words& words) {
       "names; of a training step, the schedule with the model's names.",
       {{"MODEL", "an ONNX model; - for standard input"}});
   for (const OptionGroup& group :
-       {problem_options(false), schedule_options(), search_options(), graph_options(), output_options()}) {
+       {problem_options(false), schedule_options(), search_options(), graph_options(), rewrite_output()}) {
     arguments.add(group);
   }
   arguments.set_notes(

@@ -17,7 +17,7 @@ namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
 
-OptionGroup output_options() {
+OptionGroup solve_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
                       "where the schedule goes, - for standard output");
@@ -30,7 +30,7 @@ OptionGroup output_options() {
 int solve_command(const Words& words) {
   Arguments arguments("solve", "Schedules GRAPH under a memory budget: which ops run again, what is released when.",
                       {{"GRAPH", kGraphHelp}});
-  for (const OptionGroup& group : {problem_options(true), search_options(), graph_options(), output_options()}) {
+  for (const OptionGroup& group : {problem_options(true), search_options(), graph_options(), solve_output()}) {
     arguments.add(group);
   }
   arguments.set_notes(

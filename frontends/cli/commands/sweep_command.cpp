@@ -47,7 +47,7 @@ OptionGroup sweep_options() {
   return group;
 }
 
-OptionGroup output_options() {
+OptionGroup sweep_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
                       "where the curve goes as JSON, - for standard output")(
@@ -173,7 +173,7 @@ int sweep_command(const Words& words) {
   Arguments arguments("sweep", "The curve of memory against time: schedules of GRAPH for many budgets, with bounds.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group :
-       {sweep_options(), problem_options(false), search_options(), graph_options(), output_options()}) {
+       {sweep_options(), problem_options(false), search_options(), graph_options(), sweep_output()}) {
     arguments.add(group);
   }
   arguments.set_notes(

@@ -48,7 +48,7 @@ std::vector<Bytes> percent_range(double from, double to, double step, Bytes fixe
     std::array<char, 64> text{};
     // The last one may miss 0 by a hair.
     std::snprintf(text.data(), text.size(), "%.9f%%", std::max(0.0, from + sign * step * i));
-    budgets.push_back(parse_budget(text.data(), fixed, peak));
+    budgets.push_back(cli::parse_budget(text.data(), fixed, peak));
   }
   return budgets;
 }
