@@ -18,7 +18,7 @@ constexpr std::size_t kMostBlocks = 6;
 using Kind = ChainStep::Kind;
 
 /// What is in memory between two runs.
-struct State {
+struct ChainState {
   /// Backward runs left: that of block `left - 1` is next.
   int left = 0;
   /// The block whose input was just computed and is not kept yet; -1 if none.
@@ -32,7 +32,7 @@ struct State {
   /// Forward runs so far; counted only under a limit.
   std::array<int, kMostBlocks> runs{};
 
-  friend auto operator<=>(const State&, const State&) = default;
+  friend auto operator<=>(const ChainState&, const ChainState&) = default;
 };
 
 const ChainBlock& block_at(const Chain& chain, int b) {
@@ -40,20 +40,20 @@ const ChainBlock& block_at(const Chain& chain, int b) {
 }
 
 /// Whether x_b is among what the block before saved.
-bool is_saved_by_other(const Chain& chain, const State& state, int b) {
+bool is_saved_by_other(const Chain& chain, const ChainState& state, int b) {
   if (b == 0) return false;
   const auto before = static_cast<std::size_t>(b - 1);
   if (state.saved[before] == 0 || state.alone[before]) return false;
   return block_at(chain, b - 1).options[static_cast<std::size_t>(state.saved[before] - 1)].reads_output;
 }
 
-bool has_input(const Chain& chain, const State& state, int b) {
+bool has_input(const Chain& chain, const ChainState& state, int b) {
   const auto at = static_cast<std::size_t>(b);
   return state.kept[at] || state.loose == b || is_saved_by_other(chain, state, b);
 }
 
 /// Inputs and saved data, without gradients. An input that the block before saved counts there.
-Bytes stored(const Chain& chain, const State& state) {
+Bytes stored(const Chain& chain, const ChainState& state) {
   Bytes total;
   for (int b = 0; b < static_cast<int>(chain.blocks.size()); ++b) {
     const auto at = static_cast<std::size_t>(b);
@@ -71,12 +71,12 @@ Bytes gradient(const Chain& chain, int left) {
 }
 
 struct Moved {
-  State state{};
+  ChainState state{};
   Duration duration{};
   Bytes peak{};
 };
 
-std::optional<Moved> run_backward(const Chain& chain, State state, const ChainStep& step) {
+std::optional<Moved> run_backward(const Chain& chain, ChainState state, const ChainStep& step) {
   const auto at = static_cast<std::size_t>(step.block);
   if (step.block + 1 != state.left || state.saved[at] != step.option + 1) return {};
   const BlockOption& option = block_at(chain, step.block).options[static_cast<std::size_t>(step.option)];
@@ -91,7 +91,7 @@ std::optional<Moved> run_backward(const Chain& chain, State state, const ChainSt
   return Moved{state, run.duration, peak};
 }
 
-std::optional<Moved> run_forward(const Chain& chain, State state, const ChainStep& step) {
+std::optional<Moved> run_forward(const Chain& chain, ChainState state, const ChainStep& step) {
   const int b = step.block;
   const auto at = static_cast<std::size_t>(b);
   if (b >= state.left || !has_input(chain, state, b) || state.saved[at] > 0) return {};
@@ -116,12 +116,12 @@ std::optional<Moved> run_forward(const Chain& chain, State state, const ChainSte
   return Moved{state, run.duration, peak};
 }
 
-std::optional<Moved> apply(const Chain& chain, const State& state, const ChainStep& step) {
+std::optional<Moved> apply(const Chain& chain, const ChainState& state, const ChainStep& step) {
   return step.kind == Kind::backward ? run_backward(chain, state, step) : run_forward(chain, state, step);
 }
 
 /// Whether anything of a block behind b is in memory.
-bool keeps_behind(const State& state, int b) {
+bool keeps_behind(const ChainState& state, int b) {
   for (std::size_t behind = static_cast<std::size_t>(b) + 1; behind < kMostBlocks; ++behind) {
     if (state.kept[behind] || state.saved[behind] > 0 || state.loose == static_cast<int>(behind)) return true;
   }
@@ -140,9 +140,9 @@ std::vector<ChainStep> all_steps(const Chain& chain) {
   return steps;
 }
 
-State first_state(const Chain& chain) {
+ChainState first_state(const Chain& chain) {
   ensure(chain.blocks.size() <= kMostBlocks, "chain_oracle: the chain is too long");
-  State state;
+  ChainState state;
   state.left = static_cast<int>(chain.blocks.size());
   state.kept[0] = true;
   return state;
@@ -151,9 +151,9 @@ State first_state(const Chain& chain) {
 }  // namespace
 
 std::optional<Duration> chain_optimum(const Chain& chain, Bytes memory, const ChainSearch& search) {
-  using Entry = std::pair<std::int64_t, State>;
+  using Entry = std::pair<std::int64_t, ChainState>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  std::map<State, std::int64_t> best;
+  std::map<ChainState, std::int64_t> best;
   const auto steps = all_steps(chain);
   queue.push({0, first_state(chain)});
   if (block_at(chain, 0).input > memory) return std::nullopt;
@@ -180,7 +180,7 @@ std::optional<Duration> chain_optimum(const Chain& chain, Bytes memory, const Ch
 }
 
 std::optional<ChainReplay> replay(const Chain& chain, const std::vector<ChainStep>& steps) {
-  State state = first_state(chain);
+  ChainState state = first_state(chain);
   ChainReplay result{.peak = block_at(chain, 0).input};
   for (const ChainStep& step : steps) {
     const auto moved = apply(chain, state, step);
