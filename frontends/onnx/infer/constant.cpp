@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -98,7 +99,7 @@ bool Constant::real() const {
 }
 
 TensorType type_of(const TensorProto& tensor) {
-  const std::string place = "initializer " + tensor.name();
+  const std::string place = "initializer " + printable(tensor.name());
   if (!element_type(tensor.data_type())) {
     throw InputError(place,
                      data_type_name(tensor.data_type()) + " has no fixed size; only numeric tensors are supported");
@@ -126,9 +127,9 @@ std::optional<Constant> read_constant(const TensorProto& tensor) {
   // A file may be stripped of its weights: dims are enough.
   if (constant.size() == 0 && count > 0) return std::nullopt;
   if (static_cast<std::int64_t>(constant.size()) != count) {
-    throw InputError("initializer " + tensor.name(), "has data for " + std::to_string(constant.size()) +
-                                                         " elements, but its shape " + shape_text(constant.type.shape) +
-                                                         " has " + std::to_string(count));
+    throw InputError("initializer " + printable(tensor.name()),
+                     "has data for " + std::to_string(constant.size()) + " elements, but its shape " +
+                         shape_text(constant.type.shape) + " has " + std::to_string(count));
   }
   return constant;
 }

@@ -34,6 +34,11 @@ std::int64_t integer_remainder(std::int64_t a, std::int64_t b) {
   return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
 
+/// The remainder with the sign of the dividend (fmod = 1).
+std::int64_t dividends_remainder(std::int64_t a, std::int64_t b) {
+  return a % b;
+}
+
 struct BinaryRow {
   std::int64_t (*integers)(std::int64_t, std::int64_t);
   double (*reals)(double, double);
@@ -47,7 +52,7 @@ const std::map<std::string_view, BinaryRow, std::less<>>& arithmetic_table() {
       {"Sub", {[](I a, I b) { return a - b; }, [](double a, double b) { return a - b; }}},
       {"Mul", {[](I a, I b) { return a * b; }, [](double a, double b) { return a * b; }}},
       {"Div", {integer_quotient, [](double a, double b) { return a / b; }, true}},
-      {"Mod", {integer_remainder, [](double a, double b) { return std::fmod(a, b); }, true}},
+      {"Mod", {integer_remainder, nullptr, true}},
       {"Min", {[](I a, I b) { return std::min(a, b); }, [](double a, double b) { return std::min(a, b); }}},
       {"Max", {[](I a, I b) { return std::max(a, b); }, [](double a, double b) { return std::max(a, b); }}},
       {"Pow", {nullptr, [](double a, double b) { return std::pow(a, b); }}},
@@ -57,14 +62,31 @@ const std::map<std::string_view, BinaryRow, std::less<>>& arithmetic_table() {
   return kTable;
 }
 
-const std::map<std::string_view, bool (*)(double, double), std::less<>>& comparison_table() {
-  // Shapes stay far below 2^53, where double is exact.
-  static const std::map<std::string_view, bool (*)(double, double), std::less<>> kTable{
-      {"Equal", [](double a, double b) { return is_zero(a - b); }},
-      {"Less", [](double a, double b) { return a < b; }},
-      {"Greater", [](double a, double b) { return a > b; }},
-      {"LessOrEqual", [](double a, double b) { return a <= b; }},
-      {"GreaterOrEqual", [](double a, double b) { return a >= b; }},
+/// The row of an op, which may depend on its attributes: of real numbers, only Mod with fmod = 1 is defined.
+BinaryRow arithmetic_row(const Node& node) {
+  constexpr BinaryRow kFmod{dividends_remainder, [](double a, double b) { return std::fmod(a, b); }, true};
+  if (node.type == "Mod" && node.attributes.get("fmod", std::int64_t{0}) != 0) return kFmod;
+  return arithmetic_table().find(std::string_view(node.type))->second;
+}
+
+struct ComparisonRow {
+  bool (*integers)(std::int64_t, std::int64_t);
+  bool (*reals)(double, double);
+};
+
+template <class Compare>
+ComparisonRow comparison(Compare) {
+  return {[](std::int64_t a, std::int64_t b) { return Compare{}(a, b); },
+          [](double a, double b) { return Compare{}(a, b); }};
+}
+
+const std::map<std::string_view, ComparisonRow, std::less<>>& comparison_table() {
+  static const std::map<std::string_view, ComparisonRow, std::less<>> kTable{
+      {"Equal", comparison(std::equal_to<>())},
+      {"Less", comparison(std::less<>())},
+      {"Greater", comparison(std::greater<>())},
+      {"LessOrEqual", comparison(std::less_equal<>())},
+      {"GreaterOrEqual", comparison(std::greater_equal<>())},
   };
   return kTable;
 }
@@ -76,6 +98,39 @@ Element element(const Constant& constant, std::size_t k) {
 
 bool usable(std::int64_t operand) {
   return operand <= kLargestOperand && operand >= -kLargestOperand;
+}
+
+/// Integers of 64 bits without sign stand as their bits: the upper half of them is not read as what it is.
+bool readable(const Constant& constant) {
+  return constant.type.data_type != onnx::TensorProto::UINT64 ||
+         std::all_of(constant.integers.begin(), constant.integers.end(), [](std::int64_t k) { return k >= 0; });
+}
+
+bool inputs_readable(const FoldContext& context) {
+  for (std::size_t k = 0; k < context.input_count(); ++k) {
+    if (context.has(k) && !readable(context.input(k))) return false;
+  }
+  return true;
+}
+
+/// The integer that `bits` are in a type of this width: what does not fit is cut off, as the op does it.
+std::int64_t wrapped(std::int64_t bits, int data_type) {
+  switch (data_type) {
+    case onnx::TensorProto::INT8:
+      return static_cast<std::int8_t>(bits);
+    case onnx::TensorProto::UINT8:
+      return static_cast<std::uint8_t>(bits);
+    case onnx::TensorProto::INT16:
+      return static_cast<std::int16_t>(bits);
+    case onnx::TensorProto::UINT16:
+      return static_cast<std::uint16_t>(bits);
+    case onnx::TensorProto::INT32:
+      return static_cast<std::int32_t>(bits);
+    case onnx::TensorProto::UINT32:
+      return static_cast<std::uint32_t>(bits);
+    default:
+      return bits;
+  }
 }
 
 bool combine(const BinaryRow& row, bool real, const Element& a, const Element& b, Element& result) {
@@ -92,20 +147,22 @@ bool combine(const BinaryRow& row, bool real, const Element& a, const Element& b
 
 void store(Constant& result, const Element& value) {
   if (result.real()) {
-    result.reals.push_back(value.real);
+    const bool single = result.type.data_type == onnx::TensorProto::FLOAT;
+    result.reals.push_back(single ? static_cast<float>(value.real) : value.real);
   } else {
-    result.integers.push_back(value.integer);
+    result.integers.push_back(wrapped(value.integer, result.type.data_type));
   }
 }
 
-bool fold_comparison(bool (*holds)(double, double), const FoldContext& context, Constant& result) {
+bool fold_comparison(const ComparisonRow& row, const FoldContext& context, Constant& result) {
   const Constant& left = context.input(0);
   const Constant& right = context.input(1);
   const auto count = static_cast<std::size_t>(element_count(result.type.shape));
   for (std::size_t k = 0; k < count; ++k) {
     const Element a = element(left, broadcast_index(k, left.type.shape, result.type.shape));
     const Element b = element(right, broadcast_index(k, right.type.shape, result.type.shape));
-    result.integers.push_back(holds(a.real, b.real) ? 1 : 0);
+    const bool real = left.real() || right.real();
+    result.integers.push_back((real ? row.reals(a.real, b.real) : row.integers(a.integer, b.integer)) ? 1 : 0);
   }
   return true;
 }
@@ -124,10 +181,10 @@ bool all_present(const FoldContext& context, std::size_t least) {
 bool fold_elementwise(const FoldContext& context, Constant& result) {
   const std::string_view type = context.node.node.type;
   const bool variadic = type == "Min" || type == "Max";
-  if (!all_present(context, variadic ? 1 : 2)) return false;
+  if (!all_present(context, variadic ? 1 : 2) || !inputs_readable(context)) return false;
   const auto comparison = comparison_table().find(type);
   if (comparison != comparison_table().end()) return fold_comparison(comparison->second, context, result);
-  const BinaryRow& row = arithmetic_table().find(type)->second;
+  const BinaryRow row = arithmetic_row(context.node.node);
   const auto count = static_cast<std::size_t>(element_count(result.type.shape));
   for (std::size_t k = 0; k < count; ++k) {
     Element value;
@@ -160,7 +217,7 @@ bool fold_unary(const FoldContext& context, Constant& result) {
   };
   const Function function = kTable.find(std::string_view(context.node.node.type))->second;
   const Constant& input = context.input(0);
-  if (input.real() != result.real()) return false;
+  if (input.real() != result.real() || !readable(input)) return false;
   for (std::size_t k = 0; k < input.size(); ++k) {
     const Element value = element(input, k);
     if (!input.real() && !usable(value.integer)) return false;
@@ -174,13 +231,20 @@ bool fold_cast(const FoldContext& context, Constant& result) {
   const Constant& input = context.input(0);
   const bool to_bool = result.type.data_type == onnx::TensorProto::BOOL;
   constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (!inputs_readable(context) && (to_bool || result.real())) return false;
   for (std::size_t k = 0; k < input.size(); ++k) {
     Element value = element(input, k);
-    if (input.real() && !result.real()) {
+    if (to_bool) {
+      value.integer = is_zero(value.real) ? 0 : 1;
+    } else if (input.real() && !result.real()) {
       if (!(std::abs(value.real) <= kExact)) return false;
       value.integer = static_cast<std::int64_t>(value.real);
+      // Of a real number beyond the type's range, ONNX says nothing.
+      const bool unsigned_64 = result.type.data_type == onnx::TensorProto::UINT64;
+      if (wrapped(value.integer, result.type.data_type) != value.integer || (unsigned_64 && value.integer < 0)) {
+        return false;
+      }
     }
-    if (to_bool) value.integer = is_zero(value.real) ? 0 : 1;
     store(result, value);
   }
   return true;
@@ -230,7 +294,7 @@ bool fold_where(const FoldContext& context, Constant& result) {
 bool fold_reduce_all(const FoldContext& context, Constant& result) {
   const Constant& input = context.input(0);
   if (input.real() || input.type.shape.size() > 1 || element_count(result.type.shape) != 1) return false;
-  if (input.integers.empty()) return false;
+  if (input.integers.empty() || !readable(input)) return false;
   static const std::map<std::string_view, std::string_view, std::less<>> kFunctions{
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
   const auto function = kFunctions.find(std::string_view(context.node.node.type));
@@ -240,7 +304,7 @@ bool fold_reduce_all(const FoldContext& context, Constant& result) {
     const Element before = value;
     if (!combine(row, false, before, element(input, k), value)) return false;
   }
-  result.integers = {value.integer};
+  store(result, value);
   return true;
 }
 

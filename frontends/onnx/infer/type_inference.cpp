@@ -8,6 +8,7 @@
 #include "frontends/onnx/infer/schema_inference.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -80,7 +81,7 @@ std::string unknown_shape(const onnx::NodeProto& node, const OutputTypes& types,
   text += "the shape of its output";
   for (std::size_t k = 0; k < wanted.size(); ++k) {
     if (!wanted[k] || types[k]) continue;
-    text += " \"" + node.output(static_cast<int>(k)) + "\"";
+    text += " " + quote(node.output(static_cast<int>(k)));
     break;
   }
   text += " is not known";

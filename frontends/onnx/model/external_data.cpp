@@ -57,7 +57,7 @@ std::string moved(const std::string& name, const std::string& location, const fs
                   const std::optional<fs::path>& to) {
   if (!to) {
     throw InputError(
-        "initializer " + name,
+        "initializer " + printable(name),
         "has its data in " + quote(location) + ", to be found from the model's folder; write the model to a file (-o)");
   }
   if (resolved(from) == resolved(*to)) return location;
@@ -69,9 +69,10 @@ std::string moved(const std::string& name, const std::string& location, const fs
   const fs::path file = resolved(named);
   const fs::path relative = file.lexically_relative(folder);
   if (leaves(relative)) {
-    throw InputError("initializer " + name, "has its data in " + file.string() +
-                                                ", which is not below the folder of the output; write the model beside "
-                                                "the one it is made from");
+    throw InputError("initializer " + printable(name),
+                     "has its data in " + file.string() +
+                         ", which is not below the folder of the output; write the model beside "
+                         "the one it is made from");
   }
   return relative.generic_string();
 }

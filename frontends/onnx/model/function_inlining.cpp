@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,6 +13,7 @@
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/unique_names.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -37,50 +40,125 @@ AttributeTable attribute_defaults(const onnx::FunctionProto& function) {
   return defaults;
 }
 
+/// How much larger a model may grow by its functions: by as many nodes and calls as there are ops in a large graph, and
+/// to 256 MiB more than twice the file. Modules of real models are nested a few dozen deep.
+constexpr std::int64_t kMostGrowth = 1'000'000;
+constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+constexpr int kDeepestCalls = 200;
+
+/// What a call comes to, before anything is written: the nodes and calls within it, this one counted, and how deep calls
+/// are nested in it.
+struct CallSize {
+  std::int64_t count = 1;
+  int depth = 1;
+};
+
+using Functions = std::unordered_map<std::string, const onnx::FunctionProto*>;
+
+/// Null where the node is of a standard op.
+const onnx::FunctionProto* called(const Functions& functions, const onnx::NodeProto& node) {
+  const auto found = functions.find(function_key(node.domain(), node.op_type()));
+  return found == functions.end() ? nullptr : found->second;
+}
+
+/// Sizes of calls, each function looked at once. Recursion is no deeper than kDeepestCalls.
+class CallSizes {
+ public:
+  explicit CallSizes(const Functions& functions) : functions_(functions) {}
+
+  /// Throws InputError for functions that call themselves or are nested too deep. Sums end above kMostGrowth.
+  CallSize of(const onnx::NodeProto& call, const onnx::FunctionProto& function) {  // NOLINT(misc-no-recursion)
+    const auto [place, is_new] = sizes_.try_emplace(&function);
+    if (!is_new) {
+      if (!place->second) {
+        throw InputError(node_place(call), "the model's function " + printable(function.name()) + " calls itself");
+      }
+      return *place->second;
+    }
+    if (++open_ > kDeepestCalls) throw too_deep(call);
+    CallSize size;
+    for (const onnx::NodeProto& node : function.node()) {
+      const onnx::FunctionProto* const inner = called(functions_, node);
+      const CallSize of_node = inner == nullptr ? CallSize{1, 0} : of(node, *inner);
+      size.count = std::min(size.count + of_node.count, kMostGrowth + 1);
+      size.depth = std::max(size.depth, of_node.depth + 1);
+    }
+    --open_;
+    if (size.depth > kDeepestCalls) throw too_deep(call);
+    sizes_.insert_or_assign(&function, size);
+    return size;
+  }
+
+ private:
+  static InputError too_deep(const onnx::NodeProto& call) {
+    return {node_place(call), "calls of the model's functions are nested deeper than " + std::to_string(kDeepestCalls)};
+  }
+
+  const Functions& functions_;
+  /// None while a function is looked at.
+  std::unordered_map<const onnx::FunctionProto*, std::optional<CallSize>> sizes_;
+  int open_ = 0;
+};
+
 class Inliner {
  public:
   Inliner(const onnx::ModelProto& model, std::vector<std::string>& warnings)
-      : fresh_values_(model), fresh_nodes_(fresh_values_) {
+      : most_bytes_(kMostBytes + 2 * model.ByteSizeLong()), fresh_values_(model), fresh_nodes_(fresh_values_) {
     for (const auto& function : model.functions()) {
       functions_.emplace(function_key(function.domain(), function.name()), &function);
       warn_about_version(model, function, warnings);
     }
   }
 
-  void expand(const onnx::NodeProto& node) {
-    const auto found = functions_.find(function_key(node.domain(), node.op_type()));
-    if (found == functions_.end()) {
-      if (result_.size() >= kMostNodes) throw InputError(node_place(node), "the model has too many nodes");
-      *result_.Add() = node;
+  /// Throws InputError, before anything is written, where the calls of these nodes come to too much.
+  void check_growth(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) const {
+    CallSizes sizes(functions_);
+    std::int64_t growth = 0;
+    for (const onnx::NodeProto& node : nodes) {
+      const onnx::FunctionProto* const function = called(functions_, node);
+      if (function != nullptr) growth += sizes.of(node, *function).count;
+      if (growth <= kMostGrowth) continue;
+      throw InputError(node_place(node), "the model's functions, written out, have more than " +
+                                             std::to_string(kMostGrowth) + " nodes and calls");
+    }
+  }
+
+  /// Recursion is as deep as check_growth allows.
+  void expand(const onnx::NodeProto& node) {  // NOLINT(misc-no-recursion)
+    const onnx::FunctionProto* const function = called(functions_, node);
+    if (function != nullptr) {
+      for (const onnx::NodeProto& body_node : instantiate(node, *function)) expand(body_node);
       return;
     }
-    const onnx::FunctionProto& function = *found->second;
-    if (std::find(open_calls_.begin(), open_calls_.end(), &function) != open_calls_.end()) {
-      throw InputError(node_place(node), "the model's function " + function.name() + " calls itself");
-    }
-    open_calls_.push_back(&function);
-    for (const onnx::NodeProto& body_node : instantiate(node, function)) expand(body_node);
-    open_calls_.pop_back();
+    count_bytes(node, node.ByteSizeLong());
+    *result_.Add() = node;
   }
 
   google::protobuf::RepeatedPtrField<onnx::NodeProto> take() { return std::move(result_); }
 
  private:
-  static constexpr int kMostNodes = 10'000'000;
+  /// Names of calls in calls are long, and a body may hold data.
+  void count_bytes(const onnx::NodeProto& node, std::size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ <= most_bytes_) return;
+    throw InputError(node_place(node), "the model's functions, written out, exceed twice the file and 256 MiB");
+  }
 
   static void warn_about_version(const onnx::ModelProto& model, const onnx::FunctionProto& function,
                                  std::vector<std::string>& warnings) {
     for (const auto& import : function.opset_import()) {
       const bool default_domain = import.domain().empty() || import.domain() == "ai.onnx";
       if (!default_domain || import.version() == default_opset(model)) continue;
-      warnings.push_back("function " + function.name() + " states opset " + std::to_string(import.version()) +
-                         ", the model " + std::to_string(default_opset(model)) + "; the model's is used");
+      warnings.push_back("function " + printable(function.name()) + " states opset " +
+                         std::to_string(import.version()) + ", the model " + std::to_string(default_opset(model)) +
+                         "; the model's is used");
     }
   }
 
   /// The body of `function` with the values and attributes of one call.
   std::vector<onnx::NodeProto> instantiate(const onnx::NodeProto& call, const onnx::FunctionProto& function) {
     const std::string prefix = call_names_.make(call_name(call));
+    count_bytes(call, call.ByteSizeLong() + prefix.size());
     std::unordered_map<std::string, std::string> renamed;
     for (int k = 0; k < function.input_size(); ++k) {
       renamed[function.input(k)] = k < call.input_size() ? call.input(k) : std::string();
@@ -130,8 +208,9 @@ class Inliner {
     node.mutable_attribute()->Swap(&resolved);
   }
 
-  std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
-  std::vector<const onnx::FunctionProto*> open_calls_;
+  Functions functions_;
+  std::size_t bytes_ = 0;
+  std::size_t most_bytes_;
   UniqueNames call_names_;
   /// Two, because a value and a node may share a name, as they often do in functions.
   FreshNames fresh_values_;
@@ -144,6 +223,7 @@ class Inliner {
 void inline_functions(onnx::ModelProto& model, std::vector<std::string>& warnings) {
   if (model.functions_size() == 0) return;
   Inliner inliner(model, warnings);
+  inliner.check_growth(model.graph().node());
   for (const onnx::NodeProto& node : model.graph().node()) inliner.expand(node);
   *model.mutable_graph()->mutable_node() = inliner.take();
 }

@@ -16,8 +16,9 @@
 
 namespace remora::onnx_frontend {
 
-/// Replaces every call of a local function, nested calls too. Throws InputError for a function that calls itself and
-/// for models that grow beyond ten million nodes. Appends a line to `warnings` where a function states another version
+/// Replaces every call of a local function, nested calls too. Throws InputError for a function that calls itself,
+/// for calls nested deeper than 200, and for models that would grow by more than a million nodes and calls, counted
+/// before anything is written, or beyond twice the file and 256 MiB. Appends a line to `warnings` where a function states another version
 /// of the default operator set than the model (the model's is used).
 void inline_functions(onnx::ModelProto& model, std::vector<std::string>& warnings);
 

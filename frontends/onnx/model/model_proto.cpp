@@ -15,6 +15,7 @@
 #include "frontends/onnx/model/function_inlining.hpp"
 #include "frontends/onnx/model/wire_format.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -36,10 +37,11 @@ std::unordered_map<std::string, int> makers_by_value(const onnx::GraphProto& gra
       const auto [place, fresh] = makers.try_emplace(output, k);
       if (!fresh) {
         throw InputError(node_place(graph.node(k)),
-                         "makes \"" + output + "\", which " + node_place(graph.node(place->second)) + " makes too");
+                         "makes " + quote(output) + ", which " + node_place(graph.node(place->second)) + " makes too");
       }
       if (given.contains(output)) {
-        throw InputError(node_place(graph.node(k)), "makes \"" + output + "\", which is an input or initializer too");
+        throw InputError(node_place(graph.node(k)),
+                         "makes " + quote(output) + ", which is an input or initializer too");
       }
     }
   }
@@ -58,7 +60,7 @@ std::vector<int> topological_order(const onnx::GraphProto& graph) {
       if (input.empty() || given.contains(input)) continue;
       const auto maker = makers.find(input);
       if (maker == makers.end()) {
-        throw InputError(node_place(graph.node(k)), "reads \"" + input + "\", which nothing in the model makes");
+        throw InputError(node_place(graph.node(k)), "reads " + quote(input) + ", which nothing in the model makes");
       }
       readers[static_cast<std::size_t>(maker->second)].push_back(k);
       ++waiting[static_cast<std::size_t>(k)];
@@ -119,11 +121,11 @@ std::int64_t default_opset(const onnx::ModelProto& model) {
 }
 
 std::string node_place(const onnx::NodeProto& node) {
-  if (!node.name().empty()) return "node " + node.name() + " (" + node.op_type() + ")";
+  if (!node.name().empty()) return "node " + printable(node.name()) + " (" + printable(node.op_type()) + ")";
   for (const std::string& output : node.output()) {
-    if (!output.empty()) return "node that makes \"" + output + "\" (" + node.op_type() + ")";
+    if (!output.empty()) return "node that makes " + quote(output) + " (" + printable(node.op_type()) + ")";
   }
-  return "node without name (" + node.op_type() + ")";
+  return "node without name (" + printable(node.op_type()) + ")";
 }
 
 void sort_nodes(onnx::GraphProto& graph) {

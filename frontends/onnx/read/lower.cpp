@@ -10,6 +10,7 @@
 #include "frontends/onnx/model/unique_names.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -112,7 +113,7 @@ class Lowering {
     for (const ValueId input : node.inputs) {
       if (!input.valid() || network_.values[storage(input)].kind == ValueKind::parameter) continue;
       const TensorId tensor = tensors_[storage(input)];
-      if (!tensor.valid()) throw InputError("node " + node.name, "reads a value before anything makes it");
+      if (!tensor.valid()) throw InputError("node " + printable(node.name), "reads a value before anything makes it");
       if (std::find(inputs.begin(), inputs.end(), tensor) == inputs.end()) inputs.push_back(tensor);
     }
     return inputs;

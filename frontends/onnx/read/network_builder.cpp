@@ -8,6 +8,7 @@
 #include "frontends/onnx/read/node_attributes.hpp"
 #include "frontends/onnx/read/node_traits.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -27,6 +28,22 @@ std::unordered_set<std::string> used_names(const onnx::GraphProto& sorted) {
 
 ParameterOrigin weight_if(bool weight) {
   return weight ? ParameterOrigin::weight : ParameterOrigin::none;
+}
+
+/// What is wrong with a dimension that has no extent, and how to give it one.
+std::string open_dimension(const std::string& input, int axis, const onnx::TensorShapeProto::Dimension& dimension) {
+  const std::string name = printable(dimension.dim_param());
+  const std::string option =
+      " with --dim " + (name.empty() ? printable(input) + "[" + std::to_string(axis) + "]" : name);
+  const std::string place = "dimension " + std::to_string(axis);
+  if (dimension.has_dim_value() && dimension.dim_value() == 0) {
+    return place + " is 0: a tensor without elements cannot be scheduled; give it a size" + option +
+           "=VALUE, or export the model without this input";
+  }
+  if (dimension.has_dim_value()) {
+    return place + " is " + std::to_string(dimension.dim_value()) + "; set it" + option + "=VALUE";
+  }
+  return place + " has no value" + (name.empty() ? "" : ", only the name " + name) + "; set it" + option + "=VALUE";
 }
 
 }  // namespace
@@ -61,7 +78,7 @@ ValueId NetworkBuilder::add(const std::string& name, Fact fact, ValueKind kind) 
   Value value{.name = name, .shape = fact.type.shape, .type = *element_type(fact.type.data_type), .kind = kind};
   if (fact.constant) value.constant = fact.constant->integers;
   const ValueId id = network_.add_value(std::move(value));
-  if (!values_.emplace(name, id).second) throw InputError("value " + name, "is there twice");
+  if (!values_.emplace(name, id).second) throw InputError("value " + printable(name), "is there twice");
   facts_.push_back(std::move(fact));
   return id;
 }
@@ -95,7 +112,7 @@ void NetworkBuilder::add_inputs() {
 }
 
 TensorType NetworkBuilder::input_type(const onnx::ValueInfoProto& input) const {
-  const std::string place = "input " + input.name();
+  const std::string place = "input " + printable(input.name());
   if (!input.type().has_tensor_type()) {
     throw InputError(place, "is no tensor; export the model so that its inputs are tensors");
   }
@@ -109,11 +126,7 @@ TensorType NetworkBuilder::input_type(const onnx::ValueInfoProto& input) const {
       type.shape.push_back(dimension.dim_value());
       continue;
     }
-    const std::string position = input.name() + "[" + std::to_string(axis) + "]";
-    const bool symbolic = !dimension.dim_param().empty();
-    throw InputError(place, "dimension " + std::to_string(axis) + " has no value" +
-                                (symbolic ? ", only the name " + dimension.dim_param() : "") + "; set it with --dim " +
-                                (symbolic ? dimension.dim_param() : position) + "=VALUE");
+    throw InputError(place, open_dimension(input.name(), axis, dimension));
   }
   try {
     byte_size(type.shape, *element_type(type.data_type));
@@ -128,7 +141,7 @@ std::vector<ValueId> NetworkBuilder::find_inputs(const onnx::NodeProto& proto) c
   for (const std::string& name : proto.input()) {
     const auto found = values_.find(name);
     if (!name.empty() && found == values_.end()) {
-      throw InputError(node_place(proto), "reads \"" + name + "\", which has no known shape");
+      throw InputError(node_place(proto), "reads " + quote(name) + ", which has no known shape");
     }
     inputs.push_back(name.empty() ? ValueId() : found->second);
   }
@@ -228,7 +241,7 @@ void NetworkBuilder::add_outputs(const onnx::NodeProto& proto, Node& node, const
 void NetworkBuilder::mark_outputs() {
   for (const auto& output : graph_.output()) {
     const auto found = values_.find(output.name());
-    if (found == values_.end()) throw InputError("output " + output.name(), "nothing in the model makes it");
+    if (found == values_.end()) throw InputError("output " + printable(output.name()), "nothing in the model makes it");
     network_.values[found->second].output = true;
   }
   if (graph_.output_size() == 0) throw InputError("graph.output", "the model has no outputs");

@@ -8,6 +8,7 @@
 #include "frontends/onnx/read/node_traits.hpp"
 #include "frontends/onnx/read/shape_order.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -87,7 +88,8 @@ Network drop_dead_nodes(Network network, std::vector<std::string> dropped_before
   Liveness live(network);
   for (std::size_t k = 0; k < network.nodes.size(); ++k) {
     const Node& node = network.nodes[k];
-    if (!live.nodes[k] && !node.constant) dropped_before.push_back("node " + node.name + " (" + node.type + ")");
+    if (!live.nodes[k] && !node.constant)
+      dropped_before.push_back("node " + printable(node.name) + " (" + printable(node.type) + ")");
   }
   order_by_shapes(network, live.nodes);
   const std::string warning = dead_nodes_warning(dropped_before);

@@ -5,6 +5,7 @@
 
 #include "frontends/onnx/train/training_passes.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 
@@ -40,7 +41,7 @@ GradientNeed choose_need(Network& network, const RuleTable& rules, const std::ve
         "inputs instead");
     return of_inputs;
   }
-  throw InputError(network.name.empty() ? "network" : "network " + network.name,
+  throw InputError(network.name.empty() ? "network" : "network " + printable(network.name),
                    "cannot derive a training step: no floating-point output depends on a trainable parameter or a "
                    "floating-point input through differentiable ops; read the model without --training");
 }

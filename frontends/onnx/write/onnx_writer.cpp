@@ -17,6 +17,7 @@
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/quote.hpp"
 #include "onnx/defs/schema.h"
 
 namespace remora::onnx_frontend {
@@ -34,10 +35,10 @@ void import_operator_sets(onnx::ModelProto& model, const onnx::FunctionProto& fu
       if (domain_key(import.domain()) != domain_key(needed.domain())) continue;
       there = true;
       if (import.version() == needed.version()) continue;
-      throw InputError("function " + function.name(), "is of version " + std::to_string(needed.version()) +
-                                                          " of the operator set \"" + needed.domain() +
-                                                          "\", the model of " + std::to_string(import.version()) +
-                                                          "; convert them to one version first");
+      throw InputError("function " + printable(function.name()),
+                       "is of version " + std::to_string(needed.version()) + " of the operator set \"" +
+                           needed.domain() + "\", the model of " + std::to_string(import.version()) +
+                           "; convert them to one version first");
     }
     if (!there) *model.add_opset_import() = needed;
   }
@@ -75,7 +76,7 @@ void prepare_functions(onnx::ModelProto& model) {
   for (const auto& function : model.functions()) {
     const FunctionName name(domain_key(function.domain()), function.name());
     if (!called.contains(name)) continue;
-    const std::string place = "function " + function.name();
+    const std::string place = "function " + printable(function.name());
     if (!names.insert(name).second) {
       throw InputError(place, "is there twice; write the model's functions inline first");
     }

@@ -49,6 +49,18 @@ TEST(Dimensions, OpenDimensionIsSetByInputAndAxis) {
   EXPECT_EQ(value_named(model.network(with({{"x[0]", 5}})), "y").shape, (Shape{5, 4}));
 }
 
+TEST(Dimensions, AnEmptyOneIsToldAsWhatItIs) {
+  ModelBuilder model;
+  model.input("x", {2, 0}).node("Relu", {"x"}, {"y"}).output("y");
+  const std::string complaint = model.complaint();
+  EXPECT_TRUE(contains(complaint, "dimension 1 is 0") && contains(complaint, "--dim x[1]=VALUE")) << complaint;
+  EXPECT_FALSE(contains(complaint, "has no value")) << complaint;
+  EXPECT_EQ(value_named(model.network(with({{"x[1]", 5}})), "y").shape, (Shape{2, 5}));
+  ModelBuilder open;
+  open.input("x", {-1, 4}).node("Relu", {"x"}, {"y"}).output("y");
+  EXPECT_TRUE(contains(open.complaint(), "dimension 0 is -1; set it with --dim x[0]=VALUE")) << open.complaint();
+}
+
 TEST(Dimensions, FixedDimensionCanBeChangedByInputAndAxis) {
   ModelBuilder model;
   model.input("x", {1, 4}).node("Relu", {"x"}, {"y"}).output("y").value_info("y", {1, 4});

@@ -41,6 +41,25 @@ TEST(Reading, EmptyFileIsAnErrorThatSaysSo) {
   EXPECT_TRUE(contains(complaint, "empty")) << complaint;
 }
 
+TEST(Reading, AVeryLongNameIsNotShownWhole) {
+  const std::string name(10'000'000, 'n');
+  ModelBuilder twice = small_model();
+  twice.node("Relu", {"r"}, {name}, name).node("Relu", {"r"}, {name}, name + "2");
+  ModelBuilder unknown = small_model();
+  unknown.node("Relu", {name}, {"z"}, name).output("z");
+  ModelBuilder open;
+  open.input(name, {symbol(name)}).node("Relu", {name}, {"y"}).output("y");
+  ModelBuilder output = small_model();
+  output.output(name);
+  ModelBuilder mystery = small_model();
+  mystery.node(name, {"r"}, {name}).output(name);
+  for (const ModelBuilder* const model : {&twice, &unknown, &open, &output, &mystery}) {
+    const std::string complaint = complaint_about(model->bytes());
+    EXPECT_TRUE(one_line_with_source(complaint));
+    EXPECT_LT(complaint.size(), 1000U);
+  }
+}
+
 TEST(Reading, ModelCutAnywhereIsAnErrorOrComplete) {
   const std::string bytes = small_model().bytes();
   ASSERT_EQ(complaint_about(bytes), "");
