@@ -38,6 +38,7 @@ std::vector<RetentionInterval> retention_intervals(const Instance& instance, std
   const bool has_inner = instance.has_inner();
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     const int now = static_cast<int>(step);
+    ensure(op_of(sequence[step]).valid() && op_of(sequence[step]) < instance.op_count(), "evaluate: an unknown op");
     for (const TensorId t : instance.inputs(op_of(sequence[step]))) {
       if (reads_differ && !instance.reads(op_of(sequence[step]), option_of(sequence[step]), t)) continue;
       const int interval = current[static_cast<std::size_t>(t)];

@@ -12,6 +12,7 @@ namespace remora {
 Instance::Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options,
                    std::shared_ptr<const ComputeOptions> compute_options)
     : graph_(std::move(graph)), options_(options), compute_options_(std::move(compute_options)) {
+  if (graph_ == nullptr) throw InputError("graph", "there is none");
   validate(*graph_);
   if (options_.budget < Bytes(0)) throw InputError("budget", "must not be negative");
   if (options_.max_computes < 1) throw InputError("max_computes", "must be at least 1");

@@ -37,7 +37,7 @@ struct InstanceOptions {
 
 class REMORA_API Instance {
  public:
-  /// Throws InputError where `validate(*graph)` would, for a negative budget or max_computes < 1, and for options that
+  /// Throws InputError where `validate(*graph)` would, for no graph, for a negative budget or max_computes < 1, and for options that
   /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, an unread tensor that is no
   /// input, a freed one that is not read or mentioned twice, weights below 1 or all above the op's limit, a leader that
   /// produces none of what the follower reads or has another number of options.

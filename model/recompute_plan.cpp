@@ -19,7 +19,7 @@ std::optional<RecomputePlan> staged_plan(const Instance& instance, std::span<con
       continue;
     }
     const Recompute next{stage, op};
-    if (op > stage || (!plan.empty() && plan.back() >= next)) return std::nullopt;
+    if (!op.valid() || op > stage || (!plan.empty() && plan.back() >= next)) return std::nullopt;
     plan.push_back(next);
   }
   if (stage != instance.op_count()) return std::nullopt;

@@ -8,6 +8,25 @@ namespace {
 
 constexpr std::size_t kErrorsShown = 20;
 
+template <class Tag>
+std::size_t index(Id<Tag> id) {
+  return static_cast<std::size_t>(std::int32_t{id});
+}
+
+template <class Tag, class Table>
+bool is_one_of(Id<Tag> id, const Table& table) {
+  return id.valid() && index(id) < table.size();
+}
+
+/// Whether all ids of the op are the graph's.
+bool knows_its_own(const Graph& graph, const Op& op) {
+  const auto has_tensor = [&](TensorId t) { return is_one_of(t, graph.tensors); };
+  const auto has_op = [&](OpId v) { return is_one_of(v, graph.ops); };
+  return std::all_of(op.inputs.begin(), op.inputs.end(), has_tensor) &&
+         std::all_of(op.outputs.begin(), op.outputs.end(), has_tensor) &&
+         std::all_of(op.after.begin(), op.after.end(), has_op);
+}
+
 class Replay {
  public:
   Replay(const Graph& graph, const Schedule& schedule)
@@ -31,8 +50,14 @@ class Replay {
 
   Verdict run() {
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
-      here_ = "step " + std::to_string(i) + " (" + graph_.ops[index(schedule_.steps[i].op)].name + "): ";
-      compute(schedule_.steps[i].op, static_cast<int>(i));
+      const OpId op = schedule_.steps[i].op;
+      here_ = "step " + std::to_string(i);
+      if (!is_one_of(op, graph_.ops)) {
+        error(here_ + ": op " + std::to_string(op) + " is not one of the graph's " + std::to_string(graph_.ops.size()));
+        continue;
+      }
+      here_ += " (" + graph_.ops[index(op)].name + "): ";
+      compute(op, static_cast<int>(i));
       for (const TensorId t : schedule_.steps[i].free) release(t);
     }
     finish();
@@ -40,11 +65,6 @@ class Replay {
   }
 
  private:
-  template <class Tag>
-  static std::size_t index(Id<Tag> id) {
-    return static_cast<std::size_t>(std::int32_t{id});
-  }
-
   void error(const std::string& text) {
     if (verdict_.errors.size() < kErrorsShown) verdict_.errors.push_back(text);
   }
@@ -63,7 +83,7 @@ class Replay {
       if (!resident_[index(t)]) memory_ += graph_.tensors[index(t)].size;
       resident_[index(t)] = true;
     }
-    verdict_.duration += op.duration;
+    add_duration(op.duration);
     const Bytes now = memory_ + op.workspace;
     if (now > verdict_.peak) {
       verdict_.peak = now;
@@ -73,6 +93,16 @@ class Replay {
       error(here_ + std::to_string(now.count()) + " bytes exceed the budget of " +
             std::to_string(schedule_.budget.count()));
     }
+  }
+
+  /// A schedule may compute an op more often than any graph's sums allow for.
+  void add_duration(Duration duration) {
+    std::int64_t sum = 0;
+    if (__builtin_add_overflow(verdict_.duration.count(), duration.count(), &sum)) {
+      error(here_ + "the duration up to here is beyond 64 bits");
+      sum = Duration::max().count();
+    }
+    verdict_.duration = Duration(sum);
   }
 
   void check_count(const Op& op, int count) {
@@ -102,6 +132,10 @@ class Replay {
   }
 
   void release(TensorId t) {
+    if (!is_one_of(t, graph_.tensors)) {
+      return error(here_ + "frees tensor " + std::to_string(t) + ", which is not one of the graph's " +
+                   std::to_string(graph_.tensors.size()));
+    }
     const std::string& name = graph_.tensors[index(t)].name;
     if (!resident_[index(t)]) {
       error(here_ + "frees " + name + ", which is not resident");
@@ -147,6 +181,12 @@ class Replay {
 }  // namespace
 
 Verdict verify(const Graph& graph, const Schedule& schedule) {
+  Verdict verdict;
+  for (const Op& op : graph.ops) {
+    if (knows_its_own(graph, op)) continue;
+    verdict.errors.push_back("op " + op.name + " of the graph names an op or a tensor that the graph does not have");
+    return verdict;
+  }
   return Replay(graph, schedule).run();
 }
 

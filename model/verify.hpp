@@ -24,9 +24,10 @@ struct Verdict {
   [[nodiscard]] bool valid() const { return errors.empty(); }
 };
 
-/// Checks that the steps are right for the graph (inputs resident, releases of resident tensors only, `after`, `keep`,
-/// computes within the limits, every op computed, the stated order mode), that memory stays within the schedule's
-/// budget, and that its duration and peak are what the replay gives. The graph must be valid.
+/// Checks that the steps are right for the graph (known ops and tensors, inputs resident, releases of resident tensors
+/// only, `after`, `keep`, computes within the limits, every op computed, the stated order mode), that memory stays in the
+/// schedule's budget, and that its duration and peak are what the replay gives. Of a graph that is not valid, an id that
+/// it does not have is an error; its other faults are for validate() to find.
 REMORA_API Verdict verify(const Graph& graph, const Schedule& schedule);
 
 }  // namespace remora

@@ -62,7 +62,7 @@ StoredInstance InstanceStore::get(const SuiteInstance& instance) const {
     std::vector<std::string> words{programs_.remora, "convert", source_of(instance), "-o", stored.path, "--quiet"};
     words.insert(words.end(), instance.reading.begin(), instance.reading.end());
     run(words);
-    Graph graph = json::read_graph(json::read_file(stored.path));
+    Graph graph = json::read_graph(json::Text(json::read_file(stored.path)));
     // Where it came from names files and folders of this machine: the same graph would have another hash elsewhere.
     graph.meta.clear();
     std::ostringstream content;

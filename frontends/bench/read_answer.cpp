@@ -70,7 +70,7 @@ std::optional<Schedule> read_answer(const ProcessOutcome& outcome, const std::st
   if (!answered || outcome.late || !std::filesystem::exists(path)) return fail(result, how_it_ended(outcome));
   Schedule schedule;
   try {
-    schedule = json::read_schedule(json::read_file(path), graph);
+    schedule = json::read_schedule(json::Text(json::read_file(path)), graph);
   } catch (const InputError& error) {
     return fail(result, std::string("wrote no schedule: ") + error.what());
   }

@@ -106,14 +106,15 @@ remora_status remora_graph_new(const char* name, remora_graph** made) {
 
 remora_status remora_graph_read(const char* path, remora_graph** made) {
   return capi::made_by(made, [&] {
-    return remora_graph{
-        capi::with_c_names(remora::json::read_graph(remora::json::read_file(capi::text(path, "path"))))};
+    return remora_graph{capi::with_c_names(
+        remora::json::read_graph(remora::json::Text(remora::json::read_file(capi::text(path, "path")))))};
   });
 }
 
 remora_status remora_graph_parse(const char* text, std::size_t size, remora_graph** made) {
   return capi::made_by(made, [&] {
-    return remora_graph{capi::with_c_names(remora::json::read_graph(std::string_view(capi::text(text, "text"), size)))};
+    return remora_graph{capi::with_c_names(
+        remora::json::read_graph(remora::json::Text(std::string_view(capi::text(text, "text"), size))))};
   });
 }
 

@@ -75,7 +75,8 @@ remora_status remora_schedule_of_sequence(const remora_instance* instance, const
 remora_status remora_schedule_read(const remora_graph* graph, const char* path, remora_schedule** made) {
   return capi::made_by(made, [&] {
     const remora::Graph& value = capi::given(graph, "graph").value;
-    return remora_schedule{remora::json::read_schedule(remora::json::read_file(capi::text(path, "path")), value)};
+    return remora_schedule{
+        remora::json::read_schedule(remora::json::Text(remora::json::read_file(capi::text(path, "path"))), value)};
   });
 }
 
@@ -83,7 +84,8 @@ remora_status remora_schedule_parse(const remora_graph* graph, const char* text,
                                     remora_schedule** made) {
   return capi::made_by(made, [&] {
     const remora::Graph& value = capi::given(graph, "graph").value;
-    return remora_schedule{remora::json::read_schedule(std::string_view(capi::text(text, "text"), size), value)};
+    return remora_schedule{
+        remora::json::read_schedule(remora::json::Text(std::string_view(capi::text(text, "text"), size)), value)};
   });
 }
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <iosfwd>
-#include <string_view>
 
+#include "frontends/formats/document_text.hpp"
 #include "model/api.hpp"
 #include "model/curve.hpp"
 
@@ -13,10 +13,10 @@ namespace remora::json {
 
 /// Throws InputError with the JSON path of the first fault: also for budgets that don't ascend, and for durations or
 /// bounds that increase with the budget. Unknown keys are ignored.
-REMORA_API Curve read_curve(std::string_view text);
+REMORA_API Curve read_curve(Text text);
 
 /// Whether `text` is JSON that calls itself remora-curve. Throws InputError for text that is not JSON.
-REMORA_API bool is_curve(std::string_view text);
+REMORA_API bool is_curve(Text text);
 
 /// Writes the curve as one JSON object, a point a line. Its seconds must be finite. Throws InputError for a string that
 /// is not UTF-8; then nothing has been written.

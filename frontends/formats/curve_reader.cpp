@@ -67,8 +67,8 @@ std::size_t read_knee(const Node& node, const Curve& curve) {
 
 }  // namespace
 
-Curve read_curve(std::string_view text) {
-  const Document document = parse(text);
+Curve read_curve(Text text) {
+  const Document document = parse(text.view());
   const Node root(document);
   expect_format(root, "remora-curve");
   Curve curve;
@@ -90,8 +90,8 @@ Curve read_curve(std::string_view text) {
   return curve;
 }
 
-bool is_curve(std::string_view text) {
-  const Document document = parse(text);
+bool is_curve(Text text) {
+  const Document document = parse(text.view());
   return document.is_object() && document.contains("format") && document.at("format") == "remora-curve";
 }
 

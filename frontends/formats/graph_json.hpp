@@ -4,9 +4,8 @@
 #pragma once
 
 #include <iosfwd>
-#include <string>
-#include <string_view>
 
+#include "frontends/formats/document_text.hpp"
 #include "model/api.hpp"
 #include "model/graph.hpp"
 
@@ -16,7 +15,7 @@ namespace remora::json {
 /// ("$.ops[3].inputs[0]") or, for text that is not JSON, its line and column. Unknown keys are kept for write_graph,
 /// their numbers as 64-bit integers where they fit and as doubles else. 100,000 ops with three inputs each (33 MB) take
 /// 0.8 s and 210 MB.
-REMORA_API Graph read_graph(std::string_view text);
+REMORA_API Graph read_graph(Text text);
 
 /// Writes `graph` as one JSON object: an entry of `tensors` and of `ops` a line, known keys in the format's order
 /// (those with their default value left out), then the unknown ones. Reading it again gives an equal graph, and writing

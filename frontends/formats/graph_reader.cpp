@@ -117,8 +117,8 @@ Graph read_root(const Node& root) {
 
 }  // namespace
 
-Graph read_graph(std::string_view text) {
-  const Document document = parse(text);
+Graph read_graph(Text text) {
+  const Document document = parse(text.view());
   Graph graph = read_root(Node(document));
   validate(graph);
   return graph;

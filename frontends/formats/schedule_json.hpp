@@ -4,8 +4,8 @@
 #pragma once
 
 #include <iosfwd>
-#include <string_view>
 
+#include "frontends/formats/document_text.hpp"
 #include "model/api.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
@@ -15,11 +15,11 @@ namespace remora::json {
 /// The schedule in `text`, its ops and tensors looked up in `graph`. Throws InputError with the JSON path of the first
 /// fault. Whether the steps are right is the business of `verify`, and so is whether the figures fit them. `solver`
 /// and all inside it may be missing; unknown keys are ignored.
-REMORA_API Schedule read_schedule(std::string_view text, const Graph& graph);
+REMORA_API Schedule read_schedule(Text text, const Graph& graph);
 
-/// Writes the schedule as one JSON object, a step a line. Its ids must be those of `graph`, its seconds and
-/// statistics finite, and the latter's names distinct; only the time limit may be infinite, which is written as null.
-/// Throws InputError for a string that is not UTF-8; then nothing has been written.
+/// Writes the schedule as one JSON object, a step a line. Its seconds and statistics must be
+/// finite, and the latter's names distinct; only the time limit may be infinite, which is written as null.
+/// Throws InputError for an id that `graph` does not have and for a string that is not UTF-8; then nothing has been written.
 REMORA_API void write_schedule(std::ostream& out, const Schedule& schedule, const Graph& graph);
 
 }  // namespace remora::json

@@ -178,8 +178,8 @@ class ScheduleReader {
 
 }  // namespace
 
-Schedule read_schedule(std::string_view text, const Graph& graph) {
-  const Document document = parse(text);
+Schedule read_schedule(Text text, const Graph& graph) {
+  const Document document = parse(text.view());
   return ScheduleReader(graph).read_root(Node(document));
 }
 

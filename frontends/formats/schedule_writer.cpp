@@ -4,6 +4,7 @@
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/formats/schedule_keys.hpp"
+#include "model/error.hpp"
 
 namespace remora::json {
 namespace {
@@ -112,10 +113,17 @@ class ScheduleWriter {
     out_ += ']';
   }
 
-  [[nodiscard]] const std::string& name_of(OpId op) const { return graph_.ops[static_cast<std::size_t>(op)].name; }
-  [[nodiscard]] const std::string& name_of(TensorId tensor) const {
-    return graph_.tensors[static_cast<std::size_t>(tensor)].name;
+  template <class Tag, class Table>
+  static const std::string& name_in(const Table& table, Id<Tag> id, const char* kind) {
+    const auto index = static_cast<std::size_t>(std::int32_t{id});
+    if (!id.valid() || index >= table.size()) {
+      throw InputError("schedule", std::string(kind) + " " + std::to_string(id) + " is not one of the graph's " +
+                                       std::to_string(table.size()));
+    }
+    return table[index].name;
   }
+  [[nodiscard]] const std::string& name_of(OpId op) const { return name_in(graph_.ops, op, "op"); }
+  [[nodiscard]] const std::string& name_of(TensorId tensor) const { return name_in(graph_.tensors, tensor, "tensor"); }
 
   const Schedule& schedule_;
   const Graph& graph_;

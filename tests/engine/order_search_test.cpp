@@ -233,7 +233,7 @@ TEST_P(PublishedOrder, ReachesItsFigure) {
   const std::string path = std::string(REMORA_SHARED_DIR) + "/instances/" + name + ".json";
   if (!std::filesystem::exists(path))
     GTEST_SKIP() << path << " is not there: the shared instances are not part of the tree";
-  const Instance instance(std::make_shared<const Graph>(json::read_graph(json::read_file(path))), {});
+  const Instance instance(std::make_shared<const Graph>(json::read_graph(json::Text(json::read_file(path)))), {});
   const OrderProblem problem(instance);
   const OrderResult result = search(problem, 100'000, 2);
   expect_sound(instance, problem, result);

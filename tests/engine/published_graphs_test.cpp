@@ -29,7 +29,7 @@ TEST_P(PublishedGraph, ReachesItsFigure) {
   const std::string path = std::string(REMORA_SHARED_DIR) + "/instances/" + name + ".json";
   if (!std::filesystem::exists(path))
     GTEST_SKIP() << path << " is not there: the shared instances are not part of the tree";
-  const auto graph = std::make_shared<const Graph>(json::read_graph(json::read_file(path)));
+  const auto graph = std::make_shared<const Graph>(json::read_graph(json::Text(json::read_file(path))));
   const Instance unlimited(graph, {});
   const Bytes span = baseline_peak(unlimited) - graph->fixed_memory;
   const Bytes budget = graph->fixed_memory + Bytes(span.count() / 100 * percent + span.count() % 100 * percent / 100);

@@ -241,6 +241,12 @@ TEST(Solve, AWarmStartIsKeptUnlessSomethingBetterIsFound) {
 
   std::swap(sequence[0], sequence[1]);
   EXPECT_THROW(solve(instance, nothing, {}, sequence), InputError);
+  std::swap(sequence[0], sequence[1]);
+  for (const OpId unknown : {OpId::none(), OpId(instance.op_count())}) {
+    std::vector<OpId> longer = sequence;
+    longer.insert(longer.begin(), unknown);
+    EXPECT_THROW(solve(instance, nothing, {}, longer), InputError);
+  }
 }
 
 TEST(Solve, IncumbentsImproveAndBoundsRise) {

@@ -40,6 +40,12 @@ TEST(Evaluate, RefusesAnOpBeforeItsInput) {
   EXPECT_THROW(evaluate(instance, ops({1, 0})), std::logic_error);
 }
 
+TEST(Evaluate, RefusesAnUnknownOp) {
+  const Instance instance(test::figure_1(), {});
+  EXPECT_THROW(evaluate(instance, ops({0, 5})), std::logic_error);
+  EXPECT_THROW(evaluate(instance, ops({-1})), std::logic_error);
+}
+
 TEST(Evaluate, EveryRandomPlanVerifiesAndAgreesWithTheReplay) {
   std::mt19937 random(11);
   for (int round = 0; round < 2000; ++round) {

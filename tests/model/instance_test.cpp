@@ -56,6 +56,10 @@ TEST(Instance, NoOpRunsMoreOftenThanOnceAStage) {
   EXPECT_EQ(instance.max_computes(OpId(3)), 3);
 }
 
+TEST(Instance, NeedsAGraph) {
+  EXPECT_THROW(Instance(nullptr, {}), InputError);
+}
+
 TEST(Instance, RefusesBadOptionsAndBadGraphs) {
   EXPECT_THROW(Instance(test::figure_1(), {.budget = Bytes(-1)}), InputError);
   EXPECT_THROW(Instance(test::figure_1(), {.max_computes = 0}), InputError);

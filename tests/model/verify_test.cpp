@@ -53,6 +53,24 @@ TEST_P(VerifyFault, IsReported) {
 INSTANTIATE_TEST_SUITE_P(
     All, VerifyFault,
     testing::Values(
+        Fault{"UnknownOp", [](Graph&, Schedule& s) { s.steps[1].op = OpId(5); },
+              "step 1: op 5 is not one of the graph's 5"},
+        Fault{"NoOp", [](Graph&, Schedule& s) { s.steps[1].op = OpId::none(); }, "step 1: op -1 is not one of"},
+        Fault{"UnknownTensor", [](Graph&, Schedule& s) { s.steps[1].free.emplace_back(1 << 30); },
+              "step 1 (B): frees tensor 1073741824, which is not one of the graph's 5"},
+        Fault{"NoTensor", [](Graph&, Schedule& s) { s.steps[0].free.emplace_back(); }, "frees tensor -1"},
+        Fault{"Endless",
+              [](Graph& g, Schedule& s) {
+                g.ops[0].duration = Duration(std::int64_t{1} << 56);
+                s.steps.insert(s.steps.begin(), 128, s.steps[0]);
+                s.order = OrderMode::free;
+              },
+              "the duration up to here is beyond 64 bits"},
+        Fault{"GraphsOwnTensor", [](Graph& g, Schedule&) { g.ops[2].inputs.emplace_back(99); },
+              "op C of the graph names"},
+        Fault{"GraphsOwnOutput", [](Graph& g, Schedule&) { g.ops[2].outputs.emplace_back(); },
+              "op C of the graph names"},
+        Fault{"GraphsOwnOp", [](Graph& g, Schedule&) { g.ops[2].after.emplace_back(5); }, "op C of the graph names"},
         Fault{"Budget", [](Graph&, Schedule& s) { s.budget = Bytes(2); }, "exceed the budget of 2"},
         Fault{"Duration", [](Graph&, Schedule& s) { s.duration = Duration(5); }, "says duration 5, replay gives 6"},
         Fault{"Peak", [](Graph&, Schedule& s) { s.peak_memory = Bytes(9); }, "says peak_memory 9, replay gives 3"},

@@ -54,7 +54,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 std::string fault_of(const std::string& text) {
   try {
-    static_cast<void>(read_curve(text));
+    static_cast<void>(read_curve(Text(text)));
   } catch (const InputError& error) {
     return error.what();
   }
@@ -63,7 +63,7 @@ std::string fault_of(const std::string& text) {
 
 TEST(CurveJson, ReadsWhatItWrote) {
   const Curve curve = full_curve();
-  const Curve read = read_curve(text_of(curve));
+  const Curve read = read_curve(Text(text_of(curve)));
   EXPECT_EQ(text_of(read), text_of(curve));
   EXPECT_EQ(read.points, curve.points);
   EXPECT_EQ(read.knee, curve.knee);
@@ -103,10 +103,10 @@ TEST(CurveJson, RefusesWhatIsNoCurve) {
 }
 
 TEST(CurveJson, IsToldByItsFormat) {
-  EXPECT_TRUE(is_curve(text_of(full_curve())));
-  EXPECT_FALSE(is_curve("{\"format\": \"remora-schedule\"}"));
-  EXPECT_FALSE(is_curve("[]"));
-  EXPECT_THROW(static_cast<void>(is_curve("{")), InputError);
+  EXPECT_TRUE(is_curve(Text(text_of(full_curve()))));
+  EXPECT_FALSE(is_curve(Text("{\"format\": \"remora-schedule\"}")));
+  EXPECT_FALSE(is_curve(Text("[]")));
+  EXPECT_THROW(static_cast<void>(is_curve(Text("{"))), InputError);
 }
 
 }  // namespace

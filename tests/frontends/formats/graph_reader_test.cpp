@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/schedule_json.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
 namespace remora::json {
 namespace {
+
+// A file's name is no text: read_graph("graph.json") does not compile.
+static_assert(!std::is_invocable_v<decltype(&read_graph), const char*>);
+static_assert(!std::is_invocable_v<decltype(&read_graph), std::string>);
+static_assert(!std::is_invocable_v<decltype(&read_schedule), const char*, const Graph&>);
+static_assert(!std::is_invocable_v<decltype(&read_curve), const char*>);
 
 /// One change to kEveryKey each.
 const std::vector<Malformed> kMalformed = {
@@ -106,7 +115,7 @@ TEST(ReadGraph, NamesThePlaceOfEveryFault) {
     SCOPED_TRACE(std::string(malformed.from) + " -> " + std::string(malformed.to));
     const std::string text = replaced(kEveryKey, malformed.from, malformed.to);
     ASSERT_FALSE(text.empty());
-    const Fault fault = fault_of([&] { static_cast<void>(read_graph(text)); });
+    const Fault fault = fault_of([&] { static_cast<void>(read_graph(Text(text))); });
     EXPECT_EQ(fault.place, malformed.place);
     EXPECT_NE(fault.what.find(malformed.fragment), std::string::npos) << fault.what;
     EXPECT_EQ(fault.what.find('\n'), std::string::npos) << "one line: " << fault.what;
@@ -116,15 +125,15 @@ TEST(ReadGraph, NamesThePlaceOfEveryFault) {
 TEST(ReadGraph, RefusesWhatIsNoObject) {
   for (const char* const text : {"", " ", "null", "[]", "3", "\"remora-graph\"", "\xff\xfe{", "{", "nul", "{}"}) {
     SCOPED_TRACE(text);
-    EXPECT_THROW(static_cast<void>(read_graph(text)), InputError);
+    EXPECT_THROW(static_cast<void>(read_graph(Text(text))), InputError);
   }
-  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph("[]")); }).what, "$: must be an object, not an array");
-  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph("")); }).what, "the text is empty, not JSON");
-  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph(std::string(3, '\0'))); }).place, "line 1, column 1");
+  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph(Text("[]"))); }).what, "$: must be an object, not an array");
+  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph(Text(""))); }).what, "the text is empty, not JSON");
+  EXPECT_EQ(fault_of([] { static_cast<void>(read_graph(Text(std::string(3, '\0')))); }).place, "line 1, column 1");
 }
 
 TEST(ReadGraph, ReadsEveryKey) {
-  const Graph graph = read_graph(kEveryKey);
+  const Graph graph = read_graph(Text(kEveryKey));
   EXPECT_EQ(graph.name, "every key");
   EXPECT_EQ(graph.fixed_memory, Bytes(7));
   EXPECT_EQ(graph.meta, R"({"source":"by hand","duration_unit":"ns"})");
@@ -154,22 +163,22 @@ TEST(ReadGraph, ReadsEveryKey) {
 }
 
 TEST(ReadGraph, ReadsFigure1) {
-  const Graph graph = read_graph(kFigure1);
+  const Graph graph = read_graph(Text(kFigure1));
   ASSERT_EQ(graph.ops.size(), 5U);
   EXPECT_EQ(graph.ops[4].inputs, (std::vector<TensorId>{TensorId(0), TensorId(3)}));
   EXPECT_TRUE(graph.tensors[4].keep);
 }
 
 TEST(ReadGraph, AcceptsAByteOrderMarkAndAnEmptyGraph) {
-  EXPECT_EQ(read_graph("\xef\xbb\xbf" + std::string(kFigure1)), read_graph(kFigure1));
-  const Graph empty = read_graph(R"({"format":"remora-graph","version":1,"name":"","tensors":[],"ops":[]})");
+  EXPECT_EQ(read_graph(Text("\xef\xbb\xbf" + std::string(kFigure1))), read_graph(Text(kFigure1)));
+  const Graph empty = read_graph(Text(R"({"format":"remora-graph","version":1,"name":"","tensors":[],"ops":[]})"));
   EXPECT_TRUE(empty.ops.empty());
 }
 
 TEST(ReadGraph, AcceptsTheLargestSums) {
   const std::string text = replaced(kEveryKey, R"("fixed_memory": 7)", R"("fixed_memory": 9223372036854775776)");
-  EXPECT_EQ(read_graph(text).fixed_memory, Bytes(9223372036854775807 - 5 - 6 - 8 - 12));
-  EXPECT_THROW(static_cast<void>(read_graph(replaced(text, "5776", "5777"))), InputError);
+  EXPECT_EQ(read_graph(Text(text)).fixed_memory, Bytes(9223372036854775807 - 5 - 6 - 8 - 12));
+  EXPECT_THROW(static_cast<void>(read_graph(Text(replaced(text, "5776", "5777")))), InputError);
 }
 
 TEST(ReadGraph, TellsAWrongOrderFromACycle) {
@@ -177,11 +186,11 @@ TEST(ReadGraph, TellsAWrongOrderFromACycle) {
     "tensors": [{"name": "a", "size": 1}, {"name": "b", "size": 1}],
     "ops": [{"name": "B", "duration": 1, "inputs": ["a"], "outputs": ["b"]},
             {"name": "A", "duration": 1, "inputs": [], "outputs": ["a"]}]})";
-  const Fault order = fault_of([&] { static_cast<void>(read_graph(kSwapped)); });
+  const Fault order = fault_of([&] { static_cast<void>(read_graph(Text(kSwapped))); });
   EXPECT_EQ(order.what,
             R"($.ops[0].inputs[0]: the op "B" is listed before "A" ($.ops[1]), the producer of its input "a")");
   const std::string cyclic = replaced(kSwapped, R"("inputs": [])", R"("inputs": ["b"])");
-  const Fault cycle = fault_of([&] { static_cast<void>(read_graph(cyclic)); });
+  const Fault cycle = fault_of([&] { static_cast<void>(read_graph(Text(cyclic))); });
   EXPECT_EQ(cycle.what, R"($.ops[0].inputs[0]: the ops form a cycle: "B" -> "A" -> "B")");
 }
 
@@ -192,11 +201,11 @@ TEST(ReadGraph, ReadsThePublishedInstances) {
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.path().extension() != ".json") continue;
     SCOPED_TRACE(entry.path());
-    const Graph graph = read_graph(read_file(entry.path().string()));
+    const Graph graph = read_graph(Text(read_file(entry.path().string())));
     EXPECT_FALSE(graph.ops.empty());
     const std::string text = written(graph);
-    EXPECT_EQ(read_graph(text), graph);
-    EXPECT_EQ(written(read_graph(text)), text);
+    EXPECT_EQ(read_graph(Text(text)), graph);
+    EXPECT_EQ(written(read_graph(Text(text))), text);
     ++files;
   }
   EXPECT_GT(files, 0);

@@ -12,7 +12,7 @@ namespace remora::json {
 namespace {
 
 TEST(WriteGraph, PutsATensorAndAnOpALine) {
-  EXPECT_EQ(written(read_graph(kEveryKey)), R"({
+  EXPECT_EQ(written(read_graph(Text(kEveryKey))), R"({
   "format": "remora-graph",
   "version": 1,
   "name": "every key",
@@ -34,16 +34,16 @@ TEST(WriteGraph, PutsATensorAndAnOpALine) {
 
 TEST(WriteGraph, IsUndoneByReading) {
   for (const std::string_view text : {kFigure1, kEveryKey}) {
-    const Graph graph = read_graph(text);
+    const Graph graph = read_graph(Text(text));
     const std::string once = written(graph);
-    EXPECT_EQ(read_graph(once), graph);
-    EXPECT_EQ(written(read_graph(once)), once);
+    EXPECT_EQ(read_graph(Text(once)), graph);
+    EXPECT_EQ(written(read_graph(Text(once))), once);
   }
 }
 
 TEST(WriteGraph, WritesAnEmptyGraph) {
   const Graph graph{.name = "none"};
-  EXPECT_EQ(read_graph(written(graph)), graph);
+  EXPECT_EQ(read_graph(Text(written(graph))), graph);
 }
 
 TEST(WriteGraph, EscapesNames) {
@@ -52,7 +52,7 @@ TEST(WriteGraph, EscapesNames) {
       std::string("quote \" backslash \\ newline \n tab \t bell \a zero ") + '\0' + " é 漢 😀 \x7f/";
   const TensorId tensor = graph.add_tensor(name, Bytes(1));
   graph.add_op({.name = name, .outputs = {tensor}});
-  EXPECT_EQ(read_graph(written(graph)), graph);
+  EXPECT_EQ(read_graph(Text(written(graph))), graph);
 }
 
 TEST(WriteGraph, RefusesNamesThatAreNotUtf8) {
@@ -67,7 +67,7 @@ TEST(WriteGraph, RefusesNamesThatAreNotUtf8) {
 }
 
 TEST(WriteGraph, RefusesTextsThatAreNoObject) {
-  Graph graph = read_graph(kFigure1);
+  Graph graph = read_graph(Text(kFigure1));
   graph.meta = "[1]";
   EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.meta");
   graph.meta.clear();
@@ -78,7 +78,7 @@ TEST(WriteGraph, RefusesTextsThatAreNoObject) {
 }
 
 TEST(WriteGraph, RefusesAnInvalidGraph) {
-  Graph graph = read_graph(kFigure1);
+  Graph graph = read_graph(Text(kFigure1));
   graph.ops[2].inputs[0] = TensorId(99);
   EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.ops[2].inputs[0]");
 }
@@ -114,7 +114,7 @@ TEST(WriteGraph, IsUndoneByReadingForRandomGraphs) {
     std::mt19937_64 random(seed);
     const Graph graph = random_graph(random);
     const std::string text = written(graph);
-    const Graph again = read_graph(text);
+    const Graph again = read_graph(Text(text));
     ASSERT_EQ(again, graph);
     ASSERT_EQ(written(again), text);
   }

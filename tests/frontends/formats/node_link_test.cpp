@@ -25,7 +25,7 @@ constexpr const char* kLayered = R"({"graph": {"order": [0, 9, 4]}, "nodes": [
 
 TEST(NodeLink, ReadsCheckmatesDialect) {
   EXPECT_TRUE(looks_like_node_link(kCheckmate));
-  const Graph graph = read_node_link(kCheckmate);
+  const Graph graph = read_node_link(kCheckmate).graph;
   EXPECT_EQ(graph.name, "two");
   ASSERT_EQ(graph.ops.size(), 2U);
   EXPECT_EQ(graph.ops[0].name, "conv#0");
@@ -38,13 +38,48 @@ TEST(NodeLink, ReadsCheckmatesDialect) {
 }
 
 TEST(NodeLink, ReadsTheLayeredDialectInItsOrder) {
-  const Graph graph = read_node_link(kLayered);
+  const Graph graph = read_node_link(kLayered).graph;
   ASSERT_EQ(graph.ops.size(), 3U);
   EXPECT_EQ(graph.ops[1].name, "9#1");
   EXPECT_EQ(graph.ops[1].duration, Duration(3));
   EXPECT_EQ(graph.ops[2].name, "4#2");
   EXPECT_EQ(graph.ops[2].inputs, (std::vector<TensorId>{TensorId(0), TensorId(1)}));
   EXPECT_EQ(graph.ops[2].phase, Phase::none);
+}
+
+/// As networkx writes a graph of two nodes with edge b -> a: 3.6 calls the list of links `key` "edges", 3.3 "links".
+std::string networkx(const std::string& key, const std::string& duration, const std::string& size) {
+  return R"({"directed": true, "multigraph": false, "graph": {}, "nodes": [{")" + duration + R"(": 3, ")" + size +
+         R"(": 64.0, "id": "a"}, {")" + duration + R"(": 5, ")" + size + R"(": 32, "id": "b"}], ")" + key +
+         R"(": [{"source": "b", "target": "a"}]})";
+}
+
+TEST(NodeLink, ReadsWhatNetworkxWritesByCommonNames) {
+  for (const std::string links : {"links", "edges"}) {
+    for (const std::string duration : {"duration", "time", "cost", "cost_cpu"}) {
+      for (const std::string size : {"size", "memory", "bytes", "cost_ram", "out_cost"}) {
+        const NodeLinkGraph read = read_node_link(networkx(links, duration, size));
+        ASSERT_EQ(read.graph.ops.size(), 2U);
+        // The nodes are listed in an order that cannot run.
+        EXPECT_EQ(read.graph.ops[0].name, "b#0");
+        EXPECT_EQ(read.graph.ops[0].duration, Duration(5));
+        EXPECT_EQ(read.graph.tensors[0].size, Bytes(32));
+        EXPECT_EQ(read.graph.ops[1].name, "a#1");
+        EXPECT_EQ(read.graph.ops[1].inputs, std::vector<TensorId>{TensorId(0)});
+        EXPECT_EQ(read.graph.tensors[1].size, Bytes(64));
+        EXPECT_EQ(read.taken, "node-link: durations are \"" + duration + "\", sizes of outputs \"" + size +
+                                  "\", names \"id\", links \"" + links + "\"");
+      }
+    }
+  }
+}
+
+TEST(NodeLink, SaysWhatWasNotTaken) {
+  const NodeLinkGraph read = read_node_link(
+      R"({"nodes": [{"id": 1, "name": "n", "cost": 1, "time": 2, "bytes": 3, "memory": 4}], "edges": []})");
+  EXPECT_EQ(read.graph.ops[0].duration, Duration(2));
+  EXPECT_EQ(read.graph.tensors[0].size, Bytes(4));
+  EXPECT_TRUE(read.taken.ends_with("names \"name\", links \"edges\"; not used: cost, bytes")) << read.taken;
 }
 
 TEST(NodeLink, SaysWhereAFaultIs) {
@@ -69,6 +104,17 @@ TEST(NodeLink, SaysWhereAFaultIs) {
   EXPECT_NE(message(replaced(kLayered, "[0, 9, 4]", "[0, 4, 9]")), "") << "not topological";
   EXPECT_NE(message(replaced(kLayered, "\"links\"", "\"lynx\"")).find("links"), std::string::npos);
   EXPECT_NE(message("[]"), "");
+  const std::string today = networkx("edges", "time", "memory");
+  EXPECT_NE(message(replaced(today, "\"time\"", "\"hours\"")).find("$.nodes[0]: has no duration: none of cost_cpu, "),
+            std::string::npos);
+  EXPECT_NE(message(replaced(today, "\"memory\"", "\"weight\"")).find("has no size: none of"), std::string::npos);
+  EXPECT_NE(message(replaced(today, "64.0", "64.5")).find("$.nodes[0].memory: must be a whole number"),
+            std::string::npos);
+  EXPECT_NE(message(replaced(today, "64.0", "-1")), "");
+  EXPECT_NE(message(replaced(today, "\"directed\": true", "\"directed\": false")).find("undirected"),
+            std::string::npos);
+  EXPECT_NE(message(replaced(today, "\"graph\": {}", "\"links\": []")).find("both links and edges"), std::string::npos);
+  EXPECT_NE(message(replaced(today, "\"target\": \"a\"", "\"target\": \"b\"")).find("cycle"), std::string::npos);
 }
 
 TEST(NodeLink, ARemoraGraphIsNone) {
@@ -83,8 +129,8 @@ TEST_P(PublishedNodeLink, IsTheGraphOfTheSharedInstances) {
   if (!std::filesystem::exists(folder + "/node_link/" + name)) {
     GTEST_SKIP() << folder << "/node_link is not there: the shared data are not part of the tree";
   }
-  const Graph read = read_node_link(json::read_file(folder + "/node_link/" + name));
-  const Graph known = json::read_graph(json::read_file(folder + "/instances/" + name));
+  const Graph read = read_node_link(json::read_file(folder + "/node_link/" + name)).graph;
+  const Graph known = json::read_graph(json::Text(json::read_file(folder + "/instances/" + name)));
   ASSERT_EQ(read.ops.size(), known.ops.size());
   for (std::size_t i = 0; i < read.ops.size(); ++i) {
     EXPECT_EQ(read.ops[i].name, known.ops[i].name);

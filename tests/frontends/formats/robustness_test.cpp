@@ -32,16 +32,16 @@ std::string without_last_newline(std::string text) {
 }
 
 TEST(Readers, RefuseATextCutAnywhere) {
-  const Graph graph = read_graph(kEveryKey);
+  const Graph graph = read_graph(Text(kEveryKey));
   const std::string graph_text = without_last_newline(written(graph));
   for (std::size_t length = 0; length < graph_text.size(); ++length) {
     const std::string_view cut = std::string_view(graph_text).substr(0, length);
-    EXPECT_THROW(static_cast<void>(read_graph(cut)), InputError) << length;
+    EXPECT_THROW(static_cast<void>(read_graph(Text(cut))), InputError) << length;
   }
   const std::string schedule_text = without_last_newline(sample_schedule(graph));
   for (std::size_t length = 0; length < schedule_text.size(); ++length) {
     const std::string_view cut = std::string_view(schedule_text).substr(0, length);
-    EXPECT_THROW(static_cast<void>(read_schedule(cut, graph)), InputError) << length;
+    EXPECT_THROW(static_cast<void>(read_schedule(Text(cut), graph)), InputError) << length;
   }
 }
 
@@ -76,17 +76,17 @@ TEST(Readers, SurviveMutatedTexts) {
   const std::uint64_t seed = 20240611;
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  const Graph graph = read_graph(kEveryKey);
+  const Graph graph = read_graph(Text(kEveryKey));
   const std::string schedule = sample_schedule(graph);
   for (int i = 0; i < kTries; ++i) {
     const std::string graph_text = mutated(std::string(kEveryKey), random);
     const Fault graph_fault = fault_of([&] {
-      const Graph read = read_graph(graph_text);
-      ASSERT_EQ(read_graph(written(read)), read) << graph_text;
+      const Graph read = read_graph(Text(graph_text));
+      ASSERT_EQ(read_graph(Text(written(read))), read) << graph_text;
     });
     ASSERT_EQ(graph_fault.what.find('\n'), std::string::npos) << graph_text;
     const std::string schedule_text = mutated(schedule, random);
-    const Fault schedule_fault = fault_of([&] { static_cast<void>(read_schedule(schedule_text, graph)); });
+    const Fault schedule_fault = fault_of([&] { static_cast<void>(read_schedule(Text(schedule_text), graph)); });
     ASSERT_EQ(schedule_fault.what.find('\n'), std::string::npos) << schedule_text;
   }
 }
@@ -97,10 +97,10 @@ TEST(Readers, SurviveDeepNesting) {
   for (std::size_t i = 0; i < kDepth; ++i) objects += "{\"k\":";
   const std::string arrays(kDepth, '[');
   for (const std::string& bomb : {arrays, objects, arrays + std::string(kDepth, ']')}) {
-    const Fault root = fault_of([&] { static_cast<void>(read_graph(bomb)); });
+    const Fault root = fault_of([&] { static_cast<void>(read_graph(Text(bomb))); });
     EXPECT_NE(root.what.find("nested deeper than 256 levels"), std::string::npos) << root.what;
     const std::string text = replaced(kEveryKey, R"("by hand")", bomb);
-    const Fault inside = fault_of([&] { static_cast<void>(read_graph(text)); });
+    const Fault inside = fault_of([&] { static_cast<void>(read_graph(Text(text))); });
     EXPECT_TRUE(inside.place.starts_with("$.meta.source")) << inside.what;
     EXPECT_LT(inside.what.size(), 200U);
   }
@@ -110,17 +110,17 @@ TEST(Readers, AcceptNestingUpToTheLimit) {
   const auto nested = [](std::size_t depth) {  // `meta` and the root are two levels themselves
     return replaced(kEveryKey, R"("by hand")", std::string(depth - 2, '[') + std::string(depth - 2, ']'));
   };
-  const Graph graph = read_graph(nested(kDeepest));
-  EXPECT_EQ(read_graph(written(graph)), graph);
-  EXPECT_THROW(static_cast<void>(read_graph(nested(kDeepest + 1))), InputError);
+  const Graph graph = read_graph(Text(nested(kDeepest)));
+  EXPECT_EQ(read_graph(Text(written(graph))), graph);
+  EXPECT_THROW(static_cast<void>(read_graph(Text(nested(kDeepest + 1)))), InputError);
 }
 
 TEST(Readers, CutLongNamesInMessages) {
   const std::string name(100000, 'n');
   const std::string text = replaced(kEveryKey, R"("inputs": ["x"])", R"("inputs": [")" + name + R"("])");
-  EXPECT_LT(fault_of([&] { static_cast<void>(read_graph(text)); }).what.size(), 200U);
+  EXPECT_LT(fault_of([&] { static_cast<void>(read_graph(Text(text))); }).what.size(), 200U);
   const std::string cut = text.substr(0, text.find(name) + 1000);
-  EXPECT_LT(fault_of([&] { static_cast<void>(read_graph(cut)); }).what.size(), 200U);
+  EXPECT_LT(fault_of([&] { static_cast<void>(read_graph(Text(cut))); }).what.size(), 200U);
 }
 
 TEST(Readers, ReadAHundredThousandOps) {
@@ -133,7 +133,7 @@ TEST(Readers, ReadAHundredThousandOps) {
     graph.add_op(std::move(op));
   }
   const std::string text = written(graph);
-  EXPECT_EQ(read_graph(text), graph);
+  EXPECT_EQ(read_graph(Text(text)), graph);
 
   // The longest possible cycle: found without recursion, told in a line.
   graph.ops.front().inputs = {TensorId(kOps - 1)};

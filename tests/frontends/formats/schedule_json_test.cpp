@@ -58,7 +58,7 @@ std::string text_of(const Schedule& schedule, const Graph& graph) {
 }
 
 TEST(WriteSchedule, PutsAStepALine) {
-  EXPECT_EQ(text_of(full_schedule(), read_graph(kFigure1)), R"({
+  EXPECT_EQ(text_of(full_schedule(), read_graph(Text(kFigure1))), R"({
   "format": "remora-schedule",
   "version": 1,
   "graph": "figure-1",
@@ -102,10 +102,10 @@ TEST(WriteSchedule, PutsAStepALine) {
 }
 
 TEST(ReadSchedule, UndoesWriting) {
-  const Graph graph = read_graph(kFigure1);
+  const Graph graph = read_graph(Text(kFigure1));
   const Schedule schedule = full_schedule();
   const std::string text = text_of(schedule, graph);
-  const Schedule again = read_schedule(text, graph);
+  const Schedule again = read_schedule(Text(text), graph);
   // The text has every field, so equal texts are equal schedules.
   EXPECT_EQ(text_of(again, graph), text);
   EXPECT_EQ(again.steps, schedule.steps);
@@ -115,11 +115,11 @@ TEST(ReadSchedule, UndoesWriting) {
 }
 
 TEST(ReadSchedule, UndoesWritingForEveryStatus) {
-  const Graph graph = read_graph(kFigure1);
+  const Graph graph = read_graph(Text(kFigure1));
   for (const Status status : {Status::optimal, Status::feasible, Status::infeasible, Status::unknown}) {
     for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
       const Schedule again =
-          read_schedule(text_of({.graph = "figure-1", .status = status, .order = order}, graph), graph);
+          read_schedule(Text(text_of({.graph = "figure-1", .status = status, .order = order}, graph)), graph);
       EXPECT_EQ(again.status, status);
       EXPECT_EQ(again.order, order);
       EXPECT_FALSE(again.has_steps());
@@ -130,19 +130,19 @@ TEST(ReadSchedule, UndoesWritingForEveryStatus) {
 }
 
 TEST(ReadSchedule, KeepsATimeLimitWithoutEnd) {
-  const Graph graph = read_graph(kFigure1);
+  const Graph graph = read_graph(Text(kFigure1));
   Schedule schedule = full_schedule();
   schedule.solver.time_limit = std::numeric_limits<double>::infinity();
   const std::string text = text_of(schedule, graph);
   EXPECT_NE(text.find("\"seconds\": null"), std::string::npos);
-  EXPECT_EQ(read_schedule(text, graph).solver.time_limit, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(read_schedule(Text(text), graph).solver.time_limit, std::numeric_limits<double>::infinity());
 }
 
 TEST(ReadSchedule, IgnoresUnknownKeysAndAMissingReport) {
-  const Graph graph = read_graph(kFigure1);
-  const Schedule schedule = read_schedule(R"({"format": "remora-schedule", "version": 1, "graph": "figure-1",
+  const Graph graph = read_graph(Text(kFigure1));
+  const Schedule schedule = read_schedule(Text(R"({"format": "remora-schedule", "version": 1, "graph": "figure-1",
     "status": "feasible", "order": "input", "budget": 4, "duration": 1, "baseline_duration": 5, "peak_memory": 1,
-    "baseline_peak_memory": 4, "lower_bound": 0, "steps": [{"op": "A", "free": [], "note": 1}], "more": {}})",
+    "baseline_peak_memory": 4, "lower_bound": 0, "steps": [{"op": "A", "free": [], "note": 1}], "more": {}})"),
                                           graph);
   EXPECT_EQ(schedule.steps.size(), 1U);
   EXPECT_EQ(schedule.solver.seed, 0U);
@@ -185,20 +185,20 @@ const std::vector<Malformed> kMalformed = {
 };
 
 TEST(ReadSchedule, NamesThePlaceOfEveryFault) {
-  const Graph graph = read_graph(kFigure1);
+  const Graph graph = read_graph(Text(kFigure1));
   const std::string valid = text_of(full_schedule(), graph);
   for (const Malformed& malformed : kMalformed) {
     SCOPED_TRACE(std::string(malformed.from) + " -> " + std::string(malformed.to));
     const std::string text = replaced(valid, malformed.from, malformed.to);
     ASSERT_FALSE(text.empty());
-    const Fault fault = fault_of([&] { static_cast<void>(read_schedule(text, graph)); });
+    const Fault fault = fault_of([&] { static_cast<void>(read_schedule(Text(text), graph)); });
     EXPECT_EQ(fault.place, malformed.place);
     EXPECT_NE(fault.what.find(malformed.fragment), std::string::npos) << fault.what;
   }
 }
 
 TEST(WriteSchedule, GivesOverheadAndGapEveryDigit) {
-  const Graph graph = read_graph(kFigure1);
+  const Graph graph = read_graph(Text(kFigure1));
   const Schedule schedule{.status = Status::feasible,
                           .duration = Duration(7),
                           .baseline_duration = Duration(3),
@@ -206,6 +206,13 @@ TEST(WriteSchedule, GivesOverheadAndGapEveryDigit) {
   const Document document = parse(text_of(schedule, graph));
   EXPECT_EQ(document["overhead"].get<double>(), 4.0 / 3);
   EXPECT_EQ(document["gap"].get<double>(), 2.0 / 7);
+}
+
+TEST(WriteSchedule, RefusesIdsThatTheGraphDoesNotHave) {
+  const Graph graph = read_graph(Text(kFigure1));
+  for (const Step& step : {Step{OpId(5), {}}, Step{OpId::none(), {}}, Step{OpId(0), {TensorId(5)}}}) {
+    EXPECT_THROW(static_cast<void>(text_of({.steps = {step}}, graph)), InputError);
+  }
 }
 
 TEST(Schedule, HasNoOverheadAndTheWholeGapWhereThereIsNone) {

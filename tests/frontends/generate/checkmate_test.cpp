@@ -61,7 +61,7 @@ std::vector<Duration> durations(const Graph& graph) {
 std::optional<Graph> published(const std::string& name) {
   const std::string path = std::string(REMORA_SHARED_DIR) + "/instances/" + name + ".json";
   if (!std::filesystem::exists(path)) return std::nullopt;
-  return json::read_graph(json::read_file(path));
+  return json::read_graph(json::Text(json::read_file(path)));
 }
 
 std::vector<Graph> all_networks() {

@@ -40,7 +40,7 @@ Graph published_size(std::size_t i, std::int64_t seed) {
 std::optional<Graph> published_member(const std::string& name) {
   const std::string path = std::string(REMORA_SHARED_DIR) + "/instances/" + name + ".json";
   if (!std::filesystem::exists(path)) return std::nullopt;
-  return json::read_graph(json::read_file(path));
+  return json::read_graph(json::Text(json::read_file(path)));
 }
 
 void expect_connected(const LayerShape& shape) {
@@ -185,7 +185,7 @@ TEST(Layered, IsTheSameOnEveryPlatform) {
 
 TEST(Layered, ReadsBack) {
   const Graph graph = published_size(3, 1);
-  EXPECT_EQ(json::read_graph(written(graph)), graph);
+  EXPECT_EQ(json::read_graph(json::Text(written(graph))), graph);
 }
 
 TEST(Layered, TakesAWidth) {

@@ -71,7 +71,7 @@ void expect_all_rules(const Graph& graph) {
   expect_gradients_used_once(graph);
   std::ostringstream out;
   json::write_graph(out, graph);
-  EXPECT_EQ(json::read_graph(out.str()), graph);
+  EXPECT_EQ(json::read_graph(json::Text(out.str())), graph);
 }
 
 template <class Make>
