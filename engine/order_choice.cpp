@@ -92,8 +92,9 @@ void OrderChoice::explain(Schedule& schedule) const {
 }
 
 OrderChoice choose_order(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel) {
-  if (!is_search(options.strategy)) {
-    return {default_problem(options.strategy).order, std::string("the problem of ") + strategy_name(options.strategy)};
+  // Other methods keep to the input order, but "no schedule of that order" is no answer to who leaves the order open.
+  if (default_problem(options.strategy).order == OrderMode::free) {
+    return {OrderMode::free, std::string("the problem of ") + strategy_name(options.strategy)};
   }
   if (instance.has_options()) return {OrderMode::input, "ops have options"};
   const Bytes input_peak = baseline_peak(instance);
@@ -109,6 +110,7 @@ OrderChoice settle_order(const Instance& instance, OrderRequest request, const S
 }
 
 Instance with_order(const Instance& instance, OrderMode order) {
+  if (instance.options().order == order) return instance;
   InstanceOptions options = instance.options();
   options.order = order;
   return {instance.shared_graph(), options};

@@ -35,8 +35,9 @@ struct REMORA_API OrderChoice {
 };
 
 /// Chooses for the instance's graph and budget; its own order mode does not matter. The look is limited by work, so that
-/// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up. `cancel` (may be null) cuts it short. Strategies that don't
-/// search get the order of default_problem().
+/// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up.
+/// `cancel` (may be null) cuts it short. A strategy whose default_problem() is of free order gets that; of methods that
+/// keep to the input order, the answer is judged in the order that is chosen.
 REMORA_API OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
                                     const std::atomic<bool>* cancel = nullptr);
 

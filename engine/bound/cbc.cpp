@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <CbcCutGenerator.hpp>
-#include <CbcEventHandler.hpp>
 #include <CbcHeuristic.hpp>
 #include <CbcNode.hpp>
 #include <CglFlowCover.hpp>
@@ -21,6 +20,7 @@
 #include <CglProbing.hpp>
 #include <CglTwomir.hpp>
 #include <CglZeroHalf.hpp>
+#include <ClpEventHandler.hpp>
 
 namespace remora {
 namespace {
@@ -31,19 +31,41 @@ constexpr double kRelativeError = 1e-9;
 constexpr double kBeyond = 1e18;
 constexpr int kAtTheRootOrWhereItHelps = -1;
 
-/// Ends CBC when the caller asks for it.
-class Interrupter : public CbcEventHandler {
- public:
-  explicit Interrupter(std::function<bool()> asked) : asked_(std::move(asked)) {}
+}  // namespace
 
-  CbcAction event(CbcEvent) override { return asked_ && asked_() ? stop : noAction; }
-  [[nodiscard]] CbcEventHandler* clone() const override { return new Interrupter(*this); }
+class Stopper::Handler : public ClpEventHandler {
+ public:
+  explicit Handler(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  int event(Event) override { return state_->reached() ? kStop : kGoOn; }
+  [[nodiscard]] ClpEventHandler* clone() const override { return new Handler(*this); }
 
  private:
-  std::function<bool()> asked_;
+  static constexpr int kGoOn = -1;
+  static constexpr int kStop = 0;
+
+  std::shared_ptr<State> state_;
 };
 
-}  // namespace
+void Stopper::watch(OsiClpSolverInterface& solver) const {
+  const Handler handler(state_);
+  solver.getModelPtr()->passInEventHandler(&handler);
+}
+
+CbcEventHandler::CbcAction Watcher::event(CbcEvent event) {
+  if (stopper_.reached()) return stop;
+  if (model_ != &watched_) return noAction;
+  if (event == node || event == treeStatus) raise(model_->getBestPossibleObjValue());
+  const bool at_the_root = event == generatedCuts && model_->getNodeCount() == 0 && model_->currentDepth() == 0;
+  if (at_the_root && model_->solver()->isProvenOptimal()) raise(model_->solver()->getObjValue());
+  return noAction;
+}
+
+/// CBC looks for what beats the incumbent: beyond its value nothing is known.
+void Watcher::raise(double value) {
+  value = std::min(value, model_->getMinimizationObjValue());
+  if (std::isfinite(value) && value < kBeyond) bound_ = std::max(bound_, value);
+}
 
 void add_cut_generators(CbcModel& model) {
   CglProbing probing;
@@ -69,7 +91,7 @@ void prepare(OsiClpSolverInterface& solver) {
   solver.setSolveOptions(options);
 }
 
-void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds) {
+CbcAnswer run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds) {
   std::vector<int> columns(static_cast<std::size_t>(model.getNumCols()));
   std::iota(columns.begin(), columns.end(), 0);
   model.solver()->setInteger(columns.data(), static_cast<int>(columns.size()));
@@ -85,10 +107,17 @@ void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds) {
   add_cut_generators(model);
   CbcRounding simple(model);
   model.addHeuristic(&simple);
-  Interrupter interrupter(limits.interrupted);
-  model.passInEventHandler(&interrupter);
+  const Stopper stopper(limits.interrupted);
+  if (auto* const solver = dynamic_cast<OsiClpSolverInterface*>(model.solver())) stopper.watch(*solver);
+  double bound = 0;
+  const Watcher watcher(model, stopper, bound);
+  model.passInEventHandler(&watcher);
   model.initialSolve();
-  model.branchAndBound();
+  if (!stopper.has_stopped()) model.branchAndBound();
+  if (stopper.has_stopped()) return {bound, false};
+  const double value = model.getBestPossibleObjValue();
+  if (!says_something(model, value)) return {};
+  return {value, model.isProvenOptimal()};
 }
 
 std::int64_t common_unit(std::span<const std::int64_t> costs) {

@@ -7,8 +7,13 @@
 // clang-format off
 #include <CbcModel.hpp>
 // clang-format on
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 
+#include <CbcEventHandler.hpp>
 #include <OsiClpSolverInterface.hpp>
 
 #include "engine/bound/cover_mip.hpp"
@@ -21,8 +26,62 @@ void prepare(OsiClpSolverInterface& solver);
 /// The kinds of cuts that CBC's own program looks for, each at the root and where it helps.
 void add_cut_generators(CbcModel& model);
 
-/// Solves the model with every column integer and whole costs, in silence, within the limits and `seconds`.
-void run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds);
+/// Makes every linear program of a solver, and of copies of it, end when the caller asks for it: CBC itself looks at the
+/// clock between nodes only, and its root may take minutes. CBC may take such an end for infeasibility: nothing that it
+/// says afterwards proves anything.
+class Stopper {
+ public:
+  explicit Stopper(std::function<bool()> asked) : state_(std::make_shared<State>(State{std::move(asked)})) {}
+
+  void watch(OsiClpSolverInterface& solver) const;
+  /// Asks the caller; for CBC's own events.
+  [[nodiscard]] bool reached() const { return state_->reached(); }
+  /// Whether a linear program was ended, or a `reached()` was true.
+  [[nodiscard]] bool has_stopped() const { return state_->stopped; }
+
+ private:
+  struct State {
+    /// May be empty.
+    std::function<bool()> asked;
+    bool stopped = false;
+
+    bool reached() {
+      stopped = stopped || (asked && asked());
+      return stopped;
+    }
+  };
+  class Handler;
+
+  std::shared_ptr<State> state_;
+};
+
+/// Stops CBC and, for as long as nothing was stopped, keeps the bound of the model itself; its heuristics solve smaller
+/// ones, which know the same handler.
+class Watcher : public CbcEventHandler {
+ public:
+  Watcher(const CbcModel& watched, const Stopper& stopper, double& bound)
+      : watched_(watched), stopper_(stopper), bound_(bound) {}
+
+  CbcAction event(CbcEvent event) override;
+  [[nodiscard]] CbcEventHandler* clone() const override { return new Watcher(*this); }
+
+ private:
+  void raise(double value);
+
+  const CbcModel& watched_;
+  const Stopper& stopper_;
+  double& bound_;
+};
+
+struct CbcAnswer {
+  /// No solution costs less; nothing where CBC says nothing that can be relied on.
+  std::optional<double> bound{};
+  bool complete = false;
+};
+
+/// Solves the model with every column integer and whole costs, none negative, in silence, within the limits and
+/// `seconds`.
+CbcAnswer run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds);
 
 /// The greatest common divisor of the costs, at least 1.
 std::int64_t common_unit(std::span<const std::int64_t> costs);

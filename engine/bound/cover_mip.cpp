@@ -82,6 +82,7 @@ class CoverMip {
 
   void build() {
     prepare(lp_);
+    stopper_.watch(lp_);
     lp_.setHintParam(OsiDoReducePrint);
     CoinBuild columns_of_items(kColumns);
     for (const CoverItem& item : problem_.items) {
@@ -239,6 +240,7 @@ class CoverMip {
   void explain_infeasibility() {
     OsiClpSolverInterface elastic(lp_);
     prepare(elastic);
+    stopper_.watch(elastic);
     for (int column = 0; column < elastic.getNumCols(); ++column) elastic.setObjCoeff(column, 0);
     std::vector<int> rows(row_events_.size());
     std::iota(rows.begin(), rows.end(), first_event_row_);
@@ -264,17 +266,16 @@ class CoverMip {
     // The model copies the LP. CBC has a limit of its own; an LP that stops under it would look infeasible.
     lp_.getModelPtr()->setMaximumWallSeconds(kNoLimit);
     CbcModel model(lp_);
-    run_cbc(model, limits_, seconds_left());
+    const CbcAnswer answer = run_cbc(model, limits_, seconds_left());
     if (const double* best = model.bestSolution()) {
       chosen_.assign(best, best + lp_.getNumCols());
       result_.given_up.assign(problem_.items.size(), false);
       for (std::size_t i = 0; i < problem_.items.size(); ++i) result_.given_up[i] = chosen_[i] > kChosen;
     }
-    result_.complete = model.isProvenOptimal();
-    const double units = result_.complete ? chosen_cost() : model.getBestPossibleObjValue();
+    result_.complete = answer.complete;
     // Infeasible as an integer program although the LP was not: no proof in exact arithmetic, nothing is concluded.
-    if (!says_something(model, units)) return false;
-    result_.bound = std::max(result_.bound, safe_bound(units, unit_));
+    if (!answer.bound) return false;
+    result_.bound = std::max(result_.bound, safe_bound(result_.complete ? chosen_cost() : *answer.bound, unit_));
     return result_.complete;
   }
 
@@ -292,6 +293,7 @@ class CoverMip {
   Clock::time_point begin_;
   std::int64_t unit_ = 1;
   OsiClpSolverInterface lp_;
+  Stopper stopper_{limits_.interrupted};
   bool solved_ = false;
   int first_event_row_ = 0;
   std::vector<bool> in_rows_;

@@ -51,18 +51,21 @@ MipBound solve_mip(const MipProgram& program, const CoverMipLimits& limits) {
   std::vector<int> columns(program.costs.size());
   std::iota(columns.begin(), columns.end(), 0);
   solver.setInteger(columns.data(), static_cast<int>(columns.size()));
+  // Of an empty program CglPreProcess reads what is not there.
+  const bool empty = program.costs.empty() || program.rows.empty();
+  if (empty || (limits.interrupted && limits.interrupted())) return {};
+  // Its linear programs are left to end: CglPreProcess does not stand one that was stopped.
   CglPreProcess process;
   process.messageHandler()->setLogLevel(0);
   const OsiSolverInterface* smaller = process.preProcess(solver, false, kPreprocessingPasses);
-  if (smaller == nullptr) return {};
+  if (smaller == nullptr || (limits.interrupted && limits.interrupted())) return {};
   CbcModel model(*smaller);
   // Rounded up: a choice just below the ceiling must not be cut off.
   if (limits.ceiling != Duration::max()) model.setCutoff(whole_units_up(limits.ceiling.count(), unit));
-  run_cbc(model, limits, limits.seconds);
-  const double units = model.getBestPossibleObjValue();
+  const CbcAnswer answer = run_cbc(model, limits, limits.seconds);
   // Infeasible by CBC's word is no proof in exact arithmetic: nothing is concluded.
-  if (!says_something(model, units)) return {};
-  return {std::min(limits.ceiling, safe_bound(units, unit)), model.isProvenOptimal()};
+  if (!answer.bound) return {};
+  return {std::min(limits.ceiling, safe_bound(*answer.bound, unit)), answer.complete};
 }
 
 #endif

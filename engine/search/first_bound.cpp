@@ -40,6 +40,8 @@ void find_first_bound(const Instance& instance, const SolveOptions& options, con
   state.infeasible = least_budget(instance) > instance.budget();
   schedule.certificate = footprint_certificate(instance);
   if (state.infeasible || !options.covering_bound) return;
+  // Of a large graph the relaxation alone takes seconds: not after a signal.
+  if (deadline.cancel() != nullptr && deadline.cancel()->load(std::memory_order_relaxed)) return;
   CoverProblem& problem = state.cover.problem;
   problem = covering_relaxation(instance, options.covering_limits);
   const auto ascent = covering_bound(problem);

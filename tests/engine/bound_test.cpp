@@ -133,6 +133,36 @@ TEST(CoveringBound, IsNeverAboveTheOptimumOfTheFreeOrder) {
   EXPECT_GT(tally.positive, test::fewer(20));
 }
 
+/// Limits that end the work at the k-th question.
+CoverMipLimits limits_of(int k, int& asked) {
+  CoverMipLimits limits;
+  limits.interrupted = [k, &asked] { return ++asked >= k; };
+  return limits;
+}
+
+TEST(CoveringBound, OfAProgramThatIsInterruptedAnywhereIsNeverAboveTheOptimum) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  std::mt19937 random(33);
+  for (int round = 0; round < test::fewer(150); ++round) {
+    const Instance unlimited(test::random_graph(random, {}), {});
+    const Bytes budget((least_budget(unlimited).count() + baseline_peak(unlimited).count()) / 2);
+    const Instance instance = unlimited.with_budget(budget);
+    const auto truth = test::optimum(instance);
+    const auto problem = covering_relaxation(instance);
+    for (const int k : {1, 2, 5, 12, 30, 70, 150}) {
+      SCOPED_TRACE("round " + std::to_string(round) + ", question " + std::to_string(k));
+      int asked = 0;
+      const auto mip = solve_cover_mip(problem, limits_of(k, asked));
+      ASSERT_FALSE(mip.infeasible && truth);
+      asked = 0;
+      const auto stages = solve_stage_mip(instance, problem, limits_of(k, asked));
+      if (!truth) continue;
+      ASSERT_LE(instance.baseline_duration() + mip.bound, *truth);
+      ASSERT_LE(instance.baseline_duration() + stages.bound, *truth);
+    }
+  }
+}
+
 TEST(CoveringBound, IsPositiveOnATrainingChainThatMustRecompute) {
   const auto graph = test::training_chain(4);
   const Instance unlimited(graph, {});

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #ifdef REMORA_HAVE_CBC
-#include <CbcEventHandler.hpp>
 #include <CbcHeuristic.hpp>
 #include <CbcHeuristicDiveCoefficient.hpp>
 #include <CbcHeuristicFPump.hpp>
@@ -27,39 +26,8 @@ MipSolution solve_mip(const Program&, const MipLimits&) {
 namespace {
 
 constexpr int kFeasibilityPumpPasses = 20;
-/// CBC's way to say "none".
-constexpr double kBeyond = 1e18;
 /// Costs are whole: a better solution is better by 1.
 constexpr double kCutoffIncrement = 1.0 - 1e-3;
-
-/// Stops CBC and, for as long as nothing was stopped, keeps the bound of the model itself; its heuristics solve smaller
-/// ones, which know the same handler.
-class Watcher : public CbcEventHandler {
- public:
-  Watcher(const CbcModel& watched, const Stopper& stopper, double& bound)
-      : watched_(watched), stopper_(stopper), bound_(bound) {}
-
-  CbcAction event(CbcEvent event) override {
-    if (stopper_.reached()) return stop;
-    if (model_ != &watched_) return noAction;
-    if (event == node || event == treeStatus) raise(model_->getBestPossibleObjValue());
-    const bool at_the_root = event == generatedCuts && model_->getNodeCount() == 0 && model_->currentDepth() == 0;
-    if (at_the_root && model_->solver()->isProvenOptimal()) raise(model_->solver()->getObjValue());
-    return noAction;
-  }
-  [[nodiscard]] CbcEventHandler* clone() const override { return new Watcher(*this); }
-
- private:
-  /// CBC looks for what beats the incumbent: beyond its value nothing is known.
-  void raise(double value) {
-    value = std::min(value, model_->getMinimizationObjValue());
-    if (std::isfinite(value) && value < kBeyond) bound_ = std::max(bound_, value);
-  }
-
-  const CbcModel& watched_;
-  const Stopper& stopper_;
-  double& bound_;
-};
 
 void add_heuristics(CbcModel& model) {
   CbcRounding rounding(model);
@@ -76,7 +44,10 @@ void add_heuristics(CbcModel& model) {
 class Mip {
  public:
   Mip(const Program& program, const MipLimits& limits)
-      : program_(program), limits_(limits), stopper_(limits.deadline), unit_(common_unit(program.costs)) {}
+      : program_(program),
+        limits_(limits),
+        stopper_([&limits] { return limits.deadline.reached(); }),
+        unit_(common_unit(program.costs)) {}
 
   MipSolution run() {
     OsiClpSolverInterface solver;

@@ -35,7 +35,7 @@ Relaxation solve_relaxation(const Program& program, const Deadline& deadline) {
   const std::int64_t unit = common_unit(program.costs);
   OsiClpSolverInterface solver;
   load(program, unit, solver);
-  const Stopper stopper(deadline);
+  const Stopper stopper([&deadline] { return deadline.reached(); });
   stopper.watch(solver);
   ClpSimplex& simplex = *solver.getModelPtr();
   simplex.setLogLevel(0);

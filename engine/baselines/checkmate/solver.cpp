@@ -7,28 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include <ClpEventHandler.hpp>
-
 namespace remora::checkmate {
-
-class Stopper::Handler : public ClpEventHandler {
- public:
-  explicit Handler(std::shared_ptr<State> state) : state_(std::move(state)) {}
-
-  int event(Event) override { return state_->reached() ? kStop : kGoOn; }
-  [[nodiscard]] ClpEventHandler* clone() const override { return new Handler(*this); }
-
- private:
-  static constexpr int kGoOn = -1;
-  static constexpr int kStop = 0;
-
-  std::shared_ptr<State> state_;
-};
-
-void Stopper::watch(OsiClpSolverInterface& solver) const {
-  const Handler handler(state_);
-  solver.getModelPtr()->passInEventHandler(&handler);
-}
 
 void load(const Program& program, std::int64_t unit, OsiClpSolverInterface& solver) {
   prepare(solver);
