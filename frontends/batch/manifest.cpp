@@ -32,11 +32,11 @@ std::string name_at(const Node& root, std::string_view key) {
 }
 
 std::string digest_at(const Node& root) {
-  constexpr std::size_t kDigits = 64;
+  constexpr std::size_t kDigestLength = 64;
   const Node node = root.at("sha256");
   std::string text = node.string();
   for (char& c : text) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-  if (text.size() != kDigits || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
+  if (text.size() != kDigestLength || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
     node.fail("must be 64 hexadecimal digits");
   }
   return text;

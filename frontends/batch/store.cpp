@@ -76,6 +76,10 @@ std::string Store::path(const char* kind, const std::string& name) const {
   return (fs::path(folder_) / kind / (name + kExtension)).string();
 }
 
+std::vector<std::string> Store::record_folders() const {
+  return {path(kResults), path(kPartial), path(kErrors)};
+}
+
 void Store::put(const File& file, const std::string& text, const std::function<bool()>& is_settled) const {
   constexpr int kAttempts = 10;
   constexpr std::chrono::milliseconds kPause(20);
@@ -94,10 +98,13 @@ void Store::put(const File& file, const std::string& text, const std::function<b
   }
 }
 
+bool Store::has_manifest(const std::vector<Task>& tasks) const {
+  return is_there(manifest_path()) && json::read_file(manifest_path()) == manifest_text(tasks);
+}
+
 void Store::put_manifest(const std::vector<Task>& tasks) const {
-  const std::string text = manifest_text(tasks);
-  const auto is_same = [&] { return is_there(manifest_path()) && json::read_file(manifest_path()) == text; };
-  if (!is_same()) put({manifest_path(), kManifest}, text, is_same);
+  const auto is_same = [&] { return has_manifest(tasks); };
+  if (!is_same()) put({manifest_path(), kManifest}, manifest_text(tasks), is_same);
 }
 
 bool Store::has_result(const std::string& key) const {

@@ -40,6 +40,10 @@ class Store {
   static Store open(const std::string& folder);
 
   [[nodiscard]] std::string manifest_path() const { return path("manifest.jsonl"); }
+  /// The folders of answers and errors.
+  [[nodiscard]] std::vector<std::string> record_folders() const;
+  /// Whether it is there and says the same.
+  [[nodiscard]] bool has_manifest(const std::vector<Task>& tasks) const;
   /// Writes it unless it is there, the same.
   void put_manifest(const std::vector<Task>& tasks) const;
 

@@ -116,6 +116,8 @@ int batch_command(const Words& words) {
   if (!shard.source.empty()) std::cerr << "remora: shard " << shard.text() << " (" << shard.source << ")\n";
   if (arguments.has("dry-run")) return dry_run(tasks, Store(folder), shard);
   const Store store = Store::create(folder);
+  note_task_files(tasks, arguments.files());
+  if (!store.has_manifest(tasks)) arguments.files().will_write(store.manifest_path(), "--out");
   store.put_manifest(tasks);
 
   if (!quiet) warn_of_weaker_bound(SolveOptions{});

@@ -35,6 +35,7 @@ constexpr std::int64_t kMostBatch = std::int64_t{1} << 32;
 /// One size may take this part of the time that is left, or this part of all where that is more: the last ones decide.
 constexpr double kShareOfRest = 0.25;
 constexpr double kShareOfAll = 0.1;
+constexpr const char* kScheduleName = "batch-";
 constexpr const char* kDefaultOverhead = "10%";
 
 /// One size and what was found for it.
@@ -91,15 +92,19 @@ class BatchSizeSearch {
     static_cast<void>(most_duration(overhead_, Duration(1)));
     // Read anew for each size.
     if (arguments.file("GRAPH") == "-") throw UsageError("--batch-size: GRAPH must be a file, not standard input");
-    json::check_writable(arguments.get<std::string>("output"));
-    if (arguments.has("schedules")) fs::create_directories(arguments.get<std::string>("schedules"));
+    json::check_writable(arguments.output("output"));
+    if (arguments.has("schedules")) {
+      const std::string& folder = arguments.get<std::string>("schedules");
+      fs::create_directories(folder);
+      arguments.files().will_write_in(folder, kScheduleName, "--schedules");
+    }
     if (!quiet_) warn_of_weaker_bound(options);
   }
 
   int run() {
     const LargestFit answer = find_largest_fit(kMostBatch, [&](std::int64_t size) { return try_size(size); });
     if (arguments_.has("schedules") && answer.largest) write_schedule(*answer.largest);
-    json::write_file(arguments_.get<std::string>("output"), [&](std::ostream& out) { write_answer(out, answer); });
+    arguments_.files().write(arguments_.output("output"), [&](std::ostream& out) { write_answer(out, answer); });
     if (!quiet_) print_answer(answer);
     if (answer.largest) return kSuccess;
     return !trials_.empty() && trials_.back().fit == Fit::impossible ? kInfeasible : kNoSchedule;
@@ -162,8 +167,9 @@ class BatchSizeSearch {
   void write_schedule(std::int64_t size) const {
     const fs::path folder = arguments_.get<std::string>("schedules");
     const LoadedGraph loaded = load(size);
-    json::write_file((folder / ("batch-" + std::to_string(size) + ".json")).string(),
-                     [&](std::ostream& out) { json::write_schedule(out, trial_of(size).schedule, *loaded.graph); });
+    arguments_.files().write(
+        (folder / (kScheduleName + std::to_string(size) + ".json")).string(),
+        [&](std::ostream& out) { json::write_schedule(out, trial_of(size).schedule, *loaded.graph); });
   }
 
   void write_answer(std::ostream& out, const LargestFit& answer) const {

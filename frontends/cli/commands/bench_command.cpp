@@ -32,7 +32,7 @@ OptionGroup bench_options() {
       "only", po::value<std::vector<std::string>>()->value_name("CONTENDER"),
       "run only this contender of the suite (repeatable); the page shows all that is known")(
       "time-limit", po::value<double>()->value_name("S"), "seconds a run, in place of the suite's and its instances'")(
-      "best-known", po::value<std::string>()->value_name("FILE"),
+      "best-known", output_file(),
       "table of best known schedules: shown beside the results, and taught what is better")(
       "no-runs", "only the page and the plots, from the results that are there")("quiet,q", "no line for each run");
   return group;
@@ -67,14 +67,14 @@ BestKnownTable load_best_known(const std::string& path) {
   }
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  json::write_file(path, [&](std::ostream& out) { out << text; });
+void write_text(const Files& files, const std::string& path, const std::string& text) {
+  files.write(path, [&](std::ostream& out) { out << text; });
 }
 
 /// Keeps the schedule in the file at once if it is better: a run that is done is not repeated.
-void teach(const std::string& path, const BestKnown& news) {
+void teach(const Files& files, const std::string& path, const BestKnown& news) {
   BestKnownTable table = load_best_known(path);
-  if (table.learn(news)) write_text(path, table.text(folder_of(path)));
+  if (table.learn(news)) write_text(files, path, table.text(folder_of(path)));
 }
 
 /// The suite with one limit for every run: what a user types goes before what the suite says anywhere.
@@ -108,13 +108,22 @@ std::string typed(const Words& words) {
   return text;
 }
 
-void write_page(PageInput page, const std::string& folder) {
+void write_page(const Files& files, PageInput page, const std::string& folder) {
   for (const NamedFigure& figure : figures(page.comparison)) {
     const std::string file = figure.name + ".svg";
-    write_text((fs::path(folder) / file).string(), report::svg(figure.figure));
+    write_text(files, (fs::path(folder) / file).string(), report::svg(figure.figure));
     page.plots.emplace_back(figure.figure.title, file);
   }
-  write_text((fs::path(folder) / "README.md").string(), markdown_page(page));
+  write_text(files, (fs::path(folder) / "README.md").string(), markdown_page(page));
+}
+
+/// What is read and written but not named on the command line.
+void note_files(Files& files, const std::string& path, const Suite& suite, const std::string& folder) {
+  files.will_read(path, "the suite");
+  for (const SuiteInstance& instance : suite.instances) {
+    if (!instance.file.empty()) files.will_read(instance.file, "a graph of the suite");
+  }
+  for (const char* name : {"results.jsonl", "README.md"}) files.will_write((fs::path(folder) / name).string(), "--out");
 }
 
 /// This program, also where its file has been replaced meanwhile, and the zoo beside it.
@@ -148,16 +157,18 @@ int bench_command(const Words& words) {
   if (arguments.has("time-limit")) limit_all(suite, arguments.get<double>("time-limit"));
   const Suite part = arguments.has("only") ? only(suite, arguments.get<std::vector<std::string>>("only")) : suite;
   const std::string folder = arguments.has("out") ? arguments.get<std::string>("out") : "bench-" + suite.name;
-  const std::string best_known_path = arguments.has("best-known") ? arguments.get<std::string>("best-known") : "";
+  const std::string best_known_path = arguments.has("best-known") ? arguments.output("best-known") : "";
   const bool runs = !arguments.has("no-runs");
   if (!best_known_path.empty() && runs) json::check_writable(best_known_path);
 
+  note_files(arguments.files(), path, suite, folder);
   const SignalGuard signals;
   RunnerOptions options{.programs = programs(),
                         .folder = folder,
                         .cancel = &signals.flag(),
                         .log = arguments.has("quiet") ? nullptr : &std::cerr};
-  if (!best_known_path.empty()) options.learn = [&](const BestKnown& news) { teach(best_known_path, news); };
+  if (!best_known_path.empty())
+    options.learn = [&](const BestKnown& news) { teach(arguments.files(), best_known_path, news); };
   Runner runner(part, options);
   const bool finished = !runs || runner.run();
   // The page shows every contender's results, whoever ran now.
@@ -165,7 +176,8 @@ int bench_command(const Words& words) {
   const std::vector<Result> results = all.results();
   const Comparison comparison = compare(suite, results);
   const BestKnownTable best_known = load_best_known(best_known_path);
-  write_page({suite, comparison, results, runner.missing(), best_known, typed(words), all.planned(), {}}, folder);
+  write_page(arguments.files(),
+             {suite, comparison, results, runner.missing(), best_known, typed(words), all.planned(), {}}, folder);
   if (!finished) {
     std::cerr << "remora: interrupted; run again to go on\n";
     return kInterrupted;

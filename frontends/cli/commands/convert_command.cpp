@@ -12,7 +12,6 @@
 #include "frontends/cli/reading/output.hpp"
 #include "frontends/cli/reading/schedule_source.hpp"
 #include "frontends/formats/buffers.hpp"
-#include "frontends/formats/file.hpp"
 #include "frontends/formats/stage_matrices.hpp"
 #include "model/error.hpp"
 
@@ -31,8 +30,8 @@ OptionGroup form_options() {
   OptionGroup group("The form");
   group.add_options()("to", po::value<std::string>()->default_value("graph")->value_name("FORM"),
                       "graph: GRAPH as remora-graph JSON; of a schedule, as CSV: rs, Checkmate's matrices R and S; "
-                      "minimalloc, its buffers with their lifespans")(
-      "schedule", po::value<std::string>()->value_name("FILE"), "the schedule of GRAPH (JSON) that is converted");
+                      "minimalloc, its buffers with their lifespans")("schedule", input_file(),
+                                                                      "the schedule of GRAPH (JSON) that is converted");
   return group;
 }
 
@@ -53,7 +52,7 @@ Schedule load_valid_schedule(const std::string& path, const Graph& graph) {
 }
 
 void write_schedule_form(const Arguments& arguments, const Graph& graph, ScheduleWriter writer) {
-  const std::string& path = arguments.get<std::string>("schedule");
+  const std::string& path = arguments.input("schedule");
   const Schedule schedule = load_valid_schedule(path, graph);
   std::ostringstream text;
   try {
@@ -61,7 +60,7 @@ void write_schedule_form(const Arguments& arguments, const Graph& graph, Schedul
   } catch (const InputError& error) {
     throw InputError(path, error.what());
   }
-  json::write_file(arguments.get<std::string>("output"), [&](std::ostream& out) { out << std::move(text).str(); });
+  arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << std::move(text).str(); });
 }
 
 }  // namespace

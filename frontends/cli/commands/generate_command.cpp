@@ -82,7 +82,7 @@ int generate_family(const Family& family, const Words& words) {
   arguments.add(family_options<Options>(table, options));
   arguments.add(graph_output_options());
   if (!arguments.parse(words)) return kSuccess;
-  json::check_writable(arguments.get<std::string>("output"));
+  json::check_writable(arguments.output("output"));
   Graph graph;
   try {
     graph = make(options);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <ostream>
+#include <vector>
 
 #include "frontends/batch/merge.hpp"
 #include "frontends/batch/merge_output.hpp"
@@ -10,6 +11,7 @@
 #include "frontends/cli/commands/task_solver.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/manifest_source.hpp"
+#include "frontends/cli/reading/task_options.hpp"
 #include "frontends/formats/file.hpp"
 
 namespace remora::cli {
@@ -19,11 +21,10 @@ namespace {
 
 OptionGroup merge_options() {
   OptionGroup group("What is merged, and how");
-  group.add_options()("manifest", po::value<std::string>()->value_name("FILE"),
+  group.add_options()("manifest", input_file(),
                       "the tasks that there should be, with all their options (default: those of the latest batch, "
                       "DIR/manifest.jsonl)")("verify", "replay every schedule on its graph")(
-      "csv", po::value<std::string>()->value_name("FILE"), "also a table, a line a task")(
-      "output,o", po::value<std::string>()->value_name("FILE"), "also everything as JSON")(
+      "csv", output_file(), "also a table, a line a task")("output,o", output_file(), "also everything as JSON")(
       "quiet,q", "no table on standard output");
   return group;
 }
@@ -32,7 +33,16 @@ using Writer = void (*)(std::ostream&, const Merged&);
 
 void write_where_asked(const Arguments& arguments, const char* option, const Merged& merged, Writer write) {
   if (!arguments.has(option)) return;
-  json::write_file(arguments.get<std::string>(option), [&](std::ostream& out) { write(out, merged); });
+  arguments.files().write(arguments.output(option), [&](std::ostream& out) { write(out, merged); });
+}
+
+/// What is read but not named on the command line.
+void note_files(const Arguments& arguments, const Store& store, const std::vector<Task>& tasks) {
+  Files& files = arguments.files();
+  if (!files.writes()) return;
+  files.will_read(store.manifest_path(), "the manifest of DIR");
+  for (const std::string& folder : store.record_folders()) files.will_read_in(folder, "a file of the batch");
+  note_task_files(tasks, files);
 }
 
 }  // namespace
@@ -45,11 +55,12 @@ int merge_command(const Words& words) {
       "Exit: 0 every task has a result, 75 some have none yet, 65 some could not be solved or have a damaged result.");
   if (!arguments.parse(words)) return kSuccess;
   for (const char* option : {"csv", "output"}) {
-    if (arguments.has(option)) json::check_writable(arguments.get<std::string>(option));
+    if (arguments.has(option)) json::check_writable(arguments.output(option));
   }
   const Store store = Store::open(arguments.file("DIR"));
   const bool other = arguments.has("manifest");
-  const auto tasks = load_manifest(other ? arguments.get<std::string>("manifest") : store.manifest_path(), {});
+  const auto tasks = load_manifest(other ? arguments.input("manifest") : store.manifest_path(), {});
+  note_files(arguments, store, tasks);
   TaskSolver solver(nullptr);
   const Merged merged = merge(tasks, store, solver, arguments.has("verify") ? verify_record : RecordCheck{});
   if (!arguments.has("quiet")) print_merged(std::cout, merged);

@@ -45,7 +45,7 @@ OptionGroup limit_options() {
 
 OptionGroup order_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", po::value<std::string>()->value_name("FILE"),
+  group.add_options()("output,o", output_file(),
                       "where the graph goes with its ops in the order found: as remora-graph JSON, - for standard "
                       "output, or, named *.onnx, as the ONNX model that GRAPH is")("json", "the figures as JSON")(
       "quiet,q", "no progress table, no warnings");
@@ -67,12 +67,11 @@ SolveOptions read_limits(const Arguments& arguments) {
 /// Where the graph goes; empty for nowhere.
 std::string read_output(const Arguments& arguments) {
   if (!arguments.has("output")) return "";
-  std::string output = arguments.get<std::string>("output");
+  std::string output = arguments.output("output");
   if (output == "-" && arguments.has("json")) {
     throw UsageError("--json: the graph goes to standard output; name a file with -o");
   }
-  check_output(arguments.file("GRAPH"), output);
-  check_read_files(arguments, output);
+  json::check_writable(output);
   return output;
 }
 
@@ -93,15 +92,12 @@ Source load_source(const Arguments& arguments, const std::string& output) {
   const std::string& path = arguments.file("GRAPH");
   const bool quiet = arguments.has("quiet");
   if (!is_model(output)) {
-    Source source{.graph = load_graph(path, arguments, quiet)};
-    check_data_files(path, output);
-    return source;
+    return {.graph = load_graph(path, arguments, quiet)};
   }
   if (arguments.has("training")) {
     throw UsageError("--output: ONNX has no nodes for the training step of --training; name a .json file");
   }
   Source source{.model = load_model(path, arguments, quiet)};
-  check_data_files(*source.model, output);
   check_rewritable(*source.model, output);
   source.graph = source.model->graph;
   return source;
@@ -125,14 +121,14 @@ OrderResult find_order(const Arguments& arguments, const SolveOptions& options, 
   return minimise_peak(problem, settings, [&] { return deadline.reached(); });
 }
 
-void write_order(const Source& source, const std::vector<OpId>& order, const Graph& ordered,
+void write_order(const Files& files, const Source& source, const std::vector<OpId>& order, const Graph& ordered,
                  const std::string& output) {
   if (source.model) {
     const Instance instance(source.graph.graph, {.order = OrderMode::free});
     const std::string bytes = rewritten_bytes(*source.model, schedule_of(instance, order), output);
-    json::write_file(output, [&](std::ostream& out) { out << bytes; });
+    files.write(output, [&](std::ostream& out) { out << bytes; });
   } else {
-    json::write_file(output, [&](std::ostream& out) { json::write_graph(out, ordered); });
+    files.write(output, [&](std::ostream& out) { json::write_graph(out, ordered); });
   }
 }
 
@@ -164,7 +160,7 @@ int order_command(const Words& words) {
   const OrderResult result = find_order(arguments, options, instance, problem, deadline);
   const std::vector<OpId> order = problem.sequence_of(result.order);
   const Graph ordered = ordered_graph(graph, order, result.peak);
-  if (!output.empty()) write_order(source, order, ordered, output);
+  if (!output.empty()) write_order(arguments.files(), source, order, ordered, output);
 
   const OrderFigures figures{.graph = graph.name,
                              .ops = instance.op_count(),

@@ -4,6 +4,8 @@
 #include <iomanip>
 #include <iostream>
 #include <new>
+#include <sstream>
+#include <string>
 
 #include "engine/base/version.hpp"
 #include "frontends/cli/commands/command.hpp"
@@ -61,8 +63,17 @@ int dispatch(const Words& words) {
   throw UsageError("there is no command '" + name + "' (see 'remora --help')");
 }
 
+/// Prints what is wrong, of a very long line the two ends: only a name out of a file, of which no path is as long, can
+/// make one.
 int fail(int code, const std::string& what) {
-  std::cerr << "remora: " << what << "\n";
+  constexpr std::size_t kLongestLine = 5000;
+  constexpr std::size_t kShown = 300;
+  std::cerr << "remora: ";
+  std::istringstream lines(what);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.size() > kLongestLine) line.replace(kShown, line.size() - 2 * kShown, " ... ");
+    std::cerr << line << "\n";
+  }
   return code;
 }
 

@@ -19,19 +19,17 @@
 #include "model/error.hpp"
 
 namespace remora::cli {
-namespace po = boost::program_options;
 namespace {
 
 constexpr std::array kFiles{"output", "svg", "table", "trace"};
 
 OptionGroup report_output() {
   OptionGroup group("What is written (without any of these, the page to standard output)");
-  const auto file = [] { return po::value<std::string>()->value_name("FILE"); };
-  group.add_options()("output,o", file(), "the report as one HTML page that needs no network")(
-      "svg", file(), "a figure: memory over steps, or overhead against budget")(
-      "table", file(), "CSV: the recomputed ops and why, or the points of a sweep")(
+  group.add_options()("output,o", output_file(), "the report as one HTML page that needs no network")(
+      "svg", output_file(), "a figure: memory over steps, or overhead against budget")(
+      "table", output_file(), "CSV: the recomputed ops and why, or the points of a sweep")(
       "text", "a summary for terminals, to standard output")(
-      "trace", file(), "Chrome trace JSON (about:tracing, Perfetto)")("quiet,q", "no warnings");
+      "trace", output_file(), "Chrome trace JSON (about:tracing, Perfetto)")("quiet,q", "no warnings");
   return group;
 }
 
@@ -40,7 +38,7 @@ void check_outputs(const Arguments& arguments) {
   int to_standard_output = arguments.has("text") ? 1 : 0;
   for (const char* option : kFiles) {
     if (!arguments.has(option)) continue;
-    const std::string& path = arguments.get<std::string>(option);
+    const std::string& path = arguments.output(option);
     if (path == "-") ++to_standard_output;
     if (path != "-") json::check_writable(path);
   }
@@ -56,11 +54,11 @@ class Report {
   void write() const {
     bool any = arguments_.has("text");
     for (const char* option : kFiles) any = any || arguments_.has(option);
-    if (!any) json::write_file("-", [&](std::ostream& out) { report::write_page(out, page_); });
+    if (!any) arguments_.files().write("-", [&](std::ostream& out) { report::write_page(out, page_); });
     write_as("output", [&](std::ostream& out) { report::write_page(out, page_); });
     write_as("svg", [&](std::ostream& out) { out << report::svg(figure()); });
     write_as("table", [&](std::ostream& out) { write_table(out); });
-    if (arguments_.has("text")) json::write_file("-", [&](std::ostream& out) { write_text(out); });
+    if (arguments_.has("text")) arguments_.files().write("-", [&](std::ostream& out) { write_text(out); });
     write_as("trace", [&](std::ostream& out) {
       report::write_trace(out, *page_.graph, profile_.after, schedule().budget, page_.duration_unit);
     });
@@ -69,7 +67,7 @@ class Report {
  private:
   template <class Write>
   void write_as(const char* option, const Write& write) const {
-    if (arguments_.has(option)) json::write_file(arguments_.get<std::string>(option), write);
+    if (arguments_.has(option)) arguments_.files().write(arguments_.output(option), write);
   }
 
   [[nodiscard]] const Schedule& schedule() const { return page_.schedules.front(); }
@@ -113,7 +111,7 @@ int report_command(const Words& words) {
   check_outputs(arguments);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
   const std::string& path = arguments.file("SCHEDULE");
-  const report::Page page = load_page(path, loaded);
+  const report::Page page = load_page(path, loaded, arguments.files());
   if (arguments.has("trace") && (page.curve || !page.schedules.front().has_schedule())) {
     throw InputError(
         path, "--trace needs a schedule; this is " +

@@ -24,14 +24,13 @@ namespace {
 
 OptionGroup schedule_options() {
   OptionGroup group("A schedule that is there");
-  group.add_options()("schedule", po::value<std::string>()->value_name("FILE"),
-                      "write MODEL by this schedule of it instead of solving");
+  group.add_options()("schedule", input_file(), "write MODEL by this schedule of it instead of solving");
   return group;
 }
 
 OptionGroup rewrite_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
+  group.add_options()("output,o", output_file("-"),
                       "where the model goes (with --training: the schedule with the model's names, as JSON), - for "
                       "standard output");
   add_display_options(group);
@@ -96,18 +95,15 @@ int rewrite_command(const Words& words) {
   check_schedule_options(arguments);
   const SolveOptions options = read_solve_options(arguments);
   const ProblemRequest problem = read_problem(arguments, options.strategy);
-  const std::string& output = arguments.get<std::string>("output");
-  check_output(arguments.file("MODEL"), output);
-  check_read_files(arguments, output);
+  const std::string& output = arguments.output("output");
+  json::check_writable(output);
   const LoadedModel model = load_model(arguments.file("MODEL"), arguments, arguments.has("quiet"));
-  check_data_files(model, output);
   if (!arguments.has("schedule")) check_writable_form(model, output);
-  const Schedule schedule = arguments.has("schedule")
-                                ? load_made_schedule(arguments.get<std::string>("schedule"), model)
-                                : solve_as_asked(arguments, model.graph, options, problem);
+  const Schedule schedule = arguments.has("schedule") ? load_made_schedule(arguments.input("schedule"), model)
+                                                      : solve_as_asked(arguments, model.graph, options, problem);
   if (schedule.has_schedule()) {
     const std::string text = rewritten_text(model, schedule, output);
-    json::write_file(output, [&](std::ostream& out) { out << text; });
+    arguments.files().write(output, [&](std::ostream& out) { out << text; });
   }
   if (!arguments.has("quiet")) print_summary(std::cerr, *model.graph.graph, schedule);
   return solve_exit_code(schedule);

@@ -6,8 +6,6 @@
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
-#include "frontends/cli/reading/model_source.hpp"
-#include "frontends/cli/reading/output.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
@@ -19,8 +17,7 @@ namespace {
 
 OptionGroup solve_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
-                      "where the schedule goes, - for standard output");
+  group.add_options()("output,o", output_file("-"), "where the schedule goes, - for standard output");
   add_display_options(group);
   return group;
 }
@@ -40,12 +37,11 @@ int solve_command(const Words& words) {
   const bool quiet = arguments.has("quiet");
   const SolveOptions options = read_solve_options(arguments);
   const ProblemRequest problem = read_problem(arguments, options.strategy);
-  const std::string& output = arguments.get<std::string>("output");
-  check_output(arguments.file("GRAPH"), output);
+  const std::string& output = arguments.output("output");
+  json::check_writable(output);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
-  check_data_files(arguments.file("GRAPH"), output);
   const Schedule schedule = solve_as_asked(arguments, loaded, options, problem);
-  json::write_file(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
+  arguments.files().write(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
   if (!quiet) print_summary(std::cerr, *loaded.graph, schedule);
   return solve_exit_code(schedule);
 }

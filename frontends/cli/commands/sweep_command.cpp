@@ -49,10 +49,8 @@ OptionGroup sweep_options() {
 
 OptionGroup sweep_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", po::value<std::string>()->default_value("-")->value_name("FILE"),
-                      "where the curve goes as JSON, - for standard output")(
-      "csv", po::value<std::string>()->value_name("FILE"), "the curve as a table, a line a budget")(
-      "svg", po::value<std::string>()->value_name("FILE"), "the curve as a picture")(
+  group.add_options()("output,o", output_file("-"), "where the curve goes as JSON, - for standard output")(
+      "csv", output_file(), "the curve as a table, a line a budget")("svg", output_file(), "the curve as a picture")(
       "schedules", po::value<std::string>()->value_name("DIR"), "every budget's schedule, a file each")(
       "quiet,q", "no progress table, no summary, no warnings");
   return group;
@@ -87,8 +85,10 @@ SweepOptions read_sweep_options(const Arguments& arguments, const Instance& inst
   return options;
 }
 
+constexpr const char* kScheduleName = "budget-";
+
 std::string file_of(const std::string& folder, Bytes budget) {
-  return (fs::path(folder) / ("budget-" + std::to_string(budget.count()) + ".json")).string();
+  return (fs::path(folder) / (kScheduleName + std::to_string(budget.count()) + ".json")).string();
 }
 
 /// The curve names its schedules' files relative to its own.
@@ -99,36 +99,36 @@ void name_schedules(const std::string& folder, const std::string& output, Curve&
   }
 }
 
-void write_schedules(const std::string& folder, const Graph& graph, const SweepResult& result) {
+void write_schedules(const Arguments& arguments, const Graph& graph, const SweepResult& result) {
+  const std::string& folder = arguments.get<std::string>("schedules");
   for (const Schedule& schedule : result.schedules) {
     if (!schedule.has_schedule()) continue;
-    json::write_file(file_of(folder, schedule.budget),
-                     [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
+    arguments.files().write(file_of(folder, schedule.budget),
+                            [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
   }
 }
 
 void write_files(const Arguments& arguments, const Graph& graph, SweepResult& result) {
-  const std::string& output = arguments.get<std::string>("output");
+  const std::string& output = arguments.output("output");
   const bool keeps = arguments.has("schedules");
   if (keeps) name_schedules(arguments.get<std::string>("schedules"), output, result.curve);
   const Curve& curve = result.curve;
   // First what is worth most, should the disk fill up.
-  json::write_file(output, [&](std::ostream& out) { json::write_curve(out, curve); });
-  if (keeps) write_schedules(arguments.get<std::string>("schedules"), graph, result);
+  arguments.files().write(output, [&](std::ostream& out) { json::write_curve(out, curve); });
+  if (keeps) write_schedules(arguments, graph, result);
   if (arguments.has("csv")) {
-    json::write_file(arguments.get<std::string>("csv"),
-                     [&](std::ostream& out) { report::write_curve_csv(out, curve); });
+    arguments.files().write(arguments.output("csv"), [&](std::ostream& out) { report::write_curve_csv(out, curve); });
   }
   if (arguments.has("svg")) {
-    json::write_file(arguments.get<std::string>("svg"),
-                     [&](std::ostream& out) { out << report::svg(report::curve_figure(curve)); });
+    arguments.files().write(arguments.output("svg"),
+                            [&](std::ostream& out) { out << report::svg(report::curve_figure(curve)); });
   }
 }
 
 /// Before the work, not after it.
 void check_files(const Arguments& arguments) {
   for (const char* option : {"output", "csv", "svg"}) {
-    if (arguments.has(option)) json::check_writable(arguments.get<std::string>(option));
+    if (arguments.has(option)) json::check_writable(arguments.output(option));
   }
   if (!arguments.has("schedules")) return;
   const std::string& folder = arguments.get<std::string>("schedules");
@@ -136,6 +136,7 @@ void check_files(const Arguments& arguments) {
   fs::create_directories(folder, error);
   if (!fs::is_directory(folder)) throw InputError(folder, "cannot be made: " + error.message());
   json::check_writable(file_of(folder, Bytes(0)));
+  arguments.files().will_write_in(folder, kScheduleName, "--schedules");
 }
 
 int exit_code(const Curve& curve) {

@@ -85,7 +85,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   // A method has nothing to go on from; only all of its time is of use to it.
   const bool goes_on = request.begun.has_value() && is_search(options.strategy);
   if (goes_on) {
-    const Schedule former = json::read_schedule(request.begun->schedule, graph);
+    const Schedule former = json::read_schedule(json::Text(request.begun->schedule), graph);
     if (former.has_schedule()) warm_start = ops_of(former);
     bound = former.lower_bound;
     // Another look might choose another order, of which the bound says nothing.
@@ -136,7 +136,7 @@ std::string verify_record(const batch::Task& task, const batch::Record& record) 
     std::cerr << "remora: warning: " << printable(task.id) << ": not verified: " << error.what() << "\n";
     return "";
   }
-  const Schedule schedule = json::read_schedule(record.schedule, *loaded.graph);
+  const Schedule schedule = json::read_schedule(json::Text(record.schedule), *loaded.graph);
   if (record.status != "interrupted" && record.status != json::status_word(schedule.status)) {
     return "states another status";
   }

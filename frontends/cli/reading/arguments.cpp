@@ -11,7 +11,30 @@ namespace {
 constexpr unsigned kLineLength = 110;
 constexpr const char* kFiles = "files";
 
+template <class File>
+void read_path(boost::any& value, const std::vector<std::string>& words) {
+  po::validators::check_first_occurrence(value);
+  value = File{po::validators::get_single_string(words)};
+}
+
 }  // namespace
+
+/// How Boost reads the two: found by the type of the last but one argument.
+void validate(boost::any& value, const std::vector<std::string>& words, InputFile* /*type*/, int /*any*/) {
+  read_path<InputFile>(value, words);
+}
+void validate(boost::any& value, const std::vector<std::string>& words, OutputFile* /*type*/, int /*any*/) {
+  read_path<OutputFile>(value, words);
+}
+
+po::typed_value<InputFile>* input_file() {
+  return po::value<InputFile>()->value_name("FILE");
+}
+
+po::typed_value<OutputFile>* output_file(const std::string& usual) {
+  auto* value = po::value<OutputFile>()->value_name("FILE");
+  return usual.empty() ? value : value->default_value({usual}, usual);
+}
 
 std::string dashed(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
@@ -47,7 +70,20 @@ bool Arguments::parse(const std::vector<std::string>& words) {
     throw UsageError("unexpected argument '" + get<std::vector<std::string>>(kFiles)[files_.size()] +
                      "' (see 'remora " + command_ + " --help')");
   }
+  note_files();
   return true;
+}
+
+void Arguments::note_files() {
+  for (const FileArgument& argument : files_) known_files_->will_read(file(argument.name), argument.name + " itself");
+  for (const auto& [name, value] : values_) {
+    if (const auto* read = boost::any_cast<InputFile>(&value.value())) {
+      known_files_->will_read(read->path, "the file of --" + name);
+    }
+    if (const auto* written = boost::any_cast<OutputFile>(&value.value())) {
+      known_files_->will_write(written->path, "--" + name);
+    }
+  }
 }
 
 const std::string& Arguments::file(const std::string& name) const {

@@ -3,12 +3,15 @@
 // One command's arguments: options, then files, with help that lists both.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <boost/program_options.hpp>
+
+#include "frontends/cli/reading/files.hpp"
 
 namespace remora::cli {
 
@@ -20,6 +23,19 @@ class UsageError : public std::runtime_error {
 
 using OptionGroup = boost::program_options::options_description;
 using OptionValues = boost::program_options::variables_map;
+
+/// What an option names that is a file: the type of its value. parse() refuses a command line that would write over a
+/// file which it reads.
+struct InputFile {
+  std::string path{};
+};
+struct OutputFile {
+  std::string path{};
+};
+
+/// For add_options: a file that is read, or written; `usual`: the path where the user gives none, if there is one.
+boost::program_options::typed_value<InputFile>* input_file();
+boost::program_options::typed_value<OutputFile>* output_file(const std::string& usual = "");
 
 /// A file argument and what it is.
 struct FileArgument {
@@ -53,8 +69,14 @@ class Arguments {
   [[nodiscard]] const T& get(const std::string& option) const {
     return values_[option].as<T>();
   }
+  [[nodiscard]] const std::string& input(const std::string& option) const { return get<InputFile>(option).path; }
+  [[nodiscard]] const std::string& output(const std::string& option) const { return get<OutputFile>(option).path; }
+
+  /// What the command reads and writes; the same for all copies. It holds what the command line names once parsed.
+  [[nodiscard]] Files& files() const { return *known_files_; }
 
  private:
+  void note_files();
   void print_help() const;
 
   std::string command_;
@@ -64,6 +86,7 @@ class Arguments {
   FileArgument rest_;
   OptionGroup options_;
   OptionValues values_;
+  std::shared_ptr<Files> known_files_ = std::make_shared<Files>();
 };
 
 /// Option names with dashes, as the command line shows them: "time_limit" -> "time-limit".

@@ -12,11 +12,13 @@
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/formats/node_link.hpp"
 #include "frontends/formats/remat2.hpp"
+#include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
+namespace fs = std::filesystem;
 using namespace onnx_frontend;
 namespace {
 
@@ -35,14 +37,18 @@ std::pair<std::string, std::int64_t> parse_dimension(const std::string& text) {
 
 constexpr const char* kNoGraph = "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model";
 
-/// Reads a graph in text form, which one is told by its content.
-Graph read_graph_text(const std::string& content) {
+/// Reads a graph in text form, which one is told by its content. `taken`: what the user should know of how it was read.
+Graph read_graph_text(const std::string& content, std::string& taken) {
   const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos) throw InputError("", std::string("the file is empty: ") + kNoGraph);
   if (interchange::looks_like_remat2(content)) return interchange::read_remat2(content);
   if (content[first] != '{') throw InputError("", kNoGraph);
-  if (interchange::looks_like_node_link(content)) return interchange::read_node_link(content);
-  return json::read_graph(content);
+  if (interchange::looks_like_node_link(content)) {
+    interchange::NodeLinkGraph read = interchange::read_node_link(content);
+    taken = std::move(read.taken);
+    return std::move(read.graph);
+  }
+  return json::read_graph(json::Text(content));
 }
 
 std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std::string& content,
@@ -50,13 +56,16 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
                                              bool quiet) {
   if (looks_like_onnx(content)) {
     auto result = read_onnx(content, path, options);
+    note_data_files(content, path, arguments.files());
     if (!quiet) {
       for (const std::string& warning : result.warnings) std::cerr << "remora: warning: " << warning << "\n";
     }
     return std::make_shared<const Graph>(std::move(result.graph));
   }
   if (needs_onnx) throw InputError("", "is no ONNX model: only those have dimensions to set");
-  auto graph = std::make_shared<const Graph>(read_graph_text(content));
+  std::string taken;
+  auto graph = std::make_shared<const Graph>(read_graph_text(content, taken));
+  if (!quiet && !taken.empty()) std::cerr << "remora: " << taken << "\n";
   for (const char* option : kOnnxOnly) {
     if (arguments.has(option))
       throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");
@@ -65,6 +74,15 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
 }
 
 }  // namespace
+
+void note_data_files(const std::string& content, const std::string& path, Files& files) {
+  if (!files.writes()) return;
+  // Places of data count from the model's folder; of standard input that is the current one.
+  const fs::path folder = fs::path(path).parent_path();
+  for (const fs::path& file : data_files(content, folder.empty() ? fs::path(".") : folder)) {
+    files.will_read(file.string(), "data of the model");
+  }
+}
 
 OptionGroup graph_options() {
   OptionGroup group("Reading ONNX models");
@@ -77,8 +95,7 @@ OptionGroup graph_options() {
       "parameter gradients: fixed (default: counted under fixed memory) or keep (tensors that stay)")(
       "cost", po::value<std::string>()->value_name("MODEL"),
       "durations: roofline (default, nanoseconds), flops or unit")(
-      "device", po::value<std::string>()->value_name("FILE"),
-      "device for the roofline, see examples/devices (default: an A100-like accelerator)");
+      "device", input_file(), "device for the roofline, see examples/devices (default: an A100-like accelerator)");
   return group;
 }
 
@@ -111,7 +128,7 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
   }
   if (arguments.has("device")) {
     if (options.cost != CostModel::roofline) throw UsageError("--device needs --cost roofline");
-    options.device = read_device(arguments.get<std::string>("device"));
+    options.device = read_device(arguments.input("device"));
   }
   return options;
 }

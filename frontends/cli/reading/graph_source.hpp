@@ -36,6 +36,9 @@ struct LoadedGraph {
   std::string sha256{};
 };
 
+/// Notes the files that the weights of the ONNX model `content`, read from `path`, are in.
+void note_data_files(const std::string& content, const std::string& path, Files& files);
+
 /// Reads the file; prints warnings, a line each, to standard error unless `quiet`. Throws InputError with the file's
 /// name, and UsageError for options that contradict each other or don't apply. `dimensions`: values for an ONNX model's
 /// symbolic dimensions, before those of --dim; with any, other graphs are an error.

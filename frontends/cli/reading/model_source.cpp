@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "frontends/cli/reading/output.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/sha256.hpp"
@@ -32,12 +31,6 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
   return folders;
 }
 
-void check_not_data(const std::string& content, const std::string& path, const std::string& output) {
-  for (const fs::path& file : data_files(content, folders_of(path, output).from)) {
-    check_not_read(output, file, "data of the model");
-  }
-}
-
 }  // namespace
 
 LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet) {
@@ -45,28 +38,11 @@ LoadedModel load_model(const std::string& path, const Arguments& arguments, bool
   model.content = json::read_file(path);
   if (!looks_like_onnx(model.content)) throw InputError(path, "is no ONNX model: only those can be rewritten");
   model.lowered = lower_onnx(model.content, path, model.options);
+  note_data_files(model.content, path, arguments.files());
   model.graph = {std::make_shared<const Graph>(model.lowered.graph), text::sha256_hex(model.content)};
   if (quiet) return model;
   for (const std::string& warning : model.lowered.network.warnings) std::cerr << "remora: warning: " << warning << "\n";
   return model;
-}
-
-void check_read_files(const Arguments& arguments, const std::string& output) {
-  for (const char* const option : {"schedule", "warm-start", "device"}) {
-    if (!arguments.has(option)) continue;
-    check_not_read(output, arguments.get<std::string>(option), std::string("the file of --") + option);
-  }
-}
-
-void check_data_files(const LoadedModel& model, const std::string& output) {
-  check_not_data(model.content, model.path, output);
-}
-
-void check_data_files(const std::string& graph, const std::string& output) {
-  // Standard input has been read, and standard output is no file.
-  if (graph == "-" || output.empty() || output == "-") return;
-  const std::string content = json::read_file(graph);
-  if (looks_like_onnx(content)) check_not_data(content, graph, output);
 }
 
 void check_rewritable(const LoadedModel& model, const std::string& output) {

@@ -27,13 +27,6 @@ struct LoadedModel {
 /// no ONNX model.
 LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet);
 
-/// Throws UsageError where `output` is a file that an option of `arguments` reads, before anything is written over.
-void check_read_files(const Arguments& arguments, const std::string& output);
-
-/// Throws UsageError where `output` is data of the model, or of the graph if that is a model.
-void check_data_files(const LoadedModel& model, const std::string& output);
-void check_data_files(const std::string& graph, const std::string& output);
-
 /// Throws before the search, not after it, what would be thrown for any order: the model's own is written and dropped.
 void check_rewritable(const LoadedModel& model, const std::string& output);
 

@@ -27,7 +27,7 @@ void expect_shown(const std::string& path, const Graph& graph, const Schedule& s
 
 Curve read_curve_of(const std::string& path, const std::string& content, const std::shared_ptr<const Graph>& graph) {
   try {
-    Curve curve = json::read_curve(content);
+    Curve curve = json::read_curve(json::Text(content));
     const Instance instance(graph, {});
     if (curve.baseline_duration != instance.baseline_duration() ||
         curve.baseline_peak_memory != baseline_peak(instance)) {
@@ -46,7 +46,8 @@ Curve read_curve_of(const std::string& path, const std::string& content, const s
 /// Reads the schedules that a curve names, each once.
 class PointSchedules {
  public:
-  PointSchedules(std::filesystem::path folder, report::Page& page) : folder_(std::move(folder)), page_(page) {}
+  PointSchedules(std::filesystem::path folder, report::Page& page, Files& files)
+      : folder_(std::move(folder)), page_(page), files_(files) {}
 
   report::Page::PointSchedule of(const CurvePoint& point) {
     if (point.status == Status::infeasible) return {.why = "proved infeasible"};
@@ -62,6 +63,7 @@ class PointSchedules {
 
  private:
   [[nodiscard]] Schedule load(const std::string& path) const {
+    files_.will_read(path, "a schedule of the curve");
     Schedule schedule = load_schedule(path, *page_.graph);
     if (!schedule.has_schedule()) throw InputError(path, "there is no schedule in it, though the curve says so");
     expect_valid(path, *page_.graph, schedule);
@@ -76,17 +78,18 @@ class PointSchedules {
 
   std::filesystem::path folder_;
   report::Page& page_;
+  Files& files_;
   std::map<std::string, std::size_t> numbers_{};
 };
 
 }  // namespace
 
-report::Page load_page(const std::string& path, const LoadedGraph& loaded) {
+report::Page load_page(const std::string& path, const LoadedGraph& loaded, Files& files) {
   const std::string content = json::read_file(path);
   report::Page page{.graph = loaded.graph, .duration_unit = text::duration_unit_of(*loaded.graph)};
   bool is_curve = false;
   try {
-    is_curve = json::is_curve(content);
+    is_curve = json::is_curve(json::Text(content));
   } catch (const InputError& error) {
     throw InputError(path, error.what());
   }
@@ -96,7 +99,7 @@ report::Page load_page(const std::string& path, const LoadedGraph& loaded) {
     return page;
   }
   page.curve = read_curve_of(path, content, loaded.graph);
-  PointSchedules schedules(std::filesystem::path(path).parent_path(), page);
+  PointSchedules schedules(std::filesystem::path(path).parent_path(), page, files);
   page.points.reserve(page.curve->points.size());
   for (const CurvePoint& point : page.curve->points) page.points.push_back(schedules.of(point));
   return page;

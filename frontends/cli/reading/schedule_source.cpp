@@ -15,7 +15,7 @@ Schedule load_schedule(const std::string& path, const Graph& graph) {
 
 Schedule read_schedule_of(const std::string& path, const std::string& content, const Graph& graph) {
   try {
-    return json::read_schedule(content, graph);
+    return json::read_schedule(json::Text(content), graph);
   } catch (const InputError& error) {
     throw InputError(path, error.what());
   }
@@ -29,7 +29,7 @@ void expect_valid(const std::string& path, const Graph& graph, const Schedule& s
 
 std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph) {
   if (!arguments.has("warm-start")) return {};
-  const std::string& path = arguments.get<std::string>("warm-start");
+  const std::string& path = arguments.input("warm-start");
   std::vector<OpId> ops = ops_of(load_schedule(path, graph));
   if (ops.empty()) throw InputError(path, "holds no schedule to start from");
   return ops;

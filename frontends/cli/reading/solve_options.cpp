@@ -38,7 +38,7 @@ OptionGroup search_options() {
       "methods: "
       "none, the order as it is; greedy, XLA's heuristic; sqrt, checkpoints at segments' ends, and rotor, the dynamic "
       "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
-      "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", po::value<std::string>()->value_name("FILE"),
+      "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", input_file(),
                                                        "start from this schedule of the graph, of any budget");
   add_grouping(group);
   add_table_options(group, option_rows());

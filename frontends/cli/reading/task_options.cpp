@@ -51,6 +51,7 @@ std::map<std::string, bool> known_options() {
 std::vector<std::string> values_of(const po::variable_value& value) {
   if (const auto* list = boost::any_cast<std::vector<std::string>>(&value.value())) return *list;
   if (const auto* number = boost::any_cast<int>(&value.value())) return {std::to_string(*number)};
+  if (const auto* file = boost::any_cast<InputFile>(&value.value())) return {file->path};
   return {value.as<std::string>()};
 }
 
@@ -155,6 +156,19 @@ void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const 
   if (task.budget.empty()) throw UsageError("$.budget: is missing, and --budget says none either");
   parse_budget(task.budget, Bytes(0), Bytes(0));
   check(task);
+}
+
+void note_task_files(const std::vector<batch::Task>& tasks, Files& files) {
+  std::set<std::string> noted;
+  const auto note = [&](const std::string& path, const batch::Task& task) {
+    if (noted.insert(path).second) files.will_read(path, "a file of task " + quote(task.id));
+  };
+  for (const batch::Task& task : tasks) {
+    note(task.graph, task);
+    for (const auto& [name, values] : task.options) {
+      if (contains(kFileOptions, name)) note(values.front(), task);
+    }
+  }
 }
 
 Arguments task_arguments(const batch::Task& task) {

@@ -3,6 +3,8 @@
 // A batch task's options: those of `remora solve` that say what is solved and how, read by the same code.
 #pragma once
 
+#include <vector>
+
 #include "frontends/batch/question.hpp"
 #include "frontends/batch/task.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -19,6 +21,9 @@ batch::TaskOptions typed_options(const Arguments& arguments);
 /// for an unknown option, a value out of its range, options that exclude each other, and for a budget that is missing
 /// or none.
 void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const std::string& folder);
+
+/// Notes the graphs of complete tasks, and the files that their options name.
+void note_task_files(const std::vector<batch::Task>& tasks, Files& files);
 
 /// The task's options as if they had been typed.
 Arguments task_arguments(const batch::Task& task);

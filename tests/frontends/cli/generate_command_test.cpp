@@ -26,7 +26,7 @@ Outcome generate(const std::string& words) {
 }
 
 TEST(GenerateCommand, WritesTheGraphOfItsFamily) {
-  const auto graph = [](const std::string& words) { return json::read_graph(generate(words).out); };
+  const auto graph = [](const std::string& words) { return json::read_graph(json::Text(generate(words).out)); };
   EXPECT_EQ(graph("layered --ops 1000 --edges 5875 --seed 3"),
             generate::generate_layered({.ops = 1000, .edges = 5875, .seed = 3}));
   EXPECT_EQ(graph("layered --width 0.4"), generate::generate_layered({.width = 0.4}));
@@ -45,7 +45,7 @@ TEST(GenerateCommand, WritesAFile) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_TRUE(outcome.out.empty());
   EXPECT_TRUE(outcome.err.empty());
-  EXPECT_EQ(json::read_graph(json::read_file(path)), generate::generate_chain({}));
+  EXPECT_EQ(json::read_graph(json::Text(json::read_file(path))), generate::generate_chain({}));
   std::filesystem::remove(path);
 }
 

@@ -160,8 +160,8 @@ TEST_F(OrderCommand, AModelThatNeedsShapesOfOtherBranchesIsWrittenInAnyOrder) {
 
 TEST_F(OrderCommand, WhatIsReadIsNotWrittenOver) {
   const std::string before = read("model.onnx");
-  expect_refused(order(model_ + " -o " + model_), 64, "the graph itself");
-  expect_refused(order(graph_ + " -o " + graph_), 64, "the graph itself");
+  expect_refused(order(model_ + " -o " + model_), 64, "GRAPH itself");
+  expect_refused(order(graph_ + " -o " + graph_), 64, "GRAPH itself");
   EXPECT_EQ(read("model.onnx"), before);
 }
 

@@ -110,7 +110,7 @@ TEST_F(SweepCommand, WritesTheCurveAsJsonTableAndPictureWithItsSchedules) {
             path("out/curve.svg") + " --schedules " + path("schedules"));
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(second.out, "");
-  const Curve curve = json::read_curve(read("out/curve.json"));
+  const Curve curve = json::read_curve(json::Text(read("out/curve.json")));
   ASSERT_EQ(curve.points.size(), 5U);
   EXPECT_EQ(curve.points.back().duration, curve.baseline_duration);
   EXPECT_EQ(curve.graph_sha256.size(), 64U);
@@ -134,7 +134,7 @@ TEST_F(SweepCommand, ChoosesBudgetsItselfAndIsQuietWhenAsked) {
   const Outcome outcome = sweep("--points 5 --resolution 0.1 -q");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
-  const Curve curve = json::read_curve(outcome.out);
+  const Curve curve = json::read_curve(json::Text(outcome.out));
   EXPECT_GE(curve.points.size(), 3U);
   EXPECT_LE(curve.points.size(), 5U);
 }
@@ -142,7 +142,7 @@ TEST_F(SweepCommand, ChoosesBudgetsItselfAndIsQuietWhenAsked) {
 TEST_F(SweepCommand, TellsAnInfeasibleSweepByItsExitCode) {
   const Outcome outcome = sweep("--budgets 1,2,3 -q");
   EXPECT_EQ(outcome.code, 20);
-  for (const CurvePoint& point : json::read_curve(outcome.out).points) {
+  for (const CurvePoint& point : json::read_curve(json::Text(outcome.out)).points) {
     EXPECT_EQ(point.status, Status::infeasible);
   }
 }
@@ -166,7 +166,7 @@ TEST_F(SweepCommand, NamesSchedulesRelativeToTheCurveWhereverItIs) {
   const Outcome outcome = sweep("--budgets 100%,90% -q -o ../../there/curve.json --schedules schedules");
   fs::current_path(before);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  for (const CurvePoint& point : json::read_curve(read("there/curve.json")).points) {
+  for (const CurvePoint& point : json::read_curve(json::Text(read("there/curve.json"))).points) {
     ASSERT_TRUE(point.has_schedule());
     EXPECT_TRUE(fs::exists(path("there/" + point.schedule_file))) << point.schedule_file;
   }
@@ -185,7 +185,7 @@ TEST_F(SweepCommand, GivesTheWholeCurveAfterASignal) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0) << read("err.txt");
-  const Curve curve = json::read_curve(read("curve.json"));
+  const Curve curve = json::read_curve(json::Text(read("curve.json")));
   EXPECT_GE(curve.points.size(), 1U);
   EXPECT_TRUE(curve.points.back().has_schedule());
 }
