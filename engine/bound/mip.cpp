@@ -6,6 +6,7 @@
 
 #ifdef REMORA_HAVE_CBC
 #include <CglPreProcess.hpp>
+#include <ClpEventHandler.hpp>
 
 #include "engine/bound/cbc.hpp"
 #endif
@@ -26,11 +27,17 @@ constexpr int kPreprocessingPasses = 5;
 
 void load(const MipProgram& program, std::int64_t unit, OsiClpSolverInterface& solver) {
   prepare(solver);
-  CoinPackedMatrix rows(false, 0, 0);
-  rows.setDimensions(0, static_cast<int>(program.costs.size()));
+  // At once: a matrix that grows row by row is copied for each.
+  std::vector<CoinBigIndex> begins{0};
+  std::vector<int> columns;
+  std::vector<double> factors;
   for (const MipRow& row : program.rows) {
-    rows.appendRow(static_cast<int>(row.columns.size()), row.columns.data(), row.factors.data());
+    columns.insert(columns.end(), row.columns.begin(), row.columns.end());
+    factors.insert(factors.end(), row.factors.begin(), row.factors.end());
+    begins.push_back(static_cast<CoinBigIndex>(columns.size()));
   }
+  const CoinPackedMatrix rows(false, static_cast<int>(program.costs.size()), static_cast<int>(program.rows.size()),
+                              begins.back(), factors.data(), columns.data(), begins.data(), nullptr);
   std::vector<double> costs;
   for (const std::int64_t cost : program.costs) costs.push_back(whole_units(cost, unit));
   std::vector<double> least;
@@ -39,6 +46,17 @@ void load(const MipProgram& program, std::int64_t unit, OsiClpSolverInterface& s
   const std::vector<double> ones(costs.size(), 1.0);
   const std::vector<double> no_limit(least.size(), solver.getInfinity());
   solver.loadProblem(rows, zeros.data(), ones.data(), costs.data(), least.data(), no_limit.data());
+}
+
+/// Whether the linear program, which CglPreProcess begins with, was solved to its end. That one itself does not stand to
+/// be stopped; from here on it has little left to do.
+bool solve_relaxation(OsiClpSolverInterface& solver, const CoverMipLimits& limits) {
+  const Stopper stopper(limits.interrupted);
+  stopper.watch(solver);
+  solver.initialSolve();
+  const ClpEventHandler none;
+  solver.getModelPtr()->passInEventHandler(&none);
+  return !stopper.has_stopped() && solver.isProvenOptimal();
 }
 
 }  // namespace
@@ -54,7 +72,7 @@ MipBound solve_mip(const MipProgram& program, const CoverMipLimits& limits) {
   // Of an empty program CglPreProcess reads what is not there.
   const bool empty = program.costs.empty() || program.rows.empty();
   if (empty || (limits.interrupted && limits.interrupted())) return {};
-  // Its linear programs are left to end: CglPreProcess does not stand one that was stopped.
+  if (!solve_relaxation(solver, limits)) return {};
   CglPreProcess process;
   process.messageHandler()->setLogLevel(0);
   const OsiSolverInterface* smaller = process.preProcess(solver, false, kPreprocessingPasses);

@@ -163,6 +163,19 @@ TEST(CoveringBound, OfAProgramThatIsInterruptedAnywhereIsNeverAboveTheOptimum) {
   }
 }
 
+TEST(CoveringBound, IsAskedToEndWithinTheFirstLinearProgram) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  const Instance unlimited(test::training_chain(20), {});
+  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 6 / 10));
+  const auto problem = covering_relaxation(instance);
+  // Its iterations, and before it once; between nodes alone it would not be asked so early as to know nothing.
+  int asked = 0;
+  EXPECT_EQ(solve_stage_mip(instance, problem, limits_of(20, asked)).bound, Duration(0));
+  EXPECT_GE(asked, 20);
+  constexpr int kNever = 1 << 30;
+  EXPECT_GT(solve_stage_mip(instance, problem, limits_of(kNever, asked)).bound, Duration(0));
+}
+
 TEST(CoveringBound, IsPositiveOnATrainingChainThatMustRecompute) {
   const auto graph = test::training_chain(4);
   const Instance unlimited(graph, {});
