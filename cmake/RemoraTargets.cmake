@@ -86,12 +86,25 @@ function(remora_stays_loaded target)
   target_link_options(${target} PRIVATE LINKER:-z,nodelete)
 endfunction()
 
-# remora_test(NAME LIBRARIES SOURCES...): one GoogleTest program, its cases found by CTest.
+set(REMORA_TESTS "" CACHE STRING "Test programs to build and run, for example cp_tests;onnx_tests; empty: all")
+# Builds them, and what they need, alone.
+add_custom_target(remora_tests)
+
+# remora_test(NAME LIBRARIES SOURCES...): one GoogleTest program, which CTest runs in four parts: NAME.1 to NAME.4.
 function(remora_test name libraries)
-  add_executable(${name} ${ARGN})
+  remora_batches(sources ${name} ${ARGN})
+  add_executable(${name} ${sources})
   remora_configure(${name})
   target_link_libraries(${name} PRIVATE ${libraries} GTest::gtest GTest::gtest_main)
   # The time of a clean build is dear, that of the test's own code is not.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release,Debug>:-O0>)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
+  if(REMORA_TESTS AND NOT ${name} IN_LIST REMORA_TESTS)
+    return()
+  endif()
+  add_dependencies(remora_tests ${name})
+  foreach(part RANGE 1 4)
+    math(EXPR index "${part} - 1")
+    add_test(NAME ${name}.${part} COMMAND ${name})
+    set_tests_properties(${name}.${part} PROPERTIES ENVIRONMENT "GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()

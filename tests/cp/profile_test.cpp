@@ -117,7 +117,7 @@ bool without_undecided(const RetentionProblem& problem, const Domains& domains, 
   return true;
 }
 
-struct Tally {
+struct ProfileTally {
   int bounded = 0;
   int exact = 0;
   int potential = 0;
@@ -144,7 +144,7 @@ void check_readings(RetentionProfile& profile) {
 }
 
 void check_profile(const SmallProblem& small, const RetentionProblem& problem, const Domains& domains,
-                   RetentionProfile& profile, Tally& tally) {
+                   RetentionProfile& profile, ProfileTally& tally) {
   test::PartSpace space(domains);
   check_refreshed(problem, space.views(), profile);
   const bool all = test::all_assigned(space);
@@ -166,8 +166,8 @@ void check_profile(const SmallProblem& small, const RetentionProblem& problem, c
   }
 }
 
-Tally check_profiles(std::uint32_t first_seed, const SmallProblemKind& kind) {
-  Tally tally;
+ProfileTally check_profiles(std::uint32_t first_seed, const SmallProblemKind& kind) {
+  ProfileTally tally;
   for (std::uint32_t seed = first_seed; seed < first_seed + kProblems; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -186,7 +186,7 @@ Tally check_profiles(std::uint32_t first_seed, const SmallProblemKind& kind) {
   return tally;
 }
 
-void expect_much_seen(const Tally& tally) {
+void expect_much_seen(const ProfileTally& tally) {
   EXPECT_GT(tally.bounded, 1000);
   EXPECT_GT(tally.exact, 100);
   EXPECT_GT(tally.potential, 100);

@@ -38,7 +38,7 @@ Schedule checked(const Instance& instance, Schedule schedule) {
   return schedule;
 }
 
-Schedule solve_with(const Instance& instance, Strategy strategy) {
+Schedule solve_checkmate(const Instance& instance, Strategy strategy) {
   return checked(instance, solve(instance, options_for(strategy)));
 }
 
@@ -62,7 +62,7 @@ TEST(CheckmateWithoutCbc, SaysSo) {
   if (cover_mip_available()) GTEST_SKIP() << "this build has CBC";
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
   for (const Strategy strategy : {Strategy::checkmate, Strategy::checkmate_lp}) {
-    const Schedule schedule = solve_with(instance, strategy);
+    const Schedule schedule = solve_checkmate(instance, strategy);
     EXPECT_FALSE(schedule.has_steps());
     EXPECT_NE(schedule.solver.note.find("no COIN-OR CBC"), std::string::npos);
   }
@@ -70,10 +70,10 @@ TEST(CheckmateWithoutCbc, SaysSo) {
 
 TEST_F(Checkmate, RecomputesTheOneOpOfFigureOne) {
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
-  const Schedule schedule = solve_with(instance, Strategy::checkmate);
+  const Schedule schedule = solve_checkmate(instance, Strategy::checkmate);
   EXPECT_EQ(schedule.status, Status::optimal);
   EXPECT_EQ(schedule.duration, Duration(6));
-  EXPECT_EQ(solve_with(instance, Strategy::checkmate_lp).duration, Duration(6));
+  EXPECT_EQ(solve_checkmate(instance, Strategy::checkmate_lp).duration, Duration(6));
 }
 
 TEST_F(Checkmate, FindsAndProvesTheOptimumOfRandomGraphs) {
@@ -84,7 +84,7 @@ TEST_F(Checkmate, FindsAndProvesTheOptimumOfRandomGraphs) {
     SCOPED_TRACE(round);
     const Instance instance = with_random_budget(test::random_graph(random), random);
     const auto truth = test::optimum(instance);
-    const Schedule schedule = solve_with(instance, Strategy::checkmate);
+    const Schedule schedule = solve_checkmate(instance, Strategy::checkmate);
     ASSERT_EQ(schedule.has_steps(), truth.has_value()) << schedule.solver.note;
     if (!truth) {
       ++infeasible;
@@ -110,7 +110,7 @@ TEST_F(Checkmate, ClaimsNothingFalseWhereAmountsAreFarApart) {
     for (Tensor& tensor : graph.tensors) tensor.size = Bytes(1 + draw(20) + (draw(2) * (1 + draw(5)) * 1'000'000'000));
     for (Op& op : graph.ops) op.duration = Duration(draw(5) * 1'000'000'000'000 + draw(9));
     const Instance instance = with_random_budget(std::make_shared<const Graph>(std::move(graph)), random);
-    const Schedule schedule = solve_with(instance, Strategy::checkmate);
+    const Schedule schedule = solve_checkmate(instance, Strategy::checkmate);
     const auto truth = test::optimum(instance);
     if (!truth) {
       EXPECT_FALSE(schedule.has_schedule());
@@ -134,7 +134,7 @@ TEST_F(Checkmate, RoundingNeverBeatsTheOptimumNorItsBoundExceedsIt) {
     SCOPED_TRACE(round);
     const Instance instance = with_random_budget(test::random_graph(random), random);
     const auto truth = test::optimum(instance);
-    const Schedule schedule = solve_with(instance, Strategy::checkmate_lp);
+    const Schedule schedule = solve_checkmate(instance, Strategy::checkmate_lp);
     if (!truth) {
       EXPECT_FALSE(schedule.has_steps());
       continue;
@@ -167,7 +167,7 @@ TEST_F(Checkmate, AgreesWithTheCompleteSearchOnTrainingGraphs) {
       SolveOptions options = options_for(Strategy::checkmate);
       // Enough for all of these where CBC does not go astray.
       options.time_limit = 20;
-      const Schedule ours = solve_with(instance, Strategy::complete);
+      const Schedule ours = solve_checkmate(instance, Strategy::complete);
       const Schedule theirs = checked(instance, solve(instance, options));
       EXPECT_FALSE(ours.status == Status::infeasible && theirs.has_steps());
       if (ours.status != Status::optimal || theirs.status != Status::optimal) continue;
@@ -182,8 +182,8 @@ TEST_F(Checkmate, RoundingGivesTheSameForASeed) {
   const auto graph = test::training_chain(8);
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 6 / 10));
-  const Schedule first = solve_with(instance, Strategy::checkmate_lp);
-  const Schedule second = solve_with(instance, Strategy::checkmate_lp);
+  const Schedule first = solve_checkmate(instance, Strategy::checkmate_lp);
+  const Schedule second = solve_checkmate(instance, Strategy::checkmate_lp);
   EXPECT_EQ(first.steps, second.steps);
   EXPECT_EQ(first.lower_bound, second.lower_bound);
   EXPECT_EQ(first.solver.work, second.solver.work);
@@ -210,7 +210,7 @@ TEST_F(Checkmate, RefusesWhatIsTooLargeForCbc) {
   const Instance unlimited(test::training_chain(1500), {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() / 2));
   for (const Strategy strategy : {Strategy::checkmate, Strategy::checkmate_lp}) {
-    const Schedule schedule = solve_with(instance, strategy);
+    const Schedule schedule = solve_checkmate(instance, strategy);
     EXPECT_FALSE(schedule.has_steps());
     EXPECT_NE(schedule.solver.note.find("too large for CBC"), std::string::npos);
   }

@@ -37,7 +37,7 @@ SolveOptions limited(std::int64_t work) {
   return options;
 }
 
-Schedule solve_verified(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
+Schedule solve_free(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                         std::span<const OpId> warm_start = {}) {
   Schedule schedule = solve(instance, options, callbacks, warm_start);
   EXPECT_EQ(schedule.order, instance.options().order);
@@ -49,7 +49,7 @@ Schedule solve_verified(const Instance& instance, const SolveOptions& options, c
   return schedule;
 }
 
-struct Tally {
+struct FreeTally {
   int cases = 0;
   int proved = 0;
   int found = 0;
@@ -59,7 +59,7 @@ struct Tally {
 
 /// Free-order solves of random graphs under budgets below the input order's peak, against brute force over all orders
 /// with recomputes.
-void check_against_oracle(const test::RandomGraphOptions& kind, int rounds, std::int64_t work, Tally& tally) {
+void check_against_oracle(const test::RandomGraphOptions& kind, int rounds, std::int64_t work, FreeTally& tally) {
   std::mt19937 random(static_cast<unsigned>(kind.most_ops));
   for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFatalFailure(); ++round) {
     const auto graph = test::random_graph(random, kind);
@@ -74,7 +74,7 @@ void check_against_oracle(const test::RandomGraphOptions& kind, int rounds, std:
     SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(budget.count()));
     SolveOptions options = limited(work);
     options.seed = round;
-    const Schedule schedule = solve_verified(instance, options);
+    const Schedule schedule = solve_free(instance, options);
     const auto truth = test::optimum(instance);
     ++tally.cases;
     if (schedule.status == Status::optimal || schedule.status == Status::infeasible) ++tally.proved;
@@ -95,7 +95,7 @@ void check_against_oracle(const test::RandomGraphOptions& kind, int rounds, std:
 }
 
 TEST(FreeOrder, FindsAndProvesTheBruteForceOptimumOfSmallGraphs) {
-  Tally tally;
+  FreeTally tally;
   check_against_oracle({.least_ops = 2, .most_ops = 6}, 4500, 20'000, tally);
   EXPECT_GE(tally.proved, tally.cases * 99 / 100);
   EXPECT_LE(tally.missed, tally.cases / 1000);
@@ -104,7 +104,7 @@ TEST(FreeOrder, FindsAndProvesTheBruteForceOptimumOfSmallGraphs) {
 }
 
 TEST(FreeOrder, FindsNearlyAllBruteForceOptimaOfGraphsOfEightOps) {
-  Tally tally;
+  FreeTally tally;
   check_against_oracle({.least_ops = 7, .most_ops = 8}, 500, 20'000, tally);
   EXPECT_GT(tally.proved, tally.cases * 9 / 10);
   EXPECT_LE(tally.missed, tally.cases / 100);
@@ -119,9 +119,9 @@ Instance layered_instance(int percent, OrderMode order) {
 TEST(FreeOrder, TheSameSeedGivesTheSameScheduleWhateverTheNumberOfThreads) {
   const Instance instance = layered_instance(70, OrderMode::free);
   SolveOptions options = limited(3000);
-  const Schedule two = solve_verified(instance, options);
+  const Schedule two = solve_free(instance, options);
   options.threads = 1;
-  const Schedule one = solve_verified(instance, options);
+  const Schedule one = solve_free(instance, options);
   EXPECT_EQ(one.steps, two.steps);
   EXPECT_EQ(one.solver.work, two.solver.work);
 }
@@ -159,7 +159,7 @@ TEST(FreeOrder, HandsOutEveryBetterScheduleOnceAndReturnsTheLast) {
       EXPECT_EQ(progress.duration, durations.back());
     }
   };
-  const Schedule schedule = solve_verified(instance, limited(3000), callbacks);
+  const Schedule schedule = solve_free(instance, limited(3000), callbacks);
   ASSERT_FALSE(durations.empty());
   EXPECT_EQ(schedule.duration, durations.back());
   const auto& history = schedule.solver.history;
@@ -169,9 +169,9 @@ TEST(FreeOrder, HandsOutEveryBetterScheduleOnceAndReturnsTheLast) {
 
 TEST(FreeOrder, StartsFromAnySequenceAndRefusesWhatIsNone) {
   const Instance instance = layered_instance(75, OrderMode::free);
-  const Schedule good = solve_verified(instance, limited(6000));
+  const Schedule good = solve_free(instance, limited(6000));
   ASSERT_TRUE(good.has_schedule());
-  const Schedule again = solve_verified(instance, limited(1), {}, ops_of(good));
+  const Schedule again = solve_free(instance, limited(1), {}, ops_of(good));
   EXPECT_LE(again.duration, good.duration);
 
   std::vector<OpId> backwards = input_order(instance);
@@ -181,11 +181,11 @@ TEST(FreeOrder, StartsFromAnySequenceAndRefusesWhatIsNone) {
 
 TEST(FreeOrder, AWarmStartInInputOrderHidesNoOtherOrder) {
   const Instance instance = layered_instance(85, OrderMode::free);
-  const Schedule cold = solve_verified(instance, limited(3000));
+  const Schedule cold = solve_free(instance, limited(3000));
   ASSERT_EQ(cold.status, Status::optimal);
-  const Schedule start = solve_verified(layered_instance(85, OrderMode::input), limited(3000));
+  const Schedule start = solve_free(layered_instance(85, OrderMode::input), limited(3000));
   ASSERT_GT(start.duration, cold.duration);
-  const Schedule warm = solve_verified(instance, limited(3000), {}, ops_of(start));
+  const Schedule warm = solve_free(instance, limited(3000), {}, ops_of(start));
   EXPECT_EQ(warm.status, Status::optimal);
 }
 
@@ -197,7 +197,7 @@ TEST(FreeOrder, EnoughEndsTheSolveInEveryKindOfTurn) {
     callbacks.enough = [&left](const Progress&) { return --left <= 0; };
     SolveOptions options = limited(0);
     options.time_limit = 600;
-    solve_verified(instance, options, callbacks);
+    solve_free(instance, options, callbacks);
     // It may be asked once more where a turn ends.
     EXPECT_GE(left, -6) << asked;
   }
@@ -211,12 +211,12 @@ TEST(FreeOrder, ACancelledSolveKeepsItsIncumbent) {
   callbacks.incumbent = [&](const Schedule&) { cancel = true; };
   SolveOptions options = limited(0);
   options.time_limit = 600;
-  const Schedule schedule = solve_verified(instance, options, callbacks);
+  const Schedule schedule = solve_free(instance, options, callbacks);
   EXPECT_EQ(schedule.status, Status::feasible);
 }
 
 /// Some ops again, each in a stage after its own.
-RecomputePlan random_plan(const Instance& staged, std::mt19937& random) {
+RecomputePlan random_recomputes(const Instance& staged, std::mt19937& random) {
   RecomputePlan plan;
   for (OpId op{0}; op < staged.op_count(); op = OpId(op + 1)) {
     if (random() % 2 == 0 || staged.max_computes(op) < 2) continue;
@@ -237,7 +237,7 @@ TEST(OrderView, ItsSequencesAreTheFreeProblemsWithTheSameAmounts) {
     const Instance free(graph, {.max_computes = 3, .order = OrderMode::free});
     const OrderProblem problem(free);
     const OrderView view(free, problem.sequence_of(list_order(problem, 1.0, noise)));
-    const RecomputePlan plan = random_plan(view.staged(), random);
+    const RecomputePlan plan = random_recomputes(view.staged(), random);
     const std::vector<OpId> sequence = view.sequence_of(plan);
     ASSERT_TRUE(is_free_sequence(free, sequence));
     ASSERT_EQ(first_computes(free, sequence), view.order());

@@ -13,7 +13,7 @@
 namespace remora {
 namespace {
 
-Schedule solve_with(const Instance& instance, Strategy strategy) {
+Schedule solve_greedy(const Instance& instance, Strategy strategy) {
   SolveOptions options;
   options.strategy = strategy;
   options.work_limit = 1000;
@@ -29,14 +29,14 @@ Schedule solve_with(const Instance& instance, Strategy strategy) {
 TEST(Greedy, RecomputesTheOneOpOfFigureOne) {
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
   EXPECT_EQ(greedy_plan(instance, Deadline(1e9, nullptr)).size(), 1U);
-  EXPECT_EQ(solve_with(instance, Strategy::greedy).peak_memory, Bytes(3));
+  EXPECT_EQ(solve_greedy(instance, Strategy::greedy).peak_memory, Bytes(3));
 }
 
 TEST(Greedy, LeavesAloneWhatFits) {
   const Instance instance(test::figure_1(), {.budget = Bytes(4)});
   EXPECT_TRUE(greedy_plan(instance, Deadline(1e9, nullptr)).empty());
-  EXPECT_EQ(solve_with(instance, Strategy::greedy).status, Status::optimal);
-  EXPECT_EQ(solve_with(instance, Strategy::none).status, Status::optimal);
+  EXPECT_EQ(solve_greedy(instance, Strategy::greedy).status, Status::optimal);
+  EXPECT_EQ(solve_greedy(instance, Strategy::none).status, Status::optimal);
 }
 
 TEST(Greedy, EndsAtTheDeadlineWithItsPlanSoFar) {
@@ -51,7 +51,7 @@ TEST(Greedy, NeverBeatsTheOptimum) {
     const auto graph = test::random_graph(random);
     const Instance unlimited(graph, {.max_computes = 2 + static_cast<int>(random() % 2)});
     const Instance instance = unlimited.with_budget(std::max(Bytes(0), baseline_peak(unlimited) - Bytes(3)));
-    const Schedule schedule = solve_with(instance, Strategy::greedy);
+    const Schedule schedule = solve_greedy(instance, Strategy::greedy);
     const auto truth = test::optimum(instance);
     if (schedule.has_steps()) {
       ++found;
@@ -70,8 +70,8 @@ TEST(Greedy, HoldsABudgetOfALayeredGraphThatTheOrderDoesNot) {
   const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 100, .edges = 236, .seed = 3}));
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 9 / 10));
-  EXPECT_EQ(solve_with(instance, Strategy::none).status, Status::unknown);
-  const Schedule schedule = solve_with(instance, Strategy::greedy);
+  EXPECT_EQ(solve_greedy(instance, Strategy::none).status, Status::unknown);
+  const Schedule schedule = solve_greedy(instance, Strategy::greedy);
   ASSERT_TRUE(schedule.has_steps());
   EXPECT_GE(schedule.duration, schedule.lower_bound);
 }

@@ -17,6 +17,7 @@
 #include "model/verify.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"
+#include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 
@@ -76,7 +77,7 @@ Instance tight(const std::shared_ptr<const Graph>& graph, std::mt19937& random) 
   return unlimited.with_budget(Bytes(most - static_cast<std::int64_t>(random() % static_cast<unsigned>(most / 2 + 1))));
 }
 
-struct Tally {
+struct WholeTally {
   /// Instances that have a schedule, but not without recomputes.
   int instances = 0;
   int stitched_optimal = 0;
@@ -84,16 +85,16 @@ struct Tally {
 };
 
 /// Chains of blocks, each block a group. The optimum comes from brute force for up to 8 ops, else from the flat search.
-Tally compare(unsigned seed, int rounds, int blocks, int ops) {
+WholeTally compare(unsigned seed, int rounds, int blocks, int ops) {
   std::mt19937 random(seed);
-  Tally tally;
+  WholeTally tally;
   SolveOptions options = small_groups(20'000);
   options.group_size = ops;
   options.top_size = blocks;
   SolveOptions flat = options;
   flat.strategy = Strategy::complete;
   flat.work_limit = 0;
-  for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
     const Instance instance = tight(test::blocks_in_a_chain(random, blocks, ops), random);
     std::optional<Duration> optimum;
@@ -126,22 +127,22 @@ Tally compare(unsigned seed, int rounds, int blocks, int ops) {
 // makes but the last tensor of a block again, between backward ops of the next. A forward half runs again whole, and
 // what a backward half makes again nobody else reads. The search behind it finds these.
 TEST(Hierarchical, IsNeverBetterThanTheOptimumAndMostlyReachesItOfTwoBlocks) {
-  const Tally tally = compare(20261161, 60, 2, 2);
-  EXPECT_GE(tally.instances, 10);
+  const WholeTally tally = compare(20261161, 60, 2, 2);
+  EXPECT_GE(tally.instances, test::fewer(10));
   EXPECT_GE(tally.stitched_optimal, tally.instances / 2);
   EXPECT_EQ(tally.solved_optimal, tally.instances);
 }
 
 TEST(Hierarchical, IsNeverBetterThanTheOptimumAndOftenReachesItOfThreeBlocks) {
-  const Tally tally = compare(20261163, 30, 3, 2);
-  EXPECT_GE(tally.instances, 10);
+  const WholeTally tally = compare(20261163, 30, 3, 2);
+  EXPECT_GE(tally.instances, test::fewer(10));
   EXPECT_GE(tally.stitched_optimal, tally.instances * 4 / 10);
   EXPECT_EQ(tally.solved_optimal, tally.instances);
 }
 
 TEST(Hierarchical, IsNeverBetterThanTheOptimumAndOftenReachesItOfLargerBlocks) {
-  const Tally tally = compare(20261162, 25, 2, 3);
-  EXPECT_GE(tally.instances, 10);
+  const WholeTally tally = compare(20261162, 25, 2, 3);
+  EXPECT_GE(tally.instances, test::fewer(10));
   EXPECT_GE(tally.stitched_optimal, tally.instances * 4 / 10);
   EXPECT_EQ(tally.solved_optimal, tally.instances);
 }

@@ -220,13 +220,13 @@ TEST(OrderStarts, DepthFirstIsBestForATree) {
   EXPECT_EQ(peak_of(problem, depth_first_order(problem, 0, random)), Bytes(levels + 2));
 }
 
-struct Figure {
+struct OrderFigure {
   const char* graph;
   /// Of the input order's peak, in tenths of a per cent.
   int least;
 };
 
-class PublishedOrder : public testing::TestWithParam<Figure> {};
+class PublishedOrder : public testing::TestWithParam<OrderFigure> {};
 
 TEST_P(PublishedOrder, ReachesItsFigure) {
   const auto [name, least] = GetParam();
@@ -240,7 +240,7 @@ TEST_P(PublishedOrder, ReachesItsFigure) {
   EXPECT_LE(1000 * result.peak.count(), least * baseline_peak(instance).count());
 }
 
-INSTANTIATE_TEST_SUITE_P(OrderSearch, PublishedOrder, testing::Values(Figure{"rl100", 795}, Figure{"rl500", 872}),
+INSTANTIATE_TEST_SUITE_P(OrderSearch, PublishedOrder, testing::Values(OrderFigure{"rl100", 795}, OrderFigure{"rl500", 872}),
                          [](const auto& each) { return std::string(each.param.graph); });
 
 }  // namespace

@@ -25,7 +25,7 @@ using test::add_op;
 using test::instance_of;
 
 /// A training step of transformer layers of a dozen ops, ready in the order of the layers.
-Graph transformer(int layers) {
+Graph transformer_graph(int layers) {
   Graph graph;
   int x = add_op(graph, {}, 4);
   for (int layer = 0; layer < layers; ++layer) {
@@ -67,7 +67,7 @@ TEST(Partition, OfEqualLayersHasFewFormsHoweverManyTheyAre) {
   const ChainPartition chain_partition;
   for (const Partitioner* partitioner : std::initializer_list<const Partitioner*>{&h_partition, &chain_partition}) {
     for (const int layers : {24, 96, 384}) {
-      const Partition partition = make_partition(instance_of(transformer(layers)), *partitioner);
+      const Partition partition = make_partition(instance_of(transformer_graph(layers)), *partitioner);
       EXPECT_LE(forms(partition, 12).size(), 6U) << partitioner->name() << ", " << layers << " layers";
     }
   }
@@ -75,7 +75,7 @@ TEST(Partition, OfEqualLayersHasFewFormsHoweverManyTheyAre) {
 
 TEST(Partition, OfLayersThatReadAMaskIsThatOfTheLayers) {
   // The mask is op 1; everything else moves up by one.
-  Graph masked = transformer(24);
+  Graph masked = transformer_graph(24);
   const std::size_t units = masked.ops.size() / 2;
   for (Op& op : masked.ops) {
     if (op.backward_of > 0) op.backward_of = OpId(op.backward_of + 1);

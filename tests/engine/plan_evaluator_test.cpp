@@ -67,7 +67,7 @@ void expect_same(const Instance& instance, const PlanEvaluator& evaluator) {
   }
 }
 
-Recompute random_recompute(const Instance& instance, std::mt19937& random) {
+Recompute recompute_at_random(const Instance& instance, std::mt19937& random) {
   const auto n = static_cast<unsigned>(instance.op_count());
   const auto op = static_cast<std::int32_t>(random() % n);
   return {op + 1 + static_cast<Stage>(random() % (n - static_cast<unsigned>(op))), OpId(op)};
@@ -77,7 +77,7 @@ void change_at_random(const Instance& instance, int changes, std::mt19937& rando
   PlanEvaluator evaluator(instance);
   expect_same(instance, evaluator);
   for (int i = 0; i < changes; ++i) {
-    const Recompute recompute = random_recompute(instance, random);
+    const Recompute recompute = recompute_at_random(instance, random);
     const Bytes overflow = evaluator.overflow();
     const Duration extra = evaluator.extra();
     if (evaluator.can_add(recompute)) {

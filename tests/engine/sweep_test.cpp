@@ -118,7 +118,7 @@ TEST(Sweep, IsMonotoneAndSoundWhereItEndsEarly) {
   }
 }
 
-std::shared_ptr<const Graph> layered(int ops, std::int64_t seed) {
+std::shared_ptr<const Graph> layered_graph(int ops, std::int64_t seed) {
   generate::LayeredOptions options;
   options.ops = ops;
   options.seed = seed;
@@ -142,7 +142,7 @@ bool has_open_point(const SweepResult& result) {
   });
 }
 
-Instance transformer() {
+Instance small_transformer() {
   return {std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {}};
 }
 
@@ -156,8 +156,8 @@ SolveOptions in_groups(std::int64_t work) {
 }
 
 TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
-  const std::vector<std::pair<Instance, SolveOptions>> cases{{Instance(layered(60, 3), {}), work_limited(20'000)},
-                                                             {transformer(), in_groups(20'000)}};
+  const std::vector<std::pair<Instance, SolveOptions>> cases{{Instance(layered_graph(60, 3), {}), work_limited(20'000)},
+                                                             {small_transformer(), in_groups(20'000)}};
   for (auto [instance, options] : cases) {
     options.threads = 1;
     const SweepResult once = swept(instance, options, {.points = 6});
@@ -173,7 +173,7 @@ TEST(Sweep, KeepsToItsWorkLimit) {
   // What a round, a composition or the last sitting takes beyond is small beside the limit.
   constexpr std::int64_t kLimit = 30'000;
   for (const auto& [instance, options] : std::vector<std::pair<Instance, SolveOptions>>{
-           {Instance(layered(100, 4), {}), work_limited(kLimit)}, {transformer(), in_groups(kLimit)}}) {
+           {Instance(layered_graph(100, 4), {}), work_limited(kLimit)}, {small_transformer(), in_groups(kLimit)}}) {
     const SweepResult result = swept(instance, options, {.points = 10});
     std::int64_t work = 0;
     int visited = 0;
@@ -259,7 +259,7 @@ TEST(Sweep, BisectionStopsWhereNeighboursAgree) {
 }
 
 TEST(Sweep, EndsAtOnceWhenCancelledWithAPointForEveryBudget) {
-  const Instance instance(layered(100, 5), {});
+  const Instance instance(layered_graph(100, 5), {});
   const std::atomic<bool> cancel{true};
   const std::int64_t peak = baseline_peak(instance).count();
   const SweepResult result = swept(
@@ -299,7 +299,7 @@ class CountingStore : public BlockMemory {
 };
 
 TEST(Sweep, SharesTheOptionsOfGroups) {
-  const Instance instance = transformer();
+  const Instance instance = small_transformer();
   const std::int64_t peak = baseline_peak(instance).count();
   CountingStore store;
   const SweepResult result =

@@ -10,9 +10,10 @@ INSIDE = re.compile(r"gecode|tbb|nlohmann|boost|onnx|coin/|openssl", re.IGNORECA
 
 def check_header(compiler, language, header, include):
     command = [compiler, *language, "-I", include, "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
-               "-include", header, "-x", "c" if "c99" in language[0] else "c++", "/dev/null"]
-    run(command)
-    read = run([*command, "-M"]).replace("\\\n", " ").split()
+               "-include", header, "-x", "c" if "c99" in language[0] else "c++", "/dev/null",
+               "-MD", "-MF", "/dev/stdout"]
+    read = run(command).replace("\\\n", " ").split()
+    assert str(header) in read, f"the compiler did not say what {header} includes"
     assert not (inside := [path for path in read if INSIDE.search(path)]), f"{header} includes {inside}"
 
 

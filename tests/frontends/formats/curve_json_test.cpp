@@ -46,13 +46,13 @@ std::string text_of(const Curve& curve) {
   return out.str();
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
+std::string replaced_text(std::string text, const std::string& from, const std::string& to) {
   const auto at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-std::string fault_of(const std::string& text) {
+std::string curve_fault(const std::string& text) {
   try {
     static_cast<void>(read_curve(Text(text)));
   } catch (const InputError& error) {
@@ -84,22 +84,22 @@ TEST(CurveJson, PutsAPointALineWithWhatFollows) {
 
 TEST(CurveJson, RefusesWhatIsNoCurve) {
   const std::string text = text_of(full_curve());
-  EXPECT_EQ(fault_of(replaced(text, "\"knee\": 30", "\"knee\": 31")),
+  EXPECT_EQ(curve_fault(replaced_text(text, "\"knee\": 30", "\"knee\": 31")),
             "$.knee: must be the budget of a point with a schedule");
-  EXPECT_EQ(fault_of(replaced(text, "\"budget\": 15", "\"budget\": 20")),
+  EXPECT_EQ(curve_fault(replaced_text(text, "\"budget\": 15", "\"budget\": 20")),
             "$.points[1]: its budget is not above that of the point before it");
-  EXPECT_EQ(fault_of(replaced(text, "\"duration\": 140", "\"duration\": 139")), "none");
-  EXPECT_EQ(fault_of(replaced(text, "\"lower_bound\": 130", "\"lower_bound\": 105")),
+  EXPECT_EQ(curve_fault(replaced_text(text, "\"duration\": 140", "\"duration\": 139")), "none");
+  EXPECT_EQ(curve_fault(replaced_text(text, "\"lower_bound\": 130", "\"lower_bound\": 105")),
             "$.points[2]: its lower_bound is above that of a smaller budget");
-  EXPECT_EQ(fault_of(replaced(text, "\"lower_bound\": 130", "\"lower_bound\": 141")),
+  EXPECT_EQ(curve_fault(replaced_text(text, "\"lower_bound\": 130", "\"lower_bound\": 141")),
             "$.points[1]: its lower_bound is above its duration");
-  EXPECT_EQ(fault_of(replaced(text, "\"duration\": 110", "\"duration\": 111")),
+  EXPECT_EQ(curve_fault(replaced_text(text, "\"duration\": 110", "\"duration\": 111")),
             "$.points[2]: its status does not fit its lower_bound");
-  EXPECT_EQ(fault_of(replaced(text, "\"optimal\"", "\"unknown\"")),
+  EXPECT_EQ(curve_fault(replaced_text(text, "\"optimal\"", "\"unknown\"")),
             "$.points[2]: it has no schedule, though a smaller budget has one");
-  EXPECT_EQ(fault_of(replaced(text, "\"peak_memory\": 19", "\"peak_memory\": 21")),
+  EXPECT_EQ(curve_fault(replaced_text(text, "\"peak_memory\": 19", "\"peak_memory\": 21")),
             "$.points[1]: its peak_memory is above its budget");
-  EXPECT_NE(fault_of(replaced(text, "remora-curve", "remora-schedule")), "none");
+  EXPECT_NE(curve_fault(replaced_text(text, "remora-curve", "remora-schedule")), "none");
 }
 
 TEST(CurveJson, IsToldByItsFormat) {

@@ -16,7 +16,7 @@ namespace {
 
 const Strings kRecompute{"A", "B", "C", "A", "D"};
 
-ModelBuilder four_nodes() {
+ModelBuilder four_node_model() {
   return ModelBuilder()
       .input("x", {extent(4)})
       .weight("w", {4})
@@ -38,7 +38,7 @@ std::string complaint_of(const std::function<void()>& run) {
 }
 
 TEST(OnnxWriter, FreshNamesAreNobodysName) {
-  ModelBuilder builder = four_nodes();
+  ModelBuilder builder = four_node_model();
   builder.value_info("a#2", {extent(9)});
   auto& training = *builder.proto().add_training_info()->mutable_algorithm();
   training.add_node()->set_name("A#2");
@@ -53,7 +53,7 @@ TEST(OnnxWriter, FreshNamesAreNobodysName) {
 }
 
 TEST(OnnxWriter, FreshValuesHaveTheTypeOfTheirOriginal) {
-  ModelBuilder builder = four_nodes();
+  ModelBuilder builder = four_node_model();
   builder.value_info("a", {extent(4)});
   builder.value_info("c", {extent(4)});
   builder.proto().mutable_graph()->add_quantization_annotation()->set_tensor_name("a");
@@ -67,7 +67,7 @@ TEST(OnnxWriter, FreshValuesHaveTheTypeOfTheirOriginal) {
 }
 
 TEST(OnnxWriter, AnEarlierComputeOfAnOutputHasTheOutputsType) {
-  ModelBuilder builder = four_nodes();
+  ModelBuilder builder = four_node_model();
   builder.value_info("a", {extent(4)}).output("a");
   *builder.proto().mutable_graph()->mutable_output(1) = builder.proto().graph().value_info(0);
   builder.proto().mutable_graph()->clear_value_info();
@@ -77,7 +77,7 @@ TEST(OnnxWriter, AnEarlierComputeOfAnOutputHasTheOutputsType) {
 }
 
 TEST(OnnxWriter, WhatItDoesNotKnowStays) {
-  ModelBuilder builder = four_nodes();
+  ModelBuilder builder = four_node_model();
   onnx::ModelProto& model = builder.proto();
   model.set_doc_string("doc");
   model.set_domain("example");
@@ -258,7 +258,7 @@ TEST(OnnxWriter, FunctionsThatOthersCallMatter) {
 
 /// The model with w in the file at this place, moved.
 std::string place_after(const std::string& place, const std::string& from, const std::optional<std::string>& to) {
-  ModelBuilder builder = four_nodes();
+  ModelBuilder builder = four_node_model();
   auto& weight = *builder.proto().mutable_graph()->mutable_initializer(0);
   weight.set_data_location(onnx::TensorProto::EXTERNAL);
   for (const auto& [key, value] : {std::pair{std::string("location"), place}, {"offset", "4096"}}) {
@@ -303,7 +303,7 @@ TEST(ExternalData, IsNotLeftBehind) {
 }
 
 TEST(ExternalData, InNodesBodiesAndFunctionsIsMovedToo) {
-  ModelBuilder builder = four_nodes();
+  ModelBuilder builder = four_node_model();
   const auto external = [](onnx::TensorProto& tensor) {
     tensor.set_data_location(onnx::TensorProto::EXTERNAL);
     auto& entry = *tensor.add_external_data();

@@ -8,7 +8,7 @@
 namespace remora::report {
 namespace {
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t occurrences(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -71,15 +71,15 @@ TEST(Plot, DrawsAMarkAPointAndOneLegendEntryASeries) {
   const Series a{"first", Join::none, {{1, 1}, {2, 2}, {3, 1}}};
   const Series b{"second", Join::line, {{1, 2}, {2, 3}}};
   const std::string text = svg({"title", {{"left", {}, {}, {a, b}}, {"right", {}, {}, {b}}}, 2});
-  EXPECT_EQ(count(text, "<circle"), 4U);  // three points and the legend
-  EXPECT_EQ(count(text, ">first<"), 1U);
-  EXPECT_EQ(count(text, ">second<"), 1U);
+  EXPECT_EQ(occurrences(text, "<circle"), 4U);  // three points and the legend
+  EXPECT_EQ(occurrences(text, ">first<"), 1U);
+  EXPECT_EQ(occurrences(text, ">second<"), 1U);
 }
 
 TEST(Plot, LeavesOutWhatALogarithmicAxisCannotShow) {
   const Series series{"s", Join::none, {{0, 1}, {1, 1}, {10, 1}}};
   const std::string text = svg({"title", {{"p", {.logarithmic = true}, {}, {series}}}, 1});
-  EXPECT_EQ(count(text, "<circle"), 3U);
+  EXPECT_EQ(occurrences(text, "<circle"), 3U);
 }
 
 TEST(Plot, EscapesNamesAndSaysWhereThereIsNothing) {
