@@ -16,7 +16,7 @@
 namespace remora {
 namespace {
 
-struct BoundTally {
+struct Bounds {
   int cases = 0;
   int positive = 0;
   int infeasible = 0;
@@ -53,7 +53,7 @@ void check_ascent(const Instance& instance, const CoverProblem& problem, const s
 }
 
 void check_mip(const Instance& instance, const CoverProblem& problem, const std::optional<Duration>& truth,
-               BoundTally& tally) {
+               Bounds& tally) {
   if (!cover_mip_available()) return;
   const auto mip = solve_cover_mip(problem, {});
   if (mip.infeasible) {
@@ -72,7 +72,7 @@ void check_mip(const Instance& instance, const CoverProblem& problem, const std:
 }
 
 void check_stages(const Instance& instance, const CoverProblem& problem, const std::optional<Duration>& truth,
-                  BoundTally& tally) {
+                  Bounds& tally) {
   if (!truth) return;
   const auto stages = solve_stage_mip(instance, problem, {});
   ASSERT_LE(instance.baseline_duration() + stages.bound, *truth);
@@ -89,9 +89,9 @@ void check_footprint(const Instance& instance, const std::optional<Duration>& tr
   }
 }
 
-BoundTally check_bounds(unsigned seed, int rounds, OrderMode order, const test::RandomGraphOptions& kind, int computes) {
+Bounds check_bounds(unsigned seed, int rounds, OrderMode order, const test::RandomGraphOptions& kind, int computes) {
   std::mt19937 random(seed);
-  BoundTally tally;
+  Bounds tally;
   for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFatalFailure(); ++round) {
     const auto graph = test::random_graph(random, kind);
     const int max_computes = 1 + static_cast<int>(random() % static_cast<unsigned>(computes));
@@ -106,7 +106,7 @@ BoundTally check_bounds(unsigned seed, int rounds, OrderMode order, const test::
       check_ascent(instance, problem, truth);
       check_mip(instance, problem, truth, tally);
       if (order == OrderMode::input && max_computes > 1) {
-        BoundTally ignored;
+        Bounds ignored;
         check_mip(instance, covering_relaxation(instance, false), truth, ignored);
       }
       check_footprint(instance, truth);

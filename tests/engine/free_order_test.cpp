@@ -38,7 +38,7 @@ SolveOptions limited(std::int64_t work) {
 }
 
 Schedule solve_free(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
-                        std::span<const OpId> warm_start = {}) {
+                    std::span<const OpId> warm_start = {}) {
   Schedule schedule = solve(instance, options, callbacks, warm_start);
   EXPECT_EQ(schedule.order, instance.options().order);
   if (schedule.has_steps()) {

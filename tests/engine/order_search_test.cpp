@@ -240,7 +240,8 @@ TEST_P(PublishedOrder, ReachesItsFigure) {
   EXPECT_LE(1000 * result.peak.count(), least * baseline_peak(instance).count());
 }
 
-INSTANTIATE_TEST_SUITE_P(OrderSearch, PublishedOrder, testing::Values(OrderFigure{"rl100", 795}, OrderFigure{"rl500", 872}),
+INSTANTIATE_TEST_SUITE_P(OrderSearch, PublishedOrder,
+                         testing::Values(OrderFigure{"rl100", 795}, OrderFigure{"rl500", 872}),
                          [](const auto& each) { return std::string(each.param.graph); });
 
 }  // namespace

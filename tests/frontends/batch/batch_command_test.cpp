@@ -28,7 +28,7 @@ using cli::test::Outcome;
 using cli::test::run_words;
 using nlohmann::json;
 
-class BatchCommand : public test::TemporaryFolder {
+class BatchCommand : public remora::test::TemporaryFolder {
  protected:
   void SetUp() override {
     TemporaryFolder::SetUp();
@@ -279,7 +279,7 @@ TEST_F(BatchCommand, ATerminatedBatchSavesItsTaskAndSaysSo) {
 {"id": "never", "graph": "chain.json", "budget": "70%"})");
   for (const int signal : {SIGTERM, SIGINT}) {
     const pid_t child =
-        test::start_child({REMORA_PROGRAM, "batch", path("m.jsonl"), "-o", path("out")}, path("err.txt"));
+        remora::test::start_child({REMORA_PROGRAM, "batch", path("m.jsonl"), "-o", path("out")}, path("err.txt"));
     // Ten minutes do not end the second task.
     constexpr int kPolls = 3000;
     for (int i = 0; i < kPolls && read("err.txt").find("[2/3] long  ") == std::string::npos; ++i) {

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class BlockFolderTest : public test::TemporaryFolder {
+class BlockFolderTest : public remora::test::TemporaryFolder {
  protected:
   void warn(const std::string& what) { warnings_.push_back(what); }
   BlockFolder open(const std::string& name) {

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 /// What must be the same: status and steps by the name of the file.
 using Answers = std::map<std::string, std::string>;
 
-class Killing : public test::TemporaryFolder {
+class Killing : public remora::test::TemporaryFolder {
  protected:
   static constexpr int kTasks = 24;
   static constexpr int kKills = 50;
@@ -46,7 +46,7 @@ class Killing : public test::TemporaryFolder {
 
   /// With a work limit the same question has the same answer.
   [[nodiscard]] pid_t start(const std::string& out) const {
-    return test::start_child(
+    return remora::test::start_child(
         {REMORA_PROGRAM, "batch", path("m.jsonl"), "-o", path(out), "--work-limit", "500", "--threads", "1"},
         path("err.txt"));
   }

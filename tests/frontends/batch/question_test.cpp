@@ -14,7 +14,7 @@
 namespace remora::batch {
 namespace {
 
-class Questions : public test::TemporaryFolder {
+class Questions : public remora::test::TemporaryFolder {
  protected:
   void SetUp() override {
     TemporaryFolder::SetUp();

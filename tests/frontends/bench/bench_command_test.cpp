@@ -14,7 +14,7 @@
 namespace remora::bench {
 namespace {
 
-class BenchCommand : public test::TemporaryFolder {
+class BenchCommand : public remora::test::TemporaryFolder {
  protected:
   struct Outcome {
     int code = -1;

@@ -15,7 +15,7 @@
 namespace remora::bench {
 namespace {
 
-using BestKnownFile = test::TemporaryFolder;
+using BestKnownFile = remora::test::TemporaryFolder;
 
 BestKnown claim(std::int64_t duration, std::int64_t bound) {
   return {.instance = {.name = "g", .make = {"remora", "generate", "chain"}},

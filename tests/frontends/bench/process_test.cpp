@@ -11,7 +11,7 @@
 namespace remora::bench {
 namespace {
 
-using Process = test::TemporaryFolder;
+using Process = remora::test::TemporaryFolder;
 
 TEST_F(Process, TellsHowItEndedAndItsLastWords) {
   const ProcessOutcome outcome =

@@ -7,7 +7,7 @@
 namespace remora::bench {
 namespace {
 
-using Results = test::TemporaryFolder;
+using Results = remora::test::TemporaryFolder;
 
 Result result(const std::string& contender, std::int64_t seed, std::int64_t duration) {
   Result made;

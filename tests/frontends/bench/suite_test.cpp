@@ -9,7 +9,7 @@
 namespace remora::bench {
 namespace {
 
-using SuiteFile = test::TemporaryFolder;
+using SuiteFile = remora::test::TemporaryFolder;
 
 constexpr const char* kHead = R"({"format": "remora-suite", "version": 1, "name": "s", "budgets": ["80%"], )";
 

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-struct Outcome {
+struct ProgramOutcome {
   int code = -1;
   std::string out{};
   std::string err{};
@@ -42,7 +42,7 @@ constexpr const char* kFigureOne = R"({"format": "remora-graph", "version": 1, "
          {"name": "D", "duration": 1, "inputs": ["b", "c"], "outputs": ["d"]},
          {"name": "E", "duration": 1, "inputs": ["a", "d"], "outputs": ["e"]}]})";
 
-class Program : public test::TemporaryFolder {
+class Program : public remora::test::TemporaryFolder {
  protected:
   void SetUp() override {
     TemporaryFolder::SetUp();
@@ -50,7 +50,7 @@ class Program : public test::TemporaryFolder {
   }
 
   /// Runs `remora` with these shell words, `prefix` before it.
-  [[nodiscard]] Outcome run(const std::string& words, const std::string& prefix = "") const {
+  [[nodiscard]] ProgramOutcome run(const std::string& words, const std::string& prefix = "") const {
     const std::string command =
         "cd '" + folder() + "' && " + prefix + " '" REMORA_PROGRAM "' " + words + " > out.txt 2> err.txt < /dev/null";
     const int status = std::system(command.c_str());
@@ -322,9 +322,9 @@ TEST_F(Program, InfoSaysWhatTheGraphNeeds) {
 TEST_F(Program, AnInterruptKeepsTheIncumbent) {
   const std::string model = REMORA_SOURCE_DIR "/tests/data/onnx/transformer_tiny.onnx";
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const pid_t child = test::start_child({REMORA_PROGRAM, "solve", model, "--training", "--budget", "60%",
-                                           "--time-limit", "600", "-o", path("schedule.json")},
-                                          path("err.txt"));
+    const pid_t child = remora::test::start_child({REMORA_PROGRAM, "solve", model, "--training", "--budget", "60%",
+                                                   "--time-limit", "600", "-o", path("schedule.json")},
+                                                  path("err.txt"));
     // Phase 2 begins with a schedule in hand; ten minutes do not end it.
     constexpr int kPolls = 3000;
     for (int i = 0; i < kPolls && read("err.txt").find("phase 2") == std::string::npos; ++i) {

@@ -27,7 +27,8 @@ TEST(CheckmateBackward, ReadsTheValueItsConsumersAndTheirGradients) {
   NetworkBuilder builder;
   const ValueId a = builder.op("Conv", {builder.input("x"), builder.parameter("w")}, "a");
   const ValueId b = builder.op("MaxPool", {a}, "b");
-  const Network network = differentiate(builder.build({builder.op("Gemm", {b, builder.parameter("v")}, "y")}), kCheckmateFixed);
+  const Network network =
+      differentiate(builder.build({builder.op("Gemm", {b, builder.parameter("v")}, "y")}), kCheckmateFixed);
   expect_well_formed(network);
   EXPECT_EQ(inputs_of(network, "n:y/grad"), (Names{"y", "loss"}));
   EXPECT_EQ(inputs_of(network, "n:b/grad"), (Names{"b", "y", "grad(y)"}));
