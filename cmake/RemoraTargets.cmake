@@ -50,6 +50,9 @@ function(remora_batches output target)
       else()
         set(file ${CMAKE_CURRENT_BINARY_DIR}/batches/${target}/${folder}_${batch}.cpp)
         file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+        # GCC takes what a batch includes for a header, whose types should not hold those of an unnamed namespace.
+        set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
+          $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
         list(APPEND outputs ${file})
       endif()
     endforeach()

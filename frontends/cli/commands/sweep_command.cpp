@@ -85,10 +85,10 @@ SweepOptions read_sweep_options(const Arguments& arguments, const Instance& inst
   return options;
 }
 
-constexpr const char* kScheduleName = "budget-";
+constexpr const char* kPointName = "budget-";
 
 std::string file_of(const std::string& folder, Bytes budget) {
-  return (fs::path(folder) / (kScheduleName + std::to_string(budget.count()) + ".json")).string();
+  return (fs::path(folder) / (kPointName + std::to_string(budget.count()) + ".json")).string();
 }
 
 /// The curve names its schedules' files relative to its own.
@@ -136,7 +136,7 @@ void check_files(const Arguments& arguments) {
   fs::create_directories(folder, error);
   if (!fs::is_directory(folder)) throw InputError(folder, "cannot be made: " + error.message());
   json::check_writable(file_of(folder, Bytes(0)));
-  arguments.files().will_write_in(folder, kScheduleName, "--schedules");
+  arguments.files().will_write_in(folder, kPointName, "--schedules");
 }
 
 int exit_code(const Curve& curve) {

@@ -123,8 +123,8 @@ TEST_F(Questions, AnotherVersionIsAnotherQuestion) {
   Question next = question;
   next.version = "1.1";
   EXPECT_NE(key_of(question), key_of(next));
-  const json::Document document = json::parse(question_text(question));
-  const json::Node root(document);
+  const remora::json::Document document = json::parse(question_text(question));
+  const remora::json::Node root(document);
   EXPECT_EQ(read_question(root), question);
 }
 

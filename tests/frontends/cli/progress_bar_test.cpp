@@ -11,7 +11,7 @@ namespace remora::cli {
 namespace {
 
 TEST(ProgressBar, ShowsThePartOfTheLimitThatIsUsedAndWipesItself) {
-  const Instance instance(test::figure_1(), {.budget = Bytes(3)});
+  const Instance instance(remora::test::figure_1(), {.budget = Bytes(3)});
   SolveOptions options;
   options.time_limit = 10;
   std::ostringstream out;
@@ -31,7 +31,7 @@ TEST(ProgressBar, ShowsThePartOfTheLimitThatIsUsedAndWipesItself) {
 }
 
 TEST(ProgressBar, UsesTheWorkLimitWhereTimeHasNone) {
-  const Instance instance(test::figure_1(), {.budget = Bytes(3)});
+  const Instance instance(remora::test::figure_1(), {.budget = Bytes(3)});
   SolveOptions options;
   options.time_limit = kNoTimeLimit;
   options.work_limit = 1000;
