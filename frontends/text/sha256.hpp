@@ -6,7 +6,7 @@
 
 namespace remora::text {
 
-/// The SHA-256 digest of `bytes` as 64 lower-case hexadecimal digits (FIPS 180-4, computed by OpenSSL).
+/// The SHA-256 digest of `bytes` as 64 lower-case hexadecimal digits (FIPS 180-4).
 std::string sha256_hex(std::string_view bytes);
 
 }  // namespace remora::text

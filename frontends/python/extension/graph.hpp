@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A graph that Python builds op by op.
+//
+// Faults are found where they are made: add_tensor and add_op refuse what model/graph.hpp's `validate` would, with the
+// same path ("$.ops[3].duration"), and leave the graph as it was. A solve takes a snapshot, which costs nothing: the
+// graph is copied when it is changed for the first time after that.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "model/graph.hpp"
+
+namespace remora::python {
+
+/// Where an op writes a tensor of its own: name, bytes, keep.
+using NewTensor = std::tuple<std::string, std::int64_t, bool>;
+
+class GraphHandle {
+ public:
+  explicit GraphHandle(std::string name);
+  /// The graph must be valid.
+  explicit GraphHandle(Graph graph);
+
+  [[nodiscard]] const Graph& read() const { return *graph_; }
+  /// For a change that keeps names and references as they are.
+  Graph& change();
+  /// The graph as it is now, whatever becomes of this one.
+  [[nodiscard]] std::shared_ptr<const Graph> snapshot() const;
+
+  /// Throws InputError for an empty name or one that is taken, and for a negative size.
+  std::int32_t add_tensor(std::string name, std::int64_t size, bool keep);
+  /// Makes `made`, whose ids follow each other, and adds the op; its outputs are `op.outputs` and then those. Throws
+  /// InputError for names that are empty or taken, negative amounts, no outputs, an output that has a producer, ids of
+  /// nothing; then nothing has changed. O(inputs + outputs) expected time.
+  std::int32_t add_op(Op op, const std::vector<NewTensor>& made);
+
+  /// -1 for a name that nothing has.
+  [[nodiscard]] std::int32_t find_tensor(const std::string& name) const;
+  [[nodiscard]] std::int32_t find_op(const std::string& name) const;
+
+  /// -1 for an input of the graph.
+  [[nodiscard]] std::int32_t producer(std::int32_t tensor) const;
+  [[nodiscard]] const std::vector<std::int32_t>& users(std::int32_t tensor) const;
+
+  /// Throw InputError for a number that nothing has.
+  [[nodiscard]] OpId op_id(std::int32_t op) const;
+  [[nodiscard]] TensorId tensor_id(std::int32_t tensor) const;
+
+ private:
+  using Names = std::unordered_map<std::string, std::int32_t>;
+
+  void check_op(const Op& op, const std::vector<NewTensor>& made) const;
+  void check_references(const Op& op, const std::string& path) const;
+  void check_outputs(const Op& op, const std::vector<NewTensor>& made, const std::string& path) const;
+  void check_made(const std::vector<NewTensor>& made) const;
+  void index_op(std::size_t op);
+
+  std::shared_ptr<Graph> graph_;
+  /// Whether somebody holds a snapshot of graph_.
+  mutable bool is_shared_ = false;
+  Names tensor_ids_{};
+  Names op_ids_{};
+  /// By tensor.
+  std::vector<std::int32_t> producers_{};
+  std::vector<std::vector<std::int32_t>> users_{};
+};
+
+/// "" for none.
+Phase phase_from(std::string_view name, const std::string& place);
+std::string_view phase_name(Phase phase);
+
+/// Adds the class to the module.
+void bind_graph(nanobind::module_& module);
+
+}  // namespace remora::python

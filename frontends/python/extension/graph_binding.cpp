@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GraphHandle as remora._engine.Graph. Numbers instead of handles: remora/graph.py makes Tensor and Op of them.
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/node_link.hpp"
+#include "frontends/formats/remat2.hpp"
+#include "frontends/python/extension/graph.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/instance.hpp"
+
+namespace remora::python {
+namespace {
+
+namespace nb = nanobind;
+using Ids = std::vector<std::int32_t>;
+
+/// In text form; which one is told by its content.
+Graph read_text(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == std::string_view::npos) throw InputError("", "the text is empty: not a graph");
+  if (interchange::looks_like_remat2(text)) return interchange::read_remat2(text);
+  if (text[first] != '{') {
+    throw InputError("", "not a graph (remora-graph, node-link, p remat2); `remora convert` makes one of an ONNX model");
+  }
+  if (interchange::looks_like_node_link(text)) return interchange::read_node_link(text);
+  return json::read_graph(text);
+}
+
+GraphHandle* read_graph(const nb::bytes& text) {
+  const std::string_view view(text.c_str(), text.size());
+  const nb::gil_scoped_release unlocked;
+  return new GraphHandle(read_text(view));
+}
+
+std::string write_graph(const GraphHandle& graph) {
+  const auto snapshot = graph.snapshot();
+  const nb::gil_scoped_release unlocked;
+  std::ostringstream out;
+  json::write_graph(out, *snapshot);
+  return std::move(out).str();
+}
+
+template <class Id>
+Ids numbers(const std::vector<Id>& ids) {
+  return {ids.begin(), ids.end()};
+}
+
+template <class Id>
+std::vector<Id> ids_from(const Ids& numbers) {
+  std::vector<Id> ids;
+  ids.reserve(numbers.size());
+  for (const std::int32_t number : numbers) ids.emplace_back(number);
+  return ids;
+}
+
+struct Baseline {
+  std::int64_t duration = 0;
+  std::int64_t peak = 0;
+};
+
+Baseline baseline_of(const GraphHandle& graph) {
+  const auto snapshot = graph.snapshot();
+  const nb::gil_scoped_release unlocked;
+  const Instance instance(snapshot, {});
+  return {instance.baseline_duration().count(), baseline_peak(instance).count()};
+}
+
+const Tensor& tensor_at(const GraphHandle& graph, std::int32_t id) {
+  return graph.read().tensors[static_cast<std::size_t>(graph.tensor_id(id))];
+}
+
+const Op& op_at(const GraphHandle& graph, std::int32_t id) {
+  return graph.read().ops[static_cast<std::size_t>(graph.op_id(id))];
+}
+
+Tensor& changed_tensor(GraphHandle& graph, std::int32_t id) {
+  return graph.change().tensors[static_cast<std::size_t>(graph.tensor_id(id))];
+}
+
+Op& changed_op(GraphHandle& graph, std::int32_t id) {
+  return graph.change().ops[static_cast<std::size_t>(graph.op_id(id))];
+}
+
+std::int64_t amount(std::int64_t value, const char* place) {
+  if (value < 0) throw InputError(place, "must not be negative, but is " + std::to_string(value));
+  return value;
+}
+
+std::int32_t add_op(GraphHandle& graph, std::string name, std::int64_t duration, const Ids& inputs, const Ids& outputs,
+                    const std::vector<NewTensor>& made, std::int64_t workspace, std::string type, bool recompute,
+                    std::optional<int> max_computes, std::string_view phase, std::int32_t backward_of,
+                    const Ids& after) {
+  return graph.add_op({.name = std::move(name),
+                       .type = std::move(type),
+                       .duration = Duration(duration),
+                       .workspace = Bytes(workspace),
+                       .inputs = ids_from<TensorId>(inputs),
+                       .outputs = ids_from<TensorId>(outputs),
+                       .recompute = recompute,
+                       .max_computes = max_computes,
+                       .phase = phase_from(phase, "phase"),
+                       .backward_of = OpId(backward_of),
+                       .after = ids_from<OpId>(after)},
+                      made);
+}
+
+void bind_tensors(nb::class_<GraphHandle>& graph) {
+  graph.def("add_tensor", &GraphHandle::add_tensor, nb::arg("name"), nb::arg("size"), nb::arg("keep"))
+      .def("tensor_count", [](const GraphHandle& self) { return self.read().tensors.size(); })
+      .def("find_tensor", &GraphHandle::find_tensor, nb::arg("name"))
+      .def("producer", &GraphHandle::producer, nb::arg("tensor"))
+      .def("users", &GraphHandle::users, nb::arg("tensor"))
+      .def("tensor_name", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).name; })
+      .def("tensor_size", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).size.count(); })
+      .def("tensor_keep", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).keep; })
+      .def("set_tensor_size", [](GraphHandle& self, std::int32_t id,
+                                 std::int64_t size) { changed_tensor(self, id).size = Bytes(amount(size, "size")); })
+      .def("set_tensor_keep", [](GraphHandle& self, std::int32_t id, bool keep) { changed_tensor(self, id).keep = keep; });
+}
+
+void bind_ops(nb::class_<GraphHandle>& graph) {
+  graph
+      .def("add_op", &add_op, nb::arg("name"), nb::arg("duration"), nb::arg("inputs"), nb::arg("outputs"),
+           nb::arg("made"), nb::arg("workspace"), nb::arg("type"), nb::arg("recompute"),
+           nb::arg("max_computes").none(), nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"))
+      .def("op_count", [](const GraphHandle& self) { return self.read().ops.size(); })
+      .def("find_op", &GraphHandle::find_op, nb::arg("name"))
+      .def("op_name", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).name; })
+      .def("op_type", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).type; })
+      .def("op_duration", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).duration.count(); })
+      .def("op_workspace", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).workspace.count(); })
+      .def("op_inputs", [](const GraphHandle& self, std::int32_t id) { return numbers(op_at(self, id).inputs); })
+      .def("op_outputs", [](const GraphHandle& self, std::int32_t id) { return numbers(op_at(self, id).outputs); })
+      .def("op_after", [](const GraphHandle& self, std::int32_t id) { return numbers(op_at(self, id).after); })
+      .def("op_recompute", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).recompute; })
+      .def("op_max_computes", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).max_computes; })
+      .def("op_phase", [](const GraphHandle& self, std::int32_t id) { return phase_name(op_at(self, id).phase); })
+      .def("op_backward_of",
+           [](const GraphHandle& self, std::int32_t id) { return std::int32_t{op_at(self, id).backward_of}; })
+      .def("set_op_duration",
+           [](GraphHandle& self, std::int32_t id, std::int64_t duration) {
+             changed_op(self, id).duration = Duration(amount(duration, "duration"));
+           })
+      .def("set_op_workspace",
+           [](GraphHandle& self, std::int32_t id, std::int64_t workspace) {
+             changed_op(self, id).workspace = Bytes(amount(workspace, "workspace"));
+           })
+      .def("set_op_recompute",
+           [](GraphHandle& self, std::int32_t id, bool recompute) { changed_op(self, id).recompute = recompute; })
+      .def(
+          "set_op_max_computes",
+          [](GraphHandle& self, std::int32_t id, std::optional<int> most) {
+            if (most.value_or(1) < 1) {
+              throw InputError("max_computes", "must be at least 1, but is " + std::to_string(*most));
+            }
+            changed_op(self, id).max_computes = most;
+          },
+          nb::arg("op"), nb::arg("max_computes").none());
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& module) {
+  nb::class_<Baseline>(module, "Baseline").def_ro("duration", &Baseline::duration).def_ro("peak", &Baseline::peak);
+  nb::class_<GraphHandle> graph(module, "Graph");
+  graph.def(nb::init<std::string>(), nb::arg("name"))
+      .def_static("read", &read_graph, nb::arg("text"))
+      .def("write", &write_graph)
+      .def("copy", [](const GraphHandle& self) { return new GraphHandle(self.read()); })
+      .def("validate", [](const GraphHandle& self) { validate(self.read()); })
+      .def("equals", [](const GraphHandle& self, const GraphHandle& other) { return self.read() == other.read(); })
+      .def("baseline", &baseline_of)
+      .def_prop_rw(
+          "name", [](const GraphHandle& self) { return self.read().name; },
+          [](GraphHandle& self, std::string name) { self.change().name = std::move(name); })
+      .def_prop_rw(
+          "fixed_memory", [](const GraphHandle& self) { return self.read().fixed_memory.count(); },
+          [](GraphHandle& self, std::int64_t bytes) {
+            self.change().fixed_memory = Bytes(amount(bytes, "$.fixed_memory"));
+          })
+      .def_prop_rw(
+          "meta", [](const GraphHandle& self) { return self.read().meta; },
+          [](GraphHandle& self, std::string meta) { self.change().meta = std::move(meta); });
+  bind_tensors(graph);
+  bind_ops(graph);
+}
+
+}  // namespace remora::python

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// remora._engine: what the package remora (frontends/python/remora) stands on. It is no interface of its own: numbers
+// stand for tensors and ops, and arguments come checked.
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "engine/base/options.hpp"
+#include "engine/base/version.hpp"
+#include "engine/bound/cover_mip.hpp"
+#include "frontends/python/extension/answer.hpp"
+#include "frontends/python/extension/graph.hpp"
+#include "frontends/python/extension/solving.hpp"
+#include "model/error.hpp"
+
+namespace {
+
+namespace nb = nanobind;
+
+/// "--time-limit" -> "time_limit", as Python spells it.
+std::string spelled(std::string place) {
+  if (!place.starts_with("--")) return place;
+  place.erase(0, 2);
+  std::replace(place.begin(), place.end(), '-', '_');
+  return place;
+}
+
+/// remora.InputError with the place of the fault.
+void translate(const std::exception_ptr& exception, void*) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const remora::InputError& error) {
+    const std::string what = error.what();
+    const std::string& place = error.place();
+    const std::string message = place.empty() ? what : what.substr(place.size() + 2);
+    const nb::object type = nb::module_::import_("remora.errors").attr("InputError");
+    PyErr_SetObject(type.ptr(), type(spelled(place), message).ptr());
+  }
+}
+
+using Row = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+
+std::vector<Row> option_table() {
+  std::vector<Row> rows;
+  for (const remora::OptionRow& row : remora::option_rows()) {
+    rows.emplace_back(row.name, row.type, row.initial, row.range, row.help);
+  }
+  return rows;
+}
+
+}  // namespace
+
+NB_MODULE(_engine, module) {
+  nb::register_exception_translator(&translate);
+  nb::set_leak_warnings(false);
+  module.def("version", &remora::version)
+      .def("option_table", &option_table)
+      .def("strategy_names", &remora::strategy_names)
+      .def("has_cbc", &remora::cover_mip_available);
+  remora::python::bind_graph(module);
+  remora::python::bind_answer(module);
+  remora::python::bind_solve(module);
+  remora::python::bind_sweep(module);
+  remora::python::bind_order(module);
+  remora::python::bind_report(module);
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From what a Python call asks for to the instance that is solved and the options that say how: the same defaults and
+// the same refusals as the command line's (frontends/cli/reading).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/options.hpp"
+#include "engine/order_choice.hpp"
+#include "model/instance.hpp"
+
+namespace remora::python {
+
+/// Names and values as `set_option` takes them.
+using OptionTexts = std::vector<std::pair<std::string, std::string>>;
+
+/// Throws InputError for a name that is none, and for a value out of its range.
+SolveOptions options_from(const OptionTexts& texts);
+
+/// What is asked of the graph. Where the user leaves it open, the strategy's usual problem (default_problem).
+struct ProblemRequest {
+  std::optional<int> max_computes{};
+  std::optional<std::string> order{};
+};
+
+/// The problem without a budget, and who decides on its order.
+struct Unbudgeted {
+  Instance instance;
+  OrderRequest order = OrderRequest::input;
+};
+
+/// Throws InputError for max_computes < 1, for an order that is none, and where the graph is not valid.
+Unbudgeted unbudgeted(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const SolveOptions& options);
+
+/// Under this budget ("60%", "12GiB", "123"), its order settled. Throws InputError for a budget that is none.
+struct Problem {
+  Instance instance;
+  OrderChoice choice{};
+};
+Problem state_problem(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const std::string& budget,
+                      const SolveOptions& options, const std::atomic<bool>* cancel);
+
+/// The mode of a call that leaves nothing to choose. Throws InputError for "auto".
+OrderMode fixed_order(OrderRequest order, const std::string& why);
+
+}  // namespace remora::python

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remora: schedules under a memory budget for tensor rematerialization.
+
+Build or load a `Graph`, `solve` it under a budget, look at the `Schedule`; `sweep` gives the whole trade-off of memory
+against time. docs/python.md has examples.
+
+Examples
+--------
+>>> import remora
+>>> g = remora.Graph("chain")
+>>> x = g.tensor("x", 1000)
+>>> a = g.op("A", duration=3, inputs=[x], outputs={"a": 2000})
+>>> b = g.op("B", duration=4, inputs=[a], outputs={"b": 500}, keep=True)
+>>> remora.solve(g, "100%", time_limit=5).overhead
+0.0
+"""
+
+from remora import _engine
+from remora.curve import Curve, CurvePoint
+from remora.errors import Certificate, Error, Infeasible, InputError, NoSchedule
+from remora.graph import Graph, Op, Phase, Tensor
+from remora.schedule import Residence, Schedule, Status, Step, Verdict, evaluate, verify
+from remora.solving import (
+    Bounds,
+    BudgetBracket,
+    Option,
+    Order,
+    Ordering,
+    Progress,
+    SweepProgress,
+    bounds,
+    least_budget,
+    options,
+    order,
+    solve,
+    strategies,
+    sweep,
+)
+
+__version__ = _engine.version()
+
+__all__ = [
+    "Bounds",
+    "BudgetBracket",
+    "Certificate",
+    "Curve",
+    "CurvePoint",
+    "Error",
+    "Graph",
+    "Infeasible",
+    "InputError",
+    "NoSchedule",
+    "Op",
+    "Option",
+    "Order",
+    "Ordering",
+    "Phase",
+    "Progress",
+    "Residence",
+    "Schedule",
+    "Status",
+    "Step",
+    "SweepProgress",
+    "Tensor",
+    "Verdict",
+    "bounds",
+    "evaluate",
+    "least_budget",
+    "options",
+    "order",
+    "solve",
+    "strategies",
+    "sweep",
+    "verify",
+]

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments as the engine takes them, or an exception that says which one is wrong."""
+
+from __future__ import annotations
+
+import os
+from operator import index
+from typing import Any, SupportsIndex
+
+from remora.errors import InputError
+
+Budget = int | str
+"""Bytes (fixed memory included), or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory."""
+
+_MOST = 2**63 - 1
+_MOST_COUNT = 2**31 - 1
+
+
+def integer(value: SupportsIndex, place: str, most: int = _MOST) -> int:
+    """The value as an int from 0 to `most`; numpy's integers will do."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{place}: must be an integer, not {type(value).__name__}") from None
+    if number < 0:
+        raise InputError(place, f"must not be negative, but is {number}")
+    if number > most:
+        raise InputError(place, f"must be at most {most}, but is {number}")
+    return number
+
+
+def count(value: SupportsIndex | None, place: str) -> int | None:
+    """How often something may happen: 1 and up; None stays None."""
+    if value is None:
+        return None
+    number = integer(value, place, _MOST_COUNT)
+    if number < 1:
+        raise InputError(place, f"must be at least 1, but is {number}")
+    return number
+
+
+def string(value: str, place: str) -> str:
+    """The value, if it is text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise TypeError(f"{place}: must be a str, not {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(place, f"{value!r} is not valid Unicode") from None
+    return value
+
+
+def boolean(value: bool, place: str) -> bool:
+    """The value, if it is True or False."""
+    if value is True or value is False:
+        return value
+    raise TypeError(f"{place}: must be True or False, not {type(value).__name__}")
+
+
+def budget_text(value: Budget, place: str = "budget") -> str:
+    """The budget as the engine reads it."""
+    if isinstance(value, str):
+        return string(value, place)
+    if isinstance(value, (bool, float)):
+        raise TypeError(f"{place}: must be bytes (int) or text such as '60%' or '12GiB', not {type(value).__name__}")
+    return str(integer(value, place))
+
+
+def option_texts(options: dict[str, Any]) -> list[tuple[str, str]]:
+    """Options of a search by name, those that are None left out, as names and values in text."""
+    return [(string(name, "option"), _option_text(name, value)) for name, value in options.items() if value is not None]
+
+
+def _option_text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, str):
+        return string(value, name)
+    if isinstance(value, float):
+        # The engine's "no limit" is the largest number that it takes.
+        return "1000000000" if value == float("inf") else repr(value)
+    try:
+        return str(index(value))
+    except TypeError:
+        raise TypeError(f"{name}: must be a number, text or a bool, not {type(value).__name__}") from None
+
+
+def file_path(value: str | os.PathLike[str], place: str = "path") -> str:
+    """The path as text."""
+    try:
+        path = os.fspath(value)
+    except TypeError:
+        raise TypeError(f"{place}: must be a path, not {type(value).__name__}") from None
+    if not isinstance(path, str):
+        raise TypeError(f"{place}: must be a path in text, not {type(path).__name__}")
+    return path
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a file whole or not at all: beside its place, then renamed into it."""
+    target = os.path.realpath(file_path(path))
+    if not os.path.exists(target) or os.path.isfile(target):
+        temporary = f"{target}.{os.getpid()}.part"
+        try:
+            with open(temporary, "x", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            if os.path.exists(target):
+                os.chmod(temporary, os.stat(target).st_mode & 0o7777)
+            os.replace(temporary, target)
+        except BaseException:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+            raise
+    else:
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(text)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules and curves for the eye: a line, HTML, matplotlib, pandas."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from remora import _engine
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import pandas
+
+    from remora.curve import Curve
+    from remora.schedule import Schedule
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_STEP = 1024
+
+
+def percent(part: float) -> str:
+    """``5.23 %``."""
+    return f"{100 * part:.2f} %"
+
+
+def schedule_line(schedule: Schedule) -> str:
+    """What a schedule is, in one line."""
+    name = repr(schedule.graph.name)
+    if not schedule:
+        return f"{name}: {schedule.status}, no steps within {_engine.bytes_text(schedule.budget)}"
+    peak = f"peak {_engine.bytes_text(schedule.peak)} of {_engine.bytes_text(schedule.baseline_peak)}"
+    gap = "" if schedule.status == "optimal" else f", gap {percent(schedule.gap)}"
+    return f"{name}: {schedule.status}, overhead {percent(schedule.overhead)}, {peak}, {len(schedule)} steps{gap}"
+
+
+def curve_line(curve: Curve) -> str:
+    """What a curve is, in one line."""
+    least = curve.smallest_feasible
+    found = f"down to {_engine.bytes_text(least.budget)}" if least else "no schedule"
+    return f"{curve.graph.name!r}: {len(curve)} budgets, {found}"
+
+
+def schedule_html(schedule: Schedule) -> str:
+    """The line, and the memory curve below it."""
+    picture = schedule.svg() if schedule and len(schedule) else ""
+    return f"<div><p>{escape(schedule_line(schedule))}</p>{picture}</div>"
+
+
+def curve_html(curve: Curve) -> str:
+    """The line, and the trade-off below it."""
+    return f"<div><p>{escape(curve_line(curve))}</p>{curve.svg()}</div>"
+
+
+def memory_unit(most: int) -> tuple[str, int]:
+    """The largest unit of which this is at least one, and its bytes."""
+    power = 0
+    while power + 1 < len(_UNITS) and most >= _STEP ** (power + 1):
+        power += 1
+    return _UNITS[power], _STEP**power
+
+
+def _axes(ax: matplotlib.axes.Axes | None) -> Any:
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots()[1]
+
+
+def plot_schedule(schedule: Schedule, ax: matplotlib.axes.Axes | None) -> matplotlib.axes.Axes:
+    """Draws memory over steps, before and after."""
+    memory = schedule._answer.memory()
+    unit, size = memory_unit(max([1, *memory.before, *memory.after]))
+    axes = _axes(ax)
+    axes.step(range(len(memory.before)), [value / size for value in memory.before], where="post", label="input order")
+    axes.step(range(len(memory.after)), [value / size for value in memory.after], where="post", label="schedule")
+    axes.axhline(schedule.budget / size, linestyle="--", color="gray", label="budget")
+    axes.set_xlabel("step")
+    axes.set_ylabel(f"memory, {unit}")
+    axes.set_title(f"{schedule.graph.name}: {percent(schedule.overhead)} more time")
+    axes.legend()
+    return axes  # type: ignore[no-any-return]
+
+
+def plot_curve(curve: Curve, ax: matplotlib.axes.Axes | None) -> matplotlib.axes.Axes:
+    """Draws overhead against budget, with bounds."""
+    unit, size = memory_unit(max([1, *(point.budget for point in curve)]))
+    axes = _axes(ax)
+    found = [point for point in curve if point.overhead is not None]
+    axes.plot([p.budget / size for p in found], [100 * (p.overhead or 0) for p in found], marker="o", label="schedule")
+    known = [point for point in curve if point.status != "infeasible"]
+    base = curve.baseline_duration or 1
+    axes.plot(
+        [p.budget / size for p in known], [100 * (p.bound / base - 1) for p in known], linestyle="--", label="lower bound"
+    )
+    axes.axvline(curve.least_budget / size, linestyle=":", color="gray", label="no schedule below")
+    axes.set_xlabel(f"budget, {unit}")
+    axes.set_ylabel("overhead, %")
+    axes.set_title(curve.graph.name)
+    axes.legend()
+    return axes  # type: ignore[no-any-return]
+
+
+def schedule_frame(schedule: Schedule) -> pandas.DataFrame:
+    """The steps as a table."""
+    import pandas
+
+    seen: set[int] = set()
+    rows = []
+    for step, memory in zip(schedule.steps, schedule.memory, strict=True):
+        rows.append(
+            {
+                "op": step.op.name,
+                "type": step.op.type,
+                "duration": step.op.duration,
+                "again": step.op.index in seen,
+                "memory": memory,
+                "free": [tensor.name for tensor in step.free],
+            }
+        )
+        seen.add(step.op.index)
+    columns = ["op", "type", "duration", "again", "memory", "free"]
+    return pandas.DataFrame(rows, columns=columns).rename_axis("step")
+
+
+def curve_frame(curve: Curve) -> pandas.DataFrame:
+    """The points as a table."""
+    import pandas
+
+    columns = ["budget", "part", "status", "duration", "overhead", "peak", "bound", "seconds"]
+    rows = [{column: getattr(point, column) for column in columns} for point in curve]
+    return pandas.DataFrame(rows, columns=columns)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from remora.graph import Op, Tensor
+    from remora.schedule import Schedule
+    from remora.solving import BudgetBracket
+
+__all__ = ["Certificate", "Error", "Infeasible", "InputError", "NoSchedule"]
+
+
+class Error(Exception):
+    """Base of every exception of this package."""
+
+
+class InputError(Error, ValueError):
+    """Bad input: where it stands, what is wrong, what to do.
+
+    Attributes
+    ----------
+    place : str
+        The path in the graph or file (``"$.ops[3].inputs[0]"``, as docs/formats.md spells it) or the argument
+        (``"budget"``); may be empty.
+    message : str
+        What is wrong with it.
+    """
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(f"{place}: {message}" if place else message)
+        self.place = place
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str]]:
+        return type(self), (self.place, self.message)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why no schedule holds the budget: what must be resident at once while one op runs.
+
+    Attributes
+    ----------
+    op : Op
+        The op that cannot run.
+    required : int
+        Bytes that must be resident while it runs: fixed memory, graph inputs and workspace included.
+    tensors : tuple of Tensor
+        The tensors among them.
+    """
+
+    op: Op
+    required: int
+    tensors: tuple[Tensor, ...]
+
+
+class NoSchedule(Error):
+    """No schedule was found within the limits, though there may be one.
+
+    Attributes
+    ----------
+    answer : Schedule
+        What is known: its ``status``, ``bound`` and ``solver``; it has no steps.
+    reached_peak : int
+        Bytes: the smallest peak that the search came to, a budget that would have been feasible; 0 if unknown.
+    """
+
+    def __init__(self, message: str, answer: Schedule, reached_peak: int) -> None:
+        super().__init__(message)
+        self.answer = answer
+        self.reached_peak = reached_peak
+
+
+class Infeasible(NoSchedule):
+    """Proved: no schedule of the stated problem holds the budget.
+
+    Attributes
+    ----------
+    certificate : Certificate or None
+        The one event that proves it; None where it takes more than one to prove it.
+    least_budget : BudgetBracket
+        The least feasible budget: no schedule holds less than ``proved``; one holds ``reached``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        answer: Schedule,
+        reached_peak: int,
+        certificate: Certificate | None,
+        least_budget: BudgetBracket,
+    ) -> None:
+        super().__init__(message, answer, reached_peak)
+        self.certificate = certificate
+        self.least_budget = least_budget

@@ -1,0 +1,644 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computation graphs: tensors, and the ops that read and write them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
+
+from remora import _engine
+from remora._arguments import boolean, count, file_path, integer, string, write_text
+from remora.errors import InputError
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["Graph", "Op", "Phase", "Tensor"]
+
+Phase = Literal["forward", "loss", "backward"]
+"""The part of a training step that an op belongs to."""
+
+
+class Tensor:
+    """What one op writes and others read, or an input of the graph.
+
+    Made by `Graph.tensor` and `Graph.op`. It is a handle: equal to every other one of the same tensor of the same graph.
+    """
+
+    __slots__ = ("_graph", "_id")
+    _graph: Graph
+    _id: int
+
+    def __init__(self) -> None:
+        raise TypeError("tensors are made by Graph.tensor() and Graph.op()")
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it belongs to."""
+        return self._graph
+
+    @property
+    def name(self) -> str:
+        """Unique among the graph's tensors."""
+        return self._graph._core.tensor_name(self._id)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._graph._core.tensor_size(self._id)
+
+    @size.setter
+    def size(self, size: SupportsIndex) -> None:
+        self._graph._changed().set_tensor_size(self._id, integer(size, "size"))
+
+    @property
+    def keep(self) -> bool:
+        """Whether it must be resident when the schedule ends; it may be evicted before and recomputed."""
+        return self._graph._core.tensor_keep(self._id)
+
+    @keep.setter
+    def keep(self, keep: bool) -> None:
+        self._graph._changed().set_tensor_keep(self._id, boolean(keep, "keep"))
+
+    @property
+    def producer(self) -> Op | None:
+        """The op that writes it; None for an input of the graph, which is always resident."""
+        number = self._graph._core.producer(self._id)
+        return None if number < 0 else _op(self._graph, number)
+
+    @property
+    def users(self) -> tuple[Op, ...]:
+        """The ops that read it, in the graph's order."""
+        return tuple(_op(self._graph, number) for number in self._graph._core.users(self._id))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tensor) and other._id == self._id and other._graph is self._graph
+
+    def __hash__(self) -> int:
+        return hash((id(self._graph), self._id))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _tensor, (self._graph, self._id)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name!r}, {_engine.bytes_text(self.size)}>"
+
+
+class Op:
+    """One operation of a graph.
+
+    Made by `Graph.op`. It is a handle, as `Tensor` is. Iterating over it gives its outputs, so that
+    ``y, mask = graph.op(...)`` names them; an op with one output can stand for that output among another's inputs.
+    """
+
+    __slots__ = ("_graph", "_id")
+    _graph: Graph
+    _id: int
+
+    def __init__(self) -> None:
+        raise TypeError("ops are made by Graph.op()")
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it belongs to."""
+        return self._graph
+
+    @property
+    def index(self) -> int:
+        """Its place in the graph's order, from 0."""
+        return self._id
+
+    @property
+    def name(self) -> str:
+        """Unique among the graph's ops."""
+        return self._graph._core.op_name(self._id)
+
+    @property
+    def type(self) -> str:
+        """``"Conv"``, ``"MatMul"``, …; may be empty."""
+        return self._graph._core.op_type(self._id)
+
+    @property
+    def duration(self) -> int:
+        """In the unit of the graph (`Graph.duration_unit`)."""
+        return self._graph._core.op_duration(self._id)
+
+    @duration.setter
+    def duration(self, duration: SupportsIndex) -> None:
+        self._graph._changed().set_op_duration(self._id, integer(duration, "duration"))
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of scratch memory that live only while it runs."""
+        return self._graph._core.op_workspace(self._id)
+
+    @workspace.setter
+    def workspace(self, workspace: SupportsIndex) -> None:
+        self._graph._changed().set_op_workspace(self._id, integer(workspace, "workspace"))
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that it reads."""
+        return tuple(_tensor(self._graph, number) for number in self._graph._core.op_inputs(self._id))
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The tensors that it writes."""
+        return tuple(_tensor(self._graph, number) for number in self._graph._core.op_outputs(self._id))
+
+    @property
+    def output(self) -> Tensor:
+        """The one tensor that it writes; an `InputError` if there are several."""
+        outputs = self.outputs
+        if len(outputs) != 1:
+            raise InputError(f"op {self.name!r}", f"has {len(outputs)} outputs: say which, for example op.outputs[0]")
+        return outputs[0]
+
+    @property
+    def recompute(self) -> bool:
+        """False for random or effectful ops, which run exactly once."""
+        return self._graph._core.op_recompute(self._id)
+
+    @recompute.setter
+    def recompute(self, recompute: bool) -> None:
+        self._graph._changed().set_op_recompute(self._id, boolean(recompute, "recompute"))
+
+    @property
+    def max_computes(self) -> int | None:
+        """How often it may run, the first time counted; None: as the solve says."""
+        return self._graph._core.op_max_computes(self._id)
+
+    @max_computes.setter
+    def max_computes(self, most: SupportsIndex | None) -> None:
+        self._graph._changed().set_op_max_computes(self._id, count(most, "max_computes"))
+
+    @property
+    def phase(self) -> Phase | None:
+        """The part of a training step that it belongs to."""
+        phase: Any = self._graph._core.op_phase(self._id) or None
+        return phase  # type: ignore[no-any-return]
+
+    @property
+    def backward_of(self) -> Op | None:
+        """The forward op whose gradient it computes."""
+        number = self._graph._core.op_backward_of(self._id)
+        return None if number < 0 else _op(self._graph, number)
+
+    @property
+    def after(self) -> tuple[Op, ...]:
+        """Ops whose first computes come before its first compute, though it reads nothing of them."""
+        return tuple(_op(self._graph, number) for number in self._graph._core.op_after(self._id))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.outputs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Op) and other._id == self._id and other._graph is self._graph
+
+    def __hash__(self) -> int:
+        return hash((id(self._graph), self._id, "op"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _op, (self._graph, self._id)
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name!r}, {_engine.duration_text(self.duration, self._graph.duration_unit)}>"
+
+
+TensorLike = Tensor | Op | str
+"""A tensor, its name, or an op with one output."""
+
+OpLike = Op | str | int
+"""An op, its name, or its place in the graph's order."""
+
+
+def _tensor(graph: Graph, number: int) -> Tensor:
+    tensor = Tensor.__new__(Tensor)
+    tensor._graph = graph
+    tensor._id = number
+    return tensor
+
+
+def _op(graph: Graph, number: int) -> Op:
+    op = Op.__new__(Op)
+    op._graph = graph
+    op._id = number
+    return op
+
+
+class Graph:
+    """A computation graph: tensors, and ops in an order in which they could run.
+
+    Parameters
+    ----------
+    name : str
+        Shown in reports.
+    fixed_memory : int
+        Bytes that are always resident: parameters, optimizer state.
+    duration_unit : str
+        What the durations count: ``"ns"`` makes reports speak of milliseconds.
+
+    Examples
+    --------
+    >>> import remora
+    >>> g = remora.Graph("mlp")
+    >>> x = g.tensor("x", 4 << 20)
+    >>> a = g.op("A", duration=3, inputs=[x], outputs={"a": 8 << 20})
+    >>> b = g.op("B", duration=5, inputs=[a], outputs={"b": 1 << 20})
+    >>> len(g.ops), g.baseline_duration
+    (2, 8)
+    """
+
+    _core: _engine.Graph
+    _sha256: str
+    __slots__ = ("__weakref__", "_core", "_sha256")
+
+    def __init__(self, name: str = "", *, fixed_memory: SupportsIndex = 0, duration_unit: str = "") -> None:
+        self._core = _engine.Graph(string(name, "name"))
+        self._sha256 = ""
+        self._core.fixed_memory = integer(fixed_memory, "fixed_memory")
+        if string(duration_unit, "duration_unit"):
+            self.meta = {"duration_unit": duration_unit}
+
+    @classmethod
+    def _of(cls, core: _engine.Graph, sha256: str = "") -> Graph:
+        graph = cls.__new__(cls)
+        graph._core = core
+        graph._sha256 = sha256
+        return graph
+
+    def _changed(self) -> _engine.Graph:
+        """The engine's graph, about to change: it is that of no file any more."""
+        self._sha256 = ""
+        return self._core
+
+    # Building
+
+    def tensor(self, name: str, size: SupportsIndex, *, keep: bool = False) -> Tensor:
+        """Adds a tensor: an input of the graph, unless an op lists it among its outputs.
+
+        Parameters
+        ----------
+        name : str
+            Not empty, unique among the graph's tensors.
+        size : int
+            Bytes.
+        keep : bool
+            It must be resident when the schedule ends; it may be evicted before and recomputed.
+
+        Returns
+        -------
+        Tensor
+        """
+        size, keep = integer(size, f"size of tensor {name!r}"), boolean(keep, "keep")
+        return _tensor(self, self._changed().add_tensor(string(name, "name"), size, keep))
+
+    def op(
+        self,
+        name: str,
+        *,
+        duration: SupportsIndex,
+        outputs: Mapping[str, SupportsIndex] | Iterable[Tensor | str],
+        inputs: Iterable[TensorLike] = (),
+        workspace: SupportsIndex = 0,
+        type: str = "",
+        keep: bool | Collection[str] = False,
+        recompute: bool = True,
+        max_computes: SupportsIndex | None = None,
+        phase: Phase | None = None,
+        backward_of: OpLike | None = None,
+        after: Iterable[OpLike] = (),
+    ) -> Op:
+        """Adds an op after all ops that are there.
+
+        Parameters
+        ----------
+        name : str
+            Not empty, unique among the graph's ops.
+        duration : int
+            In any unit, the same for the whole graph.
+        outputs : mapping of str to int, or iterable of Tensor or str
+            New tensors by name with their bytes, or tensors made by `tensor`; one or more.
+        inputs : iterable of Tensor, Op or str
+            The tensors that it reads; an op stands for its one output.
+        workspace : int
+            Bytes of scratch memory that live only while it runs.
+        type : str
+            ``"Conv"``, ``"MatMul"``, …
+        keep : bool or collection of str
+            Which of the new outputs must be resident when the schedule ends: all, none, or those named.
+        recompute : bool
+            False for random or effectful ops, which run exactly once.
+        max_computes : int, optional
+            How often it may run, the first time counted.
+        phase : {"forward", "loss", "backward"}, optional
+            The part of a training step that it belongs to.
+        backward_of : Op, str or int, optional
+            The forward op whose gradient it computes.
+        after : iterable of Op, str or int
+            Ops whose first computes come before its own, though it reads nothing of them.
+
+        Returns
+        -------
+        Op
+
+        Raises
+        ------
+        InputError
+            For names that are taken, negative amounts, an output that has a producer, or a tensor of another graph;
+            the graph is then as it was.
+        """
+        made: list[tuple[str, int, bool]]
+        if isinstance(outputs, Mapping):
+            kept = self._kept(keep, outputs)
+            made = [(key, size, key in kept) for key, size in outputs.items()]  # type: ignore[misc]
+            written = []
+        else:
+            made, written = [], self._written(outputs, keep)
+        # Straight to the engine, which takes only what is right; what is wrong is then said with its name.
+        arguments: list[Any] = [
+            name,
+            duration,
+            [self._tensor_number(tensor, "inputs") for tensor in _listed(inputs, "inputs")],
+            written,
+            made,
+            workspace,
+            type,
+            recompute,
+            max_computes,
+            phase or "",
+            -1 if backward_of is None else self._op_number(backward_of, "backward_of"),
+            [self._op_number(op, "after") for op in _listed(after, "after")] if after else [],
+        ]
+        try:
+            return _op(self, self._changed().add_op(*arguments))
+        except TypeError:
+            return _op(self, self._core.add_op(*_checked(arguments)))
+
+    def _kept(self, keep: bool | Collection[str], outputs: Mapping[str, Any]) -> Collection[str]:
+        if isinstance(keep, bool):
+            return outputs.keys() if keep else ()
+        if isinstance(keep, str) or not isinstance(keep, Collection):
+            raise TypeError(f"keep: must be True, False or names of outputs, not {keep.__class__.__name__}")
+        for name in keep:
+            if name not in outputs:
+                raise InputError("keep", f"{name!r} is none of the outputs {', '.join(map(repr, outputs))}")
+        return keep
+
+    def _written(self, outputs: Iterable[Tensor | str], keep: bool | Collection[str]) -> list[int]:
+        if keep is not False:
+            raise InputError("keep", "these outputs exist already: say Graph.tensor(..., keep=True)")
+        numbers = []
+        for tensor in _listed(outputs, "outputs"):
+            if isinstance(tensor, Op):
+                raise TypeError("outputs: must be new names with sizes, or tensors; not an Op")
+            numbers.append(self._tensor_number(tensor, "outputs"))
+        return numbers
+
+    def _tensor_number(self, tensor: TensorLike, place: str) -> int:
+        if tensor.__class__ is Tensor and tensor._graph is self:  # type: ignore[union-attr]
+            return tensor._id  # type: ignore[union-attr]
+        if isinstance(tensor, Op):
+            self._check_own(tensor, place)
+            return tensor.output._id
+        if isinstance(tensor, str):
+            number = self._core.find_tensor(string(tensor, place))
+            if number < 0:
+                raise InputError(place, f"there is no tensor {tensor!r}")
+            return number
+        if isinstance(tensor, Tensor):
+            self._check_own(tensor, place)
+            return tensor._id
+        raise TypeError(f"{place}: must be a Tensor, an Op or a name, not {tensor.__class__.__name__}")
+
+    def _op_number(self, op: OpLike, place: str) -> int:
+        if isinstance(op, Op):
+            self._check_own(op, place)
+            return op._id
+        if isinstance(op, str):
+            number = self._core.find_op(string(op, place))
+            if number < 0:
+                raise InputError(place, f"there is no op {op!r}")
+            return number
+        if isinstance(op, bool):
+            raise TypeError(f"{place}: must be an Op, a name or a number, not bool")
+        number = integer(op, place)
+        if number >= self._core.op_count():
+            raise InputError(place, f"no op has the number {number}")
+        return number
+
+    def _check_own(self, thing: Tensor | Op, place: str) -> None:
+        if thing._graph is not self:
+            raise InputError(place, f"{thing.name!r} is of another graph, {thing._graph.name!r}")
+
+    # Looking
+
+    @property
+    def name(self) -> str:
+        """Shown in reports."""
+        return self._core.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._changed().name = string(name, "name")
+
+    @property
+    def fixed_memory(self) -> int:
+        """Bytes that are always resident: parameters, optimizer state."""
+        return self._core.fixed_memory
+
+    @fixed_memory.setter
+    def fixed_memory(self, size: SupportsIndex) -> None:
+        self._changed().fixed_memory = integer(size, "fixed_memory")
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Where the graph came from: a copy of what the file keeps under ``meta``."""
+        text = self._core.meta
+        meta: dict[str, Any] = json.loads(text) if text else {}
+        return meta
+
+    @meta.setter
+    def meta(self, meta: Mapping[str, Any]) -> None:
+        try:
+            text = json.dumps(dict(meta), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError("$.meta", f"cannot be written as JSON: {error}") from None
+        self._changed().meta = text if meta else ""
+
+    @property
+    def duration_unit(self) -> str:
+        """What durations count, ``""`` if nobody said."""
+        unit = self.meta.get("duration_unit", "")
+        return unit if isinstance(unit, str) else ""
+
+    @property
+    def ops(self) -> Sequence[Op]:
+        """All ops in their order."""
+        return tuple(_op(self, number) for number in range(self._core.op_count()))
+
+    @property
+    def tensors(self) -> Sequence[Tensor]:
+        """All tensors."""
+        return tuple(_tensor(self, number) for number in range(self._core.tensor_count()))
+
+    def find_op(self, name: str) -> Op:
+        """The op of this name; KeyError if there is none."""
+        number = self._core.find_op(string(name, "name"))
+        if number < 0:
+            raise KeyError(name)
+        return _op(self, number)
+
+    def find_tensor(self, name: str) -> Tensor:
+        """The tensor of this name; KeyError if there is none."""
+        number = self._core.find_tensor(string(name, "name"))
+        if number < 0:
+            raise KeyError(name)
+        return _tensor(self, number)
+
+    @property
+    def baseline_duration(self) -> int:
+        """Of every op once."""
+        return self._core.baseline().duration
+
+    @property
+    def baseline_peak(self) -> int:
+        """Bytes: the peak of the input order without recompute."""
+        return self._core.baseline().peak
+
+    def validate(self) -> None:
+        """Raises `InputError` with the path of the first fault; every solve does so, too."""
+        self._core.validate()
+
+    def copy(self) -> Graph:
+        """A graph of its own with the same tensors and ops."""
+        return Graph._of(self._core.copy(), self._sha256)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return self.copy()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and (other is self or self._core.equals(other._core))
+
+    # A graph grows; as a key it is the object that it is.
+    __hash__ = object.__hash__
+
+    def __len__(self) -> int:
+        return self._core.op_count()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {self._core.op_count()} ops, {self._core.tensor_count()} tensors>"
+
+    # Files and other forms
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Graph:
+        """Reads a graph file: remora-graph, node-link or ``p remat2``, told by its content (docs/formats.md).
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        InputError
+            With the file and the path of the first fault inside it.
+        OSError
+            If the file cannot be read.
+        """
+        with open(file_path(path), "rb") as file:
+            content = file.read()
+        try:
+            return cls._of(_engine.Graph.read(content), hashlib.sha256(content).hexdigest())
+        except InputError as error:
+            raise InputError(file_path(path), str(error)) from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph as remora-graph JSON, whole or not at all."""
+        write_text(path, self.to_json())
+
+    @classmethod
+    def from_json(cls, source: str | bytes | Mapping[str, Any]) -> Graph:
+        """The graph in the text of a file, or in a dict as `json.load` gives it."""
+        if isinstance(source, Mapping):
+            try:
+                source = json.dumps(dict(source))
+            except (TypeError, ValueError) as error:
+                raise InputError("$", f"cannot be written as JSON: {error}") from None
+        if isinstance(source, str):
+            source = string(source, "$").encode()
+        if not isinstance(source, bytes):
+            raise TypeError(f"$: must be text or a dict, not {source.__class__.__name__}")
+        return cls._of(_engine.Graph.read(source), hashlib.sha256(source).hexdigest())
+
+    def to_json(self) -> str:
+        """The text of the graph's file."""
+        return self._core.write()
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: networkx.DiGraph[Any],
+        *,
+        duration: str = "duration",
+        size: str = "size",
+        name: str | None = None,
+    ) -> Graph:
+        """Makes a graph of networkx's: see `remora.networks.from_networkx`."""
+        from remora.networks import from_networkx
+
+        return from_networkx(graph, duration=duration, size=size, name=name)
+
+    @overload
+    def to_networkx(self) -> networkx.DiGraph[Any]: ...
+    @overload
+    def to_networkx(self, *, tensors: bool) -> networkx.DiGraph[Any]: ...
+    def to_networkx(self, *, tensors: bool = False) -> networkx.DiGraph[Any]:
+        """The ops as networkx's graph: see `remora.networks.to_networkx`."""
+        from remora.networks import to_networkx
+
+        return to_networkx(self, tensors=tensors)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Graph.from_json, (self.to_json(),)
+
+
+T = TypeVar("T")
+
+
+def _listed(things: Iterable[T], place: str) -> Iterable[T]:
+    """The things, unless they are one text: a name where a list of names is meant."""
+    if isinstance(things, (str, bytes, Tensor, Op)) or not isinstance(things, Iterable):
+        raise TypeError(f"{place}: must be a list, not {type(things).__name__}")
+    return things
+
+
+def _checked(arguments: list[Any]) -> list[Any]:
+    """The arguments of add_op as exact types, or the exception that names the one that is wrong."""
+    name, duration, inputs, written, made, workspace, kind, recompute, most, phase, backward_of, after = arguments
+    place = f"op {name!r}"
+    return [
+        string(name, "name"),
+        integer(duration, f"duration of {place}"),
+        inputs,
+        written,
+        [(string(key, f"outputs of {place}"), integer(size, f"size of tensor {key!r}"), keep) for key, size, keep in made],
+        integer(workspace, f"workspace of {place}"),
+        string(kind, f"type of {place}"),
+        boolean(recompute, f"recompute of {place}"),
+        count(most, f"max_computes of {place}"),
+        string(phase, f"phase of {place}"),
+        backward_of,
+        after,
+    ]

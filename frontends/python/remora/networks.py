@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs and schedules from and to networkx."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from remora.errors import InputError
+from remora.graph import Graph, Op, Tensor
+
+if TYPE_CHECKING:
+    import networkx
+
+    from remora.schedule import Schedule
+
+__all__ = ["from_networkx", "schedule_to_networkx", "to_networkx"]
+
+_OP_KEYS = ("type", "workspace", "recompute", "max_computes", "phase")
+
+
+def from_networkx(
+    graph: networkx.DiGraph[Any], *, duration: str = "duration", size: str = "size", name: str | None = None
+) -> Graph:
+    """Makes a graph of networkx's: a node an op with one output, which all its successors read.
+
+    Ops stand in the order of the nodes if they could run so, else in a topological order. What `to_networkx` gives with
+    ``tensors=True`` comes back as the graph that it was.
+
+    Parameters
+    ----------
+    graph : networkx.DiGraph
+        Without cycles. Attributes of nodes that are read, beside duration and size: ``type``, ``workspace``, ``keep``,
+        ``recompute``, ``max_computes``, ``phase``. Attributes of the graph: ``name``, ``fixed_memory``,
+        ``duration_unit``.
+    duration, size : str
+        The attributes of a node that hold its duration and the bytes of its output (``"cost_cpu"`` and ``"cost_ram"``
+        in Checkmate's graphs).
+    name : str, optional
+        Of the graph; the graph's own attribute where nobody says.
+
+    Raises
+    ------
+    InputError
+        For a cycle, for a node without duration or size, and for what `Graph.op` refuses.
+    """
+    if not hasattr(graph, "is_directed") or not graph.is_directed():
+        raise TypeError(f"graph: must be a directed graph of networkx, not {type(graph).__name__}")
+    made = Graph(
+        str(graph.graph.get("name", "") if name is None else name),
+        fixed_memory=graph.graph.get("fixed_memory", 0),
+        duration_unit=graph.graph.get("duration_unit", ""),
+    )
+    order = _order(graph)
+    if any(data.get("kind") == "tensor" for _, data in graph.nodes(data=True)):
+        _add_bipartite(made, graph, order, duration, size)
+        return made
+    outputs: dict[Any, Tensor] = {}
+    for node in order:
+        data = graph.nodes[node]
+        op = made.op(
+            str(node),
+            duration=_attribute(data, node, duration),
+            inputs=[outputs[before] for before in graph.predecessors(node)],
+            outputs={str(node): _attribute(data, node, size)},
+            keep=data.get("keep", False),
+            **{key: data[key] for key in _OP_KEYS if data.get(key) is not None},
+        )
+        outputs[node] = op.output
+    return made
+
+
+def _attribute(data: dict[str, Any], node: Any, key: str) -> Any:
+    if key in data:
+        return data[key]
+    raise InputError(f"node {node!r}", f"has no attribute {key!r}; there are {', '.join(map(repr, data)) or 'none'}")
+
+
+def _order(graph: networkx.DiGraph[Any]) -> list[Any]:
+    """The nodes as listed, if each comes after its predecessors, else the first listed of those ready each time."""
+    import heapq
+
+    place = {node: number for number, node in enumerate(graph.nodes)}
+    nodes = list(place)
+    missing = {node: len(set(graph.predecessors(node))) for node in nodes}
+    ready = [place[node] for node in nodes if missing[node] == 0]
+    order = []
+    while ready:
+        node = nodes[heapq.heappop(ready)]
+        order.append(node)
+        for after in set(graph.successors(node)):
+            missing[after] -= 1
+            if missing[after] == 0:
+                heapq.heappush(ready, place[after])
+    if len(order) < len(nodes):
+        stuck = next(node for node in nodes if missing[node] > 0)
+        raise InputError(f"node {stuck!r}", "is on a cycle or behind one")
+    return order
+
+
+def _add_bipartite(made: Graph, graph: networkx.DiGraph[Any], order: list[Any], duration: str, size: str) -> None:
+    tensors: dict[Any, Tensor] = {}
+    ops: dict[Any, Op] = {}
+    for node, data in graph.nodes(data=True):
+        if data.get("kind") == "tensor":
+            tensors[node] = made.tensor(
+                str(data.get("name", node)), _attribute(data, node, size), keep=data.get("keep", False)
+            )
+    for node in order:
+        data = graph.nodes[node]
+        if data.get("kind") == "tensor":
+            continue
+        before = sorted(
+            ((values.get("position", 0), other) for other, _, values in graph.in_edges(node, data=True)),
+            key=lambda pair: pair[0],
+        )
+        after = sorted(
+            ((values.get("position", 0), other) for _, other, values in graph.out_edges(node, data=True)),
+            key=lambda pair: pair[0],
+        )
+        read = [other for _, other in before]
+        ops[node] = made.op(
+            str(data.get("name", node)),
+            duration=_attribute(data, node, duration),
+            inputs=[tensors[other] for other in read if other in tensors],
+            outputs=[tensors[other] for _, other in after if other in tensors],
+            backward_of=data.get("backward_of"),
+            after=[ops[other] for other in read if other in ops],
+            **{key: data[key] for key in _OP_KEYS if data.get(key) is not None},
+        )
+
+
+def to_networkx(graph: Graph, *, tensors: bool = False) -> networkx.DiGraph[Any]:
+    """The ops as networkx's graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    tensors : bool
+        Also a node a tensor, and edges from what writes to what is written to what reads: nothing is lost, and
+        `from_networkx` gives the graph back.
+
+    Returns
+    -------
+    networkx.DiGraph
+        Without tensors: a node an op, by name, with ``duration``, ``size`` (of all its outputs), ``type`` and the like;
+        an edge to every op that reads it, with ``tensors`` (names) and ``size``. With tensors: nodes are pairs of
+        ``"op"`` or ``"tensor"`` and the name.
+    """
+    import networkx
+
+    made: networkx.DiGraph[Any] = networkx.DiGraph(
+        name=graph.name, fixed_memory=graph.fixed_memory, duration_unit=graph.duration_unit
+    )
+    if tensors:
+        _fill_bipartite(made, graph)
+        return made
+    for op in graph.ops:
+        outputs = op.outputs
+        made.add_node(op.name, size=sum(t.size for t in outputs), keep=any(t.keep for t in outputs), **_op_data(op))
+    for tensor in graph.tensors:
+        producer = tensor.producer
+        if producer is None:
+            continue
+        for user in tensor.users:
+            if not made.has_edge(producer.name, user.name):
+                made.add_edge(producer.name, user.name, tensors=[], size=0)
+            edge = made.edges[producer.name, user.name]
+            edge["tensors"].append(tensor.name)
+            edge["size"] += tensor.size
+    return made
+
+
+def _op_data(op: Op) -> dict[str, Any]:
+    data: dict[str, Any] = {"kind": "op", "duration": op.duration}
+    for key in _OP_KEYS:
+        value = getattr(op, key)
+        if value not in (None, "", 0) or value is False:
+            data[key] = value
+    if op.recompute:
+        data.pop("recompute", None)
+    if op.backward_of is not None:
+        data["backward_of"] = op.backward_of.name
+    return data
+
+
+def _fill_bipartite(made: networkx.DiGraph[Any], graph: Graph) -> None:
+    for tensor in graph.tensors:
+        made.add_node(("tensor", tensor.name), kind="tensor", name=tensor.name, size=tensor.size, keep=tensor.keep)
+    for op in graph.ops:
+        node = ("op", op.name)
+        made.add_node(node, name=op.name, **_op_data(op))
+        for other in op.after:
+            made.add_edge(("op", other.name), node)
+        for position, tensor in enumerate(op.inputs):
+            made.add_edge(("tensor", tensor.name), node, position=position)
+        for position, tensor in enumerate(op.outputs):
+            made.add_edge(node, ("tensor", tensor.name), position=position)
+
+
+def schedule_to_networkx(schedule: Schedule) -> networkx.DiGraph[Any]:
+    """The computes of a schedule: a node a step, with ``op`` and ``duration``; an edge to every step that it serves.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Returns
+    -------
+    networkx.DiGraph
+        Nodes 0, 1, 2, …; edges with ``tensors``, the names of what is handed on.
+    """
+    import networkx
+
+    made: networkx.DiGraph[Any] = networkx.DiGraph(name=schedule.graph.name)
+    computed: dict[Tensor, int] = {}
+    seen: set[Op] = set()
+    for number, step in enumerate(schedule.steps):
+        made.add_node(number, op=step.op.name, duration=step.op.duration, again=step.op in seen)
+        seen.add(step.op)
+        for tensor in step.op.inputs:
+            if tensor not in computed:
+                continue
+            source = computed[tensor]
+            if not made.has_edge(source, number):
+                made.add_edge(source, number, tensors=[])
+            made.edges[source, number]["tensors"].append(tensor.name)
+        for tensor in step.op.outputs:
+            computed[tensor] = number
+    return made

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured costs of ONNX models: what each node takes on this machine, and what this machine can do.
+
+Needs onnx, onnxruntime and numpy (``pip install remora[onnx]``); they are imported when they are used.
+
+``python -m remora.onnx profile model.onnx -o costs.csv`` and ``remora solve model.onnx --costs costs.csv …`` go together,
+``python -m remora.onnx calibrate -o device.json`` and ``--device device.json`` likewise (docs/onnx.md).
+"""
+
+from remora.onnx.calibrating import Device, calibrate
+from remora.onnx.profiling import NodeCost, Profile, profile
+
+__all__ = ["Device", "NodeCost", "Profile", "calibrate", "profile"]

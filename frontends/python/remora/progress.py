@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a long call shows of itself while it runs.
+
+On a terminal and in a notebook one bar, by tqdm where it is installed; where standard error is a file or a pipe, a line
+for every better schedule and bound, and no control codes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from remora import _engine
+
+if TYPE_CHECKING:
+    from remora.graph import Graph
+    from remora.solving import Progress, SweepProgress
+
+__all__ = ["Display", "show_order", "show_solve", "show_sweep"]
+
+_DEFAULT_SECONDS = 60.0
+_WITHOUT_LIMIT = 1e9
+_BAR_WIDTH = 20
+
+
+class Bar:
+    """One line that is written anew: how far, of how much, and a text beside it."""
+
+    def __init__(self, name: str, total: float) -> None:
+        self._name = name
+        self._total = total
+        self._shown = 0
+
+    def show(self, done: float, text: str) -> None:
+        """Writes the line."""
+        part = min(1.0, done / self._total) if self._total else 0.0
+        filled = round(part * _BAR_WIDTH)
+        bar = f"|{'#' * filled}{' ' * (_BAR_WIDTH - filled)}| " if self._total else ""
+        line = f"{self._name}: {bar}{text}"
+        sys.stderr.write("\r" + line.ljust(self._shown))
+        sys.stderr.flush()
+        self._shown = len(line)
+
+    def close(self) -> None:
+        """Ends the line."""
+        if self._shown:
+            sys.stderr.write("\n")
+
+
+class NotebookBar(Bar):
+    """The same in a notebook without tqdm: an output that is replaced."""
+
+    def __init__(self, name: str, total: float) -> None:
+        super().__init__(name, total)
+        from IPython.display import display
+
+        self._handle: Any = display({"text/plain": name}, raw=True, display_id=True)
+
+    def show(self, done: float, text: str) -> None:
+        """Replaces the output."""
+        of = f" of {self._total:g}" if self._total else ""
+        self._handle.update({"text/plain": f"{self._name}: {done:.1f}{of}, {text}"}, raw=True)
+
+    def close(self) -> None:
+        """Leaves the output as it is."""
+
+
+class TqdmBar(Bar):
+    """By tqdm, which knows terminals and notebooks."""
+
+    def __init__(self, name: str, total: float) -> None:
+        super().__init__(name, total)
+        from tqdm.auto import tqdm
+
+        shape = "{desc}: {bar}| {n:.3g}/{total:.3g} {unit}{postfix}" if total else "{desc}: {elapsed}{postfix}"
+        self._bar: Any = tqdm(desc=name, total=total or None, bar_format=shape, leave=True, unit="s")
+
+    def show(self, done: float, text: str) -> None:
+        """Moves the bar."""
+        self._bar.n = min(done, self._total) if self._total else done
+        self._bar.set_postfix_str(text, refresh=True)
+
+    def close(self) -> None:
+        """Leaves the last state of the bar."""
+        self._bar.close()
+
+
+def in_notebook() -> bool:
+    """Whether a notebook's kernel runs this."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
+
+
+def bar_for(name: str, total: float) -> Bar | None:
+    """A bar that suits where standard error goes; None for a file or pipe, which takes lines."""
+    notebook = in_notebook()
+    if not notebook and not sys.stderr.isatty():
+        return None
+    try:
+        return TqdmBar(name, total)
+    except ImportError:
+        return NotebookBar(name, total) if notebook else Bar(name, total)
+
+
+class Display:
+    """What one call shows; nothing at all without a bar and without lines."""
+
+    solve_told: Callable[[Progress], None] | None = None
+    sweep_told: Callable[[SweepProgress], None] | None = None
+    order_told: Callable[[tuple[float, int]], None] | None = None
+
+    def __init__(self, bar: Bar | None = None) -> None:
+        self._bar = bar
+        self._last = ""
+        self._total = 0.0
+
+    def _say(self, done: float, seconds: float, text: str) -> None:
+        if self._bar is not None:
+            self._bar.show(done, text)
+        elif text != self._last:
+            sys.stderr.write(f"remora: {seconds:8.2f} s  {text}\n")
+        self._last = text
+
+    def finish(self) -> None:
+        """The call ended as it should."""
+        if self._bar is not None and self._total:
+            self._bar.show(self._total, self._last)
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+class _SolveDisplay(Display):
+    def __init__(self, graph: Graph, options: dict[str, str]) -> None:
+        work = float(options.get("work_limit", 0))
+        seconds = float(options.get("time_limit", _DEFAULT_SECONDS))
+        self._by_work = work > 0 and seconds >= _WITHOUT_LIMIT
+        total = work if self._by_work else (seconds if seconds < _WITHOUT_LIMIT else 0.0)
+        super().__init__(bar_for(f"solve {graph.name}".rstrip(), total))
+        self._total = total
+        self._baseline = graph.baseline_duration
+        self.solve_told = self._told
+
+    def _told(self, news: Progress) -> None:
+        baseline = self._baseline or 1
+        bound = f"bound {100 * (news.bound / baseline - 1):.2f} %"
+        if news.phase == 1:
+            text = f"looking for a schedule: peak {_engine.bytes_text(news.peak)}, {bound}"
+        else:
+            text = f"overhead {100 * (news.duration / baseline - 1):.2f} %, {bound}"
+        self._say(news.work if self._by_work else news.seconds, news.seconds, text)
+
+
+class _SweepDisplay(Display):
+    def __init__(self, graph: Graph, points: int) -> None:
+        super().__init__(bar_for(f"sweep {graph.name}".rstrip(), points))
+        self._baseline = graph.baseline_duration
+        self.sweep_told = self._told
+
+    def _told(self, news: SweepProgress) -> None:
+        text = f"{news.settled} of {news.points} settled; {_engine.bytes_text(news.budget)}: {news.status}"
+        if news.duration:
+            text += f", overhead {100 * (news.duration / (self._baseline or 1) - 1):.2f} %"
+        self._say(news.settled, news.seconds, text)
+
+
+class _OrderDisplay(Display):
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(bar_for(f"order {graph.name}".rstrip(), 0.0))
+        self._peak = graph.baseline_peak or 1
+        self.order_told = self._told
+
+    def _told(self, news: tuple[float, int]) -> None:
+        seconds, peak = news
+        self._say(seconds, seconds, f"peak {_engine.bytes_text(peak)}, {100 * peak / self._peak:.1f} % of the input order's")
+
+
+def show_solve(graph: Graph, budget: str, options: list[tuple[str, str]], wanted: bool) -> Display:
+    """The display of a solve."""
+    return _SolveDisplay(graph, dict(options)) if wanted else Display()
+
+
+def show_sweep(graph: Graph, points: int, wanted: bool) -> Display:
+    """The display of a sweep."""
+    return _SweepDisplay(graph, points) if wanted else Display()
+
+
+def show_order(graph: Graph, wanted: bool) -> Display:
+    """The display of a search for an order."""
+    return _OrderDisplay(graph) if wanted else Display()
