@@ -92,7 +92,10 @@ def plot_curve(curve: Curve, ax: matplotlib.axes.Axes | None) -> matplotlib.axes
     known = [point for point in curve if point.status != "infeasible"]
     base = curve.baseline_duration or 1
     axes.plot(
-        [p.budget / size for p in known], [100 * (p.bound / base - 1) for p in known], linestyle="--", label="lower bound"
+        [p.budget / size for p in known],
+        [100 * (p.bound / base - 1) for p in known],
+        linestyle="--",
+        label="lower bound",
     )
     axes.axvline(curve.least_budget / size, linestyle=":", color="gray", label="no schedule below")
     axes.set_xlabel(f"budget, {unit}")

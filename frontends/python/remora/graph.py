@@ -25,7 +25,7 @@ Phase = Literal["forward", "loss", "backward"]
 class Tensor:
     """What one op writes and others read, or an input of the graph.
 
-    Made by `Graph.tensor` and `Graph.op`. It is a handle: equal to every other one of the same tensor of the same graph.
+    Made by `Graph.tensor` and `Graph.op`. It is a handle, equal to every other one of the same tensor of that graph.
     """
 
     __slots__ = ("_graph", "_id")
@@ -399,8 +399,8 @@ class Graph:
         return numbers
 
     def _tensor_number(self, tensor: TensorLike, place: str) -> int:
-        if tensor.__class__ is Tensor and tensor._graph is self:  # type: ignore[union-attr]
-            return tensor._id  # type: ignore[union-attr]
+        if tensor.__class__ is Tensor and tensor._graph is self:
+            return tensor._id
         if isinstance(tensor, Op):
             self._check_own(tensor, place)
             return tensor.output._id
@@ -464,7 +464,7 @@ class Graph:
     @meta.setter
     def meta(self, meta: Mapping[str, Any]) -> None:
         try:
-            text = json.dumps(dict(meta), allow_nan=False)
+            text = json.dumps(dict(meta), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError) as error:
             raise InputError("$.meta", f"cannot be written as JSON: {error}") from None
         self._changed().meta = text if meta else ""
@@ -633,7 +633,10 @@ def _checked(arguments: list[Any]) -> list[Any]:
         integer(duration, f"duration of {place}"),
         inputs,
         written,
-        [(string(key, f"outputs of {place}"), integer(size, f"size of tensor {key!r}"), keep) for key, size, keep in made],
+        [
+            (string(key, f"outputs of {place}"), integer(size, f"size of tensor {key!r}"), keep)
+            for key, size, keep in made
+        ],
         integer(workspace, f"workspace of {place}"),
         string(kind, f"type of {place}"),
         boolean(recompute, f"recompute of {place}"),

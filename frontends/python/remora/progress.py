@@ -8,6 +8,7 @@ for every better schedule and bound, and no control codes.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,6 @@ class Display:
     def __init__(self, bar: Bar | None = None) -> None:
         self._bar = bar
         self._last = ""
-        self._total = 0.0
 
     def _say(self, done: float, seconds: float, text: str) -> None:
         if self._bar is not None:
@@ -123,10 +123,13 @@ class Display:
             sys.stderr.write(f"remora: {seconds:8.2f} s  {text}\n")
         self._last = text
 
-    def finish(self) -> None:
-        """The call ended as it should."""
-        if self._bar is not None and self._total:
-            self._bar.show(self._total, self._last)
+    @property
+    def is_bar(self) -> bool:
+        """Whether it moves: then it wants to be told often, not only of news."""
+        return self._bar is not None
+
+    def finish(self, text: str) -> None:
+        """Says what was found."""
 
     def __enter__(self) -> Display:
         return self
@@ -146,8 +149,13 @@ class _SolveDisplay(Display):
         total = work if self._by_work else (seconds if seconds < _WITHOUT_LIMIT else 0.0)
         super().__init__(bar_for(f"solve {graph.name}".rstrip(), total))
         self._total = total
+        self._begun = time.monotonic()
         self._baseline = graph.baseline_duration
         self.solve_told = self._told
+
+    def finish(self, text: str) -> None:
+        """Fills the bar and says what was found."""
+        self._say(self._total, time.monotonic() - self._begun, text)
 
     def _told(self, news: Progress) -> None:
         baseline = self._baseline or 1
@@ -180,7 +188,9 @@ class _OrderDisplay(Display):
 
     def _told(self, news: tuple[float, int]) -> None:
         seconds, peak = news
-        self._say(seconds, seconds, f"peak {_engine.bytes_text(peak)}, {100 * peak / self._peak:.1f} % of the input order's")
+        self._say(
+            seconds, seconds, f"peak {_engine.bytes_text(peak)}, {100 * peak / self._peak:.1f} % of the input order's"
+        )
 
 
 def show_solve(graph: Graph, budget: str, options: list[tuple[str, str]], wanted: bool) -> Display:

@@ -180,9 +180,7 @@ class Schedule:
         if found is None:
             return None
         op, required, tensors = found
-        return Certificate(
-            _op(self.graph, op), required, tuple(_tensor(self.graph, tensor) for tensor in tensors)
-        )
+        return Certificate(_op(self.graph, op), required, tuple(_tensor(self.graph, tensor) for tensor in tensors))
 
     @cached_property
     def solver(self) -> Mapping[str, Any]:
@@ -198,7 +196,9 @@ class Schedule:
     @property
     def residences(self) -> Sequence[Residence]:
         """When each tensor is in memory, by first step; the graph's inputs, which always are, not among them."""
-        return [Residence(_tensor(self.graph, number), first, last) for number, first, last in self._answer.residences()]
+        return [
+            Residence(_tensor(self.graph, number), first, last) for number, first, last in self._answer.residences()
+        ]
 
     def __len__(self) -> int:
         return self._answer.step_count
@@ -384,6 +384,4 @@ def evaluate(
     if order not in ("input", "free"):
         raise InputError("order", f"must be 'input' or 'free', not {order!r}")
     most = count(max_computes, "max_computes") or 1
-    return Schedule._of(
-        _engine.Answer.evaluate(graph._core, numbers, most, boolean(order == "free", "order")), graph
-    )
+    return Schedule._of(_engine.Answer.evaluate(graph._core, numbers, most, boolean(order == "free", "order")), graph)

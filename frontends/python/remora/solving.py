@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 from remora import _engine
 from remora._arguments import Budget, budget_text, count, integer, option_texts, string
 from remora.curve import Curve
+from remora.display import schedule_line
 from remora.errors import Infeasible, InputError, NoSchedule
 from remora.graph import Graph, Op, OpLike, _listed, _op
-from remora.progress import Display, show_order, show_solve, show_sweep
+from remora.progress import show_order, show_solve, show_sweep
 from remora.schedule import Schedule, graph_of
 
 if TYPE_CHECKING:
@@ -306,13 +308,13 @@ def solve(
             _ordering(order),
             _start(graph, warm_start),
             _telling(on_incumbent, "on_incumbent", lambda found: Schedule._of(found, graph)),
-            _telling(on_progress, "on_progress", lambda news: Progress(*news)),
-            _heartbeat(display),
+            _telling_too(None if display.is_bar else display.solve_told, Progress, on_progress),
+            _telling_too(display.solve_told if display.is_bar else None, Progress, None),
             _asking(stop),
         )
-        display.finish()
-    answer.graph_sha256 = graph._sha256
-    schedule = Schedule._of(answer, graph)
+        answer.graph_sha256 = graph._sha256
+        schedule = Schedule._of(answer, graph)
+        display.finish(schedule_line(schedule))
     _interrupt(interruption, schedule if schedule else None)
     if schedule:
         return schedule
@@ -373,18 +375,17 @@ def sweep(
     if time_limit is None and work_limit is None:
         time_limit = _SWEEP_SECONDS
     texts = _search_options(more, time_limit, work_limit, threads, seed, strategy)
-    if budgets is not None and not (points == 20 and resolution == 0.005):  # noqa: PLR2004 (the defaults)
+    if budgets is not None and not (points == 20 and resolution == 0.005):
         raise InputError("points", "budgets are given: there is nothing to choose")
     given = [] if budgets is None else [budget_text(budget, "budgets") for budget in _listed(budgets, "budgets")]
     if budgets is not None and not given:
         raise InputError("budgets", "there is none")
     most = integer(points, "points", 2**31 - 1)
-    if most < 2:  # noqa: PLR2004 (a curve has two ends)
+    if most < 2:
         raise InputError("points", f"must be at least 2, but is {most}")
     if not 0 <= resolution <= 1:
         raise InputError("resolution", f"must be from 0 to 1, but is {resolution}")
     with show_sweep(graph, len(given) or most, progress) as display:
-        listeners = [listener for listener in (display.sweep_told, _sweep_listener(on_progress)) if listener]
         answer, interruption = _engine.sweep(
             graph._core,
             given,
@@ -393,10 +394,9 @@ def sweep(
             texts,
             count(max_computes, "max_computes"),
             _ordering(order),
-            (lambda news: any([listener(SweepProgress(*news)) for listener in listeners])) if listeners else None,
+            _telling_too(display.sweep_told, SweepProgress, on_progress),
             _asking(stop),
         )
-        display.finish()
     answer.graph_sha256 = graph._sha256
     curve = Curve._of(answer, graph)
     _interrupt(interruption, curve, "curve")
@@ -445,7 +445,6 @@ def order(
             display.order_told,
             _asking(stop),
         )
-        display.finish()
     result = Order(graph, found)
     _interrupt(interruption, result, "order")
     return result
@@ -565,33 +564,37 @@ def _telling(
     return lambda news: listener(made(news)) is True
 
 
-def _sweep_listener(listener: Callable[[SweepProgress], object] | None) -> Callable[[SweepProgress], bool] | None:
-    return _telling(listener, "on_progress", lambda news: news)
+def _telling_too(
+    told: Callable[[Any], None] | None, made: type, listener: Callable[[Any], object] | None
+) -> Callable[[Any], bool] | None:
+    """The display and the user's listener as one; the latter alone may end the search."""
+    asked = _telling(listener, "on_progress", lambda news: made(*news))
+    if told is None:
+        return asked
 
+    def tell(news: Any) -> bool:
+        told(made(*news))
+        return asked is not None and asked(news)
 
-def _heartbeat(display: Display) -> Callable[[Any], None] | None:
-    told = display.solve_told
-    return None if told is None else lambda news: told(Progress(*news))
+    return tell
 
 
 def _asking(stop: threading.Event | None) -> Callable[[], bool] | None:
     if stop is None:
         return None
-    asked = getattr(stop, "is_set", None)
+    asked: Callable[[], bool] | None = getattr(stop, "is_set", None)
     if not callable(asked):
         raise TypeError(f"stop: must be a threading.Event, not {type(stop).__name__}")
     return asked
 
 
-def _interrupt(interruption: BaseException | None, found: object, attribute: str = "schedule") -> None:
+def _interrupt(interruption: object, found: object, attribute: str = "schedule") -> None:
     """Raises what a callback or a signal ended the call with; what was found until then is attached."""
-    if interruption is None:
-        return
-    try:
-        setattr(interruption, attribute, found)
-    except AttributeError:
-        pass  # an exception with slots of its own
-    raise interruption
+    if isinstance(interruption, BaseException):
+        # An exception with slots of its own cannot carry it.
+        with contextlib.suppress(AttributeError):
+            setattr(interruption, attribute, found)
+        raise interruption
 
 
 def _no_schedule(
@@ -606,7 +609,9 @@ def _no_schedule(
     if answer.status != "infeasible":
         reached = f"; the search came to {_engine.bytes_text(found.reached_peak)}" if found.reached_peak else ""
         note = f" ({found.note})" if found.note else ""
-        return NoSchedule(f"no schedule within {size} was found in {seconds:.1f} s{reached}{note}", answer, found.reached_peak)
+        return NoSchedule(
+            f"no schedule within {size} was found in {seconds:.1f} s{reached}{note}", answer, found.reached_peak
+        )
     given = float(texts.get("time_limit", _LEAST_BUDGET_SECONDS))
     bracket = least_budget(
         answer.graph,

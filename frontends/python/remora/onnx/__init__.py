@@ -3,8 +3,8 @@
 
 Needs onnx, onnxruntime and numpy (``pip install remora[onnx]``); they are imported when they are used.
 
-``python -m remora.onnx profile model.onnx -o costs.csv`` and ``remora solve model.onnx --costs costs.csv …`` go together,
-``python -m remora.onnx calibrate -o device.json`` and ``--device device.json`` likewise (docs/onnx.md).
+``python -m remora.onnx profile model.onnx -o costs.csv`` goes with ``remora solve model.onnx --costs costs.csv …``,
+``python -m remora.onnx calibrate -o device.json`` with ``--device device.json`` (docs/onnx.md).
 """
 
 from remora.onnx.calibrating import Device, calibrate

@@ -26,7 +26,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     profiles = commands.add_parser("profile", help="what each node of a model takes, for remora --costs")
     profiles.add_argument("model", metavar="MODEL")
-    profiles.add_argument("--dim", metavar="NAME=VALUE", type=_dimension, action="append", default=[], help="repeatable")
+    profiles.add_argument(
+        "--dim", metavar="NAME=VALUE", type=_dimension, action="append", default=[], help="repeatable"
+    )
     calibrates = commands.add_parser("calibrate", help="what this machine can do, for remora --device")
     calibrates.add_argument("--name", help="of the device")
     for command, what in ((profiles, "costs.csv"), (calibrates, "device.json")):

@@ -16,8 +16,8 @@ from remora.onnx.profiling import profile
 if TYPE_CHECKING:
     import onnx
 
-# One square product is far above every cache line's worth of work and fits into memory everywhere; the copy is far larger
-# than the caches; the chain is of ops that do nothing to speak of.
+# A product that keeps the arithmetic units busy, an array far larger than the caches, and a chain of ops that do
+# nothing to speak of.
 _PRODUCT = 1024
 _COPIED = 1 << 26
 _CHAIN = 200

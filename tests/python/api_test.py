@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that are built, solved, saved, read again, and refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+
+import numpy
+import pytest
+from conftest import ladder
+
+import remora
+
+
+def test_a_graph_is_what_was_said(figure_1: remora.Graph) -> None:
+    a, _, _, d, e = figure_1.ops
+    assert [op.name for op in figure_1] == ["A", "B", "C", "D", "E"]
+    assert a.outputs == (figure_1.find_tensor("a"),)
+    assert a.output.producer == a
+    assert [op.name for op in a.output.users] == ["B", "C", "E"]
+    assert [tensor.name for tensor in e.inputs] == ["a", "d"]
+    assert (d.index, d.duration, d.workspace, d.type, d.phase) == (3, 1, 0, "", None)
+    assert e.output.keep
+    assert not a.output.keep
+    assert figure_1.baseline_peak == 4
+    assert figure_1.baseline_duration == 5
+    assert len(figure_1) == 5
+    assert len(figure_1.tensors) == 5
+
+
+def test_every_attribute_comes_back_from_the_file(tmp_path: Path) -> None:
+    graph = remora.Graph("all", fixed_memory=7, duration_unit="ns")
+    x = graph.tensor("x", numpy.int64(5))
+    y = graph.tensor("y", 6, keep=True)
+    first = graph.op("first", duration=3, inputs=[x], outputs=[y], workspace=2, type="Conv", phase="forward")
+    a, mask = graph.op("drop", duration=1, inputs=[y], outputs={"a": 3, "mask": 4}, keep=["mask"], recompute=False)
+    graph.op(
+        "back",
+        duration=2,
+        inputs=["a", mask],
+        outputs={"z": 1},
+        phase="backward",
+        backward_of=first,
+        after=["first"],
+        max_computes=3,
+    )
+    graph.save(tmp_path / "graph.json")
+    read = remora.Graph.load(tmp_path / "graph.json")
+    assert read == graph
+    assert read.to_json() == graph.to_json()
+    back = read.find_op("back")
+    assert (back.phase, back.backward_of, back.after) == ("backward", read.find_op("first"), (read.find_op("first"),))
+    assert back.max_computes == 3
+    assert not read.find_op("drop").recompute
+    assert [tensor.keep for tensor in read.find_op("drop")] == [False, True]
+    assert read.duration_unit == "ns"
+    assert a.name == "a"
+    assert json.loads(graph.to_json())["fixed_memory"] == 7
+    assert remora.Graph.from_json(json.loads(graph.to_json())) == graph
+    assert pickle.loads(pickle.dumps(graph)) == graph
+    other = copy.deepcopy(graph)
+    other.find_op("first").duration = 4
+    assert other != graph
+    assert graph.find_op("first").duration == 3
+
+
+def test_a_schedule_is_valid_and_comes_back_from_the_file(figure_1: remora.Graph, tmp_path: Path) -> None:
+    figure_1.save(tmp_path / "graph.json")
+    graph = remora.Graph.load(tmp_path / "graph.json")
+    schedule = remora.solve(graph, 3, work_limit=1000)
+    assert (schedule.status, schedule.peak, schedule.duration, schedule.bound, schedule.gap) == ("optimal", 3, 6, 6, 0)
+    assert (schedule.budget, schedule.baseline_peak, schedule.baseline_duration) == (3, 4, 5)
+    assert [op.name for op in schedule.ops] == list("ABCDAE")
+    assert [[tensor.name for tensor in step.free] for step in schedule.steps][2:4] == [["a"], ["b", "c"]]
+    assert schedule.recomputes == {graph.find_op("A"): 1}
+    assert max(schedule.memory) == schedule.peak
+    assert len(schedule.memory) == len(schedule) == 6
+    assert (schedule.residences[0].tensor.name, schedule.residences[0].last_step) == ("a", 2)
+    verdict = remora.verify(graph, schedule)
+    assert verdict.valid
+    assert (verdict.peak, verdict.duration, verdict.recomputes) == (3, 6, 1)
+    schedule.save(tmp_path / "schedule.json")
+    read = remora.Schedule.load(tmp_path / "schedule.json", graph)
+    assert read == schedule
+    assert pickle.loads(pickle.dumps(read)).steps[0].op.name == "A"
+    digest = json.loads((tmp_path / "schedule.json").read_text())["graph_sha256"]
+    assert len(digest) == 64
+    assert schedule.solver["limits"]["work"] == 1000
+
+
+def test_what_changes_later_changes_no_schedule(figure_1: remora.Graph) -> None:
+    schedule = remora.solve(figure_1, 3)
+    text = schedule.to_json()
+    figure_1.find_op("A").duration = 100
+    figure_1.op("F", duration=1, inputs=["e"], outputs={"f": 1})
+    assert schedule.to_json() == text
+    assert schedule.peak == max(schedule.memory)
+    assert not remora.verify(figure_1, schedule)  # F is not computed
+    assert remora.solve(figure_1, "100%").duration == 105
+
+
+def test_warm_starts_and_sequences(figure_1: remora.Graph) -> None:
+    sequence = list("ABCDAE")
+    given = remora.evaluate(figure_1, sequence)
+    assert (given.peak, given.duration) == (3, 6)
+    assert remora.verify(figure_1, given)
+    for start in (given, sequence, given.ops, [0, 1, 2, 3, 0, 4]):
+        assert remora.solve(figure_1, 3, work_limit=1, warm_start=start).duration == 6
+    with pytest.raises(remora.InputError, match=r"ops\[1\]"):
+        remora.evaluate(figure_1, ["A", "D"])
+    with pytest.raises(remora.InputError, match="warm_start"):
+        remora.solve(figure_1, 3, warm_start=["A", "nothing"])
+    with pytest.raises(remora.InputError, match="greedy"):
+        remora.solve(figure_1, 3, strategy="greedy", warm_start=given)
+
+
+def test_infeasible_names_the_op_and_the_least_budget(figure_1: remora.Graph) -> None:
+    with pytest.raises(remora.Infeasible, match="'D' needs") as caught:
+        remora.solve(figure_1, 2)
+    certificate = caught.value.certificate
+    assert certificate is not None
+    assert (certificate.op.name, certificate.required) == ("D", 3)
+    assert {tensor.name for tensor in certificate.tensors} == {"b", "c", "d"}
+    assert caught.value.least_budget == remora.BudgetBracket(3, 3)
+    assert caught.value.least_budget.exact
+    assert caught.value.answer.status == "infeasible"
+    assert remora.least_budget(figure_1) == remora.BudgetBracket(3, 3)
+    assert remora.least_budget(figure_1, order="free").proved == 3
+
+
+def test_nothing_found_is_no_answer_either(deep: remora.Graph) -> None:
+    with pytest.raises(remora.NoSchedule) as caught:
+        remora.solve(deep, "25%", strategy="none")
+    assert not isinstance(caught.value, remora.Infeasible)
+    assert not caught.value.answer
+    assert len(caught.value.answer) == 0
+
+
+def test_bounds_need_no_search(figure_1: remora.Graph) -> None:
+    assert remora.bounds(figure_1, 3).duration == 6
+    assert remora.bounds(figure_1, 2).status == "infeasible"
+    assert remora.bounds(figure_1, 4) == remora.Bounds("optimal", 5, 0.0)
+
+
+def test_orders(figure_1: remora.Graph) -> None:
+    graph = remora.Graph("wasteful")
+    leaves = [graph.op(f"leaf{i}", duration=1, outputs={f"leaf{i}": 100}) for i in range(4)]
+    halves = [graph.op(f"half{i}", duration=1, inputs=[leaf], outputs={f"half{i}": 1}) for i, leaf in enumerate(leaves)]
+    graph.op("sum", duration=1, inputs=halves, outputs={"sum": 1})
+    found = remora.order(graph, work_limit=10000)
+    assert found.is_optimal
+    assert found.input_peak == graph.baseline_peak == 401
+    assert found.peak == found.apply().baseline_peak < 110
+    assert sorted(op.index for op in found.ops) == list(range(9))
+    assert remora.solve(graph, found.peak, order="free", time_limit=5).overhead == 0
+    assert remora.solve(graph, "50%", order="auto", time_limit=5).order == "free"
+    assert remora.order(figure_1, target="100%").peak == 4
+
+
+def test_max_computes_is_heeded() -> None:
+    graph = ladder(10)
+    budget = remora.least_budget(graph, time_limit=5, max_computes=8).reached
+    many = remora.solve(graph, budget, max_computes=8, work_limit=20000)
+    assert max(many.recomputes.values()) >= 2
+    for op in graph.ops:
+        op.max_computes = 2
+    with pytest.raises(remora.NoSchedule):
+        remora.solve(graph, budget, max_computes=8, work_limit=2000)
+
+
+def test_a_sweep_is_a_curve(tmp_path: Path) -> None:
+    graph = ladder(12)
+    curve = remora.sweep(graph, points=6, work_limit=20000)
+    durations = [point.duration for point in curve if point.duration is not None]
+    assert durations == sorted(durations, reverse=True)
+    assert len(durations) >= 3
+    for point in curve:
+        if point.schedule is not None:
+            assert remora.verify(graph, point.schedule)
+            assert point.schedule.peak <= point.budget
+    assert curve.smallest_feasible is not None
+    assert curve.smallest_feasible.budget >= curve.least_budget
+    curve.save(tmp_path / "curve.json", schedules=tmp_path / "schedules")
+    read = remora.Curve.load(tmp_path / "curve.json", graph)
+    assert [(p.budget, p.duration) for p in read] == [(p.budget, p.duration) for p in curve]
+    assert [p.schedule for p in read] == [p.schedule for p in curve]
+    given = remora.sweep(graph, ["100%", "80%", 12000], work_limit=5000)
+    assert {point.budget for point in given} >= {12000, graph.baseline_peak}
+    with pytest.raises(remora.InputError, match="another"):
+        remora.Curve.load(tmp_path / "curve.json", ladder(13))
+
+
+def test_the_same_schedule_is_verified_against_another_graph_by_names(figure_1: remora.Graph) -> None:
+    schedule = remora.solve(figure_1, 3)
+    twin = figure_1.copy()
+    assert remora.verify(twin, schedule)
+    twin.find_tensor("b").size = 2
+    assert "budget" in remora.verify(twin, schedule).errors[0]
+    with pytest.raises(remora.InputError):
+        remora.verify(ladder(3), schedule)
+
+
+def test_other_peoples_graphs() -> None:
+    text = "p remat2\nnode 0 cpu 1 mem 1\nnode 1 deps 0 cpu 1 mem 1 target\n"
+    assert len(remora.Graph.from_json(text)) == 2
+    link = {"directed": True, "multigraph": False, "graph": {}, "nodes": [{"id": 0, "name": "a", "cost_cpu": 1,
+            "cost_ram": 1}], "links": []}  # fmt: skip
+    assert len(remora.Graph.from_json(link)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (
+            '{"format": "remora-graph", "version": 1, "name": "", "tensors": [{"name": "a", "size": -1}], "ops": []}',
+            "$.t",
+        ),
+        ('{"format": "remora-graph"', ""),
+        ("", ""),
+        ("\x00\x01", ""),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_place(text: str, place: str, tmp_path: Path) -> None:
+    with pytest.raises(remora.InputError) as caught:
+        remora.Graph.from_json(text)
+    assert caught.value.place.startswith(place)
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(remora.InputError, match=r"bad\.json"):
+        remora.Graph.load(tmp_path / "bad.json")
+    with pytest.raises(FileNotFoundError):
+        remora.Graph.load(tmp_path / "missing.json")
+
+
+def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
+    other = ladder(2)
+    said: list[tuple[str, type[Exception], str]] = []
+
+    def refuses(words: str, kind: type[Exception], call: object, *arguments: object, **named: object) -> None:
+        before = figure_1.to_json()
+        with pytest.raises(kind) as caught:
+            call(*arguments, **named)  # type: ignore[operator]
+        assert words in str(caught.value), (words, str(caught.value))
+        assert figure_1.to_json() == before
+        said.append((words, kind, str(caught.value)))
+
+    bad = remora.InputError
+    g = figure_1
+    refuses("$.ops[5].duration: must not be negative, but is -1", bad, g.op, "F", duration=-1, outputs={"f": 1})
+    refuses("$.tensors[5].size: must not be negative", bad, g.op, "F", duration=1, outputs={"f": -1})
+    refuses('$.ops[5].name: the name "A" is taken by $.ops[0]', bad, g.op, "A", duration=1, outputs={"f": 1})
+    refuses('the name "a" is taken by $.tensors[0]', bad, g.op, "F", duration=1, outputs={"a": 1})
+    refuses('has two producers, "A" ($.ops[0]) and "F"', bad, g.op, "F", duration=1, outputs=["a"])
+    refuses("has no outputs", bad, g.op, "F", duration=1, outputs={})
+    refuses("there is no tensor 'q'", bad, g.op, "F", duration=1, inputs=["q"], outputs={"f": 1})
+    refuses("is of another graph, 'ladder'", bad, g.op, "F", duration=1, inputs=[other.tensors[0]], outputs={"f": 1})
+    refuses("duration of op 'F': must be an integer, not float", TypeError, g.op, "F", duration=1.5, outputs={"f": 1})
+    refuses("must be at most 9223372036854775807", bad, g.op, "F", duration=2**70, outputs={"f": 1})
+    refuses("inputs: must be a list, not str", TypeError, g.op, "F", duration=1, inputs="a", outputs={"f": 1})
+    refuses("phase", bad, g.op, "F", duration=1, outputs={"f": 1}, phase="sideways")
+    refuses("max_computes", bad, g.op, "F", duration=1, outputs={"f": 1}, max_computes=0)
+    refuses("no op has the number 9", bad, g.op, "F", duration=1, outputs={"f": 1}, after=[9])
+    refuses("keep", bad, g.op, "F", duration=1, outputs={"f": 1}, keep=["g"])
+    refuses("not valid Unicode", bad, g.tensor, "\ud800", 1)
+    refuses("budget: ", bad, remora.solve, g, "12 parsecs")
+    refuses("budget: must be bytes", TypeError, remora.solve, g, 0.6)
+    refuses("budget: must not be negative", bad, remora.solve, g, -1)
+    refuses("order: ", bad, remora.solve, g, 3, order="sideways")
+    refuses("strategy: ", bad, remora.solve, g, 3, strategy="magic")
+    refuses("there is no such option", bad, remora.solve, g, 3, speed=11)
+    refuses("time_limit: ", bad, remora.solve, g, 3, time_limit=-1)
+    refuses("threads: ", bad, remora.solve, g, 3, threads=100000)
+    refuses("stop: must be a threading.Event", TypeError, remora.solve, g, 3, stop=True)
+    refuses("graph: must be a remora.Graph", TypeError, remora.solve, "graph", 3)
+    refuses("made by", TypeError, remora.Tensor)
+    refuses("points", bad, remora.sweep, g, points=1)
+    refuses("budgets", bad, remora.sweep, g, [3, 3])
+    refuses("order", bad, remora.sweep, g, order="free")
+    assert len(said) == 30
+
+
+def test_options_and_strategies_are_those_of_the_program() -> None:
+    assert "auto" in remora.strategies()
+    assert {option.name for option in remora.options()} >= {"time_limit", "work_limit", "threads", "seed"}
+    assert remora.__version__.count(".") == 2

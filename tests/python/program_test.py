@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python gives what the program gives: the same files but for times, under a work limit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import remora
+
+# Ten graphs: random layered ones, and training steps of Checkmate's networks.
+GRAPHS = [("layered", "--ops", str(ops), "--seed", str(seed)) for seed, ops in enumerate((40, 60, 80, 100, 150), 1)]
+GRAPHS += [("checkmate", "--network", network) for network in ("vgg16", "vgg19", "mobilenet", "unet", "fcn8")]
+Program = Callable[..., str]
+
+
+@pytest.fixture(scope="module", params=GRAPHS, ids=lambda words: "-".join(words[:3:2]))
+def path(request: pytest.FixtureRequest, program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("graphs") / "graph.json"
+    program("generate", *request.param, "-o", file)
+    return file
+
+
+def timeless(text: str) -> Any:
+    """The file's content without what the clock says."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: strip(item) for key, item in value.items() if "seconds" not in key and key != "history"}
+        return [strip(item) for item in value] if isinstance(value, list) else value
+
+    return strip(json.loads(text))
+
+
+def answer_of(graph: remora.Graph, budget: str, **limits: Any) -> tuple[remora.Schedule, int]:
+    """What a solve knows at its end, a schedule or not, and how the program ends with it."""
+    try:
+        return remora.solve(graph, budget, **limits), 0
+    except remora.NoSchedule as error:
+        return error.answer, 20 if error.answer.status == "infeasible" else 21
+
+
+@pytest.mark.parametrize("order", ["input", "free"])
+def test_solve(path: Path, program: Program, order: remora.Ordering) -> None:
+    graph = remora.Graph.load(path)
+    answer, ends = answer_of(graph, "85%", work_limit=3000, seed=5, order=order)
+    words = ["--budget", "85%", "--work-limit", "3000", "--seed", "5", "--order", order, "-q"]
+    assert timeless(answer.to_json()) == timeless(program("solve", path, *words, ends=ends))
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "sqrt", "twremat"])
+def test_methods(path: Path, program: Program, strategy: str) -> None:
+    graph = remora.Graph.load(path)
+    answer, ends = answer_of(graph, "85%", strategy=strategy, time_limit=60)
+    words = ["--budget", "85%", "--strategy", strategy, "--time-limit", "60", "-q"]
+    assert timeless(answer.to_json()) == timeless(program("solve", path, *words, ends=ends))
+
+
+def test_sweep(path: Path, program: Program) -> None:
+    graph = remora.Graph.load(path)
+    said = program("sweep", path, "--points", "5", "--work-limit", "3000", "-q")
+    curve = remora.sweep(graph, points=5, work_limit=3000)
+    assert timeless(curve._answer.write()) == timeless(said)
+
+
+def test_order(path: Path, program: Program) -> None:
+    graph = remora.Graph.load(path)
+    said = json.loads(program("order", path, "--work-limit", "20000", "--json", "-q"))
+    found = remora.order(graph, work_limit=20000)
+    assert (found.peak, found.bound) == (said["peak_memory"], said["lower_bound"])
+
+
+def test_the_graph_comes_back_as_the_program_writes_it(path: Path, program: Program) -> None:
+    assert remora.Graph.load(path).to_json() == program("convert", path)
