@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy
 import pytest
 from conftest import ladder
 
@@ -56,10 +57,10 @@ def test_notebooks_see_a_picture(schedule: remora.Schedule, curve: remora.Curve)
 def test_plots(schedule: remora.Schedule, curve: remora.Curve) -> None:
     axes = schedule.plot()
     assert axes.get_ylabel() == "memory, KiB"
-    drawn = axes.get_lines()[1].get_ydata()
-    assert max(drawn) * 1024 == schedule.peak
+    drawn = numpy.asarray(axes.get_lines()[1].get_ydata())
+    assert drawn.max() * 1024 == schedule.peak
     axes = curve.plot()
-    assert len(axes.get_lines()[0].get_xdata()) == sum(point.duration is not None for point in curve)
+    assert numpy.size(axes.get_lines()[0].get_xdata()) == sum(point.duration is not None for point in curve)
     figure = mpl.pyplot.figure()
     assert schedule.plot(figure.add_subplot()).figure is figure
 

@@ -13,7 +13,9 @@ import pytest
 import remora
 
 # Ten graphs: random layered ones, and training steps of Checkmate's networks.
-GRAPHS = [("layered", "--ops", str(ops), "--seed", str(seed)) for seed, ops in enumerate((40, 60, 80, 100, 150), 1)]
+GRAPHS: list[tuple[str, ...]] = [
+    ("layered", "--ops", str(ops), "--seed", str(seed)) for seed, ops in enumerate((40, 60, 80, 100, 150), 1)
+]
 GRAPHS += [("checkmate", "--network", network) for network in ("vgg16", "vgg19", "mobilenet", "unet", "fcn8")]
 Program = Callable[..., str]
 

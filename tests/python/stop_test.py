@@ -49,7 +49,7 @@ def test_a_callback_ends_the_search(deep: remora.Graph) -> None:
 
 def test_an_exception_of_a_callback_comes_out(deep: remora.Graph) -> None:
     class Wrong(Exception):
-        schedule: remora.Schedule | None
+        schedule: remora.Schedule
 
     def incumbent(_: remora.Schedule) -> None:
         raise Wrong("no more")

@@ -55,9 +55,10 @@ class NotebookBar(Bar):
 
     def __init__(self, name: str, total: float) -> None:
         super().__init__(name, total)
-        from IPython.display import display
+        from IPython import display
 
-        self._handle: Any = display({"text/plain": name}, raw=True, display_id=True)
+        show: Any = display.display
+        self._handle: Any = show({"text/plain": name}, raw=True, display_id=True)
 
     def show(self, done: float, text: str) -> None:
         """Replaces the output."""
