@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
@@ -98,3 +99,25 @@ def test_the_commands(model: onnx.ModelProto, tmp_path: Path) -> None:
     assert (tmp_path / "costs.csv").read_text().startswith("name,device,duration")
     assert "batch" in run("profile", "model.onnx", ends=65).stderr
     assert "missing.onnx" in run("profile", "missing.onnx", ends=65).stderr
+
+
+def test_the_program_takes_the_costs(model: onnx.ModelProto, program: Callable[..., str], tmp_path: Path) -> None:
+    onnx.save(model, tmp_path / "model.onnx")
+    (tmp_path / "costs.csv").write_text(
+        "name,device,duration,workspace,energy\nfirst,cpu,1000,64,5\nb,cpu,200,,\nsecond,cpu,3000,,\n"
+    )
+    words = [tmp_path / "model.onnx", "--dim", "batch=8", "--costs", tmp_path / "costs.csv", "-q"]
+    program("convert", *words, "-o", tmp_path / "graph.json")
+    graph = remora.Graph.load(tmp_path / "graph.json")
+    assert [op.duration for op in graph.ops] == [1000, 200, 3000]
+    assert graph.ops[0].workspace == 64
+    assert json.loads(graph.to_json())["ops"][0]["energy"] == 5
+    program("convert", *words, "--training", "-o", tmp_path / "training.json")
+    step = remora.Graph.load(tmp_path / "training.json")
+    for op in step.ops:
+        if op.backward_of is not None and op.type.startswith("MatMul"):
+            assert op.duration == 2 * op.backward_of.duration or op.backward_of.name == "first"
+    program("solve", *words, "--budget", "100%", "-o", tmp_path / "schedule.json")
+    assert json.loads((tmp_path / "schedule.json").read_text())["baseline_duration"] == 4200
+    (tmp_path / "costs.csv").write_text("name,duration\nnobody,1\n")
+    program("convert", *words, ends=65)

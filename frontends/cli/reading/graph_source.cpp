@@ -51,6 +51,15 @@ Graph read_graph_text(const std::string& content, std::string& taken) {
   return json::read_graph(json::Text(content));
 }
 
+/// A graph says nothing of FLOPs: backward ops are scaled by the durations that it states.
+std::string put_costs(Graph& graph, const interchange::CostTable& costs) {
+  const auto ratio = [&](OpId backward, OpId forward) {
+    const double base = static_cast<double>(graph.ops[forward].duration.count());
+    return base > 0 ? static_cast<double>(graph.ops[backward].duration.count()) / base : 1.0;
+  };
+  return interchange::apply_costs(graph, costs, interchange::cost_names(graph), ratio);
+}
+
 std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std::string& content,
                                              const Arguments& arguments, const OnnxOptions& options, bool needs_onnx,
                                              bool quiet) {
@@ -58,17 +67,22 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
     auto result = read_onnx(content, path, options);
     note_data_files(content, path, arguments.files());
     if (!quiet) {
+      if (!result.covered.empty()) std::cerr << "remora: " << result.covered << "\n";
       for (const std::string& warning : result.warnings) std::cerr << "remora: warning: " << warning << "\n";
     }
     return std::make_shared<const Graph>(std::move(result.graph));
   }
   if (needs_onnx) throw InputError("", "is no ONNX model: only those have dimensions to set");
   std::string taken;
-  auto graph = std::make_shared<const Graph>(read_graph_text(content, taken));
+  auto graph = std::make_shared<Graph>(read_graph_text(content, taken));
   if (!quiet && !taken.empty()) std::cerr << "remora: " << taken << "\n";
   for (const char* option : kOnnxOnly) {
     if (arguments.has(option))
       throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");
+  }
+  if (options.costs) {
+    const std::string covered = put_costs(*graph, *options.costs);
+    if (!quiet) std::cerr << "remora: " << covered << "\n";
   }
   return graph;
 }
@@ -95,7 +109,11 @@ OptionGroup graph_options() {
       "parameter gradients: fixed (default: counted under fixed memory) or keep (tensors that stay)")(
       "cost", po::value<std::string>()->value_name("MODEL"),
       "durations: roofline (default, nanoseconds), flops or unit")(
-      "device", input_file(), "device for the roofline, see examples/devices (default: an A100-like accelerator)");
+      "device", input_file(), "device for the roofline, see examples/devices (default: an A100-like accelerator)")(
+      "costs", input_file(),
+      "measured durations, as python -m remora.onnx profile writes them; backward ops without one by their FLOPs. Of "
+      "any "
+      "graph, by the names of its ops");
   return group;
 }
 
@@ -129,6 +147,11 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
   if (arguments.has("device")) {
     if (options.cost != CostModel::roofline) throw UsageError("--device needs --cost roofline");
     options.device = read_device(arguments.input("device"));
+  }
+  if (arguments.has("costs")) {
+    if (options.cost != CostModel::roofline) throw UsageError("--costs are nanoseconds, as --cost roofline is");
+    const std::string& path = arguments.input("costs");
+    options.costs = interchange::read_costs(json::read_file(path), path);
   }
   return options;
 }

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kBudget = "budget";
-constexpr std::array<std::string_view, 2> kFileOptions{"device", "warm-start"};
+constexpr std::array<std::string_view, 3> kFileOptions{"costs", "device", "warm-start"};
 
 template <class List>
 bool contains(const List& list, std::string_view name) {

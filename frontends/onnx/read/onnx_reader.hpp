@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "frontends/formats/cost_table.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/cost.hpp"
 #include "frontends/onnx/train/training.hpp"
@@ -22,16 +23,23 @@ struct OnnxOptions {
   std::optional<TrainingOptions> training{};
   CostModel cost = CostModel::roofline;
   Device device{};
+  /// Measured durations instead, as far as they go: by the names of ops, of nodes, or of what they write. A backward op
+  /// that has none takes its forward op's, by the ratio of their FLOPs.
+  std::optional<interchange::CostTable> costs{};
 };
 
 struct OnnxResult {
   Graph graph{};
+  /// How many ops have measured costs, in one line; empty without any.
+  std::string covered{};
   /// What the user should be told, one line each.
   std::vector<std::string> warnings{};
 };
 
 /// A model as a graph, and what each op and tensor of the graph is in the model.
 struct LoweredModel {
+  /// As in OnnxResult.
+  std::string covered{};
   /// Of --training, loss and backward nodes included.
   Network network{};
   Graph graph{};

@@ -179,10 +179,14 @@ std::string rewrite_model(std::string_view content, const LoweredModel& lowered,
 
 void check_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options,
                      const Schedule& schedule) {
-  const Instance instance(std::make_shared<const Graph>(read_onnx(rewritten, source, options).graph), {});
+  OnnxOptions modelled = options;
+  // The rewritten model has nodes that nobody measured.
+  modelled.costs.reset();
+  const Instance instance(std::make_shared<const Graph>(read_onnx(rewritten, source, modelled).graph), {});
   const Evaluation evaluation = evaluate(instance, input_order(instance));
   ensure(evaluation.peak <= schedule.peak_memory, "rewrite: the rewritten model needs more memory than the schedule");
-  ensure(evaluation.duration <= schedule.duration, "rewrite: the rewritten model takes more time than the schedule");
+  ensure(options.costs || evaluation.duration <= schedule.duration,
+         "rewrite: the rewritten model takes more time than the schedule");
 }
 
 }  // namespace remora::onnx_frontend

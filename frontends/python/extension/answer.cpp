@@ -42,7 +42,7 @@ Answer* read_schedule(const GraphHandle& graph, const nb::bytes& text) {
   auto snapshot = graph.snapshot();
   const nb::gil_scoped_release unlocked;
   validate(*snapshot);
-  Schedule schedule = json::read_schedule(view, *snapshot);
+  Schedule schedule = json::read_schedule(json::Text(view), *snapshot);
   return new Answer{std::move(snapshot), std::move(schedule)};
 }
 
@@ -119,7 +119,8 @@ Verdict verify_for(const Answer& answer, const GraphHandle& graph) {
   const nb::gil_scoped_release unlocked;
   validate(*snapshot);
   if (snapshot == answer.graph) return verify(*snapshot, answer.schedule);
-  return verify(*snapshot, json::read_schedule(text_of(answer), *snapshot));
+  const std::string text = text_of(answer);
+  return verify(*snapshot, json::read_schedule(json::Text(text), *snapshot));
 }
 
 }  // namespace
@@ -158,7 +159,8 @@ void bind_answer(nb::module_& module) {
       .def_static("read", &read_schedule, nb::arg("graph"), nb::arg("text"))
       .def_static("evaluate", &evaluate_sequence, nb::arg("graph"), nb::arg("ops"), nb::arg("max_computes"),
                   nb::arg("free_order"))
-      .def("write", [](const Answer& self) { return text_of(self); }, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "write", [](const Answer& self) { return text_of(self); }, nb::call_guard<nb::gil_scoped_release>())
       .def("verify_for", &verify_for, nb::arg("graph"))
       .def_prop_rw(
           "graph_sha256", [](const Answer& self) { return self.schedule.graph_sha256; },

@@ -31,10 +31,11 @@ Graph read_text(std::string_view text) {
   if (first == std::string_view::npos) throw InputError("", "the text is empty: not a graph");
   if (interchange::looks_like_remat2(text)) return interchange::read_remat2(text);
   if (text[first] != '{') {
-    throw InputError("", "not a graph (remora-graph, node-link, p remat2); `remora convert` makes one of an ONNX model");
+    throw InputError("",
+                     "not a graph (remora-graph, node-link, p remat2); `remora convert` makes one of an ONNX model");
   }
-  if (interchange::looks_like_node_link(text)) return interchange::read_node_link(text);
-  return json::read_graph(text);
+  if (interchange::looks_like_node_link(text)) return interchange::read_node_link(text).graph;
+  return json::read_graph(json::Text(text));
 }
 
 GraphHandle* read_graph(const nb::bytes& text) {
@@ -126,14 +127,15 @@ void bind_tensors(nb::class_<GraphHandle>& graph) {
       .def("tensor_keep", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).keep; })
       .def("set_tensor_size", [](GraphHandle& self, std::int32_t id,
                                  std::int64_t size) { changed_tensor(self, id).size = Bytes(amount(size, "size")); })
-      .def("set_tensor_keep", [](GraphHandle& self, std::int32_t id, bool keep) { changed_tensor(self, id).keep = keep; });
+      .def("set_tensor_keep",
+           [](GraphHandle& self, std::int32_t id, bool keep) { changed_tensor(self, id).keep = keep; });
 }
 
 void bind_ops(nb::class_<GraphHandle>& graph) {
   graph
       .def("add_op", &add_op, nb::arg("name"), nb::arg("duration"), nb::arg("inputs"), nb::arg("outputs"),
-           nb::arg("made"), nb::arg("workspace"), nb::arg("type"), nb::arg("recompute"),
-           nb::arg("max_computes").none(), nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"))
+           nb::arg("made"), nb::arg("workspace"), nb::arg("type"), nb::arg("recompute"), nb::arg("max_computes").none(),
+           nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"))
       .def("op_count", [](const GraphHandle& self) { return self.read().ops.size(); })
       .def("find_op", &GraphHandle::find_op, nb::arg("name"))
       .def("op_name", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).name; })

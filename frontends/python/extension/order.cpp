@@ -86,7 +86,8 @@ GraphHandle* reordered_graph(const GraphHandle& graph, const std::vector<std::in
   std::vector<OpId> order;
   for (const std::int32_t op : ops) {
     order.push_back(graph.op_id(op));
-    if (listed[static_cast<std::size_t>(op)]) throw InputError("ops", "the op " + of.ops[order.back()].name + " is there twice");
+    if (listed[static_cast<std::size_t>(op)])
+      throw InputError("ops", "the op " + of.ops[order.back()].name + " is there twice");
     listed[static_cast<std::size_t>(op)] = true;
   }
   if (order.size() != of.ops.size()) throw InputError("ops", "an order has every op once");

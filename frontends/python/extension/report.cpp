@@ -57,8 +57,8 @@ std::string curve_page(const CurveAnswer& answer) {
 
 std::string memory_svg(const Answer& answer) {
   expect_valid(answer);
-  return report::svg(report::memory_figure(*answer.graph, answer.schedule,
-                                           report::profile_of(answer.graph, answer.schedule)));
+  return report::svg(
+      report::memory_figure(*answer.graph, answer.schedule, report::profile_of(answer.graph, answer.schedule)));
 }
 
 std::string recompute_csv(const Answer& answer) {
@@ -82,8 +82,9 @@ void bind_report(nb::module_& module) {
   module.def("schedule_page", &schedule_page, unlocked)
       .def("curve_page", &curve_page, unlocked)
       .def("memory_svg", &memory_svg, unlocked)
-      .def("curve_svg", [](const CurveAnswer& answer) { return report::svg(report::curve_figure(answer.curve)); },
-           unlocked)
+      .def(
+          "curve_svg", [](const CurveAnswer& answer) { return report::svg(report::curve_figure(answer.curve)); },
+          unlocked)
       .def("curve_csv",
            [](const CurveAnswer& answer) {
              return written([&](std::ostream& out) { report::write_curve_csv(out, answer.curve); });

@@ -47,9 +47,7 @@ SolveCallbacks callbacks_for(const Listeners& listeners, const std::shared_ptr<c
   SolveCallbacks callbacks;
   callbacks.cancel = &watch.cancel();
   const auto tell = [&watch](const nb::object& listener) {
-    return [&watch, &listener](const Progress& news) {
-      watch.call([&] { heed(listener(told(news)), watch); });
-    };
+    return [&watch, &listener](const Progress& news) { watch.call([&] { heed(listener(told(news)), watch); }); };
   };
   if (!listeners.progress.is_none()) callbacks.progress = tell(listeners.progress);
   if (!listeners.heartbeat.is_none()) callbacks.heartbeat = tell(listeners.heartbeat);
@@ -78,11 +76,10 @@ void check_heeded(const SolveOptions& options, bool has_start) {
   if (has_start) throw InputError("warm_start", "the strategy " + name + " does not start from a schedule");
 }
 
-std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::string& budget,
-                                          const OptionTexts& texts, std::optional<int> max_computes,
-                                          std::optional<std::string> order, const std::vector<std::int32_t>& warm_start,
-                                          nb::object incumbent, nb::object progress, nb::object heartbeat,
-                                          nb::object stop) {
+std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::string& budget, const OptionTexts& texts,
+                                          std::optional<int> max_computes, std::optional<std::string> order,
+                                          const std::vector<std::int32_t>& warm_start, nb::object incumbent,
+                                          nb::object progress, nb::object heartbeat, nb::object stop) {
   const SolveOptions options = options_from(texts);
   check_heeded(options, !warm_start.empty());
   const std::vector<OpId> start = start_from(graph, warm_start);
@@ -123,9 +120,8 @@ std::pair<Bracket, nb::object> least_budget_of(const GraphHandle& graph, const O
   watch.run([&] {
     const auto [instance, asked] = unbudgeted(snapshot, request, options);
     const OrderMode mode = fixed_order(asked, "the least budget is of one order");
-    bracket = mode == OrderMode::free
-                  ? bracket_free(with_order(instance, mode), options, {.cancel = &watch.cancel()})
-                  : bracket_min_budget(instance, options);
+    bracket = mode == OrderMode::free ? bracket_free(with_order(instance, mode), options, {.cancel = &watch.cancel()})
+                                      : bracket_min_budget(instance, options);
   });
   return {Bracket(bracket.proved.count(), bracket.reached.count()), watch.interruption()};
 }

@@ -51,7 +51,7 @@ CurveAnswer* read_curve(const GraphHandle& graph, const nb::bytes& text) {
   const std::string_view view(text.c_str(), text.size());
   auto snapshot = graph.snapshot();
   const Instance instance(snapshot, {});
-  Curve curve = json::read_curve(view);
+  Curve curve = json::read_curve(json::Text(view));
   if (curve.baseline_duration != instance.baseline_duration() ||
       curve.baseline_peak_memory != baseline_peak(instance)) {
     throw InputError("$.baseline_duration", "not a curve of this graph: its baseline is another");
@@ -82,9 +82,9 @@ std::pair<CurveAnswer, nb::object> sweep_graph(const GraphHandle& graph, const s
   watch.run([&] {
     const auto [unlimited, asked] = unbudgeted(answer.graph, request, options);
     const Instance instance = with_order(unlimited, fixed_order(asked, "a sweep keeps to the input order"));
-    SweepResult result = sweep(instance, options,
-                               {.budgets = budgets_from(budgets, instance), .points = points, .resolution = resolution},
-                               callbacks);
+    SweepResult result =
+        sweep(instance, options,
+              {.budgets = budgets_from(budgets, instance), .points = points, .resolution = resolution}, callbacks);
     for (const Schedule& schedule : result.schedules) expect_found({answer.graph, schedule});
     answer.curve = std::move(result.curve);
     for (Schedule& schedule : result.schedules) answer.schedules.emplace_back(std::move(schedule));
@@ -114,10 +114,8 @@ void bind_sweep(nb::module_& module) {
       .def_prop_ro("point_count", [](const CurveAnswer& self) { return self.curve.points.size(); })
       .def("schedule_file",
            [](const CurveAnswer& self, std::size_t point) { return self.curve.points.at(point).schedule_file; })
-      .def("name_schedule",
-           [](CurveAnswer& self, std::size_t point, std::string file) {
-             self.curve.points.at(point).schedule_file = std::move(file);
-           })
+      .def("name_schedule", [](CurveAnswer& self, std::size_t point,
+                               std::string file) { self.curve.points.at(point).schedule_file = std::move(file); })
       .def("keep_schedule",
            [](CurveAnswer& self, std::size_t point, const Answer& answer) {
              if (answer.graph != self.graph) throw InputError("schedule", "is of another graph");

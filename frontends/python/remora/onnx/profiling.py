@@ -55,7 +55,7 @@ class Profile:
     Attributes
     ----------
     nodes : tuple of NodeCost
-        In the model's order; constants, which are computed once, are left out.
+        In the model's order; constants, which are computed once, and what no output needs are left out.
     whole : int
         Nanoseconds of a whole run without the profiler: the median over as many runs.
     runs, threads : int
@@ -139,8 +139,9 @@ def profile(
     whole = _whole_run(proto, feed, providers, workers, before, count)
     medians, places = _node_runs(proto, feed, providers, workers, before, count)
     nodes = tuple(
-        NodeCost(name, node.op_type, places.get(number, "cpu"), medians.get(number, 0))
+        NodeCost(name, node.op_type, places[number], medians[number])
         for number, (name, node) in enumerate(zip(names, proto.graph.node, strict=True))
+        if number in medians
     )
     return Profile(nodes, whole, count, workers)
 

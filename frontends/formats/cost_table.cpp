@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/formats/cost_table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "model/error.hpp"
+#include "model/quote.hpp"
+
+namespace remora::interchange {
+namespace {
+
+std::string line_place(const std::string& source, int line) {
+  return source + ": line " + std::to_string(line);
+}
+
+/// Rows of fields as RFC 4180 has them, LF and CRLF both; empty lines are no rows.
+class CsvReader {
+ public:
+  CsvReader(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+
+  /// The next row; nothing at the end. line() is where it begins.
+  std::optional<std::vector<std::string>> next() {
+    while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) skip();
+    if (at_ >= text_.size()) return std::nullopt;
+    line_ = next_line_;
+    std::vector<std::string> fields{read_field()};
+    while (at_ < text_.size() && text_[at_] == ',') {
+      ++at_;
+      fields.push_back(read_field());
+    }
+    return fields;
+  }
+
+  [[nodiscard]] int line() const { return line_; }
+
+ private:
+  void skip() {
+    if (text_[at_++] == '\n') ++next_line_;
+  }
+
+  std::string read_field() {
+    if (at_ < text_.size() && text_[at_] == '"') return read_quoted();
+    const auto end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
+    std::string field(text_.substr(at_, end - at_));
+    at_ = end;
+    return field;
+  }
+
+  std::string read_quoted() {
+    std::string field;
+    for (++at_; at_ < text_.size();) {
+      if (text_[at_] == '"') {
+        if (text_.substr(at_, 2) != "\"\"") break;
+        ++at_;
+      }
+      field += text_[at_];
+      skip();
+    }
+    if (at_ >= text_.size()) throw InputError(line_place(source_, line_), "a quoted field has no end");
+    ++at_;
+    if (at_ < text_.size() && text_.find_first_of(",\r\n", at_) != at_) {
+      throw InputError(line_place(source_, next_line_), "text after a quoted field");
+    }
+    return field;
+  }
+
+  std::string_view text_;
+  const std::string& source_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+  int next_line_ = 1;
+};
+
+/// Where the known columns are; none for one that is not there.
+struct Columns {
+  std::optional<std::size_t> name{};
+  std::optional<std::size_t> device{};
+  std::optional<std::size_t> duration{};
+  std::optional<std::size_t> workspace{};
+  std::optional<std::size_t> energy{};
+  std::size_t count = 0;
+};
+
+Columns read_header(const std::vector<std::string>& header, const std::string& source) {
+  Columns columns{.count = header.size()};
+  const auto place = [&](const char* name) -> std::optional<std::size_t> {
+    const auto found = std::find(header.begin(), header.end(), name);
+    if (found == header.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - header.begin());
+  };
+  columns.name = place("name");
+  columns.device = place("device");
+  columns.duration = place("duration");
+  columns.workspace = place("workspace");
+  columns.energy = place("energy");
+  if (!columns.name || !columns.duration) {
+    throw InputError(line_place(source, 1), "a table of costs begins with name,device,duration,workspace,energy");
+  }
+  return columns;
+}
+
+/// A whole number from 0, nothing for an empty field.
+std::optional<std::int64_t> read_amount(const std::string& text, const char* column, const std::string& place) {
+  if (text.empty()) return std::nullopt;
+  std::int64_t amount = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
+  if (error == std::errc() && end == text.data() + text.size() && amount >= 0) return amount;
+  throw InputError(place, std::string(column) + " must be a whole number from 0, not " + quote(text));
+}
+
+OpCost read_row(const std::vector<std::string>& fields, const Columns& columns, const std::string& place, int line) {
+  const auto amount = [&](const std::optional<std::size_t>& column, const char* name) {
+    return column ? read_amount(fields[*column], name, place) : std::nullopt;
+  };
+  OpCost cost{.name = fields[*columns.name], .line = line};
+  if (cost.name.empty()) throw InputError(place, "a name must not be empty");
+  if (const auto found = amount(columns.duration, "duration")) cost.duration = Duration(*found);
+  if (const auto found = amount(columns.workspace, "workspace")) cost.workspace = Bytes(*found);
+  cost.energy = amount(columns.energy, "energy");
+  return cost;
+}
+
+/// The op's unknown keys with this one among them.
+std::string with_energy(const std::string& extra, std::int64_t energy) {
+  auto keys = extra.empty() ? nlohmann::ordered_json::object() : nlohmann::ordered_json::parse(extra);
+  keys["energy"] = energy;
+  return keys.dump();
+}
+
+std::string with_source(const std::string& meta, const std::string& source) {
+  auto keys = meta.empty() ? nlohmann::ordered_json::object() : nlohmann::ordered_json::parse(meta);
+  keys["costs"] = source;
+  return keys.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Duration scaled(Duration duration, double ratio) {
+  constexpr double kMost = 4e18;
+  const double amount = std::ceil(static_cast<double>(duration.count()) * ratio);
+  return Duration(static_cast<std::int64_t>(std::clamp(amount, 0.0, kMost)));
+}
+
+}  // namespace
+
+CostTable read_costs(std::string_view text, const std::string& source) {
+  CsvReader reader(text, source);
+  const auto header = reader.next();
+  if (!header) throw InputError(source, "the table of costs is empty");
+  const Columns columns = read_header(*header, source);
+  CostTable table{.source = source};
+  std::unordered_set<std::string> names;
+  while (const auto fields = reader.next()) {
+    const std::string place = line_place(source, reader.line());
+    if (fields->size() != columns.count) {
+      throw InputError(place,
+                       "has " + std::to_string(fields->size()) + " fields, not " + std::to_string(columns.count));
+    }
+    OpCost cost = read_row(*fields, columns, place, reader.line());
+    const std::string device = columns.device ? (*fields)[*columns.device] : "";
+    if (table.rows.empty()) table.device = device;
+    if (device != table.device) {
+      throw InputError(place, "is of device " + quote(device) + ", the rows before of " + quote(table.device));
+    }
+    if (!names.insert(cost.name).second) throw InputError(place, "the name " + quote(cost.name) + " is there twice");
+    table.rows.push_back(std::move(cost));
+  }
+  return table;
+}
+
+CostNames cost_names(const Graph& graph) {
+  CostNames names;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) names.emplace(graph.ops[i].name, OpId(i));
+  std::vector<OpId> producers(graph.tensors.size());
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    for (const TensorId output : graph.ops[i].outputs) producers[static_cast<std::size_t>(output)] = OpId(i);
+  }
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) names.emplace(graph.tensors[i].name, producers[i]);
+  return names;
+}
+
+std::string apply_costs(Graph& graph, const CostTable& table, const CostNames& names, const BackwardRatio& ratio) {
+  std::vector<const OpCost*> costs(graph.ops.size(), nullptr);
+  for (const OpCost& row : table.rows) {
+    const auto found = names.find(row.name);
+    if (found == names.end()) {
+      throw InputError(line_place(table.source, row.line), "there is no op or node " + quote(row.name));
+    }
+    if (!found->second.valid()) continue;
+    const OpCost*& cost = costs[static_cast<std::size_t>(found->second)];
+    if (cost != nullptr) {
+      throw InputError(line_place(table.source, row.line),
+                       quote(row.name) + " is the op of line " + std::to_string(cost->line));
+    }
+    cost = &row;
+  }
+  int given = 0;
+  int derived = 0;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    Op& op = graph.ops[i];
+    const OpCost* const own = costs[i];
+    if (own != nullptr && own->workspace) op.workspace = *own->workspace;
+    if (own != nullptr && own->energy) op.extra = with_energy(op.extra, *own->energy);
+    if (own != nullptr && own->duration) {
+      ++given;
+      continue;
+    }
+    if (!op.backward_of.valid()) continue;
+    const OpCost* const forward = costs[static_cast<std::size_t>(op.backward_of)];
+    if (forward == nullptr || !forward->duration) continue;
+    op.duration = scaled(*forward->duration, ratio(OpId(i), op.backward_of));
+    ++derived;
+  }
+  // Only now, for the ratio may ask for what the graph said before.
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    if (costs[i] != nullptr && costs[i]->duration) graph.ops[i].duration = *costs[i]->duration;
+  }
+  graph.meta = with_source(graph.meta, table.source);
+  validate(graph);
+  const std::size_t rest = graph.ops.size() - static_cast<std::size_t>(given + derived);
+  return "durations of " + std::to_string(given) + " of " + std::to_string(graph.ops.size()) + " ops by " +
+         table.source + ", " + std::to_string(derived) + " of backward ops scaled from them, " + std::to_string(rest) +
+         " as without it";
+}
+
+}  // namespace remora::interchange
