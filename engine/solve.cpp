@@ -11,7 +11,7 @@
 #include "engine/free/free_search.hpp"
 #include "engine/groups/groups.hpp"
 #include "engine/search/answer.hpp"
-#include "engine/search/first_bound.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/search/phases.hpp"
 #include "engine/search/start.hpp"
 #include "model/error.hpp"

@@ -5,7 +5,7 @@
 
 #include "engine/curve/adapt.hpp"
 #include "engine/search/answer.hpp"
-#include "engine/search/first_bound.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/search/start.hpp"
 #include "engine/solve.hpp"
 

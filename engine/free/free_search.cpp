@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/base/draw_weighted.hpp"
-#include "engine/free/free_sequence.hpp"
+#include "model/free_sequence.hpp"
 #include "engine/free/view_search.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "engine/order/order_problem.hpp"

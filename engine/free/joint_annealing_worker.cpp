@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "engine/free/free_sequence.hpp"
+#include "model/free_sequence.hpp"
 #include "engine/order/order_moves.hpp"
 #include "engine/search/local/annealing_schedule.hpp"
 #include "model/evaluate.hpp"

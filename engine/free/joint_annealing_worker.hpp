@@ -13,7 +13,7 @@
 
 #include "engine/order/order_problem.hpp"
 #include "engine/order/order_profile.hpp"
-#include "engine/search/local/cooling.hpp"
+#include "engine/base/cooling.hpp"
 #include "engine/search/local/exchange_rate.hpp"
 #include "engine/search/worker.hpp"
 #include "model/random.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/draw_weighted.hpp"
-#include "engine/free/free_sequence.hpp"
+#include "model/free_sequence.hpp"
 #include "engine/order/order_annealer.hpp"
 #include "engine/order/order_problem.hpp"
 #include "model/evaluate.hpp"

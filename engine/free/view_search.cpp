@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/groups/groups.hpp"
-#include "engine/search/first_bound.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/search/start.hpp"
 
 namespace remora {

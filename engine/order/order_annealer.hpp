@@ -15,7 +15,7 @@
 
 #include "engine/order/order_profile.hpp"
 #include "engine/order/order_worker.hpp"
-#include "engine/search/local/cooling.hpp"
+#include "engine/base/cooling.hpp"
 #include "model/random.hpp"
 
 namespace remora {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/phases.hpp"
 
-#include "engine/search/crew.hpp"
+#include "engine/search/workers/crew.hpp"
 
 namespace remora {
 

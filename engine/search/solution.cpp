@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "engine/free/free_sequence.hpp"
+#include "model/free_sequence.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {

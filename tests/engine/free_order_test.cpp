@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/bound/footprint.hpp"
-#include "engine/free/free_sequence.hpp"
+#include "model/free_sequence.hpp"
 #include "engine/free/order_view.hpp"
 #include "engine/order/list_order.hpp"
 #include "engine/order/order_problem.hpp"

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstddef>
 
-#include "engine/search/local/cooling.hpp"
+#include "engine/base/cooling.hpp"
 #include "engine/search/local/exchange_rate.hpp"
 #include "model/instance.hpp"
 

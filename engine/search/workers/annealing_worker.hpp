@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/search/local/cooling.hpp"
+#include "engine/base/cooling.hpp"
 #include "engine/search/local/exchange_rate.hpp"
 #include "engine/search/local/plan_moves.hpp"
 #include "engine/search/worker.hpp"

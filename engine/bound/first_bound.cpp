@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/search/first_bound.hpp"
+#include "engine/bound/first_bound.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/search/crew.hpp"
+#include "engine/search/workers/crew.hpp"
 
 #include <algorithm>
 #include <memory>

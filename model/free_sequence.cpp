@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/free/free_sequence.hpp"
+#include "model/free_sequence.hpp"
 
 #include <algorithm>
 #include <cstddef>
