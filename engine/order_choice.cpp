@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "engine/base/deadline.hpp"
+#include "engine/base/tasks.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/order/minimise_peak.hpp"
-#include "engine/search/rounds.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"

@@ -6,70 +6,117 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
 #include "engine/baselines/method.hpp"
-#include "engine/free/free_search.hpp"
-#include "engine/groups/groups.hpp"
-#include "engine/search/answer.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/search/phases.hpp"
-#include "engine/search/start.hpp"
+#include "engine/free/free_search.hpp"
+#include "engine/groups/hierarchical.hpp"
+#include "engine/search/search.hpp"
+#include "engine/search/workers/crew.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
 namespace {
 
-/// The two phases from the best start there is; in free order, both and the order in turns.
-void run_search(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                const Deadline& deadline, SearchState& state, Schedule& schedule) {
-  if (state.infeasible) return;
-  if (instance.options().order == OrderMode::free) {
-    search_free_order(instance, options, callbacks, deadline, state, schedule.solver);
-    return;
-  }
-  start_from_relaxation(instance, options, state);
-  if (wants_groups(instance, options) && !is_settled(instance, state)) {
-    const Groups groups = find_groups(instance, options, deadline, callbacks.blocks);
-    state.work += groups.work;
-    start_from_groups(instance, options, groups, deadline, state, schedule.solver);
-  }
-  const double begin = deadline.elapsed();
-  PhaseWorkers workers;
-  run_phases(instance, options, callbacks, deadline, workers, state, schedule.solver);
-  auto& statistics = schedule.solver.statistics;
-  if (!statistics.empty()) statistics.emplace_back("polish_seconds", deadline.elapsed() - begin);
+/// Gives the caller's functions what the search tells.
+SearchListener listener_of(const SolveCallbacks& callbacks, const Search& search) {
+  SearchListener listener{.enough = callbacks.enough};
+  if (!callbacks.incumbent && !callbacks.progress && !callbacks.heartbeat) return listener;
+  listener.tell = [&callbacks, &search](const Progress& progress) {
+    const bool is_new = progress.event == Event::start || progress.event == Event::schedule;
+    if (is_new && callbacks.incumbent && search.holds_budget()) callbacks.incumbent(search.answer());
+    const auto& told = progress.event == Event::round ? callbacks.heartbeat : callbacks.progress;
+    if (told) told(progress);
+  };
+  return listener;
 }
 
-/// The one answer of a method of the literature; empty if it has none that the instance permits.
-std::vector<OpId> run_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                             const Deadline& deadline, SearchState& state, SolverReport& report) {
-  if (state.infeasible) return {};
+Schedule search_input_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                            std::span<const OpId> warm_start) {
+  const Deadline deadline(options.time_limit, callbacks.cancel);
+  bool from_groups = false;
+  const auto groups = [&](Search& search) {
+    from_groups = wants_groups(instance, options);
+    if (from_groups) start_from_groups(search, callbacks.blocks);
+  };
+  Search search(instance, options, {input_order_crew, {groups}}, warm_start);
+  search.listen(listener_of(callbacks, search));
+  search.sit({deadline, work_limit(options.work_limit)});
+  if (from_groups) search.report().statistics.emplace_back("polish_seconds", search.seconds_in_phases());
+  return search.answer();
+}
+
+/// Both the order and recomputes, in turns.
+Schedule search_any_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                          std::span<const OpId> warm_start) {
+  const Deadline deadline(options.time_limit, callbacks.cancel);
+  Search search(instance, options, {free_order_crew}, warm_start);
+  search.listen(listener_of(callbacks, search));
+  search.begin(deadline);
+  if (!search.infeasible()) search_free_order(search, deadline, callbacks.blocks);
+  return search.answer();
+}
+
+/// Who brings what the strategy's method finds.
+Source source_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::greedy:
+      return Source::greedy;
+    case Strategy::sqrt:
+      return Source::sqrt;
+    case Strategy::rotor:
+      return Source::rotor;
+    case Strategy::twremat:
+      return Source::twremat;
+    case Strategy::checkmate:
+      return Source::checkmate;
+    case Strategy::checkmate_lp:
+      return Source::checkmate_lp;
+    default:
+      return Source::none;
+  }
+}
+
+/// What a method of the literature finds, written into the schedule; nothing if the instance does not permit it.
+void write_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                  const Deadline& deadline, Schedule& schedule) {
   MethodResult result = method_of(options.strategy)({instance, options, deadline});
-  state.lower_bound = std::max(state.lower_bound, result.lower_bound);
-  state.work = result.work;
+  SolverReport& report = schedule.solver;
+  schedule.lower_bound = std::max(schedule.lower_bound, instance.baseline_duration() + result.lower_bound);
+  report.work = result.work;
   report.note = std::move(result.note);
-  if (result.sequence.empty()) return {};
+  if (result.sequence.empty()) {
+    if (instance.op_count() == 0) write_steps(instance, {}, schedule);
+    return;
+  }
   if (!is_permitted(instance, result.sequence)) {
-    report.note +=
-        (report.note.empty() ? "" : "; ") +
-        std::string("its sequence is not one of this problem: other order, or more computes of an op than allowed");
-    return {};
+    report.note += report.note.empty() ? "" : "; ";
+    report.note += "its sequence is not one of this problem: other order, or more computes of an op than allowed";
+    return;
   }
   const Evaluation evaluation = evaluate(instance, result.sequence);
+  const Source source = source_of(options.strategy);
   report.reached_peak = evaluation.peak;
-  const std::string name = strategy_name(options.strategy);
-  state.history.push_back({deadline.elapsed(), evaluation.duration, evaluation.peak, name});
-  const bool holds_budget = evaluation.peak <= instance.budget();
-  if (callbacks.incumbent && holds_budget) {
-    callbacks.incumbent(incumbent_of(instance, options, state, result.sequence, deadline));
-  }
+  report.history.push_back({deadline.elapsed(), evaluation.duration, evaluation.peak, source_name(source)});
+  write_steps(instance, result.sequence, schedule);
+  report.seconds = deadline.elapsed();
+  if (callbacks.incumbent && schedule.has_schedule()) callbacks.incumbent(schedule);
   if (callbacks.progress) {
-    const Duration bound = instance.baseline_duration() + state.lower_bound;
-    callbacks.progress(
-        {deadline.elapsed(), holds_budget ? 2 : 1, name, evaluation.duration, evaluation.peak, bound, state.work});
+    callbacks.progress({deadline.elapsed(), schedule.has_schedule() ? 2 : 1, Event::schedule, source,
+                        evaluation.duration, evaluation.peak, schedule.lower_bound, result.work});
   }
-  return std::move(result.sequence);
+}
+
+Schedule solve_by_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks) {
+  const Deadline deadline(options.time_limit, callbacks.cancel);
+  Schedule schedule = describe_problem(instance, options);
+  FirstBound bound = find_first_bound(instance, options, deadline);
+  schedule.lower_bound = instance.baseline_duration() + bound.lower_bound;
+  schedule.certificate = std::move(bound.certificate);
+  schedule.status = bound.infeasible ? Status::infeasible : Status::unknown;
+  if (!bound.infeasible) write_method(instance, options, callbacks, deadline, schedule);
+  schedule.solver.seconds = deadline.elapsed();
+  return schedule;
 }
 
 }  // namespace
@@ -82,23 +129,9 @@ void check_problem(const Instance& instance, const SolveOptions& options) {
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                std::span<const OpId> warm_start) {
   check_problem(instance, options);
-  const Deadline deadline(options.time_limit, callbacks.cancel);
-  Schedule schedule = describe_problem(instance, options);
-  SearchState state;
-  const bool searches = is_search(options.strategy);
-  const bool is_free = instance.options().order == OrderMode::free;
-  const std::span<const OpId> start = searches ? warm_start : std::span<const OpId>{};
-  state.incumbent = is_free ? first_free_solution(instance, start) : first_solution(instance, start);
-  find_first_bound(instance, options, deadline, state, schedule);
-  if (searches) {
-    run_search(instance, options, callbacks, deadline, state, schedule);
-    write_answer(instance, state, sequence_of(instance, state.incumbent), schedule);
-  } else {
-    const auto sequence = run_method(instance, options, callbacks, deadline, state, schedule.solver);
-    write_answer(instance, state, sequence, schedule);
-  }
-  schedule.solver.seconds = deadline.elapsed();
-  return schedule;
+  if (!is_search(options.strategy)) return solve_by_method(instance, options, callbacks);
+  return instance.options().order == OrderMode::free ? search_any_order(instance, options, callbacks, warm_start)
+                                                     : search_input_order(instance, options, callbacks, warm_start);
 }
 
 }  // namespace remora

@@ -9,52 +9,15 @@
 // other. Asked for more threads than there are cores, it raises the limit of TBB for the process while it runs.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <span>
-#include <string>
 
-#include "engine/base/block_store.hpp"
+#include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
 #include "model/api.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 
 namespace remora {
-
-/// What a solve knows at one moment.
-struct Progress {
-  double seconds = 0;
-  /// 1: looking for a schedule within the budget (Moccasin, eq. 12-13); 2: shortening it.
-  int phase = 1;
-  /// The worker that brought the news, or what began; empty for a heartbeat.
-  std::string source{};
-  /// Of the incumbent: in phase 1 its peak is still above the budget.
-  Duration duration{};
-  Bytes peak{};
-  Duration lower_bound{};
-  /// Units of work done so far.
-  std::int64_t work = 0;
-};
-
-/// An exception that a callback throws ends the solve and comes out of it.
-struct SolveCallbacks {
-  /// Every schedule within the budget that the search begins with or finds to be better than the one before: what
-  /// solve() would return if it ended here, but for the solver report's phases, note and statistics. Called before
-  /// `progress` is told of it, from the same thread. May be empty.
-  std::function<void(const Schedule&)> incumbent{};
-  /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(),
-  /// never concurrently. May be empty.
-  std::function<void(const Progress&)> progress{};
-  /// The same, after every round of the search whether it brought news or not: some ten times a second. May be empty.
-  std::function<void(const Progress&)> heartbeat{};
-  /// Asked in every round: true ends the search with the incumbent, as a limit does. May be empty.
-  std::function<bool(const Progress&)> enough{};
-  /// Set to true from anywhere (a signal handler, another thread) to stop with the incumbent. May be null.
-  const std::atomic<bool>* cancel = nullptr;
-  /// Options of groups that this solve and others have found, for strategies with a hierarchy. May be null.
-  BlockStore* blocks = nullptr;
-};
 
 /// Solves the instance's problem. The schedule has status optimal, feasible, infeasible (with a certificate where one
 /// event alone proves it) or unknown (its solver report then says which peak was reached). The graph's name is filled

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/tasks.hpp"
 
+#include <tbb/info.h>
+
+namespace remora {
+
+int thread_count(const SolveOptions& options) {
+  return options.threads > 0 ? options.threads : tbb::info::default_concurrency();
+}
+
+}  // namespace remora
+
 #if defined(__SANITIZE_THREAD__)
 
 #include <algorithm>
@@ -41,7 +51,6 @@ void run_tasks(int threads, std::size_t count, const std::function<void(std::siz
 #include <optional>
 
 #include <tbb/global_control.h>
-#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/partitioner.h>
 #include <tbb/task_arena.h>

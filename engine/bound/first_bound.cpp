@@ -8,6 +8,7 @@
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/covering.hpp"
 #include "engine/bound/footprint.hpp"
+#include "model/evaluate.hpp"
 
 namespace remora {
 namespace {
@@ -32,33 +33,58 @@ CoverMipLimits cover_mip_limits(const SolveOptions& options, const Deadline& dea
   return limits;
 }
 
+bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
+  const CoverProblem problem = covering_relaxation(instance);
+  if (covering_bound(problem).infeasible) return true;
+  CoverMipLimits limits;
+  // The LP alone proves infeasibility.
+  limits.nodes = 0;
+  limits.interrupted = [&deadline] { return deadline.reached(); };
+  return solve_cover_mip(problem, limits).infeasible;
+}
+
 }  // namespace
 
-void find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                      SearchState& state, Schedule& schedule) {
-  if (state.infeasible) return;
-  state.infeasible = least_budget(instance) > instance.budget();
-  schedule.certificate = footprint_certificate(instance);
-  if (state.infeasible || !options.covering_bound) return;
+FirstBound find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
+  FirstBound found;
+  found.infeasible = least_budget(instance) > instance.budget();
+  found.certificate = footprint_certificate(instance);
+  if (found.infeasible || !options.covering_bound) return found;
   // Of a large graph the relaxation alone takes seconds: not after a signal.
-  if (deadline.cancel() != nullptr && deadline.cancel()->load(std::memory_order_relaxed)) return;
-  CoverProblem& problem = state.cover.problem;
+  if (deadline.cancel() != nullptr && deadline.cancel()->load(std::memory_order_relaxed)) return found;
+  CoverProblem& problem = found.cover.problem;
   problem = covering_relaxation(instance, options.covering_limits);
   const auto ascent = covering_bound(problem);
-  state.infeasible = ascent.infeasible;
-  state.lower_bound = std::max(state.lower_bound, ascent.extra);
+  found.infeasible = ascent.infeasible;
+  found.lower_bound = ascent.extra;
   // What is resident at an event is known for the input order only.
   const bool is_certain = instance.options().order == OrderMode::input;
-  if (ascent.event.valid() && is_certain) schedule.certificate = cover_certificate(instance, problem, ascent.event);
+  if (ascent.event.valid() && is_certain) found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
-  if (state.infeasible || !exceeded || !options.covering_mip || problem.items.size() > kMostItems) return;
+  if (found.infeasible || !exceeded || !options.covering_mip || problem.items.size() > kMostItems) return found;
   auto mip = solve_cover_mip(problem, cover_mip_limits(options, deadline));
-  state.infeasible = mip.infeasible;
-  state.lower_bound = std::max(state.lower_bound, mip.bound);
-  if (mip.infeasible && is_certain)
-    schedule.certificate = cover_certificate(instance, problem, mip.event, mip.given_up);
-  state.cover.given_up = std::move(mip.given_up);
-  if (options.reduced_costs) state.cover.priced = std::move(mip.priced);
+  found.infeasible = mip.infeasible;
+  found.lower_bound = std::max(found.lower_bound, mip.bound);
+  if (mip.infeasible && is_certain) {
+    found.certificate = cover_certificate(instance, problem, mip.event, mip.given_up);
+  }
+  found.cover.given_up = std::move(mip.given_up);
+  if (options.reduced_costs) found.cover.priced = std::move(mip.priced);
+  return found;
+}
+
+Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution) {
+  Bytes low = least_budget(instance);
+  Bytes high = std::max(low, baseline_peak(instance));
+  const auto near = static_cast<std::int64_t>(static_cast<double>((high - low).count()) * resolution);
+  while (high - low > Bytes(near) && !deadline.reached()) {
+    const Bytes middle(low.count() + (high - low).count() / 2);
+    if (proved_infeasible(instance.with_budget(middle), deadline))
+      low = middle + Bytes(1);
+    else
+      high = middle;
+  }
+  return low;
 }
 
 }  // namespace remora

@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
-#include "engine/search/rounds.hpp"
+#include "engine/bound/cover_facts.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 
 namespace remora {
 
-/// What can be said without a search: infeasibility with its certificate (in the schedule), a lower bound, and what
-/// guides the search. A bound that the state has already stays if it is better; nothing is done for an infeasible one.
-void find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                      SearchState& state, Schedule& schedule);
+/// What can be said of a problem without a search.
+struct FirstBound {
+  /// No schedule holds the budget; where one event alone proves it, the certificate says which.
+  bool infeasible = false;
+  std::optional<Certificate> certificate{};
+  /// Of the extra duration.
+  Duration lower_bound{};
+  /// What guides the search.
+  CoverFacts cover{};
+};
+
+/// By footprints, then by the covering relaxation. The integer program takes a fifth of the time limit at most.
+FirstBound find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline);
+
+/// No schedule of the staged form holds a smaller budget: by the footprints and the covering relaxation, in exact
+/// arithmetic. By bisection, down to this part of the budgets in question; what the deadline leaves open is not
+/// refuted. The instance's own budget does not matter.
+Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution = 0);
 
 }  // namespace remora

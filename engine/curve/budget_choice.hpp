@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/sweep.hpp"
+#include "engine/curve/sweep_types.hpp"
 #include "model/curve.hpp"
 #include "model/instance.hpp"
 #include "model/types.hpp"

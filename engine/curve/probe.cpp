@@ -2,12 +2,14 @@
 #include "engine/curve/probe.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
-#include "engine/curve/adapt.hpp"
-#include "engine/search/answer.hpp"
-#include "engine/bound/first_bound.hpp"
-#include "engine/search/start.hpp"
-#include "engine/solve.hpp"
+#include "engine/groups/hierarchical.hpp"
+#include "engine/search/local/plan_moves.hpp"
+#include "engine/search/local/repair.hpp"
+#include "engine/search/workers/crew.hpp"
+#include "model/random.hpp"
 
 namespace remora {
 namespace {
@@ -15,6 +17,9 @@ namespace {
 /// Workers of graphs up to this size stay for the next sitting. Twenty budgets' workers on a larger one would fill the
 /// memory that one search needs twenty times over.
 constexpr int kMostOpsToKeepWorkers = 5000;
+
+/// A plan is made to fit in so many full rounds of a worker at most.
+constexpr Effort kMostEffortToFit = 2 * kRoundEffort;
 
 /// The first sitting's seed is the user's own; the others' must not meet those of the user's other runs: 1, 2, 3.
 std::int64_t seed_of_sitting(std::int64_t seed, int sitting) {
@@ -25,111 +30,90 @@ std::int64_t seed_of_sitting(std::int64_t seed, int sitting) {
 
 }  // namespace
 
-Probe::Probe(const Instance& instance, Bytes budget, const SolveOptions& options)
-    : instance_(instance.with_budget(budget)), options_(options), found_under_(budget) {
-  description_ = describe_problem(instance_, options);
-  state_.incumbent = first_solution(instance_, {});
-}
-
-bool Probe::settled() const {
-  return is_settled(instance_, state_);
-}
+Probe::Probe(const Instance& instance, Bytes budget, const SolveOptions& options,
+             std::function<const Groups*()> groups)
+    : instance_(instance.with_budget(budget)),
+      search_(instance_, options,
+              {input_order_crew,
+               {[this](Search&) { start_from_relaxation(); },
+                [this, groups = std::move(groups)](Search&) { start_from_shared(groups); }}}),
+      found_under_(budget) {}
 
 std::optional<Duration> Probe::gap() const {
-  if (!holds_budget()) return std::nullopt;
-  return std::max(Duration(0), state_.incumbent.extra - state_.lower_bound);
-}
-
-void Probe::take(const Solution& solution, Bytes found_under, const char* source) {
-  if (!better(instance_, solution, state_.incumbent)) return;
-  state_.incumbent = solution;
-  found_under_ = found_under;
-  state_.history.push_back({seconds_, instance_.baseline_duration() + solution.extra, solution.peak, source});
+  if (!search_.holds_budget()) return std::nullopt;
+  return std::max(Duration(0), search_.incumbent().extra - search_.lower_bound());
 }
 
 void Probe::learn(const Probe& other) {
-  take(other.state_.incumbent, other.found_under_, "another budget");
+  if (search_.offer(other.search_.incumbent(), Source::another_budget)) found_under_ = other.found_under_;
   if (other.budget() < budget()) return;
-  state_.lower_bound = std::max(state_.lower_bound, other.state_.lower_bound);
-  if (!other.state_.infeasible || state_.infeasible) return;
-  state_.infeasible = true;
+  search_.raise_bound(other.search_.lower_bound());
   // What does not fit into the larger budget does not fit into this one.
-  if (!description_.certificate) description_.certificate = other.description_.certificate;
+  if (other.search_.infeasible() && !search_.infeasible()) search_.refute(other.search_.certificate());
 }
 
-void Probe::adapt_plan(const RecomputePlan& plan, const char* source, const Sitting& sitting) {
-  if (settled() || sitting.deadline.reached() || state_.work >= sitting.end) return;
-  const Adapted adapted = adapt(instance_, plan, static_cast<std::uint64_t>(seed_of_sitting(options_.seed, sittings_)),
-                                sitting.end - state_.work, [&] { return sitting.deadline.reached(); });
-  state_.work += adapted.work;
-  take(adapted.solution, budget(), source);
+/// A neighbour's plan that holds the budget goes before the relaxation's, which need not, but costs least.
+void Probe::start_from_relaxation() {
+  if (!search_.options().covering_start || search_.cover().given_up.empty()) return;
+  fit(suggested_plan(instance_, search_.cover()), Source::relaxation, search_.deadline());
 }
 
-void Probe::begin(Sitting& sitting, const std::function<const Groups*()>& groups) {
-  const double before = sitting.deadline.elapsed();
-  find_first_bound(instance_, options_, sitting.deadline, state_, description_);
-  bound_seconds_ = sitting.deadline.elapsed() - before;
-  if (settled()) return;
-  start_from_relaxation(instance_, options_, state_);
-  // A neighbour's plan that holds the budget goes before the relaxation's, which need not, but costs least.
-  if (options_.covering_start && !state_.cover.given_up.empty()) {
-    adapt_plan(suggested_plan(instance_, state_.cover), "relaxation", sitting);
-  }
-  if (settled() || !groups) return;
-  // Groups are found for all budgets: their time is not this one's.
-  const double used = sitting.deadline.elapsed();
+/// Groups are found for all budgets: their time is not this one's.
+void Probe::start_from_shared(const std::function<const Groups*()>& groups) {
+  const double before = search_.elapsed();
   const Groups* found = groups();
-  sitting.deadline = Deadline(sitting.seconds, sitting.deadline.cancel(), used);
-  if (found != nullptr) {
-    start_from_groups(instance_, options_, *found, sitting.deadline, state_, description_.solver);
-  }
+  search_.excuse(search_.elapsed() - before);
+  if (found != nullptr) start_from_groups(search_, *found);
 }
 
-void Probe::search(const Sitting& sitting) {
-  SolveOptions options = options_;
-  options.seed = seed_of_sitting(options_.seed, sittings_);
-  // What came before the search may have taken all there was; it gets a little all the same.
-  if (options_.work_limit > 0) options.work_limit = std::max(sitting.end, state_.work + 1);
-  run_phases(instance_, options, {.cancel = sitting.deadline.cancel()}, sitting.deadline, workers_, state_,
-             description_.solver);
-  if (settled() || instance_.op_count() > kMostOpsToKeepWorkers) workers_ = {};
+/// Makes a plan, of another budget perhaps, fit this one: recomputes are added until the budget holds, then those that
+/// it does not need are taken out. Stops early where the sitting does.
+void Probe::fit(const RecomputePlan& plan, Source source, const Deadline& deadline) {
+  if (settled() || deadline.reached() || search_.work() >= end_) return;
+  PlanMoves moves(instance_, plan);
+  const PlanEvaluator& state = moves.state();
+  const Effort begin = state.effort();
+  const Effort end = begin + std::min(kMostEffortToFit, effort_of(end_ - search_.work()));
+  const std::function<bool()> over = [&] { return state.effort() >= end || deadline.reached(); };
+  Random random(static_cast<std::uint64_t>(seed_of_sitting(search_.options().seed, sittings_)));
+  Repair repair(moves, random);
+  if (state.overflow() > Bytes(0)) repair.run({.effort_limit = end, .interrupted = over});
+  if (state.overflow() == Bytes(0)) repair.prune(over);
+  search_.charge(work_of(state.effort() - begin));
+  search_.offer(make_solution(instance_, state.plan()), source);
 }
 
-void Probe::sit(const SittingLimits& limits, std::span<const Probe* const> neighbours,
-                const std::function<const Groups*()>& groups) {
-  const std::int64_t room = INT64_MAX - state_.work;
-  const double end = seconds_ + limits.seconds;
-  Sitting sitting{end, Deadline(end, limits.cancel, seconds_),
-                  state_.work + (limits.work > 0 ? std::min(limits.work, room) : room)};
+void Probe::sit(const SittingLimits& limits, std::span<const Probe* const> neighbours) {
+  const double used = search_.elapsed();
+  const Deadline deadline(used + limits.seconds, limits.cancel, used);
+  end_ = plus(search_.work(), limits.work);
+  const Solution before = search_.incumbent();
   for (const Probe* neighbour : neighbours) {
-    adapt_plan(neighbour->state_.incumbent.plan, "another budget", sitting);
+    fit(neighbour->search_.incumbent().plan(), Source::another_budget, deadline);
   }
-  const Solution before = state_.incumbent;
-  if (sittings_ == 0) begin(sitting, groups);
-  if (!settled()) search(sitting);
-  if (better(instance_, state_.incumbent, before)) found_under_ = budget();
-  seconds_ = sitting.deadline.elapsed();
+  search_.set_seed(seed_of_sitting(search_.options().seed, sittings_));
+  search_.sit({deadline, end_});
+  if (settled() || instance_.op_count() > kMostOpsToKeepWorkers) search_.dismiss_workers();
+  if (better(instance_, search_.incumbent(), before)) found_under_ = budget();
   ++sittings_;
 }
 
 CurvePoint Probe::point() const {
   CurvePoint point{.budget = budget(),
-                   .status = state_.infeasible ? Status::infeasible : Status::unknown,
-                   .lower_bound = instance_.baseline_duration() + state_.lower_bound,
-                   .seconds = seconds_};
-  if (!holds_budget()) return point;
-  point.duration = instance_.baseline_duration() + state_.incumbent.extra;
+                   .status = search_.infeasible() ? Status::infeasible : Status::unknown,
+                   .lower_bound = instance_.baseline_duration() + search_.lower_bound(),
+                   .seconds = search_.elapsed()};
+  if (!search_.holds_budget()) return point;
+  point.duration = instance_.baseline_duration() + search_.incumbent().extra;
   point.status = point.duration <= point.lower_bound ? Status::optimal : Status::feasible;
-  point.peak_memory = state_.incumbent.peak;
+  point.peak_memory = search_.incumbent().peak;
   point.found_under = found_under_;
   return point;
 }
 
 Schedule Probe::schedule() const {
-  Schedule schedule = description_;
-  schedule.solver.seconds = seconds_;
-  schedule.solver.reached_peak = state_.incumbent.peak;
-  write_answer(instance_, state_, sequence_of(instance_, state_.incumbent), schedule);
+  Schedule schedule = search_.answer();
+  schedule.solver.reached_peak = search_.incumbent().peak;
   return schedule;
 }
 

@@ -4,23 +4,33 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
-#include <string>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "engine/base/draw_weighted.hpp"
-#include "model/free_sequence.hpp"
-#include "engine/free/view_search.hpp"
+#include "engine/base/tasks.hpp"
+#include "engine/free/joint_annealing_worker.hpp"
+#include "engine/free/order_view.hpp"
+#include "engine/free/reorder_worker.hpp"
+#include "engine/groups/hierarchical.hpp"
 #include "engine/order/minimise_peak.hpp"
-#include "engine/order/order_problem.hpp"
-#include "engine/search/answer.hpp"
-#include "model/error.hpp"
+#include "engine/search/workers/complete_worker.hpp"
+#include "engine/search/workers/crew.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 #include "model/random.hpp"
 
 namespace remora {
 namespace {
+
+/// Every place in the sequence is a choice: complete search ends on much smaller graphs only than in input order. Up to
+/// the second size it takes part in every round.
+constexpr int kMostOpsForComplete = 40;
+constexpr int kMostOpsForEveryRound = 12;
 
 /// The order without recompute takes this part of the limits at most, one turn that part, and one that has to solve
 /// groups of a large network first that part.
@@ -33,131 +43,101 @@ constexpr double kForgetting = 0.8;
 constexpr double kReward = 0.5;
 constexpr double kLeastWeight = 0.1;
 
-/// Sources of turns.
 enum Turn : std::size_t { kPeakOrder, kInputOrder, kOwnOrder, kJoint, kTurns };
 
 class FreeSearch {
  public:
-  FreeSearch(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-             const Deadline& deadline, SearchState& state, SolverReport& report)
-      : instance_(instance),
-        options_(options),
-        callbacks_(callbacks),
+  FreeSearch(Search& whole, const Deadline& deadline, BlockStore* blocks)
+      : whole_(whole),
         deadline_(deadline),
-        state_(state),
-        report_(report),
-        random_(static_cast<std::uint64_t>(options.seed)) {}
+        blocks_(blocks),
+        random_(static_cast<std::uint64_t>(whole.options().seed)),
+        held_at_(whole.holds_budget() ? std::optional(whole.elapsed()) : std::nullopt) {}
 
   void run() {
-    if (holds_budget()) give_incumbent();
-    tell("start");
     find_order();
     for (std::size_t turn = 0; turn < kTurns && !is_over(); ++turn) take(turn);
     while (!is_over()) {
       take(draw_weighted(kTurns, random_, [&](std::size_t turn) { return is_open(turn) ? weights_[turn] : 0.0; }));
     }
-    report_.reached_peak = state_.incumbent.peak;
-    report_.phase1_seconds = budget_held_at_ < 0 ? deadline_.elapsed() : budget_held_at_;
-    report_.phase2_seconds = deadline_.elapsed() - report_.phase1_seconds;
+    SolverReport& report = whole_.report();
+    report.reached_peak = whole_.incumbent().peak;
+    report.phase1_seconds = budget_held_at();
+    report.phase2_seconds = whole_.elapsed() - report.phase1_seconds;
   }
 
  private:
-  [[nodiscard]] bool holds_budget() const { return state_.incumbent.peak <= instance_.budget(); }
-
-  [[nodiscard]] Progress progress(const std::string& source) const {
-    return {deadline_.elapsed(),
-            holds_budget() ? 2 : 1,
-            source,
-            instance_.baseline_duration() + state_.incumbent.extra,
-            state_.incumbent.peak,
-            instance_.baseline_duration() + state_.lower_bound,
-            state_.work + turn_work_};
-  }
-
-  void tell(const std::string& source) const {
-    if (callbacks_.progress) callbacks_.progress(progress(source));
-  }
-
-  void give_incumbent() {
-    if (budget_held_at_ < 0) budget_held_at_ = deadline_.elapsed();
-    if (!callbacks_.incumbent) return;
-    callbacks_.incumbent(incumbent_of(instance_, options_, state_, state_.incumbent.sequence, deadline_));
-  }
-
-  /// Takes a sequence over if it is better than the incumbent.
-  bool offer(std::span<const OpId> sequence, const std::string& source) {
-    Solution found = make_solution(instance_, sequence);
-    if (!better(instance_, found, state_.incumbent)) return false;
-    state_.incumbent = std::move(found);
-    state_.history.push_back(
-        {deadline_.elapsed(), instance_.baseline_duration() + state_.incumbent.extra, state_.incumbent.peak, source});
-    if (holds_budget()) give_incumbent();
-    tell(source);
-    return true;
-  }
-
   [[nodiscard]] bool is_over() const {
-    if (is_settled(instance_, state_) || deadline_.reached()) return true;
-    if (options_.work_limit > 0 && state_.work >= options_.work_limit) return true;
-    return callbacks_.enough && callbacks_.enough(progress(""));
+    return whole_.settled() || deadline_.reached() || whole_.work() >= work_limit(options().work_limit) ||
+           whole_.over();
   }
 
-  /// What every round of a turn does, whatever the turn: `work` is what the turn has done so far.
-  bool beat(std::int64_t work) {
-    turn_work_ = work;
-    if (callbacks_.heartbeat) callbacks_.heartbeat(progress(""));
-    return is_settled(instance_, state_) || (callbacks_.enough && callbacks_.enough(progress("")));
-  }
-  void end_turn(std::int64_t work) {
-    turn_work_ = 0;
-    state_.work += work;
+  [[nodiscard]] const SolveOptions& options() const { return whole_.options(); }
+
+  /// In seconds from the beginning; the end if it never was.
+  [[nodiscard]] double budget_held_at() const {
+    if (held_at_) return *held_at_;
+    for (const Incumbent& incumbent : whole_.report().history) {
+      if (incumbent.peak <= whole_.instance().budget()) return incumbent.seconds;
+    }
+    return whole_.elapsed();
   }
 
   /// The options with a part of the limits, as far as it is left.
   [[nodiscard]] SolveOptions part_of_limits(double part, double most_seconds = kMostTurnSeconds) const {
-    SolveOptions options = options_;
-    if (options_.work_limit > 0) {
-      const auto wanted = static_cast<std::int64_t>(static_cast<double>(options_.work_limit) * part);
-      options.work_limit = std::clamp<std::int64_t>(wanted, 1, options_.work_limit - state_.work);
+    SolveOptions limited = options();
+    if (limited.work_limit > 0) {
+      const auto wanted = static_cast<std::int64_t>(static_cast<double>(options().work_limit) * part);
+      limited.work_limit = std::clamp<std::int64_t>(wanted, 1, options().work_limit - whole_.work().count());
       // Nothing may depend on time, but for the time limit itself.
       part = 1;
     }
-    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
-    const double most = options_.work_limit > 0 ? left : std::min(left, most_seconds);
-    options.time_limit = std::clamp(options_.time_limit * part, std::min(left, kLeastTurnSeconds), most);
-    return options;
+    const double left = std::max(0.0, options().time_limit - deadline_.elapsed());
+    const double most = limited.work_limit > 0 ? left : std::min(left, most_seconds);
+    limited.time_limit = std::clamp(options().time_limit * part, std::min(left, kLeastTurnSeconds), most);
+    return limited;
+  }
+
+  bool offer(std::span<const OpId> sequence, Source source) {
+    return whole_.offer(make_solution(whole_.instance(), sequence), source);
   }
 
   void find_order() {
     if (is_over()) return;
-    const SolveOptions options = part_of_limits(kOrderShare);
-    const Deadline deadline(options.time_limit, callbacks_.cancel);
-    const OrderProblem problem(instance_);
+    const SolveOptions limited = part_of_limits(kOrderShare);
+    const Deadline deadline(limited.time_limit, deadline_.cancel());
+    const OrderProblem problem(whole_.instance());
     OrderSettings settings;
-    settings.target = instance_.budget();
-    settings.work_limit = options.work_limit;
-    settings.threads = thread_count(options_);
-    settings.seed = static_cast<std::uint64_t>(options_.seed);
-    settings.improved = [&](const std::vector<NodeId>& order, Bytes) { offer(problem.sequence_of(order), "order"); };
-    settings.enough = [this](std::int64_t work) { return beat(work); };
+    settings.target = whole_.instance().budget();
+    settings.work_limit = limited.work_limit;
+    settings.threads = thread_count(options());
+    settings.seed = static_cast<std::uint64_t>(options().seed);
+    settings.improved = [&](const std::vector<NodeId>& order, Bytes) {
+      offer(problem.sequence_of(order), Source::order);
+    };
+    settings.enough = [this](std::int64_t work) {
+      whole_.beat(Work(work));
+      return whole_.over();
+    };
     const OrderResult result = minimise_peak(problem, settings, [&] { return deadline.reached(); });
-    end_turn(result.work);
+    whole_.charge(Work(result.work));
     peak_order_ = problem.sequence_of(result.order);
-    if (result.lower_bound > instance_.budget()) require_recompute();
+    if (result.lower_bound > whole_.instance().budget()) require_recompute();
   }
 
   /// No order holds the budget: something has to be recomputed, at least what is cheapest.
   void require_recompute() {
+    const Instance& instance = whole_.instance();
     Duration least = Duration::max();
-    for (OpId op{0}; op < instance_.op_count(); op = OpId(op + 1)) {
-      if (instance_.max_computes(op) > 1) least = std::min(least, instance_.duration(op));
+    for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) {
+      if (instance.max_computes(op) > 1) least = std::min(least, instance.duration(op));
     }
     if (least == Duration::max()) {
-      state_.infeasible = true;
+      whole_.refute();
     } else {
-      state_.lower_bound = std::max(state_.lower_bound, least);
+      whole_.raise_bound(least);
     }
-    tell("order");
+    whole_.tell(Event::bound, Source::order);
   }
 
   [[nodiscard]] bool is_open(std::size_t turn) const {
@@ -165,120 +145,106 @@ class FreeSearch {
   }
 
   void take(std::size_t turn) {
-    const Solution before = state_.incumbent;
-    const std::int64_t work = state_.work;
+    const Solution before = whole_.incumbent();
+    const Work work = whole_.work();
     if (turn == kJoint) {
       search_jointly();
-    } else if (ViewSearch* view = view_of(turn)) {
-      search_view(*view);
+    } else {
+      search_along(turn);
     }
     // A turn with nothing to do can't keep a solve under a work limit alive.
-    state_.work = std::max(state_.work, work + 1);
-    const bool improved = better(instance_, state_.incumbent, before);
+    if (whole_.work() == work) whole_.charge(Work(1));
+    const bool improved = better(whole_.instance(), whole_.incumbent(), before);
     weights_[turn] = std::max(kLeastWeight, weights_[turn] * kForgetting + (improved ? kReward : 0.0));
   }
 
-  /// The turn's search of one order, made when it is first wanted; null if another one has that order or if it has
-  /// nothing left to find.
-  ViewSearch* view_of(std::size_t turn) {
-    if (turn == kOwnOrder || !views_[turn]) {
-      std::vector<OpId> order = turn == kInputOrder  ? input_order(instance_)
-                                : turn == kPeakOrder ? peak_order_
-                                                     : first_computes(instance_, state_.incumbent.sequence);
-      for (std::size_t other = 0; other < views_.size(); ++other) {
-        if (views_[other] && views_[other]->order() == order) {
-          ViewSearch* same = views_[other].get();
-          if (turn != kOwnOrder || same->settled()) return nullptr;
-          same->learn(state_.incumbent.sequence);
-          return same;
-        }
-      }
-      if (order.empty()) return nullptr;
-      const bool own = order == first_computes(instance_, state_.incumbent.sequence);
-      // Groups take long; one order's schedule composed of them is a start for all.
-      const bool first = std::none_of(views_.begin(), views_.end(), [](const auto& view) { return view != nullptr; });
-      views_[turn] = std::make_unique<ViewSearch>(instance_, std::move(order), first);
-      if (own) views_[turn]->learn(state_.incumbent.sequence);
+  /// Goes on with the turn's search of one order, if that has anything left to find.
+  void search_along(std::size_t turn) {
+    if (turn != kOwnOrder && views_[turn]) {
+      if (!views_[turn]->settled()) sit(*views_[turn], part_of_limits(kTurnShare));
+      return;
     }
-    return views_[turn]->settled() ? nullptr : views_[turn].get();
+    const std::vector<OpId>& own = whole_.incumbent().sequence();
+    std::vector<OpId> order = turn == kInputOrder  ? input_order(whole_.instance())
+                              : turn == kPeakOrder ? peak_order_
+                                                   : first_computes(whole_.instance(), own);
+    if (ViewSearch* same = view_along(order)) {
+      // Another turn's search; the own order may have learned something since.
+      if (turn != kOwnOrder || same->settled()) return;
+      same->learn(own);
+      sit(*same, part_of_limits(kTurnShare));
+    } else if (!order.empty()) {
+      begin_along(turn, std::move(order));
+    }
   }
 
-  void search_view(ViewSearch& view) {
-    const SolveOptions options =
-        view.begins_with_groups(options_) ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
-    const Deadline deadline(options.time_limit, callbacks_.cancel);
-    const std::int64_t before = view.work();
-    SolveCallbacks callbacks;
-    callbacks.cancel = callbacks_.cancel;
-    callbacks.blocks = callbacks_.blocks;
-    callbacks.progress = [&](const Progress&) { offer(view.sequence(), view.source()); };
-    callbacks.enough = [&](const Progress& view_progress) { return beat(view_progress.work - before); };
-    view.sit(options, callbacks, deadline);
-    end_turn(view.work() - before);
-    offer(view.sequence(), view.source());
+  [[nodiscard]] ViewSearch* view_along(const std::vector<OpId>& order) const {
+    for (const auto& view : views_) {
+      if (view && view->order() == order) return view.get();
+    }
+    return nullptr;
   }
 
+  void begin_along(std::size_t turn, std::vector<OpId> order) {
+    OrderView view(whole_.instance(), std::move(order));
+    // Groups take long; one order's schedule composed of them is a start for all.
+    const bool first = std::none_of(views_.begin(), views_.end(), [](const auto& other) { return other != nullptr; });
+    const bool from_groups = first && wants_groups(view.staged(), options());
+    const SolveOptions limits =
+        from_groups ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
+    std::vector<std::function<void(Search&)>> starts;
+    if (from_groups) starts.emplace_back([this](Search& search) { start_from_groups(search, blocks_); });
+    views_[turn] = std::make_unique<ViewSearch>(whole_, std::move(view), limits, std::move(starts));
+    const std::vector<OpId>& own = whole_.incumbent().sequence();
+    if (views_[turn]->order() == first_computes(whole_.instance(), own)) views_[turn]->learn(own);
+    if (!views_[turn]->settled()) sit(*views_[turn], limits);
+  }
+
+  static void sit(ViewSearch& view, const SolveOptions& limits) {
+    view.sit(limits.time_limit, work_limit(limits.work_limit));
+  }
+
+  /// Both at once, in rounds on the incumbent; on the clock of the whole.
   void search_jointly() {
-    SolveOptions options = part_of_limits(kTurnShare);
-    // The clock of the whole search, for what is told of times.
+    const SolveOptions limits = part_of_limits(kTurnShare);
     const double now = deadline_.elapsed();
-    const Deadline deadline(now + options.time_limit, callbacks_.cancel, now);
-    if (options_.work_limit > 0) options.work_limit += state_.work;
-    SolveCallbacks callbacks;
-    callbacks.cancel = callbacks_.cancel;
-    Duration given = holds_budget() ? state_.incumbent.extra : Duration::max();
-    callbacks.progress = [&](const Progress& news) {
-      if (news.source == "start" || news.source == "phase 2") return;
-      if (holds_budget() && state_.incumbent.extra < given) {
-        given = state_.incumbent.extra;
-        give_incumbent();
-      }
-      tell(news.source);
-    };
-    callbacks.enough = [&](const Progress&) { return beat(0); };
-    SolverReport ignored;
-    run_phases(instance_, options, callbacks, deadline, joint_, state_, ignored);
+    whole_.sit({Deadline(now + limits.time_limit, deadline_.cancel(), now),
+                plus(whole_.work(), work_limit(limits.work_limit))});
+    whole_.begin(deadline_);
   }
 
-  const Instance& instance_;
-  const SolveOptions& options_;
-  const SolveCallbacks& callbacks_;
+  Search& whole_;
   const Deadline& deadline_;
-  SearchState& state_;
-  SolverReport& report_;
+  BlockStore* blocks_;
   Random random_;
   std::vector<OpId> peak_order_;
   std::array<std::unique_ptr<ViewSearch>, kJoint> views_;
-  PhaseWorkers joint_;
   std::array<double, kTurns> weights_{1, 1, 1, 1};
-  /// Of the turn at hand, as far as it is not in the state's.
-  std::int64_t turn_work_ = 0;
-  /// Seconds from the beginning; below 0 before that.
-  double budget_held_at_ = -1;
+  /// Where the search began with a schedule that holds it.
+  std::optional<double> held_at_;
 };
 
 }  // namespace
 
-Solution first_free_solution(const Instance& instance, std::span<const OpId> warm_start) {
-  const std::vector<OpId> plain_sequence = input_order(instance);
-  Solution plain = make_solution(instance, std::span<const OpId>(plain_sequence));
-  if (warm_start.empty()) return plain;
-  std::vector<OpId> sequence;
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
-  for (const OpId op : warm_start) {
-    const bool known = op.valid() && op < instance.op_count();
-    if (!known || ++computes[op] <= instance.max_computes(op)) sequence.push_back(op);
+Mix free_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
+  const CrewPlan plan = crew_plan(options.strategy);
+  const bool complete =
+      plan.complete && (options.strategy == Strategy::complete || instance.op_count() <= kMostOpsForComplete);
+  std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
+  std::vector<std::unique_ptr<Worker>> workers;
+  if (complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
+  hire_neighbourhoods(plan.neighbourhoods, options, phase, seed, workers);
+  // In place of the workers that know one order only, which have their turn elsewhere.
+  for (int i = 0; i < std::min(2, plan.ruins); ++i) workers.push_back(std::make_unique<ReorderWorker>(seed++));
+  for (int i = 0; i < std::min(4, 2 * plan.annealings); ++i) {
+    workers.push_back(std::make_unique<JointAnnealingWorker>(seed++));
   }
-  if (!is_free_sequence(instance, sequence)) {
-    throw InputError("warm start", "an op is missing, or comes before one that it has to wait for");
-  }
-  Solution warm = make_solution(instance, std::span<const OpId>(sequence));
-  return better(instance, warm, plain) ? warm : plain;
+  const bool finishes = complete && instance.op_count() <= kMostOpsForEveryRound;
+  return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};
 }
 
-void search_free_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                       const Deadline& deadline, SearchState& state, SolverReport& report) {
-  FreeSearch(instance, options, callbacks, deadline, state, report).run();
+void search_free_order(Search& whole, const Deadline& deadline, BlockStore* blocks) {
+  FreeSearch(whole, deadline, blocks).run();
 }
 
 }  // namespace remora

@@ -8,7 +8,6 @@
 
 #include "model/free_sequence.hpp"
 #include "engine/order/order_moves.hpp"
-#include "engine/search/local/annealing_schedule.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -64,7 +63,7 @@ JointAnnealingWorker::Walk::Walk(const Instance& instance, std::span<const OpId>
 }
 
 void JointAnnealingWorker::begin(const RoundInput& input) {
-  walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence);
+  walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence());
   rate_ = exchange_rate(input.instance);
   cooling_.emplace(annealing_cooling(input.instance, rate_));
 }
@@ -73,7 +72,7 @@ void JointAnnealingWorker::begin(const RoundInput& input) {
 void JointAnnealingWorker::begin_cooling(const RoundInput& input) {
   if (++coolings_ % 2 == 0) {
     effort_ += walk_->profile.effort();
-    walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence);
+    walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence());
   }
   cooling_->begin_again(effort());
 }
@@ -92,7 +91,7 @@ RoundResult JointAnnealingWorker::run(const RoundInput& input) {
   if (!walk_) begin(input);
   Duration best = input.incumbent.peak <= input.instance.budget() ? input.incumbent.extra : Duration::max();
   const std::int64_t first = effort();
-  while (effort() - first < kLocalPerEffort * input.effort && best > input.lower_bound) {
+  while (effort() - first < input.effort && best > input.lower_bound) {
     if (++steps_ % kLookSteps == 0 && input.interrupted()) break;
     step(input);
     offer_cheaper(input, best, result);
@@ -102,7 +101,7 @@ RoundResult JointAnnealingWorker::run(const RoundInput& input) {
     Solution here = make_solution(input.instance, std::span<const OpId>(walk_->sequence()));
     if (better(input.instance, here, input.incumbent)) result.solution = std::move(here);
   }
-  result.work = local_work(effort() - first);
+  result.work = work_of(effort() - first);
   return result;
 }
 

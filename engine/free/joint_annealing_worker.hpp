@@ -13,8 +13,7 @@
 
 #include "engine/order/order_problem.hpp"
 #include "engine/order/order_profile.hpp"
-#include "engine/base/cooling.hpp"
-#include "engine/search/local/exchange_rate.hpp"
+#include "engine/search/local/local_search.hpp"
 #include "engine/search/worker.hpp"
 #include "model/random.hpp"
 
@@ -24,7 +23,7 @@ class JointAnnealingWorker : public Worker {
  public:
   explicit JointAnnealingWorker(std::uint64_t seed) : random_(seed) {}
 
-  [[nodiscard]] std::string name() const override { return "joint"; }
+  [[nodiscard]] Source source() const override { return Source::joint; }
   RoundResult run(const RoundInput& input) override;
 
  private:
@@ -52,7 +51,7 @@ class JointAnnealingWorker : public Worker {
   [[nodiscard]] bool accepts(double more);
   [[nodiscard]] double price() const;
   [[nodiscard]] double cost(const Walk& walk) const;
-  [[nodiscard]] std::int64_t effort() const { return effort_ + walk_->profile.effort(); }
+  [[nodiscard]] Effort effort() const { return effort_ + walk_->profile.effort(); }
   void offer_cheaper(const RoundInput& input, Duration& best, RoundResult& result);
 
   Random random_;

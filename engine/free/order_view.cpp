@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/search/workers/crew.hpp"
 #include "model/reorder.hpp"
 
 namespace remora {
@@ -41,6 +42,35 @@ RecomputePlan OrderView::plan_of(std::span<const OpId> sequence) const {
   std::sort(plan.begin(), plan.end());
   plan.erase(std::unique(plan.begin(), plan.end()), plan.end());
   return plan;
+}
+
+ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options,
+                       std::vector<std::function<void(Search&)>> starts)
+    : whole_(whole),
+      view_(std::move(view)),
+      search_(view_.staged(), options, {input_order_crew, std::move(starts)}) {
+  search_.listen({.tell =
+                      [this](const Progress& progress) {
+                        if (progress.event == Event::start || progress.event == Event::schedule) offer_best();
+                        if (progress.event == Event::round) whole_.beat(search_.work() - before_);
+                      },
+                  .enough = [this](const Progress&) { return whole_.over(); }});
+}
+
+void ViewSearch::offer_best() {
+  const std::vector<OpId> sequence = view_.sequence_of(search_.incumbent().plan());
+  whole_.offer(make_solution(whole_.instance(), std::span<const OpId>(sequence)), search_.source());
+}
+
+void ViewSearch::learn(std::span<const OpId> sequence) {
+  search_.offer(make_solution(view_.staged(), within_limits(view_.staged(), view_.plan_of(sequence))), Source::start);
+}
+
+void ViewSearch::sit(double seconds, Work work) {
+  before_ = search_.work();
+  search_.sit({Deadline(seconds, whole_.deadline().cancel()), plus(before_, work)});
+  whole_.charge(search_.work() - before_);
+  offer_best();
 }
 
 }  // namespace remora

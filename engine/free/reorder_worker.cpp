@@ -25,13 +25,15 @@ constexpr double kTemperature = 0.2;
 constexpr int kMostAdded = 3;
 /// A blur of what a recompute is worth, so that others than the best get their turn.
 constexpr double kNoise = 0.5;
+/// Of making an order problem, by compute; orders are counted in it, too.
+constexpr Effort kEffortOfCompute = 30;
 
 }  // namespace
 
 RoundResult ReorderWorker::run(const RoundInput& input) {
   RoundResult result;
   Solution current = input.incumbent;
-  std::int64_t effort = 0;
+  Effort effort = 0;
   while (effort < input.effort && !input.interrupted()) {
     std::optional<Solution> found;
     if (current.peak > input.instance.budget()) {
@@ -45,11 +47,11 @@ RoundResult ReorderWorker::run(const RoundInput& input) {
     current = *std::move(found);
     result.solution = current;
   }
-  result.work = local_work(effort * kLocalPerEffort);
+  result.work = work_of(effort);
   return result;
 }
 
-std::optional<Solution> ReorderWorker::lowered(const RoundInput& input, const Solution& current, std::int64_t& effort) {
+std::optional<Solution> ReorderWorker::lowered(const RoundInput& input, const Solution& current, Effort& effort) {
   Solution candidate = reordered(input, current, effort);
   for (int added = 0; !better(input.instance, candidate, current); ++added) {
     if (added == kMostAdded || input.interrupted()) return std::nullopt;
@@ -61,8 +63,8 @@ std::optional<Solution> ReorderWorker::lowered(const RoundInput& input, const So
 }
 
 std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const Solution& current,
-                                                std::int64_t& effort) {
-  effort += 1 + static_cast<std::int64_t>(current.sequence.size()) / 16;
+                                                Effort& effort) {
+  effort += kEffortOfCompute * (1 + static_cast<Effort>(current.sequence().size()) / 16);
   Solution candidate = without_one(input, current);
   for (int added = 0;; ++added) {
     if (candidate.peak > input.instance.budget()) candidate = reordered(input, candidate, effort);
@@ -79,27 +81,27 @@ std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const S
 }
 
 Solution ReorderWorker::without_one(const RoundInput& input, const Solution& current) {
-  const std::vector<std::size_t> steps = recompute_steps(input.instance, current.sequence);
+  const std::vector<std::size_t> steps = recompute_steps(input.instance, current.sequence());
   if (steps.empty()) return current;
   const std::size_t chosen = draw_weighted(steps.size(), random_, [&](std::size_t i) {
-    return static_cast<double>(input.instance.duration(current.sequence[steps[i]]).count());
+    return static_cast<double>(input.instance.duration(current.sequence()[steps[i]]).count());
   });
-  std::vector<OpId> sequence = current.sequence;
+  std::vector<OpId> sequence = current.sequence();
   sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(steps[chosen]));
   return make_solution(input.instance, std::span<const OpId>(sequence));
 }
 
-Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solution, std::int64_t& effort) {
-  const OrderProblem problem(input.instance, solution.sequence);
+Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solution, Effort& effort) {
+  const OrderProblem problem(input.instance, solution.sequence());
   const std::vector<NodeId> order = given_order(problem);
   // Mostly a little is enough, and sometimes nothing is: each order of magnitude is as likely.
   const double looks = kLeastEffort * std::pow(kMostEffort / kLeastEffort, random_.unit());
   OrderAnnealer annealer({.temperature = kTemperature, .effort = looks}, random_.next());
-  const std::int64_t left = kLocalPerEffort * std::max<std::int64_t>(1, input.effort - effort);
-  const std::int64_t most = std::min(left, static_cast<std::int64_t>(looks) * problem.node_count());
+  const Effort left = std::max(kEffortOfCompute, input.effort - effort);
+  const Effort most = std::min(left, static_cast<Effort>(looks) * problem.node_count());
   const OrderFind find =
       annealer.run({problem, order, solution.peak, input.instance.budget(), input.interrupted, most});
-  effort += 1 + find.effort / kLocalPerEffort + problem.node_count();
+  effort += kEffortOfCompute * (1 + find.effort / kEffortOfCompute + problem.node_count());
   if (find.order.empty()) return solution;
   const std::vector<OpId> sequence = problem.sequence_of(find.order);
   return make_solution(input.instance, std::span<const OpId>(sequence));
@@ -107,10 +109,10 @@ Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solut
 
 std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const Solution& solution, Duration below) {
   const Instance& instance = input.instance;
-  const Evaluation evaluation = evaluate(instance, solution.sequence);
+  const Evaluation evaluation = evaluate(instance, solution.sequence());
   std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
-  for (const OpId op : solution.sequence) ++computes[op];
-  const auto used = instance.inputs(solution.sequence[static_cast<std::size_t>(std::max(0, evaluation.peak_step))]);
+  for (const OpId op : solution.sequence()) ++computes[op];
+  const auto used = instance.inputs(solution.sequence()[static_cast<std::size_t>(std::max(0, evaluation.peak_step))]);
   double most = 0;
   TensorId chosen;
   for (const RetentionInterval& interval : evaluation.intervals) {
@@ -127,8 +129,8 @@ std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const S
   }
   if (!chosen.valid()) return std::nullopt;
   const std::size_t place =
-      next_use(instance, solution.sequence, static_cast<std::size_t>(evaluation.peak_step), chosen);
-  std::vector<OpId> sequence = solution.sequence;
+      next_use(instance, solution.sequence(), static_cast<std::size_t>(evaluation.peak_step), chosen);
+  std::vector<OpId> sequence = solution.sequence();
   sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(place), instance.producer(chosen));
   return make_solution(instance, std::span<const OpId>(sequence));
 }

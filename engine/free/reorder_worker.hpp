@@ -16,21 +16,21 @@ class ReorderWorker : public Worker {
  public:
   explicit ReorderWorker(std::uint64_t seed) : random_(seed) {}
 
-  [[nodiscard]] std::string name() const override { return "reorder"; }
+  [[nodiscard]] Source source() const override { return Source::reorder; }
   RoundResult run(const RoundInput& input) override;
 
  private:
   /// The incumbent without one of its recomputes, chosen at random by what they take.
   [[nodiscard]] Solution without_one(const RoundInput& input, const Solution& current);
   /// The solution in a better order; counts the effort.
-  [[nodiscard]] Solution reordered(const RoundInput& input, const Solution& solution, std::int64_t& effort);
+  [[nodiscard]] Solution reordered(const RoundInput& input, const Solution& solution, Effort& effort);
   /// One more recompute that relieves the fullest step, if there is any that costs less than `below`.
   [[nodiscard]] std::optional<Solution> relieved(const RoundInput& input, const Solution& solution, Duration below);
   /// A lower peak by another order, or by recomputes that relieve the fullest steps and another order.
-  [[nodiscard]] std::optional<Solution> lowered(const RoundInput& input, const Solution& current, std::int64_t& effort);
+  [[nodiscard]] std::optional<Solution> lowered(const RoundInput& input, const Solution& current, Effort& effort);
   /// A better solution that begins with one recompute less.
   [[nodiscard]] std::optional<Solution> exchange(const RoundInput& input, const Solution& current,
-                                                 std::int64_t& effort);
+                                                 Effort& effort);
 
   Random random_;
 };

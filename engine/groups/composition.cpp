@@ -8,7 +8,7 @@
 #include "engine/groups/indexing.hpp"
 #include "engine/groups/option_exchange.hpp"
 #include "engine/groups/option_state.hpp"
-#include "engine/search/op_selection.hpp"
+#include "engine/search/neighbourhood.hpp"
 #include "engine/search/solution.hpp"
 #include "engine/search/worker.hpp"
 #include "engine/search/workers/complete_worker.hpp"
@@ -79,7 +79,7 @@ class CompositionSearch {
   void exchange(bool begin) {
     OptionState state(instance_, best_.sequence);
     const std::function<bool()> stopped = [&] {
-      return effort_ + state.looks() / kLocalPerEffort >= limits_.effort ||
+      return effort_ + state.looks() >= limits_.effort ||
              (limits_.interrupted && limits_.interrupted());
     };
     OptionExchange moves(state, random_, stopped);
@@ -88,7 +88,7 @@ class CompositionSearch {
     } else {
       moves.renew(kRenewals);
     }
-    effort_ += state.looks() / kLocalPerEffort;
+    effort_ += state.looks() - state.looks() % kEffortOfCopy;
     const bool better = state.score().overflow == Bytes(0) && state.score().duration < evaluation_.duration;
     if (begin || better) take(state.sequence());
   }
@@ -162,7 +162,7 @@ class CompositionSearch {
   Random random_;
   Composition best_;
   Evaluation evaluation_;
-  std::int64_t effort_ = 0;
+  Effort effort_ = 0;
   double size_ = kFirstSize;
   double stride_ = 1;
 };

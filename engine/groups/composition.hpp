@@ -17,17 +17,15 @@
 #include <vector>
 
 #include "engine/base/options.hpp"
+#include "engine/base/work.hpp"
 #include "model/compute_options.hpp"
 #include "model/instance.hpp"
 
 namespace remora {
 
-/// Effort of a unit of work (local_work() of search/worker.hpp).
-inline constexpr std::int64_t kEffortOfWork = 1000;
-
 struct CompositionLimits {
-  /// Search nodes and evaluations times events, in the workers' units (search/worker.hpp).
-  std::int64_t effort = 0;
+  /// As workers count it (search/worker.hpp); a unit of work is EffortOfWork::model.
+  Effort effort = 0;
   /// Asked now and then; true ends the composition with what it has.
   std::function<bool()> interrupted{};
 };
@@ -39,7 +37,7 @@ struct Composition {
   Bytes peak{};
   /// Proved: nothing shorter holds the budget. Never said of a peak above it.
   bool complete = false;
-  std::int64_t effort = 0;
+  Effort effort = 0;
 };
 
 /// The best sequence found, from `warm_start` if that is better than what options alone give; above the budget if none

@@ -14,7 +14,6 @@
 #include "engine/groups/option_selection.hpp"
 #include "engine/groups/option_text.hpp"
 #include "engine/groups/partition.hpp"
-#include "engine/search/rounds.hpp"
 
 namespace remora {
 namespace {
@@ -155,7 +154,7 @@ class GroupFinder {
     if (!found || !std::all_of(found->options.begin(), found->options.end(), is_option)) return;
     groups_.hierarchy.options[at(problem.index)].options = std::move(found->options);
     // Counted as if it had been done here: a work limit must not reach further where a store knows something.
-    groups_.work += found->work;
+    groups_.work += Work(found->work);
     problem.known = true;
     ++known_;
   }
@@ -170,7 +169,7 @@ class GroupFinder {
       const bool own = name == "threads" || name == "work_limit";
       if (!own) key.append(name).append("=").append(value).append("\n");
     }
-    key.append(std::to_string(limits.solves)).append(" ").append(std::to_string(limits.work)).append(" ");
+    key.append(std::to_string(limits.solves)).append(" ").append(std::to_string(option_of(limits.work))).append(" ");
     key.append(std::to_string(instance_.options().max_computes)).append("\n");
     key.append(std::to_string(classes.description[at(index)].size()))
         .append("\n")
@@ -194,7 +193,7 @@ class GroupFinder {
     if (options_.work_limit > 0) {
       const double work = static_cast<double>(options_.work_limit) * part;
       limits.solves = std::clamp(static_cast<int>(work / kLeastWork), 1, limits.solves);
-      limits.work = std::max(kLeastWork, static_cast<std::int64_t>(work / limits.solves));
+      limits.work = Work(std::max(kLeastWork, static_cast<std::int64_t>(work / limits.solves)));
     } else {
       const auto side_by_side = std::min(static_cast<std::size_t>(thread_count(options_)), rows);
       const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
@@ -208,7 +207,7 @@ class GroupFinder {
     kept.pass = passing_option(problem.problem, without_budgets(problem.problem));
     if (problem.known) return;
     std::vector<GroupOption> options{problem.saving};
-    std::int64_t work = 0;
+    Work work;
     for (std::size_t row = problem.first_row; row < problem.end_row; ++row) {
       RowResult& result = rows[row].result;
       work += result.work;
@@ -217,7 +216,7 @@ class GroupFinder {
     kept.options = select_options(std::move(options), at(options_.group_options));
     groups_.work += work;
     // What was cut short others should rather solve again.
-    if (store_ != nullptr && !deadline_.reached()) store_->keep(problem.key, text_of_options({kept.options, work}));
+    if (store_ != nullptr && !deadline_.reached()) store_->keep(problem.key, text_of_options({kept.options, work.count()}));
   }
 
   const Instance& instance_;

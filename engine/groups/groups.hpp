@@ -7,12 +7,12 @@
 //              -> options of each class, lowest groups first, rows in TBB tasks   for a grid of budgets
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "engine/base/block_store.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
+#include "engine/base/work.hpp"
 #include "engine/groups/partitioner.hpp"
 #include "engine/groups/stitching.hpp"
 #include "model/instance.hpp"
@@ -26,8 +26,7 @@ struct Groups {
   Statistics statistics{};
   /// "235 groups of 9 forms on 3 levels".
   std::string note{};
-  /// Units of work done.
-  std::int64_t work = 0;
+  Work work{};
   /// Every class has its options. Not so where the deadline came first, or where amounts are too large for groups: the
   /// note says the latter.
   bool complete = false;

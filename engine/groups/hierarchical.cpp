@@ -7,7 +7,6 @@
 
 #include "engine/base/tasks.hpp"
 #include "engine/groups/composition.hpp"
-#include "engine/search/rounds.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -40,17 +39,17 @@ class Composer {
     run_tasks(thread_count(options_), compositions.size(), [&](std::size_t i) {
       compositions[i] = compose(top, options_, static_cast<std::uint64_t>(options_.seed) * kSeeds + i, limits);
     });
-    for (const Composition& composition : compositions) result_.work += local_work(composition.effort);
+    for (const Composition& composition : compositions) result_.work += work_of(composition.effort, EffortOfWork::model);
     return *std::min_element(compositions.begin(), compositions.end(), [&](const Composition& a, const Composition& b) {
       return better(top, a.peak, a.extra, b.peak, b.extra);
     });
   }
 
-  [[nodiscard]] std::int64_t composition_effort() const {
+  [[nodiscard]] Effort composition_effort() const {
     if (options_.work_limit == 0) return INT64_MAX;
-    // In double, for limits near the largest.
+    // In double, for limits near the largest, and for parts of a unit.
     const double work = static_cast<double>(options_.work_limit) * kComposeShare / kCompositions / kSeeds;
-    return static_cast<std::int64_t>(std::min(work * kEffortOfWork, 9e18));
+    return static_cast<Effort>(std::min(work * static_cast<double>(EffortOfWork::model), 9e18));
   }
 
   /// Composes under a budget, stitches, and corrects the budget by what stitching gives back.
@@ -93,6 +92,29 @@ class Composer {
 HierarchicalResult compose_groups(const Groups& groups, const Instance& instance, const SolveOptions& options,
                                   const Deadline& deadline) {
   return Composer(groups, instance, options, deadline).run();
+}
+
+bool wants_groups(const Instance& instance, const SolveOptions& options) {
+  if (options.strategy == Strategy::hierarchical) return true;
+  return options.strategy == Strategy::automatic && options.hierarchy && hierarchy_pays(instance);
+}
+
+void start_from_groups(Search& search, const Groups& groups) {
+  const bool asked = search.options().strategy == Strategy::hierarchical;
+  SolverReport& report = search.report();
+  report.note = (asked ? "" : "large training graph, so started from groups: ") + groups.note;
+  report.statistics = groups.statistics;
+  if (!groups.complete) return;
+  HierarchicalResult result = compose_groups(groups, search.instance(), search.options(), search.deadline());
+  report.statistics.insert(report.statistics.end(), result.statistics.begin(), result.statistics.end());
+  search.charge(result.work);
+  search.offer(std::move(result.solution), Source::hierarchy);
+}
+
+void start_from_groups(Search& search, BlockStore* blocks) {
+  const Groups groups = find_groups(search.instance(), search.options(), search.deadline(), blocks);
+  search.charge(groups.work);
+  start_from_groups(search, groups);
 }
 
 }  // namespace remora

@@ -11,11 +11,11 @@
 // there the root is composed once more under a budget corrected by what the exact evaluation says.
 #pragma once
 
-#include <cstdint>
-
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
+#include "engine/base/work.hpp"
 #include "engine/groups/groups.hpp"
+#include "engine/search/search.hpp"
 #include "engine/search/solution.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
@@ -27,8 +27,7 @@ struct HierarchicalResult {
   Solution solution{};
   /// Seconds per phase.
   Statistics statistics{};
-  /// Units of work done.
-  std::int64_t work = 0;
+  Work work{};
 };
 
 /// Composes and stitches under the instance's budget. `groups`: complete, of the same network. Takes a part of the
@@ -36,5 +35,13 @@ struct HierarchicalResult {
 /// options of its own.
 HierarchicalResult compose_groups(const Groups& groups, const Instance& instance, const SolveOptions& options,
                                   const Deadline& deadline);
+
+/// Whether a solve starts from groups: strategy hierarchical, and automatic where it pays.
+bool wants_groups(const Instance& instance, const SolveOptions& options);
+
+/// Offers the search what the groups' options compose to. Its report gets the statistics, and a note that says why.
+void start_from_groups(Search& search, const Groups& groups);
+/// The same of groups found here. `blocks`: see find_groups.
+void start_from_groups(Search& search, BlockStore* blocks);
 
 }  // namespace remora

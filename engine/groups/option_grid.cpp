@@ -9,8 +9,8 @@
 #include "engine/bound/footprint.hpp"
 #include "engine/groups/composition.hpp"
 #include "engine/groups/indexing.hpp"
-#include "engine/search/worker.hpp"
-#include "engine/solve.hpp"
+#include "engine/search/search.hpp"
+#include "engine/search/workers/crew.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -108,25 +108,21 @@ class Row {
     inner.hierarchy = false;
     inner.threads = 1;
     inner.time_limit = seconds_of_solve();
-    inner.work_limit = limits_.work;
-    SolveCallbacks callbacks;
-    callbacks.cancel = limits_.cancel;
-    const Schedule schedule = solve(instance, inner, callbacks, ops_of(warm_start));
-    result_.work += schedule.solver.work;
-    std::vector<Compute> sequence;
-    if (!schedule.has_schedule()) return sequence;
-    sequence.reserve(schedule.steps.size());
-    for (const Step& step : schedule.steps) sequence.push_back({step.op, 0});
-    return sequence;
+    inner.work_limit = option_of(limits_.work);
+    Search search(instance, inner, {input_order_crew}, ops_of(warm_start));
+    search.sit({Deadline(inner.time_limit, limits_.cancel), limits_.work});
+    result_.work += search.work();
+    if (!search.holds_budget()) return {};
+    return computes_of(search.incumbent().sequence(instance));
   }
 
   std::vector<Compute> solve_options(const Instance& instance, const std::vector<Compute>& warm_start) {
     const Deadline deadline(seconds_of_solve(), limits_.cancel);
     CompositionLimits inner;
-    inner.effort = limits_.work > 0 ? std::min(limits_.work, INT64_MAX / kEffortOfWork) * kEffortOfWork : INT64_MAX;
+    inner.effort = effort_of(limits_.work, EffortOfWork::model);
     inner.interrupted = [&] { return deadline.reached(); };
     Composition composition = compose(instance, options_, static_cast<std::uint64_t>(options_.seed), inner, warm_start);
-    result_.work += local_work(composition.effort);
+    result_.work += work_of(composition.effort, EffortOfWork::model);
     if (composition.peak > instance.budget()) return {};
     return std::move(composition.sequence);
   }

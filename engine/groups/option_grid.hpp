@@ -17,10 +17,10 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <vector>
 
 #include "engine/base/options.hpp"
+#include "engine/base/work.hpp"
 #include "engine/groups/block_problem.hpp"
 #include "engine/groups/group_option.hpp"
 
@@ -29,8 +29,8 @@ namespace remora {
 struct RowLimits {
   /// Budgets to solve for at most.
   int solves = 0;
-  /// Units of work for each solve; 0 for none.
-  std::int64_t work = 0;
+  /// For each solve.
+  Work work = Work::max();
   /// Seconds of wall-clock time for the row.
   double seconds = 0;
   /// True when the row should end at once. May be null.
@@ -39,8 +39,7 @@ struct RowLimits {
 
 struct RowResult {
   std::vector<GroupOption> options{};
-  /// Units of work done.
-  std::int64_t work = 0;
+  Work work{};
 };
 
 /// The option that runs every op once and saves what the input order saves.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/tasks.hpp"
+#include "engine/base/work.hpp"
 #include "engine/order/depth_first_order.hpp"
 #include "engine/order/list_order.hpp"
 #include "engine/order/minimum_cut.hpp"
@@ -22,8 +23,6 @@ namespace {
 /// What a round may take of each worker: a tenth of a second or less. The first rounds are shorter, for easy problems.
 constexpr std::int64_t kRoundEffort = 5'000'000;
 constexpr std::int64_t kFirstRoundEffort = kRoundEffort / 64;
-/// What was looked at in a unit of work.
-constexpr std::int64_t kEffortOfWork = 1000;
 constexpr std::size_t kAnnealers = 4;
 /// Those of the workers, in turn.
 constexpr std::array kTemperatures{0.5, 0.2, 2.0, 5.0};
@@ -138,7 +137,7 @@ class PeakSearch {
   }
 
   void merge(OrderFind&& find) {
-    result_.work += 1 + find.effort / kEffortOfWork;
+    result_.work += work_of(find.effort).count();
     if (find.order.empty() || find.peak >= result_.peak) return;
     result_.order = std::move(find.order);
     result_.peak = find.peak;

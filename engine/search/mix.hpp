@@ -17,6 +17,9 @@
 
 namespace remora {
 
+/// The two phases of Moccasin, section 2.4: until a schedule holds the budget, and then shortening it.
+enum class SearchPhase { feasibility, duration };
+
 class Mix {
  public:
   /// The first `exempt` workers run in every round.

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/search/op_selection.hpp"
-
 namespace remora {
 namespace {
 

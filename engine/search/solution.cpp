@@ -1,37 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/solution.hpp"
 
-#include <utility>
-
-#include "model/free_sequence.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 
 namespace remora {
+namespace {
+
+/// The warm start without what is beyond an op's limit.
+std::vector<OpId> allowed_computes(const Instance& instance, std::span<const OpId> warm_start) {
+  std::vector<OpId> sequence;
+  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
+  for (const OpId op : warm_start) {
+    const bool known = op.valid() && op < instance.op_count();
+    if (!known || ++computes[op] <= instance.max_computes(op)) sequence.push_back(op);
+  }
+  return sequence;
+}
+
+Solution warm_solution(const Instance& instance, std::span<const OpId> warm_start) {
+  if (instance.options().order == OrderMode::free) {
+    const std::vector<OpId> sequence = allowed_computes(instance, warm_start);
+    if (!is_free_sequence(instance, sequence)) {
+      throw InputError("warm start", "an op is missing, or comes before one that it has to wait for");
+    }
+    return make_solution(instance, std::span<const OpId>(sequence));
+  }
+  if (!is_staged(instance, warm_start)) {
+    throw InputError("warm start",
+                     "its first computes don't follow the input order, or the recomputes of a stage don't");
+  }
+  return make_solution(instance, within_limits(instance, plan_of(instance, warm_start)));
+}
+
+}  // namespace
+
+std::vector<OpId> Solution::sequence(const Instance& instance) const {
+  const auto* const plan = std::get_if<RecomputePlan>(&form_);
+  return plan != nullptr ? sequence_of(instance, *plan) : std::get<std::vector<OpId>>(form_);
+}
 
 Solution make_solution(const Instance& instance, RecomputePlan plan) {
-  Solution solution;
-  solution.plan = without_useless(instance, std::move(plan));
-  solution.extra = extra_duration(instance, solution.plan);
-  solution.peak = evaluate(instance, sequence_of(instance, solution.plan)).peak;
-  return solution;
+  plan = without_useless(instance, std::move(plan));
+  const Duration extra = extra_duration(instance, plan);
+  const Bytes peak = evaluate(instance, sequence_of(instance, plan)).peak;
+  return {std::move(plan), extra, peak};
 }
 
 Solution make_solution(const Instance& instance, std::span<const OpId> sequence) {
   if (instance.options().order == OrderMode::input) return make_solution(instance, plan_of(instance, sequence));
-  Solution solution;
-  solution.sequence = without_useless(instance, std::vector<OpId>(sequence.begin(), sequence.end()));
-  const Evaluation evaluation = evaluate(instance, solution.sequence);
-  solution.extra = evaluation.duration - instance.baseline_duration();
-  solution.peak = evaluation.peak;
-  return solution;
+  std::vector<OpId> useful = without_useless(instance, std::vector<OpId>(sequence.begin(), sequence.end()));
+  const Evaluation evaluation = evaluate(instance, useful);
+  return {std::move(useful), evaluation.duration - instance.baseline_duration(), evaluation.peak};
 }
 
 Solution make_solution(const Instance& instance, std::span<const Compute> sequence) {
   return make_solution(instance, std::span<const OpId>(ops_of(sequence)));
 }
 
-std::vector<OpId> sequence_of(const Instance& instance, const Solution& solution) {
-  return instance.options().order == OrderMode::input ? sequence_of(instance, solution.plan) : solution.sequence;
+Solution first_solution(const Instance& instance, std::span<const OpId> warm_start) {
+  Solution plain = make_solution(instance, std::span<const OpId>(input_order(instance)));
+  if (warm_start.empty()) return plain;
+  Solution warm = warm_solution(instance, warm_start);
+  return better(instance, warm, plain) ? warm : plain;
 }
 
 }  // namespace remora

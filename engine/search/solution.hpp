@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "model/instance.hpp"
@@ -10,14 +12,28 @@
 
 namespace remora {
 
-/// A schedule of the instance's problem and what the evaluator says of it. Shared between workers as plain data.
-struct Solution {
-  /// Of the staged form.
-  RecomputePlan plan{};
-  /// Of the free order; empty in the staged form, where the plan says it.
-  std::vector<OpId> sequence{};
+/// A schedule of the instance's problem and what the evaluator says of it: a plan in the staged form, a sequence in free
+/// order. Shared between workers as plain data.
+class Solution {
+ public:
+  /// The staged form without recomputes.
+  Solution() = default;
+  Solution(RecomputePlan plan, Duration more, Bytes highest) : extra(more), peak(highest), form_(std::move(plan)) {}
+  Solution(std::vector<OpId> sequence, Duration more, Bytes highest)
+      : extra(more), peak(highest), form_(std::move(sequence)) {}
+
+  /// Of the staged form; of the free order std::bad_variant_access.
+  [[nodiscard]] const RecomputePlan& plan() const { return std::get<RecomputePlan>(form_); }
+  /// The other way round.
+  [[nodiscard]] const std::vector<OpId>& sequence() const { return std::get<std::vector<OpId>>(form_); }
+  /// Of either.
+  [[nodiscard]] std::vector<OpId> sequence(const Instance& instance) const;
+
   Duration extra{};
   Bytes peak{};
+
+ private:
+  std::variant<RecomputePlan, std::vector<OpId>> form_;
 };
 
 /// The plan without its useless recomputes, evaluated. The instance is of the staged form.
@@ -27,7 +43,9 @@ Solution make_solution(const Instance& instance, RecomputePlan plan);
 Solution make_solution(const Instance& instance, std::span<const Compute> sequence);
 Solution make_solution(const Instance& instance, std::span<const OpId> sequence);
 
-std::vector<OpId> sequence_of(const Instance& instance, const Solution& solution);
+/// Where a search begins: the input order or, if that is better, the warm start; empty for none. Recomputes beyond an
+/// op's limit are left out. Throws InputError for a warm start that is not of the instance's form.
+Solution first_solution(const Instance& instance, std::span<const OpId> warm_start);
 
 /// Phase 1 wants a lower max(peak, budget) (Moccasin, eq. 12), then less time; phase 2, where both hold the budget,
 /// just less time.

@@ -7,11 +7,11 @@
 // given, not on the number of threads or on who was faster.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 
+#include "engine/base/callbacks.hpp"
+#include "engine/base/work.hpp"
 #include "engine/bound/cover_facts.hpp"
 #include "engine/search/solution.hpp"
 #include "model/cp/retention_problem.hpp"
@@ -19,28 +19,22 @@
 
 namespace remora {
 
-/// What a round may take of each worker at most, so that none waits long for another: about a tenth of a second.
-/// Counted in effort, not in seconds, for the sake of reproducibility. The first rounds are
-/// shorter, for easy instances.
-inline constexpr std::int64_t kRoundEffort = 400'000;
+/// What a round may take of each worker at most, so that none waits long for another: about a tenth of a second. The
+/// first rounds are shorter, for easy instances.
+inline constexpr Effort kRoundEffort = 12'000'000;
 
+/// What propagation does for a copy takes as long as so many looks of the local search.
+inline constexpr Effort kEffortOfCopy = 30;
 /// The effort of a search node: propagation looks at every copy and, faster, along all slots.
-inline std::int64_t node_effort(const cp::RetentionProblem& problem) {
-  return 16 + problem.copy_count() + problem.slot_count() / 64;
+inline Effort node_effort(const cp::RetentionProblem& problem) {
+  return kEffortOfCopy * (16 + problem.copy_count() + problem.slot_count() / 64);
 }
 /// Posting a problem passes over all events.
-inline std::int64_t posting_effort(const cp::RetentionProblem& problem) {
-  return 1 + problem.slot_count() / 2;
+inline Effort posting_effort(const cp::RetentionProblem& problem) {
+  return kEffortOfCopy * (1 + problem.slot_count() / 2);
 }
-
-/// The local search counts what its evaluator looks at, which is so much less than a unit of effort.
-inline constexpr std::int64_t kLocalPerEffort = 30;
-/// A step counts at least as much, though there may be nothing to look at.
-inline constexpr std::int64_t kLocalStepEffort = 20;
-/// What the local search reports as work.
-inline std::int64_t local_work(std::int64_t local_effort) {
-  return 1 + local_effort / 1000;
-}
+/// A step of the local search counts at least as much, though there may be nothing to look at.
+inline constexpr Effort kLocalStepEffort = 20;
 
 struct RoundInput {
   const Instance& instance;
@@ -51,7 +45,7 @@ struct RoundInput {
   const CoverFacts& cover;
   /// True when the round should end at once. Called from several threads.
   const std::function<bool()>& interrupted;
-  std::int64_t effort = kRoundEffort;
+  Effort effort = kRoundEffort;
 };
 
 struct RoundResult {
@@ -61,8 +55,7 @@ struct RoundResult {
   Duration lower_bound{};
   /// Proved: there is no schedule within the budget.
   bool infeasible = false;
-  /// Search nodes spent, and what local_work makes of looks.
-  std::int64_t work = 0;
+  Work work{};
 };
 
 /// Between rounds a worker may keep the instance and the cover facts of its input, which are the same in every round,
@@ -74,7 +67,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   virtual ~Worker() = default;
 
-  [[nodiscard]] virtual std::string name() const = 0;
+  /// What it is called where its news is told.
+  [[nodiscard]] virtual Source source() const = 0;
   /// Whether there is anything for it to do in a round; asked before each, by one thread.
   [[nodiscard]] virtual bool ready(const RoundInput& /*input*/) { return true; }
   virtual RoundResult run(const RoundInput& input) = 0;

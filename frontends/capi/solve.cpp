@@ -57,7 +57,7 @@ remora_progress progress_of(const Progress& progress) {
           progress.peak.count(),
           progress.lower_bound.count(),
           progress.work,
-          progress.source.c_str()};
+          news_name(progress)};
 }
 
 /// The C functions as the engine's callbacks; `stopped` outlives them.

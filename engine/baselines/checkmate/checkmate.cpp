@@ -60,7 +60,7 @@ Duration bound_for(const Instance& instance, Duration bound) {
 /// The evaluator has the last word on memory, in whole bytes.
 void take_solution(const Instance& instance, RecomputePlan plan, MethodResult& result) {
   const Solution best = make_solution(instance, std::move(plan));
-  result.sequence = sequence_of(instance, best.plan);
+  result.sequence = sequence_of(instance, best.plan());
   if (best.peak > instance.budget()) result.note += "; CBC's solution exceeds the budget, by its tolerances";
 }
 
@@ -126,7 +126,7 @@ MethodResult run_checkmate_lp(const MethodInput& input) {
     if (relaxation.values.empty()) break;
     round_all(instance, columns, relaxation.values, random, input.deadline, best);
   }
-  if (best) result.sequence = sequence_of(instance, best->plan);
+  if (best) result.sequence = sequence_of(instance, best->plan());
   return result;
 }
 

@@ -18,16 +18,71 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "engine/search/local/event_key.hpp"
-#include "engine/search/local/stage_set.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"
 
 namespace remora {
+
+/// Event (k, j) of the staged form, computing op j in stage k, as one number that grows with time.
+class EventKey {
+ public:
+  constexpr EventKey() = default;
+  constexpr EventKey(Stage stage, std::int32_t op) : value_((std::int64_t{stage} << 32) + op) {}
+  constexpr explicit EventKey(const Recompute& recompute) : EventKey(recompute.stage, recompute.op) {}
+
+  /// Of the op's first compute.
+  static constexpr EventKey first_compute(std::int32_t op) { return {op, op}; }
+  /// The schedule's end, to which `keep` tensors are retained.
+  static constexpr EventKey end(std::int32_t op_count) { return {op_count, op_count}; }
+
+  [[nodiscard]] constexpr Stage stage() const { return static_cast<Stage>(value_ >> 32); }
+  [[nodiscard]] constexpr OpId op() const { return OpId(static_cast<std::int32_t>(value_ & 0xffffffff)); }
+  /// The least key after this one; as the exclusive end of a stretch it takes this one in.
+  [[nodiscard]] constexpr EventKey just_after() const {
+    EventKey key = *this;
+    ++key.value_;
+    return key;
+  }
+
+  friend constexpr auto operator<=>(EventKey, EventKey) = default;
+
+ private:
+  std::int64_t value_ = -1;
+};
+
+/// A set of stages that finds its next member fast: one bit a stage.
+class StageSet {
+ public:
+  explicit StageSet(int stages) : stages_(stages), words_(static_cast<std::size_t>(stages) / 64 + 1, 0) {}
+
+  void set(Stage stage) { word(stage) |= bit(stage); }
+  void clear(Stage stage) { word(stage) &= ~bit(stage); }
+  void clear() { std::fill(words_.begin(), words_.end(), 0); }
+
+  /// The first member that is not before `stage`, or the number of stages.
+  [[nodiscard]] Stage next(Stage stage) const {
+    std::size_t i = static_cast<std::size_t>(stage) / 64;
+    std::uint64_t bits = words_[i] & ~(bit(stage) - 1);
+    while (bits == 0) {
+      if (++i == words_.size()) return stages_;
+      bits = words_[i];
+    }
+    return static_cast<Stage>(i * 64) + std::countr_zero(bits);
+  }
+
+ private:
+  static std::uint64_t bit(Stage stage) { return std::uint64_t{1} << (static_cast<unsigned>(stage) % 64); }
+  std::uint64_t& word(Stage stage) { return words_[static_cast<std::size_t>(stage) / 64]; }
+
+  int stages_;
+  std::vector<std::uint64_t> words_;
+};
 
 /// What a change does to the two sums that matter.
 struct PlanChange {

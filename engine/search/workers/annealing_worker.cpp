@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/search/local/annealing_schedule.hpp"
-#include "engine/search/local/offer.hpp"
 
 namespace remora {
 namespace {
@@ -18,7 +16,7 @@ constexpr double kUseShare = 0.75;
 }  // namespace
 
 AnnealingWorker::Walk::Walk(const Solution& begin, const Instance& instance)
-    : moves(instance, begin.plan), rate(exchange_rate(instance)), cooling(annealing_cooling(instance, rate)) {
+    : moves(instance, begin.plan()), rate(exchange_rate(instance)), cooling(annealing_cooling(instance, rate)) {
   for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) {
     if (instance.max_computes(op) > 1) ops.push_back(op);
   }
@@ -36,8 +34,8 @@ RoundResult AnnealingWorker::run(const RoundInput& input) {
   if (walk_->ops.empty()) return result;
   const PlanEvaluator& state = walk_->moves.state();
   Duration best = input.incumbent.peak <= input.instance.budget() ? input.incumbent.extra : Duration::max();
-  const std::int64_t begin = effort();
-  while (effort() - begin < kLocalPerEffort * input.effort && !input.interrupted() && best > input.lower_bound) {
+  const Effort begin = effort();
+  while (effort() - begin < input.effort && !input.interrupted() && best > input.lower_bound) {
     step();
     offer_cheaper(state, best, result);
     if (!walk_->cooling.cold(effort())) continue;
@@ -45,7 +43,7 @@ RoundResult AnnealingWorker::run(const RoundInput& input) {
     ++coolings_;
   }
   if (!result.solution) offer(input, state, result);
-  result.work = local_work(effort() - begin);
+  result.work = work_of(effort() - begin);
   return result;
 }
 

@@ -9,8 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/base/cooling.hpp"
-#include "engine/search/local/exchange_rate.hpp"
+#include "engine/search/local/local_search.hpp"
 #include "engine/search/local/plan_moves.hpp"
 #include "engine/search/worker.hpp"
 #include "model/random.hpp"
@@ -21,7 +20,7 @@ class AnnealingWorker : public Worker {
  public:
   explicit AnnealingWorker(std::uint64_t seed);
 
-  [[nodiscard]] std::string name() const override { return "anneal"; }
+  [[nodiscard]] Source source() const override { return Source::anneal; }
   RoundResult run(const RoundInput& input) override;
 
  private:
@@ -42,7 +41,7 @@ class AnnealingWorker : public Worker {
   [[nodiscard]] double cost() const;
   /// Bytes above the budget, over all events, that a unit of time is worth in the present cooling.
   [[nodiscard]] double price() const;
-  [[nodiscard]] std::int64_t effort() const { return walk_->moves.state().effort() + kLocalStepEffort * steps_; }
+  [[nodiscard]] Effort effort() const { return walk_->moves.state().effort() + kLocalStepEffort * steps_; }
 
   Random random_;
   std::optional<Walk> walk_;

@@ -36,7 +36,7 @@ cp::Inferences inferences_of(const SolveOptions& options) {
 
 CompleteWorker::Pass::Pass(const RoundInput& input, Duration ceiling, std::int64_t limit,
                            const cp::Inferences& inferences, const cp::SearchSettings& settings)
-    : problem(input.instance, computes_of(sequence_of(input.instance, input.incumbent)), input_order(input.instance),
+    : problem(input.instance, computes_of(input.incumbent.sequence(input.instance)), input_order(input.instance),
               {input.instance.budget(), ceiling, bans_below(input.instance, input.cover, ceiling)}, inferences),
       search(problem, settings),
       below(ceiling),
@@ -79,7 +79,7 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
   interrupted_ = &input.interrupted;
   Solution incumbent = input.incumbent;
   Duration lower_bound = input.lower_bound;
-  std::int64_t effort = 0;
+  Effort effort = 0;
   while (effort < input.effort && !result.infeasible && !input.interrupted()) {
     const RoundInput now{input.instance, incumbent, lower_bound, input.cover, input.interrupted, input.effort};
     if (holds_budget(now) && incumbent.extra <= lower_bound) break;
@@ -92,15 +92,15 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
 }
 
 /// Goes on with the present pass, or begins one, for about `effort`. Returns the effort spent.
-std::int64_t CompleteWorker::search_on(const RoundInput& input, std::int64_t effort, RoundResult& result) {
+Effort CompleteWorker::search_on(const RoundInput& input, Effort effort, RoundResult& result) {
   if (!pass_) begin_pass(input);
   const bool feasible = holds_budget(input);
   if (feasible) pass_->search.require_below(input.incumbent.extra);
   const Duration below = feasible ? std::min(pass_->below, input.incumbent.extra) : pass_->below;
 
   const std::int64_t before = pass_->search.advance(0).nodes;
-  const std::int64_t of_node = node_effort(pass_->problem);
-  const std::int64_t of_posting = posting_effort(pass_->problem);
+  const Effort of_node = node_effort(pass_->problem);
+  const Effort of_posting = posting_effort(pass_->problem);
   const std::int64_t share = std::max<std::int64_t>(1, effort / of_node);
   const cp::SearchOutcome outcome = pass_->search.advance(std::min(share, pass_->node_limit - before));
   if (outcome.sequence) {
@@ -120,7 +120,7 @@ std::int64_t CompleteWorker::search_on(const RoundInput& input, std::int64_t eff
     pass_.reset();
     give_up_pass(feasible, unlimited);
   }
-  result.work += outcome.nodes - before;
+  result.work += Work(outcome.nodes - before);
   return of_posting + (outcome.nodes - before) * of_node;
 }
 

@@ -23,7 +23,7 @@ class CompleteWorker : public Worker {
  public:
   CompleteWorker(const SolveOptions& options, std::uint64_t seed);
 
-  [[nodiscard]] std::string name() const override { return "complete"; }
+  [[nodiscard]] Source source() const override { return Source::complete; }
   RoundResult run(const RoundInput& input) override;
 
  private:
@@ -38,7 +38,7 @@ class CompleteWorker : public Worker {
          const cp::SearchSettings& settings);
   };
 
-  std::int64_t search_on(const RoundInput& input, std::int64_t effort, RoundResult& result);
+  Effort search_on(const RoundInput& input, Effort effort, RoundResult& result);
   void begin_pass(const RoundInput& input);
   [[nodiscard]] Duration ceiling(const RoundInput& input) const;
   void give_up_pass(bool feasible, bool unlimited);

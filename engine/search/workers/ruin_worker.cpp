@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/search/local/offer.hpp"
 
 namespace remora {
 namespace {
@@ -14,7 +13,7 @@ constexpr std::size_t kMostRemoved = 10;
 /// What a worse plan may cost more, in mean durations of an op, on average (it is drawn from an exponential
 /// distribution). The first cooling takes so many full rounds.
 constexpr Cooling::Settings kCooling{
-    .first_temperature = 0.7, .last_part = 0.02, .first_effort = 30.0 * kRoundEffort * kLocalPerEffort, .growth = 1.5};
+    .first_temperature = 0.7, .last_part = 0.02, .first_effort = 30.0 * kRoundEffort, .growth = 1.5};
 /// A recreation may cost so much more, in mean durations, before what is no longer needed is taken out.
 constexpr double kSlack = 1;
 /// The price of time in phase 1, a part of what it is worth on average.
@@ -32,12 +31,12 @@ RuinWorker::RuinWorker(std::uint64_t seed) : random_(seed), cooling_(kCooling) {
 
 void RuinWorker::begin_round(const RoundInput& input) {
   if (!moves_) {
-    moves_.emplace(input.instance, input.incumbent.plan);
+    moves_.emplace(input.instance, input.incumbent.plan());
     rate_ = exchange_rate(input.instance);
   }
   if (input.incumbent.peak <= input.instance.budget()) best_ = std::min(best_, input.incumbent.extra);
   if (!cooling_.cold(effort())) return;
-  moves_->assign(input.incumbent.plan);
+  moves_->assign(input.incumbent.plan());
   cooling_.begin_again(effort());
 }
 
@@ -45,18 +44,18 @@ RoundResult RuinWorker::run(const RoundInput& input) {
   RoundResult result;
   begin_round(input);
   const PlanEvaluator& state = moves_->state();
-  const std::int64_t begin = effort();
-  const std::int64_t end = begin + kLocalPerEffort * input.effort;
+  const Effort begin = effort();
+  const Effort end = begin + input.effort;
   while (effort() < end && !input.interrupted() && best_ > input.lower_bound) {
     step(end, input.interrupted);
     offer_cheaper(state, best_, result);
   }
   if (state.overflow() > Bytes(0)) offer(input, state, result);
-  result.work = local_work(effort() - begin);
+  result.work = work_of(effort() - begin);
   return result;
 }
 
-void RuinWorker::step(std::int64_t end, const std::function<bool()>& interrupted) {
+void RuinWorker::step(Effort end, const std::function<bool()>& interrupted) {
   const PlanEvaluator& state = moves_->state();
   const Bytes overflow = state.overflow();
   const Duration extra = state.extra();

@@ -9,8 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/base/cooling.hpp"
-#include "engine/search/local/exchange_rate.hpp"
+#include "engine/search/local/local_search.hpp"
 #include "engine/search/local/plan_moves.hpp"
 #include "engine/search/local/repair.hpp"
 #include "engine/search/worker.hpp"
@@ -22,13 +21,13 @@ class RuinWorker : public Worker {
  public:
   explicit RuinWorker(std::uint64_t seed);
 
-  [[nodiscard]] std::string name() const override { return "ruin"; }
+  [[nodiscard]] Source source() const override { return Source::ruin; }
   RoundResult run(const RoundInput& input) override;
 
  private:
   void begin_round(const RoundInput& input);
   /// One ruin and its recreation, up to about `end` of the effort.
-  void step(std::int64_t end, const std::function<bool()>& interrupted);
+  void step(Effort end, const std::function<bool()>& interrupted);
   void ruin();
   void remove_some(std::size_t first, std::size_t count);
   void remove_around(Stage stage, std::size_t count);
@@ -36,7 +35,7 @@ class RuinWorker : public Worker {
   bool recreate(Duration extra, RepairSettings settings);
   [[nodiscard]] double mean_duration() const;
   [[nodiscard]] double tolerated();
-  [[nodiscard]] std::int64_t effort() const { return moves_->state().effort() + kLocalStepEffort * steps_; }
+  [[nodiscard]] Effort effort() const { return moves_->state().effort() + kLocalStepEffort * steps_; }
 
   Random random_;
   ExchangeRate rate_;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/bound/footprint.hpp"
-#include "engine/bound/min_budget.hpp"
+#include "engine/min_budget.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/reading/arguments.hpp"

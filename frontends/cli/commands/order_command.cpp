@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/order/minimise_peak.hpp"
-#include "engine/search/rounds.hpp"
+#include "engine/base/tasks.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/commands/signals.hpp"

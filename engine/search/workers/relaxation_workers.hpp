@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logic-based Benders decomposition (Hooker and Ottosson 2003): the covering relaxation proposes, the constraint
+// What the covering relaxation does in phase 2, beside its bound.
+//
+// BendersWorker: logic-based Benders decomposition (Hooker and Ottosson 2003): the covering relaxation proposes, the constraint
 // program disposes.
 //
 // The master problem is the covering relaxation with cuts, solved by CBC: it says which items to give up at least cost.
@@ -8,6 +10,8 @@
 // incumbent's cost. A schedule found is a better incumbent. If there is none, every better schedule gives up something
 // else: that is a cut. Cuts are made stronger by letting more items be given up as long as the search still proves
 // quickly that it does not help. The master's bound, or the incumbent's cost if that is less, bounds every schedule.
+//
+// StageBoundWorker: a stronger relaxation, on small graphs, once.
 #pragma once
 
 #include <vector>
@@ -24,17 +28,17 @@ class BendersWorker : public Worker {
  public:
   BendersWorker(const SolveOptions& options, std::uint64_t seed);
 
-  [[nodiscard]] std::string name() const override { return "benders"; }
+  [[nodiscard]] Source source() const override { return Source::benders; }
   [[nodiscard]] bool ready(const RoundInput& input) override;
   RoundResult run(const RoundInput& input) override;
 
  private:
   /// One master solve and its subproblem. Returns the effort spent, or 0 if nothing more can be done.
-  std::int64_t iterate(const RoundInput& input, Solution& incumbent, RoundResult& result);
+  Effort iterate(const RoundInput& input, Solution& incumbent, RoundResult& result);
   /// Searches below the incumbent's cost with only the allowed items given up, for a share of a round.
   cp::SearchOutcome search_within(const RoundInput& input, const Solution& incumbent, const std::vector<bool>& allowed,
-                                  double share, std::int64_t& effort);
-  void widen(const RoundInput& input, const Solution& incumbent, std::vector<bool>& allowed, std::int64_t& effort,
+                                  double share, Effort& effort);
+  void widen(const RoundInput& input, const Solution& incumbent, std::vector<bool>& allowed, Effort& effort,
              RoundResult& result);
 
   cp::Inferences inferences_;
@@ -46,6 +50,22 @@ class BendersWorker : public Worker {
   int rest_ = 0;
   int next_rest_ = 1;
   bool exhausted_ = false;
+};
+
+/// Raises the bound once, by the covering relaxation with stages (engine/bound/stage_mip.hpp): on small graphs, when
+/// the other workers have not met the bound for a while. Takes longer than a round, for seconds.
+class StageBoundWorker : public Worker {
+ public:
+  explicit StageBoundWorker(const SolveOptions& options);
+
+  [[nodiscard]] Source source() const override { return Source::stages; }
+  [[nodiscard]] bool ready(const RoundInput& input) override;
+  RoundResult run(const RoundInput& input) override;
+
+ private:
+  double seconds_;
+  int rounds_ = 0;
+  bool done_ = false;
 };
 
 }  // namespace remora

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/curve/search_sweep.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/curve/passes.hpp"
+#include "engine/base/work.hpp"
 #include "engine/curve/probe.hpp"
 #include "engine/groups/groups.hpp"
-#include "engine/search/start.hpp"
+#include "engine/groups/hierarchical.hpp"
 
 namespace remora {
 namespace {
@@ -43,7 +45,7 @@ class SearchSweep {
     bool ascending = true;
     revisit(kSecondPass, ascending);
     // What a pass leaves, because budgets were proved or refuted, is for another.
-    for (std::int64_t before = -1; work_ > before && !is_over() && !open_probes().empty();) {
+    for (Work before(-1); work_ > before && !is_over() && !open_probes().empty();) {
       ascending = !ascending;
       before = work_;
       revisit(1.0, ascending);
@@ -60,26 +62,28 @@ class SearchSweep {
     if (groups_ || !wants_groups(instance_, options_)) return groups_ ? &*groups_ : nullptr;
     SolveOptions options = options_;
     options.time_limit *= kGroupShare;
-    if (options.work_limit > 0)
-      options.work_limit = std::max<std::int64_t>(1, part_of(options.work_limit, kGroupShare));
+    if (options.work_limit > 0) {
+      options.work_limit = std::max(Work(1), part_of(Work(options.work_limit), kGroupShare)).count();
+    }
     groups_ = find_groups(instance_, options, deadline_, callbacks_.blocks);
     work_ += groups_->work;
     return &*groups_;
   }
 
-  /// What is left of the sweep's limits; without a work limit its work is 0.
+  /// What is left of the sweep's limits.
   [[nodiscard]] SittingLimits remaining() const {
     return {.seconds = std::max(0.0, options_.time_limit - deadline_.elapsed()),
-            .work = std::max<std::int64_t>(0, options_.work_limit - work_),
+            .work = has_work_limit() ? std::max(Work(0), Work(options_.work_limit) - work_) : Work::max(),
             .cancel = callbacks_.cancel};
   }
 
-  /// One sitting's part of what is left beyond what `reserved` keeps for later passes.
+  [[nodiscard]] bool has_work_limit() const { return options_.work_limit > 0; }
+
+  /// One sitting's part of what is left beyond what `reserved` keeps for later passes; always a little.
   [[nodiscard]] SittingLimits share(const SittingLimits& reserved, double part) const {
     SittingLimits limits = remaining();
     limits.seconds = std::max(0.0, (limits.seconds - reserved.seconds) * part);
-    // Without a work limit 0 means none; with one there is always a little.
-    if (options_.work_limit > 0) limits.work = std::max<std::int64_t>(1, part_of(limits.work - reserved.work, part));
+    if (has_work_limit()) limits.work = std::max(Work(1), part_of(limits.work - reserved.work, part));
     return limits;
   }
 
@@ -91,7 +95,7 @@ class SearchSweep {
   }
 
   [[nodiscard]] bool is_over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
+    return deadline_.reached() || work_ >= work_limit(options_.work_limit);
   }
 
   /// The first pass, which finds out which budgets there are. A listed one gets its point also where time is over, and
@@ -100,13 +104,14 @@ class SearchSweep {
     const SittingLimits reserved = reserve(1 - kFirstPass);
     SolveOptions options = options_;
     options.time_limit /= static_cast<double>(count_);
-    if (options.work_limit > 0) {
-      options.work_limit = std::max<std::int64_t>(1, part_of(options.work_limit, 1.0 / static_cast<double>(count_)));
+    if (has_work_limit()) {
+      const Work each = part_of(Work(options.work_limit), 1.0 / static_cast<double>(count_));
+      options.work_limit = std::max(Work(1), each).count();
     }
     while (choice_.is_listed() || probes_.empty() || !is_over()) {
       const std::optional<Bytes> budget = choice_.next(points(), reached_);
       if (!budget) return;
-      Probe& probe = probes_.try_emplace(*budget, instance_, *budget, options).first->second;
+      Probe& probe = probes_.try_emplace(*budget, instance_, *budget, options, [this] { return groups(); }).first->second;
       for (const auto& [other_budget, other] : probes_) {
         if (&other != &probe) probe.learn(other);
       }
@@ -117,8 +122,8 @@ class SearchSweep {
         const SittingLimits limits = share(reserved, part);
         sit(probe, limits);
         // On large graphs CBC overruns its time; one budget's experience serves the others.
-        const bool dear = probe.bound_seconds() > kMostBoundShare * limits.seconds;
-        if (dear && options_.work_limit == 0) options.covering_mip = false;
+        const bool dear = probe.search().bound_seconds() > kMostBoundShare * limits.seconds;
+        if (dear && !has_work_limit()) options.covering_mip = false;
       }
     }
   }
@@ -157,14 +162,14 @@ class SearchSweep {
   }
 
   void sit(Probe& probe, const SittingLimits& limits) {
-    const std::int64_t before = probe.work();
+    const Work before = probe.search().work();
     std::vector<const Probe*> neighbours;
     const auto here = probes_.find(probe.budget());
     if (here != probes_.begin()) neighbours.push_back(&std::prev(here)->second);
     if (std::next(here) != probes_.end()) neighbours.push_back(&std::next(here)->second);
-    probe.sit(limits, neighbours, [this] { return groups(); });
-    work_ += probe.work() - before;
-    reached_ = std::min(reached_, probe.state().incumbent.peak);
+    probe.sit(limits, neighbours);
+    work_ += probe.search().work() - before;
+    reached_ = std::min(reached_, probe.search().incumbent().peak);
     for (auto& [budget, other] : probes_) {
       if (&other != &probe) other.learn(probe);
     }
@@ -180,7 +185,7 @@ class SearchSweep {
                          .budget = point.budget,
                          .status = point.status,
                          .duration = point.duration,
-                         .peak = probe.state().incumbent.peak,
+                         .peak = probe.search().incumbent().peak,
                          .lower_bound = point.lower_bound,
                          .points = static_cast<int>(probes_.size()),
                          .settled = static_cast<int>(settled)});
@@ -202,7 +207,7 @@ class SearchSweep {
   std::map<Bytes, Probe> probes_;
   std::optional<Groups> groups_;
   Bytes reached_ = Bytes::max();
-  std::int64_t work_ = 0;
+  Work work_{};
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/sweep.hpp"
+#include "engine/curve/sweep_types.hpp"
 #include "model/curve.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/search/workers/benders_worker.hpp"
+#include "engine/search/workers/relaxation_workers.hpp"
 
 #include <algorithm>
 
+#include "engine/bound/stage_mip.hpp"
 #include "engine/search/workers/complete_worker.hpp"
 #include "model/evaluate.hpp"
 
@@ -19,7 +20,17 @@ constexpr std::size_t kMostItems = 1000;
 constexpr int kWidenings = 8;
 constexpr std::int64_t kMasterNodes = 2000;
 /// What solving the master counts as, an item.
-constexpr std::int64_t kMasterEffort = 100;
+constexpr Effort kMasterEffort = 3000;
+
+/// Of the stage bound: about two seconds of the others' work come before it.
+constexpr int kRoundsBefore = 20;
+constexpr std::int64_t kMostColumns = 20'000;
+constexpr std::int64_t kStageNodes = 200;
+/// Its part of the time limit, and its limit. Under a work limit only the nodes count.
+constexpr double kShare = 0.2;
+constexpr double kMostSeconds = 8;
+constexpr double kNoLimit = 1e9;
+
 
 }  // namespace
 
@@ -37,21 +48,21 @@ bool BendersWorker::ready(const RoundInput& input) {
 RoundResult BendersWorker::run(const RoundInput& input) {
   RoundResult result;
   Solution incumbent = input.incumbent;
-  for (std::int64_t effort = 0; !exhausted_ && effort < input.effort && !input.interrupted();) {
+  for (Effort effort = 0; !exhausted_ && effort < input.effort && !input.interrupted();) {
     if (incumbent.extra <= std::max(input.lower_bound, result.lower_bound)) break;
-    const std::int64_t spent = iterate(input, incumbent, result);
+    const Effort spent = iterate(input, incumbent, result);
     if (spent == 0 || rest_ > 0) break;
     effort += spent;
   }
   return result;
 }
 
-std::int64_t BendersWorker::iterate(const RoundInput& input, Solution& incumbent, RoundResult& result) {
+Effort BendersWorker::iterate(const RoundInput& input, Solution& incumbent, RoundResult& result) {
   const CoverProblem& problem = input.cover.problem;
   CoverMipLimits limits{
       .nodes = kMasterNodes, .interrupted = input.interrupted, .cuts = cuts_, .ceiling = incumbent.extra};
   const CoverMipResult master = solve_cover_mip(problem, limits);
-  std::int64_t effort = kMasterEffort * static_cast<std::int64_t>(problem.items.size());
+  Effort effort = kMasterEffort * static_cast<Effort>(problem.items.size());
   result.lower_bound = std::max(result.lower_bound, std::min(master.bound, incumbent.extra));
   if (!master.complete || result.lower_bound >= incumbent.extra) {
     exhausted_ = !master.complete;
@@ -62,7 +73,7 @@ std::int64_t BendersWorker::iterate(const RoundInput& input, Solution& incumbent
     if (!can_be_banned(input.instance, problem.items[i])) allowed[i] = true;
   }
   const auto outcome = search_within(input, incumbent, allowed, share_, effort);
-  result.work += outcome.nodes;
+  result.work += Work(outcome.nodes);
   if (outcome.sequence) {
     incumbent = make_solution(input.instance, *outcome.sequence);
     result.solution = incumbent;
@@ -88,9 +99,9 @@ std::int64_t BendersWorker::iterate(const RoundInput& input, Solution& incumbent
 }
 
 cp::SearchOutcome BendersWorker::search_within(const RoundInput& input, const Solution& incumbent,
-                                               const std::vector<bool>& allowed, double share, std::int64_t& effort) {
+                                               const std::vector<bool>& allowed, double share, Effort& effort) {
   const auto bans = bans_outside(input.instance, input.cover.problem, allowed);
-  const cp::RetentionProblem problem(input.instance, incumbent.plan, input_order(input.instance),
+  const cp::RetentionProblem problem(input.instance, incumbent.plan(), input_order(input.instance),
                                      {input.instance.budget(), incumbent.extra, bans}, inferences_);
   cp::SearchSettings settings;
   const std::int64_t nodes_of_round = kRoundEffort / node_effort(problem);
@@ -104,7 +115,7 @@ cp::SearchOutcome BendersWorker::search_within(const RoundInput& input, const So
 
 /// Allows half of what is left as long as that, too, is quickly proved to be in vain.
 void BendersWorker::widen(const RoundInput& input, const Solution& incumbent, std::vector<bool>& allowed,
-                          std::int64_t& effort, RoundResult& result) {
+                          Effort& effort, RoundResult& result) {
   for (int attempt = 0; attempt < kWidenings; ++attempt) {
     std::vector<bool> more = allowed;
     bool any = false;
@@ -115,10 +126,30 @@ void BendersWorker::widen(const RoundInput& input, const Solution& incumbent, st
     }
     if (!any) continue;
     const auto outcome = search_within(input, incumbent, more, share_ / kWideningPart, effort);
-    result.work += outcome.nodes;
+    result.work += Work(outcome.nodes);
     // A schedule found here would be better than the incumbent: it is left for the master to propose.
     if (outcome.complete && !outcome.sequence) allowed = std::move(more);
   }
+}
+
+StageBoundWorker::StageBoundWorker(const SolveOptions& options)
+    : seconds_(options.work_limit > 0 ? kNoLimit : std::min(kMostSeconds, kShare * options.time_limit)) {}
+
+bool StageBoundWorker::ready(const RoundInput& input) {
+  const CoverProblem& problem = input.cover.problem;
+  if (done_ || problem.items.empty() || ++rounds_ <= kRoundsBefore) return false;
+  if (rounds_ == kRoundsBefore + 1) done_ = stage_mip_columns(input.instance, problem) > kMostColumns;
+  return !done_;
+}
+
+RoundResult StageBoundWorker::run(const RoundInput& input) {
+  RoundResult result;
+  done_ = true;
+  const CoverProblem& problem = input.cover.problem;
+  CoverMipLimits limits{
+      .seconds = seconds_, .nodes = kStageNodes, .interrupted = input.interrupted, .ceiling = input.incumbent.extra};
+  result.lower_bound = solve_stage_mip(input.instance, problem, limits).bound;
+  return result;
 }
 
 }  // namespace remora

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/bound/min_budget.hpp"
+#include "engine/min_budget.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "engine/base/deadline.hpp"
-#include "engine/bound/cover_mip.hpp"
-#include "engine/bound/covering.hpp"
-#include "engine/bound/footprint.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 
@@ -21,16 +19,6 @@ constexpr double kSearchShare = 0.3;
 /// Searches end when this part of the budget is all that is undecided.
 constexpr double kResolution = 1e-4;
 
-bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
-  const CoverProblem problem = covering_relaxation(instance);
-  if (covering_bound(problem).infeasible) return true;
-  CoverMipLimits limits;
-  // The LP alone proves infeasibility.
-  limits.nodes = 0;
-  limits.interrupted = [&deadline] { return deadline.reached(); };
-  return solve_cover_mip(problem, limits).infeasible;
-}
-
 /// A search at one budget, ended by the first schedule that holds it.
 Schedule search_at(const Instance& instance, SolveOptions options, double seconds) {
   options.time_limit = seconds;
@@ -39,20 +27,6 @@ Schedule search_at(const Instance& instance, SolveOptions options, double second
 }
 
 }  // namespace
-
-Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution) {
-  Bytes low = least_budget(instance);
-  Bytes high = std::max(low, baseline_peak(instance));
-  const auto near = static_cast<std::int64_t>(static_cast<double>((high - low).count()) * resolution);
-  while (high - low > Bytes(near) && !deadline.reached()) {
-    const Bytes middle(low.count() + (high - low).count() / 2);
-    if (proved_infeasible(instance.with_budget(middle), deadline))
-      low = middle + Bytes(1);
-    else
-      high = middle;
-  }
-  return low;
-}
 
 BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options) {
   const Deadline relaxing(options.time_limit * kRelaxationShare, nullptr);

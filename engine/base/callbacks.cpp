@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/base/callbacks.hpp"
+
+#include <array>
+
+namespace remora {
+namespace {
+
+/// In the order of Source.
+constexpr std::array kSources{"start",    "relaxation", "hierarchy", "order",  "another budget", "complete",    "benders",
+                              "stages",   "peak",       "lns",       "ruin",   "anneal",         "reorder",     "joint",
+                              "none",     "greedy",     "sqrt",      "rotor",  "twremat",        "checkmate",   "checkmate-lp"};
+static_assert(kSources.size() == static_cast<std::size_t>(Source::checkmate_lp) + 1);
+
+}  // namespace
+
+const char* source_name(Source source) {
+  return kSources[static_cast<std::size_t>(source)];
+}
+
+const char* news_name(const Progress& progress) {
+  if (progress.event == Event::round) return "";
+  return progress.event == Event::phase ? "phase 2" : source_name(progress.source);
+}
+
+}  // namespace remora

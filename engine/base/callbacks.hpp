@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a solve tells while it runs, and what it asks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "engine/base/block_store.hpp"
+#include "model/api.hpp"
+#include "model/schedule.hpp"
+#include "model/types.hpp"
+
+namespace remora {
+
+/// Who found a schedule, or raised a bound.
+enum class Source {
+  start,  ///< nobody: it is what the search began with
+  // Before the workers.
+  relaxation,
+  hierarchy,
+  order,
+  another_budget,
+  // Workers.
+  complete,
+  benders,
+  stages,
+  peak,
+  lns,
+  ruin,
+  anneal,
+  reorder,
+  joint,
+  // The literature's methods.
+  none,
+  greedy,
+  sqrt,
+  rotor,
+  twremat,
+  checkmate,
+  checkmate_lp,
+};
+
+/// "start", "another budget", "lns", ...
+REMORA_API const char* source_name(Source source);
+
+/// What happened.
+enum class Event {
+  start,     ///< the search begins, from the schedule told of
+  phase,     ///< a schedule holds the budget, and phase 2 begins
+  schedule,  ///< a better schedule, perhaps with a better bound
+  bound,     ///< a better bound
+  round,     ///< a round is over
+};
+
+/// What a solve knows at one moment.
+struct Progress {
+  double seconds = 0;
+  /// 1: looking for a schedule within the budget (Moccasin, eq. 12-13); 2: shortening it.
+  int phase = 1;
+  Event event = Event::round;
+  /// Who brought a schedule or a bound.
+  Source source = Source::start;
+  /// Of the incumbent: in phase 1 its peak is still above the budget.
+  Duration duration{};
+  Bytes peak{};
+  Duration lower_bound{};
+  /// Units of work done so far.
+  std::int64_t work = 0;
+};
+
+/// What a table of news calls it: the source, or "phase 2" where that begins; "" for a round.
+REMORA_API const char* news_name(const Progress& progress);
+
+/// An exception that a callback throws ends the solve and comes out of it.
+struct SolveCallbacks {
+  /// Every schedule within the budget that the search begins with or finds to be better than the one before: what
+  /// solve() would return if it ended here. Called before `progress` is told of it, from the same thread. May be empty.
+  std::function<void(const Schedule&)> incumbent{};
+  /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(),
+  /// never concurrently. May be empty.
+  std::function<void(const Progress&)> progress{};
+  /// The same, after every round of the search whether it brought news or not: some ten times a second. May be empty.
+  std::function<void(const Progress&)> heartbeat{};
+  /// Asked in every round: true ends the search with the incumbent, as a limit does. May be empty.
+  std::function<bool(const Progress&)> enough{};
+  /// Set to true from anywhere (a signal handler, another thread) to stop with the incumbent. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+  /// Options of groups that this solve and others have found, for strategies with a hierarchy. May be null.
+  BlockStore* blocks = nullptr;
+};
+
+}  // namespace remora

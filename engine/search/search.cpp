@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/search.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "engine/base/tasks.hpp"
+#include "engine/base/version.hpp"
+#include "engine/bound/first_bound.hpp"
+#include "model/ensure.hpp"
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+/// The first round is so much shorter than a full one.
+constexpr Effort kFirstRoundPart = 64;
+
+/// What each worker has brought: of the peak above the budget or else of the extra duration, and of the bound.
+std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
+                               const RoundInput& input) {
+  std::vector<Mix::News> round;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    Mix::News news{workers[i]};
+    if (results[i].solution && better(input.instance, *results[i].solution, input.incumbent)) {
+      const Solution& found = *results[i].solution;
+      const Bytes less = input.incumbent.peak - std::max(found.peak, input.instance.budget());
+      news.schedule =
+          static_cast<double>(less > Bytes(0) ? less.count() : (input.incumbent.extra - found.extra).count());
+    }
+    if (results[i].lower_bound > input.lower_bound) {
+      news.bound = static_cast<double>((results[i].lower_bound - input.lower_bound).count());
+    }
+    round.push_back(news);
+  }
+  return round;
+}
+
+}  // namespace
+
+Search::Search(const Instance& instance, const SolveOptions& options, SearchParts parts,
+               std::span<const OpId> warm_start)
+    : instance_(instance),
+      options_(options),
+      seed_(options.seed),
+      parts_(std::move(parts)),
+      incumbent_(first_solution(instance, warm_start)) {}
+
+// The whole way of a search: bound, starts, phases.
+
+void Search::sit(const Sitting& sitting) {
+  begin(sitting.deadline);
+  until_ = std::max(sitting.until, plus(work_, Work(1)));
+  if (!infeasible_) search_phases();
+  stopped_at_ = deadline_.elapsed();
+}
+
+void Search::begin(const Deadline& deadline) {
+  deadline_ = deadline;
+  stopped_at_.reset();
+  if (std::exchange(begun_, true) || infeasible_) return;
+  find_bound();
+  start_from_relaxation();
+  for (const auto& start : parts_.starts) {
+    if (!settled()) start(*this);
+  }
+  if (infeasible_) return;
+  announced_ = true;
+  tell(Event::start, Source::start);
+}
+
+void Search::search_phases() {
+  const double first = deadline_.elapsed();
+  run_rounds(SearchPhase::feasibility, [this] { return holds_budget(); });
+  report_.reached_peak = incumbent_.peak;
+  const double second = deadline_.elapsed();
+  if (phase_ == SearchPhase::feasibility) report_.phase1_seconds = second;
+  if (holds_budget()) {
+    begin_phase_2();
+    run_rounds(SearchPhase::duration, [this] { return incumbent_.extra <= lower_bound_; });
+    report_.phase2_seconds += deadline_.elapsed() - second;
+  }
+  seconds_in_phases_ += deadline_.elapsed() - first;
+}
+
+void Search::find_bound() {
+  const double before = elapsed();
+  FirstBound bound = find_first_bound(instance_, options_, deadline_);
+  infeasible_ = bound.infeasible;
+  certificate_ = std::move(bound.certificate);
+  raise_bound(bound.lower_bound);
+  cover_ = std::move(bound.cover);
+  bound_seconds_ = elapsed() - before;
+}
+
+void Search::start_from_relaxation() {
+  // Its choice is a plan of the staged form.
+  const bool has_plan = !cover_.given_up.empty() && instance_.options().order == OrderMode::input;
+  if (settled() || !options_.covering_start || !has_plan) return;
+  Solution suggested = make_solution(instance_, suggested_plan(instance_, cover_));
+  if (better(instance_, suggested, incumbent_)) incumbent_ = std::move(suggested);
+}
+
+void Search::begin_phase_2() {
+  if (std::exchange(phase_, SearchPhase::duration) == SearchPhase::duration) return;
+  // In free order phases begin again and again: no news.
+  if (instance_.options().order == OrderMode::input) tell(Event::phase, source_);
+}
+
+// Rounds: workers as tasks over one incumbent.
+
+void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished) {
+  std::optional<Mix>& mix = phase == SearchPhase::feasibility ? feasibility_ : duration_;
+  if (!mix) {
+    SolveOptions options = options_;
+    options.seed = seed_;
+    mix = parts_.crew(instance_, options, phase);
+  }
+  const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
+  Effort effort = kRoundEffort / kFirstRoundPart;
+  for (; !finished() && !infeasible_ && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
+    const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, effort};
+    const std::vector<Worker*> workers = mix->draw(input);
+    if (workers.empty()) return;
+    std::vector<RoundResult> results = run_round(workers, input);
+    mix->learn(news_of(workers, results, input));
+    for (std::size_t i = 0; i < workers.size(); ++i) merge(workers[i]->source(), results[i]);
+    tell(Event::round, source_);
+  }
+}
+
+std::vector<RoundResult> Search::run_round(const std::vector<Worker*>& workers, const RoundInput& input) const {
+  std::vector<RoundResult> results(workers.size());
+  run_tasks(thread_count(options_), workers.size(), [&](std::size_t i) { results[i] = workers[i]->run(input); });
+  return results;
+}
+
+void Search::merge(Source source, RoundResult& result) {
+  // At least one, so that a worker without anything to do can't keep a search under a work limit alive.
+  work_ += std::max(Work(1), result.work);
+  infeasible_ = infeasible_ || result.infeasible;
+  const bool raised = result.lower_bound > lower_bound_;
+  raise_bound(result.lower_bound);
+  const bool improved = result.solution && better(instance_, *result.solution, incumbent_);
+  if (improved) take(*std::move(result.solution), source);
+  ensure(!holds_budget() || lower_bound_ <= incumbent_.extra, "search: the lower bound is above a schedule");
+  if (improved || raised) tell(improved ? Event::schedule : Event::bound, source);
+}
+
+bool Search::limit_reached() const {
+  return deadline_.reached() || work_ >= until_ || enough();
+}
+
+// What is known, and who is told.
+
+bool Search::settled() const {
+  return infeasible_ || (holds_budget() && incumbent_.extra <= lower_bound_);
+}
+
+void Search::take(Solution solution, Source source) {
+  incumbent_ = std::move(solution);
+  source_ = source;
+  report_.history.push_back({elapsed(), instance_.baseline_duration() + incumbent_.extra, incumbent_.peak,
+                             source_name(source)});
+}
+
+bool Search::offer(Solution solution, Source source) {
+  if (!better(instance_, solution, incumbent_)) return false;
+  take(std::move(solution), source);
+  if (announced_) tell(Event::schedule, source);
+  return true;
+}
+
+void Search::refute(const std::optional<Certificate>& certificate) {
+  infeasible_ = true;
+  if (!certificate_) certificate_ = certificate;
+}
+
+void Search::dismiss_workers() {
+  feasibility_.reset();
+  duration_.reset();
+}
+
+void Search::charge(Work work) {
+  work_ += work;
+  uncharged_ = {};
+}
+
+void Search::beat(Work so_far) {
+  uncharged_ = so_far;
+  tell(Event::round, source_);
+}
+
+Progress Search::progress(Event event, Source source) const {
+  // In free order there are turns in place of phases.
+  const bool is_free = instance_.options().order == OrderMode::free;
+  const bool shortens = is_free ? holds_budget() : phase_ == SearchPhase::duration;
+  return {.seconds = elapsed(),
+          .phase = shortens ? 2 : 1,
+          .event = event,
+          .source = source,
+          .duration = instance_.baseline_duration() + incumbent_.extra,
+          .peak = incumbent_.peak,
+          .lower_bound = instance_.baseline_duration() + lower_bound_,
+          .work = (work_ + uncharged_).count()};
+}
+
+void Search::tell(Event event, Source source) const {
+  if (listener_.tell) listener_.tell(progress(event, source));
+}
+
+bool Search::enough() const {
+  return listener_.enough && listener_.enough(progress(Event::round, source_));
+}
+
+Schedule Search::answer() const {
+  Schedule schedule = describe_problem(instance_, options_);
+  schedule.certificate = certificate_;
+  schedule.lower_bound = instance_.baseline_duration() + lower_bound_;
+  schedule.status = infeasible_ ? Status::infeasible : Status::unknown;
+  SolverReport& solver = schedule.solver;
+  solver.work = work_.count();
+  solver.seconds = elapsed();
+  solver.phase1_seconds = report_.phase1_seconds;
+  solver.phase2_seconds = report_.phase2_seconds;
+  solver.reached_peak = report_.reached_peak;
+  solver.history = report_.history;
+  solver.note = report_.note;
+  solver.statistics = report_.statistics;
+  write_steps(instance_, incumbent_.sequence(instance_), schedule);
+  return schedule;
+}
+
+Schedule describe_problem(const Instance& instance, const SolveOptions& options) {
+  Schedule schedule;
+  schedule.graph = instance.graph().name;
+  schedule.order = instance.options().order;
+  schedule.budget = instance.budget();
+  schedule.baseline_duration = instance.baseline_duration();
+  schedule.baseline_peak_memory = baseline_peak(instance);
+  schedule.solver.version = version();
+  schedule.solver.seed = static_cast<std::uint64_t>(options.seed);
+  schedule.solver.threads = thread_count(options);
+  schedule.solver.max_computes = instance.options().max_computes;
+  schedule.solver.time_limit = options.time_limit;
+  schedule.solver.work_limit = options.work_limit;
+  schedule.solver.options = describe_options(options);
+  return schedule;
+}
+
+void write_steps(const Instance& instance, std::span<const OpId> sequence, Schedule& schedule) {
+  const Evaluation evaluation = evaluate(instance, sequence);
+  if (evaluation.peak > instance.budget()) return;
+  schedule.steps = steps_of(instance, sequence);
+  schedule.duration = evaluation.duration;
+  schedule.peak_memory = evaluation.peak;
+  schedule.status = evaluation.duration <= schedule.lower_bound ? Status::optimal : Status::feasible;
+}
+
+}  // namespace remora

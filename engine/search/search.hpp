@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One search: all that is known of one problem, and the way to know more.
+//
+//     Search search(instance, options, {.crew = input_order_crew});
+//     search.sit({Deadline(60, nullptr)});                    bound, starts, phases 1 and 2
+//     search.sit({Deadline(10, nullptr)});                    goes on where the last sitting ended
+//     const Schedule schedule = search.answer();
+//
+// What the search sends into its rounds and where else it may begin its caller says (SearchParts): this folder knows no
+// groups, no free order and no other budgets. What happens it tells as events; who hears them may read all it knows.
+// solve() has one search of one sitting, a sweep one a budget, free order one for the whole and one for each order that
+// it looks along, and each group of a hierarchy one a budget.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/base/callbacks.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
+#include "engine/base/work.hpp"
+#include "engine/bound/cover_facts.hpp"
+#include "engine/search/mix.hpp"
+#include "engine/search/solution.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+class Search;
+
+/// What a search is put together from.
+struct SearchParts {
+  /// The workers of a phase; asked when it begins.
+  std::function<Mix(const Instance&, const SolveOptions&, SearchPhase)> crew;
+  /// Where the search may begin beside the input order and the relaxation: each is asked once, after the first bound, and
+  /// offers what it has. No further one is asked where nothing is left to search.
+  std::vector<std::function<void(Search&)>> starts{};
+};
+
+/// Called from the thread that searches. Either may be empty.
+struct SearchListener {
+  std::function<void(const Progress&)> tell{};
+  /// Asked before every round: true ends the sitting.
+  std::function<bool(const Progress&)> enough{};
+};
+
+struct Sitting {
+  Deadline deadline;
+  /// Ends when the search's work has come so far; but an unfinished one gets a round.
+  Work until = Work::max();
+};
+
+class Search {
+ public:
+  /// `warm_start`: as solve() takes it; throws InputError for one that is not of the instance's form. The instance must
+  /// outlive the search, which does not move: its workers point into it.
+  Search(const Instance& instance, const SolveOptions& options, SearchParts parts,
+         std::span<const OpId> warm_start = {});
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+  ~Search() = default;
+
+  void listen(SearchListener listener) { listener_ = std::move(listener); }
+
+  /// Searches until the incumbent is proved optimal, infeasibility is proved, or the sitting ends. The first sitting
+  /// begins with begin().
+  void sit(const Sitting& sitting);
+  /// Finds the first bound and the best start there is, if that has not been done; from here the clock runs by this
+  /// deadline, until a sitting ends.
+  void begin(const Deadline& deadline);
+  /// What the workers have learned is forgotten; the next sitting hires others.
+  void dismiss_workers();
+  /// Workers hired from now on draw from this seed instead of the options'.
+  void set_seed(std::int64_t seed) { seed_ = seed; }
+
+  [[nodiscard]] const Instance& instance() const { return instance_; }
+  [[nodiscard]] const SolveOptions& options() const { return options_; }
+  [[nodiscard]] const Solution& incumbent() const { return incumbent_; }
+  /// Who found it.
+  [[nodiscard]] Source source() const { return source_; }
+  /// Of the extra duration.
+  [[nodiscard]] Duration lower_bound() const { return lower_bound_; }
+  [[nodiscard]] const CoverFacts& cover() const { return cover_; }
+  [[nodiscard]] Work work() const { return work_; }
+  [[nodiscard]] bool infeasible() const { return infeasible_; }
+  [[nodiscard]] bool holds_budget() const { return incumbent_.peak <= instance_.budget(); }
+  /// Nothing is left to search for.
+  [[nodiscard]] bool settled() const;
+  [[nodiscard]] const Deadline& deadline() const { return deadline_; }
+  /// Seconds of all sittings.
+  [[nodiscard]] double elapsed() const { return stopped_at_.value_or(deadline_.elapsed()); }
+  /// So many of them were for others, too, and don't count.
+  void excuse(double seconds) { deadline_.excuse(seconds); }
+  /// Of them, those of the first bound, and of both phases.
+  [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
+  [[nodiscard]] double seconds_in_phases() const { return seconds_in_phases_; }
+  /// What the answer says of how it went; who offers starts may write into it.
+  [[nodiscard]] SolverReport& report() { return report_; }
+  [[nodiscard]] Progress progress(Event event, Source source) const;
+
+  /// Takes the solution if it is better than the incumbent; tells of it, unless it is a start.
+  bool offer(Solution solution, Source source);
+  /// Proved elsewhere: no schedule has less extra duration.
+  void raise_bound(Duration extra) { lower_bound_ = std::max(lower_bound_, extra); }
+  /// Proved elsewhere: no schedule holds the budget.
+  void refute(const std::optional<Certificate>& certificate = std::nullopt);
+  [[nodiscard]] const std::optional<Certificate>& certificate() const { return certificate_; }
+  /// Work that was done for this search elsewhere.
+  void charge(Work work);
+  /// So much of it, which is not charged yet, is done: a round of it is over.
+  void beat(Work so_far);
+  void tell(Event event, Source source) const;
+  /// Nothing is left to search for, or the listener has enough.
+  [[nodiscard]] bool over() const { return settled() || enough(); }
+
+  /// What is known, as solve() gives it out.
+  [[nodiscard]] Schedule answer() const;
+
+ private:
+  void find_bound();
+  void start_from_relaxation();
+  void search_phases();
+  void begin_phase_2();
+  void run_rounds(SearchPhase phase, const std::function<bool()>& finished);
+  [[nodiscard]] bool limit_reached() const;
+  [[nodiscard]] bool enough() const;
+  [[nodiscard]] std::vector<RoundResult> run_round(const std::vector<Worker*>& workers, const RoundInput& input) const;
+  void merge(Source source, RoundResult& result);
+  void take(Solution solution, Source source);
+
+  const Instance& instance_;
+  SolveOptions options_;
+  std::int64_t seed_;
+  SearchParts parts_;
+  SearchListener listener_;
+
+  Solution incumbent_;
+  Source source_ = Source::start;
+  Duration lower_bound_{};
+  CoverFacts cover_{};
+  bool infeasible_ = false;
+  std::optional<Certificate> certificate_{};
+  Work work_{};
+  /// Done elsewhere and not yet charged.
+  Work uncharged_{};
+
+  bool begun_ = false;
+  /// The listener knows where it began.
+  bool announced_ = false;
+  SearchPhase phase_ = SearchPhase::feasibility;
+  Deadline deadline_{0, nullptr};
+  /// The clock between sittings.
+  std::optional<double> stopped_at_ = 0;
+  double bound_seconds_ = 0;
+  double seconds_in_phases_ = 0;
+  Work until_ = Work::max();
+  /// The workers of both phases, with what they have learned.
+  std::optional<Mix> feasibility_{};
+  std::optional<Mix> duration_{};
+  /// Times, reached peak, history, note and statistics.
+  SolverReport report_{};
+};
+
+/// What is known of a schedule of the problem before and without a search.
+Schedule describe_problem(const Instance& instance, const SolveOptions& options);
+
+/// Writes the sequence down, with its status, as far as it holds the budget; the schedule has its lower bound.
+void write_steps(const Instance& instance, std::span<const OpId> sequence, Schedule& schedule);
+
+}  // namespace remora
