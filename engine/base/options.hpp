@@ -20,7 +20,7 @@ enum class Strategy {
   local,         ///< ruin and annealing
   ruin,          ///< ruin and recreate alone
   anneal,        ///< annealing alone
-  hierarchical,  ///< groups' options composed (engine/hierarchy), then the workers of automatic
+  hierarchical,  ///< groups' options composed (engine/groups), then the workers of automatic
   // The literature's methods, without a search of ours (engine/baselines/method.hpp).
   none,          ///< the order as it is
   greedy,        ///< XLA's heuristic

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "model/free_sequence.hpp"
-#include "engine/order/order_moves.hpp"
+#include "engine/order/order_profile.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {

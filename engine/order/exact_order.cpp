@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "engine/order/order_within.hpp"
 #include "engine/order/peak_bound.hpp"
 
 namespace remora {
+
 namespace {
 
 /// What a limit may cost in the first round; then four times as much each.
@@ -93,6 +95,185 @@ class LimitSearch {
 
 ExactOrderResult exact_order(const OrderProblem& problem, const ExactOrderSettings& settings) {
   return LimitSearch(problem, settings).run();
+}
+
+namespace {
+
+/// What bounds may cost at most, a second or two: on the largest graphs they'd leave no time for the search.
+constexpr std::int64_t kMostBoundWork = 1 << 24;
+
+/// What crosses the parts, of which part i is the nodes from bounds[i] to bounds[i + 1] - 1.
+class Crossings {
+ public:
+  Crossings(const OrderProblem& problem, const std::vector<int>& bounds)
+      : entering_(bounds.size() - 1), staying_(bounds.size()) {
+    std::vector<std::size_t> part_of(static_cast<std::size_t>(problem.node_count()));
+    for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+      for (int node = bounds[i]; node < bounds[i + 1]; ++node) part_of[static_cast<std::size_t>(node)] = i;
+    }
+    for (int b = 0; b < problem.buffer_count(); ++b) {
+      const BufferId buffer(b);
+      const NodeId writer = problem.writer(buffer);
+      const auto readers = problem.readers(buffer);
+      // The first part over which it stays.
+      const std::size_t from = writer.valid() ? part_of[static_cast<std::size_t>(writer)] + 1 : 0;
+      std::size_t to = bounds.size() - 1;
+      if (!problem.keep(buffer)) {
+        if (readers.empty()) continue;
+        to = part_of[static_cast<std::size_t>(readers.back())];
+        if (to < from) continue;
+        entering_[to].push_back(buffer);
+      }
+      staying_[from] += problem.size(buffer);
+      staying_[to] -= problem.size(buffer);
+    }
+    for (std::size_t i = 1; i < staying_.size(); ++i) staying_[i] += staying_[i - 1];
+  }
+
+  [[nodiscard]] const std::vector<BufferId>& entering(std::size_t part) const { return entering_[part]; }
+  [[nodiscard]] Bytes staying(std::size_t part) const { return staying_[part]; }
+
+ private:
+  std::vector<std::vector<BufferId>> entering_;
+  std::vector<Bytes> staying_;
+};
+
+/// A part's nodes in the order of the whole, and what is known of its peak.
+struct PartState {
+  std::vector<NodeId> order{};
+  Bytes peak{};
+  Bytes lower_bound{};
+};
+
+class Partwise {
+ public:
+  Partwise(const OrderProblem& problem, std::span<const NodeId> known, const ExactOrderSettings& settings)
+      : problem_(problem), settings_(settings), split_(split_at_fixed_nodes(problem)) {
+    result_.order.assign(known.begin(), known.end());
+    result_.parts = static_cast<int>(split_.parts.size());
+    states_.reserve(split_.parts.size());
+    for (const OrderPart& part : split_.parts) {
+      PartState state;
+      state.order.reserve(static_cast<std::size_t>(part.end - part.begin));
+      for (int i = part.begin; i < part.end; ++i) {
+        state.order.emplace_back(known[static_cast<std::size_t>(i)] - part.begin);
+      }
+      state.peak = peak_of(part.problem, state.order);
+      state.lower_bound = part.problem.base_memory();
+      states_.push_back(std::move(state));
+    }
+    result_.lower_bound = std::max(split_.fixed, settings.at_least);
+  }
+
+  PartwiseResult run() {
+    std::vector<std::size_t> by_peak(states_.size());
+    std::iota(by_peak.begin(), by_peak.end(), std::size_t{0});
+    std::stable_sort(by_peak.begin(), by_peak.end(),
+                     [&](std::size_t a, std::size_t b) { return states_[a].peak > states_[b].peak; });
+    for (const std::size_t i : by_peak) bound(i);
+    for (const std::size_t i : by_peak) solve(i);
+    result_.peak = peak_of(problem_, result_.order);
+    for (const PartState& state : states_) result_.open += state.peak > enough() ? 1 : 0;
+    return std::move(result_);
+  }
+
+ private:
+  /// What a part needs not be lower than.
+  [[nodiscard]] Bytes enough() const { return std::max(result_.lower_bound, settings_.enough); }
+
+  [[nodiscard]] bool over() const {
+    return (settings_.work_limit > 0 && result_.work >= settings_.work_limit) ||
+           (settings_.interrupted && settings_.interrupted());
+  }
+
+  void bound(std::size_t i) {
+    PartState& state = states_[i];
+    if (state.peak <= enough() || over()) return;
+    PeakBoundSettings settings{
+        .enough = state.peak, .work_limit = kMostBoundWork - result_.work, .interrupted = settings_.interrupted};
+    if (settings_.work_limit > 0) {
+      settings.work_limit = std::min(settings.work_limit, (settings_.work_limit - result_.work) / 4 + 1);
+    }
+    if (settings.work_limit <= 0) return;
+    const PeakBound found = peak_bound(split_.parts[i].problem, state.order, settings);
+    result_.work += found.work;
+    state.lower_bound = found.bytes;
+    result_.lower_bound = std::max(result_.lower_bound, found.bytes);
+  }
+
+  void solve(std::size_t i) {
+    PartState& state = states_[i];
+    if (state.peak <= enough() || over()) return;
+    ExactOrderSettings settings{
+        .below = state.peak, .at_least = state.lower_bound, .enough = enough(), .interrupted = settings_.interrupted};
+    if (settings_.work_limit > 0) settings.work_limit = (settings_.work_limit - result_.work) / 2 + 1;
+    ExactOrderResult found = exact_order(split_.parts[i].problem, settings);
+    result_.work += found.work;
+    state.lower_bound = found.lower_bound;
+    result_.lower_bound = std::max(result_.lower_bound, found.lower_bound);
+    if (!found.found) return;
+    state.peak = found.peak;
+    state.order = std::move(found.order);
+    const int begin = split_.parts[i].begin;
+    for (std::size_t k = 0; k < state.order.size(); ++k) {
+      result_.order[static_cast<std::size_t>(begin) + k] = NodeId(begin + state.order[k]);
+    }
+  }
+
+  const OrderProblem& problem_;
+  const ExactOrderSettings& settings_;
+  const OrderParts split_;
+  std::vector<PartState> states_;
+  PartwiseResult result_;
+};
+
+}  // namespace
+
+std::vector<NodeId> fixed_nodes(const OrderProblem& problem) {
+  const int nodes = problem.node_count();
+  // All earlier nodes lead to node i if each has a successor up to i; from there on the same holds again.
+  std::vector<bool> fixed(static_cast<std::size_t>(nodes));
+  int latest = 0;
+  for (int i = 0; i < nodes; ++i) {
+    fixed[static_cast<std::size_t>(i)] = latest <= i;
+    const auto later = problem.successors(NodeId(i));
+    latest = std::max(latest, later.empty() ? nodes : static_cast<int>(later.front()));
+  }
+  int earliest = nodes;
+  std::vector<NodeId> found;
+  for (int i = nodes - 1; i >= 0; --i) {
+    if (fixed[static_cast<std::size_t>(i)] && earliest >= i) found.emplace_back(i);
+    const auto earlier = problem.predecessors(NodeId(i));
+    earliest = std::min(earliest, earlier.empty() ? -1 : static_cast<int>(earlier.back()));
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+OrderParts split_at_fixed_nodes(const OrderProblem& problem) {
+  OrderParts split{.fixed = problem.base_memory()};
+  const std::vector<Bytes> memory = memory_of(problem, given_order(problem));
+  std::vector<int> bounds{0};
+  for (const NodeId node : fixed_nodes(problem)) bounds.push_back(node + 1);
+  if (bounds.back() < problem.node_count()) bounds.push_back(problem.node_count());
+  const Crossings crossings(problem, bounds);
+  for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+    const int begin = bounds[i];
+    const int end = bounds[i + 1];
+    if (end - begin == 1) {
+      split.fixed = std::max(split.fixed, memory[static_cast<std::size_t>(begin)]);
+    } else {
+      split.parts.push_back(
+          {begin, end,
+           OrderProblem(problem, begin, end, crossings.entering(i), problem.base_memory() + crossings.staying(i))});
+    }
+  }
+  return split;
+}
+
+PartwiseResult exact_order_by_parts(const OrderProblem& problem, std::span<const NodeId> known,
+                                    const ExactOrderSettings& settings) {
+  return Partwise(problem, known, settings).run();
 }
 
 }  // namespace remora

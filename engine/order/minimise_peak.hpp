@@ -2,10 +2,10 @@
 //
 // Orders of small peak, each node once: what reordering alone can save, and a bound below which no order comes.
 //
-//     a few orders at once            list_order.hpp, depth_first_order.hpp
+//     a few orders at once            first_orders.hpp
 //     a bound by minimum cuts         peak_bound.hpp
 //     then in turns
-//       exactly, part by part         order_parts.hpp, exact_order.hpp; with twice the work each time
+//       exactly, part by part         exact_order.hpp; with twice the work each time
 //       in rounds                     annealers of different temperatures (order_annealer.hpp), and windows
 //                                     of the order by beam search (window_worker.hpp), as TBB tasks: all are
 //                                     given the same order, and what they find is merged in their order

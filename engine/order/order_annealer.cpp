@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/order/order_moves.hpp"
+#include "engine/order/order_profile.hpp"
 
 namespace remora {
 namespace {

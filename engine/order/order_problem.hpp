@@ -11,7 +11,7 @@
 // a sequence found for such a problem is at least what evaluate() says of it: there a use is served by the latest
 // compute, and the earlier one's output need not stay.
 //
-// A part of a problem (engine/order/order_parts.hpp) is a problem of its own; what came before may leave it buffers
+// A part of a problem (engine/order/exact_order.hpp) is a problem of its own; what came before may leave it buffers
 // that no node of it writes: they are resident from the start, until the last of their readers.
 #pragma once
 

@@ -2,8 +2,10 @@
 #include "engine/order/order_profile.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace remora {
+
 namespace {
 
 constexpr std::int64_t kMostOverflow = std::int64_t{1} << 61U;
@@ -229,6 +231,25 @@ void OrderProfile::rearrange(int first, std::span<const NodeId> nodes) {
     effort_ += static_cast<std::int64_t>(problem_->reads(node).size());
   }
   effort_ += end - first;
+}
+
+void list_overflowing(const OrderProfile& profile, std::vector<int>& places) {
+  places.clear();
+  for (int i = 0; i < profile.size(); ++i) {
+    if (profile.memory(i) > profile.target()) places.push_back(i);
+  }
+}
+
+int draw_distance(int most, Random& random) {
+  return std::min(most, static_cast<int>(std::exp(random.unit() * std::log(static_cast<double>(most) + 1))));
+}
+
+int draw_goal(const OrderProfile& profile, NodeId node, Random& random) {
+  const int from = profile.place(node);
+  const bool late = random.below(2) == 0;
+  const int room = late ? profile.latest(node) - from : from - profile.earliest(node);
+  if (room == 0) return from;
+  return late ? from + draw_distance(room, random) : from - draw_distance(room, random);
 }
 
 }  // namespace remora

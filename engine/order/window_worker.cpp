@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "engine/order/down_set_beam.hpp"
-#include "engine/order/order_window.hpp"
 
 namespace remora {
 namespace {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "engine/search/rounds.hpp"
-#include "engine/search/workers/benders_worker.hpp"
+#include "engine/search/workers/relaxation_workers.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
@@ -22,8 +21,15 @@ std::optional<Solution> first_schedule(const Instance& instance, std::uint64_t s
   return make_solution(instance, *outcome.sequence);
 }
 
+/// What is known between rounds.
+struct Known {
+  Solution incumbent{};
+  Duration lower_bound{};
+  CoverFacts cover{};
+};
+
 /// Rounds of the worker alone, until bound and incumbent meet or it has nothing more to say.
-void run_alone(const Instance& instance, SearchState& state, std::uint64_t seed) {
+void run_alone(const Instance& instance, Known& state, std::uint64_t seed) {
   const std::function<bool()> never = [] { return false; };
   BendersWorker worker({}, seed);
   for (int round = 0; round < 20 && state.lower_bound < state.incumbent.extra; ++round) {
@@ -48,7 +54,7 @@ TEST(Benders, AloneFindsAndProvesTheOptimumOfRandomGraphs) {
     const Instance instance = unlimited.with_budget(baseline_peak(unlimited) - less);
     auto incumbent = first_schedule(instance, random());
     if (!incumbent) continue;
-    SearchState state;
+    Known state;
     state.incumbent = *incumbent;
     state.cover.problem = covering_relaxation(instance);
     auto mip = solve_cover_mip(state.cover.problem, {});

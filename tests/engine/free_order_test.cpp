@@ -12,7 +12,7 @@
 #include "engine/bound/footprint.hpp"
 #include "model/free_sequence.hpp"
 #include "engine/free/order_view.hpp"
-#include "engine/order/list_order.hpp"
+#include "engine/order/first_orders.hpp"
 #include "engine/order/order_problem.hpp"
 #include "engine/search/solution.hpp"
 #include "engine/solve.hpp"

@@ -89,7 +89,7 @@ TEST(HierarchyComposition, IsTheOptimumOfSmallInstances) {
 }
 
 TEST(HierarchyComposition, IsNeverBetterThanTheOptimumWhereItIsCutShort) {
-  for (const std::int64_t effort : {1, 50, 300}) {
+  for (const std::int64_t effort : {30, 1500, 9000}) {
     const Tally tally = compose_many(20261155, effort);
     EXPECT_GE(tally.reached, tally.feasible / 2) << "effort " << effort;
   }
@@ -101,8 +101,8 @@ TEST(HierarchyComposition, IsTheSameForTheSameSeed) {
     SCOPED_TRACE("seed 20261152, round " + std::to_string(round));
     const Instance instance = random_instance(random);
     if (!options_hold(instance, computes_of(input_order(instance)))) continue;
-    const Composition once = compose(instance, {}, 7, {.effort = 20'000});
-    const Composition again = compose(instance, {}, 7, {.effort = 20'000});
+    const Composition once = compose(instance, {}, 7, {.effort = 600'000});
+    const Composition again = compose(instance, {}, 7, {.effort = 600'000});
     EXPECT_EQ(once.sequence, again.sequence);
     EXPECT_EQ(once.effort, again.effort);
   }
@@ -113,7 +113,7 @@ TEST(HierarchyComposition, StopsWhenInterrupted) {
   for (int round = 0; round < 40; ++round) {
     const Instance instance = random_instance(random);
     if (!options_hold(instance, computes_of(input_order(instance)))) continue;
-    const Composition composition = compose(instance, {}, 1, {.effort = 1'000'000, .interrupted = [] { return true; }});
+    const Composition composition = compose(instance, {}, 1, {.effort = 30'000'000, .interrupted = [] { return true; }});
     EXPECT_TRUE(options_hold(instance, composition.sequence));
     EXPECT_EQ(composition.sequence.size(), static_cast<std::size_t>(instance.op_count()));
   }

@@ -171,7 +171,7 @@ TEST(HierarchyOptions, OfARowKeepItsLimits) {
     for (const GridRow& row : grid_rows(problem, saving)) {
       RowLimits limits;
       limits.solves = 4;
-      limits.work = 2000;
+      limits.work = Work(2000);
       limits.seconds = kNoTimeLimit;
       for (const GroupOption& option : solve_row(problem, row, saving, {}, limits).options) {
         ++options;

@@ -54,7 +54,7 @@ Stitched stitched(const Instance& instance, const SolveOptions& options, const P
   const Groups groups = find_groups(instance, options, deadline, partitioner);
   EXPECT_TRUE(groups.complete);
   Stitched result{compose_groups(groups, instance, options, deadline).solution, groups.statistics};
-  const Evaluation evaluation = evaluate(instance, sequence_of(instance, result.solution.plan));
+  const Evaluation evaluation = evaluate(instance, sequence_of(instance, result.solution.plan()));
   EXPECT_EQ(evaluation.peak, result.solution.peak);
   EXPECT_EQ(evaluation.duration, instance.baseline_duration() + result.solution.extra);
   return result;
@@ -199,12 +199,12 @@ TEST(Hierarchical, SolvesSmallGraphsOfAnyKind) {
 
 TEST(Hierarchical, OfNothingAndOfOneOp) {
   const Instance nothing = test::instance_of({});
-  EXPECT_TRUE(stitched(nothing, small_groups(1000), HPartition()).solution.plan.empty());
+  EXPECT_TRUE(stitched(nothing, small_groups(1000), HPartition()).solution.plan().empty());
   EXPECT_EQ(solved(nothing, small_groups(1000)).status, Status::optimal);
   Graph graph;
   test::add_op(graph, {});
   const Instance one = test::instance_of(graph);
-  EXPECT_TRUE(stitched(one, small_groups(1000), HPartition()).solution.plan.empty());
+  EXPECT_TRUE(stitched(one, small_groups(1000), HPartition()).solution.plan().empty());
   EXPECT_EQ(solved(one, small_groups(1000)).duration, Duration(1));
 }
 
@@ -273,7 +273,7 @@ TEST(Hierarchical, IsTheSameForAnyNumberOfThreads) {
       const Schedule again = solved(instance, options);
       EXPECT_EQ(once.steps, again.steps) << threads << " threads";
       EXPECT_EQ(once.status, again.status);
-      EXPECT_EQ(start.solution.plan, stitched(instance, options, HPartition()).solution.plan) << threads << " threads";
+      EXPECT_EQ(start.solution.plan(), stitched(instance, options, HPartition()).solution.plan()) << threads << " threads";
     }
   }
 }

@@ -130,9 +130,9 @@ Solution improve(const Instance& instance, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     const RoundInput input{instance, incumbent, Duration(0), cover, interrupted, kRoundEffort / 10};
     RoundResult result = worker.run(input);
-    EXPECT_GT(result.work, 0);
+    EXPECT_GT(result.work, Work(0));
     if (!result.solution) continue;
-    const Solution again = make_solution(instance, result.solution->plan);
+    const Solution again = make_solution(instance, result.solution->plan());
     EXPECT_EQ(again.peak, result.solution->peak);
     EXPECT_EQ(again.extra, result.solution->extra);
     if (better(instance, again, incumbent)) incumbent = again;

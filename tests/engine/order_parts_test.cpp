@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/order/order_parts.hpp"
+#include "engine/order/exact_order.hpp"
 
 #include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "engine/order/list_order.hpp"
+#include "engine/order/first_orders.hpp"
 #include "engine/order/peak_bound.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/order_oracle.hpp"

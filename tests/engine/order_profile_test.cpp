@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/order/list_order.hpp"
+#include "engine/order/first_orders.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/random_graph.hpp"
 

@@ -7,8 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/order/depth_first_order.hpp"
-#include "engine/order/list_order.hpp"
+#include "engine/order/first_orders.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a partition promises, checked by definition and by brute force: nothing of engine/hierarchy's own graphs is used
+// What a partition promises, checked by definition and by brute force: nothing of engine/groups's own graphs is used
 // but the assignment of ops to units.
 #pragma once
 

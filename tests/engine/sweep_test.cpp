@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/deadline.hpp"
-#include "engine/bound/min_budget.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "model/error.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Orders of small peak that are made at once, without a search.
 #pragma once
 
 #include <vector>
@@ -7,6 +9,12 @@
 #include "model/random.hpp"
 
 namespace remora {
+
+/// List scheduling: of the nodes that are ready, always the one after which least is resident; among equals the one
+/// that takes least while it runs, then the one that became ready last. With `noise` > 0 what is resident is blurred by
+/// up to that part of what the node writes, a random amount for each node. O(precedences * log(nodes)), but for looking
+/// once through the readers of each buffer.
+std::vector<NodeId> list_order(const OrderProblem& problem, double noise, Random& random);
 
 /// Depth first from the ends: before a node all that it needs, one predecessor after the other. First comes the
 /// predecessor that takes most beyond what it leaves, which for trees is the best of such orders (Liu 1986, On the
