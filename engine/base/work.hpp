@@ -25,8 +25,8 @@ using Effort = std::int64_t;
 
 /// The effort that counts as a unit of work.
 enum class EffortOfWork : Effort {
-  local = 1'000,    ///< of searches that look at places of a schedule or an order
-  model = 30'000,   ///< of searches that post one constraint program after the other and count no nodes
+  local = 1'000,   ///< of searches that look at places of a schedule or an order
+  model = 30'000,  ///< of searches that post one constraint program after the other and count no nodes
 };
 
 /// At least one: nothing is free under a work limit.

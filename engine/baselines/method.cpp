@@ -8,8 +8,8 @@
 #include "engine/baselines/checkmate/checkmate.hpp"
 #include "engine/baselines/greedy.hpp"
 #include "engine/baselines/twremat/twremat.hpp"
-#include "model/free_sequence.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 #include "model/recompute_plan.hpp"
 
 namespace remora {

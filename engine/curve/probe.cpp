@@ -30,8 +30,7 @@ std::int64_t seed_of_sitting(std::int64_t seed, int sitting) {
 
 }  // namespace
 
-Probe::Probe(const Instance& instance, Bytes budget, const SolveOptions& options,
-             std::function<const Groups*()> groups)
+Probe::Probe(const Instance& instance, Bytes budget, const SolveOptions& options, std::function<const Groups*()> groups)
     : instance_(instance.with_budget(budget)),
       search_(instance_, options,
               {input_order_crew,

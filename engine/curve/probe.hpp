@@ -31,8 +31,8 @@ struct SittingLimits {
 
 class Probe {
  public:
-  /// `options`: of a search; its limits are this budget's share of the sweep's. `groups` is asked when the search needs a
-  /// start; it may say null for none.
+  /// `options`: of a search; its limits are this budget's share of the sweep's. `groups` is asked when the search needs
+  /// a start; it may say null for none.
   Probe(const Instance& instance, Bytes budget, const SolveOptions& options, std::function<const Groups*()> groups);
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;

@@ -94,9 +94,7 @@ class SearchSweep {
     return reserved;
   }
 
-  [[nodiscard]] bool is_over() const {
-    return deadline_.reached() || work_ >= work_limit(options_.work_limit);
-  }
+  [[nodiscard]] bool is_over() const { return deadline_.reached() || work_ >= work_limit(options_.work_limit); }
 
   /// The first pass, which finds out which budgets there are. A listed one gets its point also where time is over, and
   /// so does the first.
@@ -111,7 +109,8 @@ class SearchSweep {
     while (choice_.is_listed() || probes_.empty() || !is_over()) {
       const std::optional<Bytes> budget = choice_.next(points(), reached_);
       if (!budget) return;
-      Probe& probe = probes_.try_emplace(*budget, instance_, *budget, options, [this] { return groups(); }).first->second;
+      Probe& probe =
+          probes_.try_emplace(*budget, instance_, *budget, options, [this] { return groups(); }).first->second;
       for (const auto& [other_budget, other] : probes_) {
         if (&other != &probe) probe.learn(other);
       }

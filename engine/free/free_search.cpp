@@ -190,8 +190,7 @@ class FreeSearch {
     // Groups take long; one order's schedule composed of them is a start for all.
     const bool first = std::none_of(views_.begin(), views_.end(), [](const auto& other) { return other != nullptr; });
     const bool from_groups = first && wants_groups(view.staged(), options());
-    const SolveOptions limits =
-        from_groups ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
+    const SolveOptions limits = from_groups ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
     std::vector<std::function<void(Search&)>> starts;
     if (from_groups) starts.emplace_back([this](Search& search) { start_from_groups(search, blocks_); });
     views_[turn] = std::make_unique<ViewSearch>(whole_, std::move(view), limits, std::move(starts));

@@ -6,8 +6,8 @@
 //     then in turns, by what each has brought of late:
 //       recomputes along one order                         all that searches along an input order (order_view.hpp),
 //                                                          of the file, of small peak, of the incumbent
-//       both at once, on the incumbent                     reorder_worker.hpp, joint_annealing_worker.hpp; the free-order
-//                                                          constraint program on neighbourhoods or, if small, on all
+//       both at once, on the incumbent                     reorder_worker.hpp, joint_annealing_worker.hpp; the
+//                                                          free-order constraint program on neighbourhoods or, if small, on all
 //
 // One incumbent is handed from turn to turn. The bound is that of the free order: a relaxation of one order says
 // nothing about another.
@@ -24,8 +24,8 @@ namespace remora {
 /// The crew of the joint turns.
 Mix free_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase);
 
-/// Searches until the whole, of a problem in free order and with the crew above, is settled or a limit of its options is
-/// reached. `blocks`: as in SolveCallbacks.
+/// Searches until the whole, of a problem in free order and with the crew above, is settled or a limit of its options
+/// is reached. `blocks`: as in SolveCallbacks.
 void search_free_order(Search& whole, const Deadline& deadline, BlockStore* blocks);
 
 }  // namespace remora

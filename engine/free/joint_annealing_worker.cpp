@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "model/free_sequence.hpp"
 #include "engine/order/order_profile.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 
 namespace remora {
 namespace {

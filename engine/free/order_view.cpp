@@ -46,9 +46,7 @@ RecomputePlan OrderView::plan_of(std::span<const OpId> sequence) const {
 
 ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options,
                        std::vector<std::function<void(Search&)>> starts)
-    : whole_(whole),
-      view_(std::move(view)),
-      search_(view_.staged(), options, {input_order_crew, std::move(starts)}) {
+    : whole_(whole), view_(std::move(view)), search_(view_.staged(), options, {input_order_crew, std::move(starts)}) {
   search_.listen({.tell =
                       [this](const Progress& progress) {
                         if (progress.event == Event::start || progress.event == Event::schedule) offer_best();

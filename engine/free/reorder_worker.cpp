@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "engine/base/draw_weighted.hpp"
-#include "model/free_sequence.hpp"
 #include "engine/order/order_annealer.hpp"
 #include "engine/order/order_problem.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 
 namespace remora {
 namespace {
@@ -62,8 +62,7 @@ std::optional<Solution> ReorderWorker::lowered(const RoundInput& input, const So
   return candidate;
 }
 
-std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const Solution& current,
-                                                Effort& effort) {
+std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const Solution& current, Effort& effort) {
   effort += kEffortOfCompute * (1 + static_cast<Effort>(current.sequence().size()) / 16);
   Solution candidate = without_one(input, current);
   for (int added = 0;; ++added) {

@@ -29,8 +29,7 @@ class ReorderWorker : public Worker {
   /// A lower peak by another order, or by recomputes that relieve the fullest steps and another order.
   [[nodiscard]] std::optional<Solution> lowered(const RoundInput& input, const Solution& current, Effort& effort);
   /// A better solution that begins with one recompute less.
-  [[nodiscard]] std::optional<Solution> exchange(const RoundInput& input, const Solution& current,
-                                                 Effort& effort);
+  [[nodiscard]] std::optional<Solution> exchange(const RoundInput& input, const Solution& current, Effort& effort);
 
   Random random_;
 };

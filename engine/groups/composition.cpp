@@ -34,7 +34,8 @@ constexpr int kRenewals = 60;
 
 class CompositionSearch {
  public:
-  CompositionSearch(const Instance& instance, const SolveOptions& options, std::uint64_t seed, const CompositionLimits& limits)
+  CompositionSearch(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
+                    const CompositionLimits& limits)
       : instance_(instance),
         limits_(limits),
         inferences_(inferences_of(options)),
@@ -79,8 +80,7 @@ class CompositionSearch {
   void exchange(bool begin) {
     OptionState state(instance_, best_.sequence);
     const std::function<bool()> stopped = [&] {
-      return effort_ + state.looks() >= limits_.effort ||
-             (limits_.interrupted && limits_.interrupted());
+      return effort_ + state.looks() >= limits_.effort || (limits_.interrupted && limits_.interrupted());
     };
     OptionExchange moves(state, random_, stopped);
     if (begin) {

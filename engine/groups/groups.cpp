@@ -216,7 +216,8 @@ class GroupFinder {
     kept.options = select_options(std::move(options), at(options_.group_options));
     groups_.work += work;
     // What was cut short others should rather solve again.
-    if (store_ != nullptr && !deadline_.reached()) store_->keep(problem.key, text_of_options({kept.options, work.count()}));
+    if (store_ != nullptr && !deadline_.reached())
+      store_->keep(problem.key, text_of_options({kept.options, work.count()}));
   }
 
   const Instance& instance_;

@@ -39,7 +39,8 @@ class Composer {
     run_tasks(thread_count(options_), compositions.size(), [&](std::size_t i) {
       compositions[i] = compose(top, options_, static_cast<std::uint64_t>(options_.seed) * kSeeds + i, limits);
     });
-    for (const Composition& composition : compositions) result_.work += work_of(composition.effort, EffortOfWork::model);
+    for (const Composition& composition : compositions)
+      result_.work += work_of(composition.effort, EffortOfWork::model);
     return *std::min_element(compositions.begin(), compositions.end(), [&](const Composition& a, const Composition& b) {
       return better(top, a.peak, a.extra, b.peak, b.extra);
     });

@@ -8,10 +8,10 @@
 
 #include "engine/base/tasks.hpp"
 #include "engine/base/work.hpp"
+#include "engine/order/exact_order.hpp"
 #include "engine/order/first_orders.hpp"
 #include "engine/order/least_resident.hpp"
 #include "engine/order/order_annealer.hpp"
-#include "engine/order/exact_order.hpp"
 #include "engine/order/order_worker.hpp"
 #include "engine/order/peak_bound.hpp"
 #include "engine/order/window_worker.hpp"

@@ -13,9 +13,9 @@
 #include <optional>
 #include <vector>
 
+#include "engine/base/cooling.hpp"
 #include "engine/order/order_profile.hpp"
 #include "engine/order/order_worker.hpp"
-#include "engine/base/cooling.hpp"
 #include "model/random.hpp"
 
 namespace remora {

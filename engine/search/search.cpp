@@ -161,8 +161,8 @@ bool Search::settled() const {
 void Search::take(Solution solution, Source source) {
   incumbent_ = std::move(solution);
   source_ = source;
-  report_.history.push_back({elapsed(), instance_.baseline_duration() + incumbent_.extra, incumbent_.peak,
-                             source_name(source)});
+  report_.history.push_back(
+      {elapsed(), instance_.baseline_duration() + incumbent_.extra, incumbent_.peak, source_name(source)});
 }
 
 bool Search::offer(Solution solution, Source source) {

@@ -39,8 +39,8 @@ class Search;
 struct SearchParts {
   /// The workers of a phase; asked when it begins.
   std::function<Mix(const Instance&, const SolveOptions&, SearchPhase)> crew;
-  /// Where the search may begin beside the input order and the relaxation: each is asked once, after the first bound, and
-  /// offers what it has. No further one is asked where nothing is left to search.
+  /// Where the search may begin beside the input order and the relaxation: each is asked once, after the first bound,
+  /// and offers what it has. No further one is asked where nothing is left to search.
   std::vector<std::function<void(Search&)>> starts{};
 };
 
@@ -51,6 +51,7 @@ struct SearchListener {
   std::function<bool(const Progress&)> enough{};
 };
 
+/// One call's limits.
 struct Sitting {
   Deadline deadline;
   /// Ends when the search's work has come so far; but an unfinished one gets a round.

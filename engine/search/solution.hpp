@@ -12,8 +12,8 @@
 
 namespace remora {
 
-/// A schedule of the instance's problem and what the evaluator says of it: a plan in the staged form, a sequence in free
-/// order. Shared between workers as plain data.
+/// A schedule of the instance's problem and what the evaluator says of it: a plan in the staged form, a sequence in
+/// free order. Shared between workers as plain data.
 class Solution {
  public:
   /// The staged form without recomputes.

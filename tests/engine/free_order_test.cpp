@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/bound/footprint.hpp"
-#include "model/free_sequence.hpp"
 #include "engine/free/order_view.hpp"
 #include "engine/order/first_orders.hpp"
 #include "engine/order/order_problem.hpp"
@@ -19,6 +18,7 @@
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 #include "model/random.hpp"
 #include "model/reorder.hpp"
 #include "model/verify.hpp"

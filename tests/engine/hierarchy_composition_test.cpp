@@ -113,7 +113,8 @@ TEST(HierarchyComposition, StopsWhenInterrupted) {
   for (int round = 0; round < 40; ++round) {
     const Instance instance = random_instance(random);
     if (!options_hold(instance, computes_of(input_order(instance)))) continue;
-    const Composition composition = compose(instance, {}, 1, {.effort = 30'000'000, .interrupted = [] { return true; }});
+    const Composition composition =
+        compose(instance, {}, 1, {.effort = 30'000'000, .interrupted = [] { return true; }});
     EXPECT_TRUE(options_hold(instance, composition.sequence));
     EXPECT_EQ(composition.sequence.size(), static_cast<std::size_t>(instance.op_count()));
   }

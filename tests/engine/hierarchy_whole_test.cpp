@@ -273,7 +273,8 @@ TEST(Hierarchical, IsTheSameForAnyNumberOfThreads) {
       const Schedule again = solved(instance, options);
       EXPECT_EQ(once.steps, again.steps) << threads << " threads";
       EXPECT_EQ(once.status, again.status);
-      EXPECT_EQ(start.solution.plan(), stitched(instance, options, HPartition()).solution.plan()) << threads << " threads";
+      EXPECT_EQ(start.solution.plan(), stitched(instance, options, HPartition()).solution.plan())
+          << threads << " threads";
     }
   }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/order/exact_order.hpp"
-
 #include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "engine/order/exact_order.hpp"
 #include "engine/order/first_orders.hpp"
 #include "engine/order/peak_bound.hpp"
 #include "tests/support/fewer.hpp"

@@ -15,8 +15,8 @@
 
 namespace remora {
 
-/// Which tensors may be in memory in a stage: a segment tree over stages. A lifespan is kept at O(log stages) nodes, and
-/// asking for a stage visits the nodes above it: O(log stages + answers).
+/// Which tensors may be in memory in a stage: a segment tree over stages. A lifespan is kept at O(log stages) nodes,
+/// and asking for a stage visits the nodes above it: O(log stages + answers).
 class LifespanIndex {
  public:
   explicit LifespanIndex(int stages) : leaves_(stages), nodes_(2 * static_cast<std::size_t>(stages)) {}

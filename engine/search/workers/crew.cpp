@@ -55,8 +55,8 @@ void hire_neighbourhoods(int count, const SolveOptions& options, SearchPhase pha
 Mix input_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
   const CrewPlan plan = crew_plan(options.strategy);
   // On a very large graph even the root of a complete search takes longer than all that the others need.
-  const bool complete = plan.complete && (options.strategy == Strategy::complete ||
-                                          instance.op_count() <= kMostOpsForCompleteSearch);
+  const bool complete =
+      plan.complete && (options.strategy == Strategy::complete || instance.op_count() <= kMostOpsForCompleteSearch);
   std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
   std::vector<std::unique_ptr<Worker>> workers;
   if (complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));

@@ -121,8 +121,8 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
     const auto free_ops = relax(walk.view(), kRelaxations[chosen], static_cast<int>(arm.size), random_);
     cp::SearchSettings settings = settings_of(input, node_limit_, random_);
     settings.noise = 0.2;
-    const auto outcome = walk.search(free_ops, {input.instance.budget(), walk.current().extra, bans}, inferences_,
-                                     settings, result);
+    const auto outcome =
+        walk.search(free_ops, {input.instance.budget(), walk.current().extra, bans}, inferences_, settings, result);
     learn(arm, outcome.sequence.has_value(), outcome.complete, input.instance.op_count());
     if (outcome.sequence) bans = bans_below(input.instance, input.cover, walk.current().extra);
   }

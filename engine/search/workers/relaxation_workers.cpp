@@ -31,7 +31,6 @@ constexpr double kShare = 0.2;
 constexpr double kMostSeconds = 8;
 constexpr double kNoLimit = 1e9;
 
-
 }  // namespace
 
 BendersWorker::BendersWorker(const SolveOptions& options, std::uint64_t seed)

@@ -2,14 +2,15 @@
 //
 // What the covering relaxation does in phase 2, beside its bound.
 //
-// BendersWorker: logic-based Benders decomposition (Hooker and Ottosson 2003): the covering relaxation proposes, the constraint
-// program disposes.
+// BendersWorker: logic-based Benders decomposition (Hooker and Ottosson 2003): the covering relaxation proposes, the
+// constraint program disposes.
 //
-// The master problem is the covering relaxation with cuts, solved by CBC: it says which items to give up at least cost.
-// The subproblem is the retention model in which nothing else is given up, so that few stages are left, below the
-// incumbent's cost. A schedule found is a better incumbent. If there is none, every better schedule gives up something
-// else: that is a cut. Cuts are made stronger by letting more items be given up as long as the search still proves
-// quickly that it does not help. The master's bound, or the incumbent's cost if that is less, bounds every schedule.
+// The master problem is the covering relaxation with cuts, solved by CBC: it says which items to give up at least
+// cost. The subproblem is the retention model in which nothing else is given up, so that few stages are left, below
+// the incumbent's cost. A schedule found is a better incumbent. If there is none, every better schedule gives up
+// something else: that is a cut. Cuts are made stronger by letting more items be given up as long as the search still
+// proves quickly that it does not help. The master's bound, or the incumbent's cost if that is less, bounds every
+// schedule.
 //
 // StageBoundWorker: a stronger relaxation, on small graphs, once.
 #pragma once

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/order/minimise_peak.hpp"
 #include "engine/base/tasks.hpp"
+#include "engine/order/minimise_peak.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/commands/signals.hpp"
