@@ -96,7 +96,7 @@ OrderChoice choose_order(const Instance& instance, const SolveOptions& options, 
   if (default_problem(options.strategy).order == OrderMode::free) {
     return {OrderMode::free, std::string("the problem of ") + strategy_name(options.strategy)};
   }
-  if (instance.has_options()) return {OrderMode::input, "ops have options"};
+  if (instance.has_modes()) return {OrderMode::input, "ops have several modes"};
   const Bytes input_peak = baseline_peak(instance);
   if (input_peak <= instance.budget()) return {OrderMode::input, "it holds the budget without recompute"};
   if (has_one_order(instance)) return {OrderMode::input, "there is no other"};
@@ -110,10 +110,10 @@ OrderChoice settle_order(const Instance& instance, OrderRequest request, const S
 }
 
 Instance with_order(const Instance& instance, OrderMode order) {
-  if (instance.options().order == order) return instance;
-  InstanceOptions options = instance.options();
-  options.order = order;
-  return {instance.shared_graph(), options};
+  if (instance.problem().order == order) return instance;
+  Problem problem = instance.problem();
+  problem.order = order;
+  return {instance.shared_graph(), problem, instance.shared_modes()};
 }
 
 }  // namespace remora

@@ -10,6 +10,7 @@
 #include "engine/bound/first_bound.hpp"
 #include "engine/free/free_search.hpp"
 #include "engine/groups/hierarchical.hpp"
+#include "engine/groups/mode_crew.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/workers/crew.hpp"
 #include "model/error.hpp"
@@ -43,6 +44,15 @@ Schedule search_input_order(const Instance& instance, const SolveOptions& option
   search.listen(listener_of(callbacks, search));
   search.sit({deadline, work_limit(options.work_limit)});
   if (from_groups) search.report().statistics.emplace_back("polish_seconds", search.seconds_in_phases());
+  return search.answer();
+}
+
+/// Modes, recomputes and, in free order, the order together.
+Schedule search_modes(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                      std::span<const OpId> warm_start) {
+  Search search(instance, options, {mode_crew}, warm_start);
+  search.listen(listener_of(callbacks, search));
+  search.sit({Deadline(options.time_limit, callbacks.cancel), work_limit(options.work_limit)});
   return search.answer();
 }
 
@@ -98,7 +108,7 @@ void write_method(const Instance& instance, const SolveOptions& options, const S
   const Source source = source_of(options.strategy);
   report.reached_peak = evaluation.peak;
   report.history.push_back({deadline.elapsed(), evaluation.duration, evaluation.peak, source_name(source)});
-  write_steps(instance, result.sequence, schedule);
+  write_steps(instance, computes_of(result.sequence), schedule);
   report.seconds = deadline.elapsed();
   if (callbacks.incumbent && schedule.has_schedule()) callbacks.incumbent(schedule);
   if (callbacks.progress) {
@@ -123,14 +133,17 @@ Schedule solve_by_method(const Instance& instance, const SolveOptions& options, 
 
 void check_problem(const Instance& instance, const SolveOptions& options) {
   check_options(options);
-  if (instance.has_options()) throw InputError("compute_options", "solve takes graphs without options per op");
+  if (instance.has_modes() && !is_search(options.strategy)) {
+    throw InputError("strategy", std::string(strategy_name(options.strategy)) + " knows one mode an op");
+  }
 }
 
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                std::span<const OpId> warm_start) {
   check_problem(instance, options);
   if (!is_search(options.strategy)) return solve_by_method(instance, options, callbacks);
-  return instance.options().order == OrderMode::free ? search_any_order(instance, options, callbacks, warm_start)
+  if (instance.has_modes()) return search_modes(instance, options, callbacks, warm_start);
+  return instance.problem().order == OrderMode::free ? search_any_order(instance, options, callbacks, warm_start)
                                                      : search_input_order(instance, options, callbacks, warm_start);
 }
 

@@ -32,8 +32,12 @@ namespace remora {
 ///
 /// In free order the warm start is any valid sequence (engine/free/free_search.hpp has that search).
 ///
-/// Throws InputError for options out of range, for an instance with options per op (the model in model/cp knows them,
-/// the search does not yet), and for a warm start that is not of the instance's form.
+/// Where ops have several modes (model/modes.hpp), steps say which one; the search is that of engine/groups/mode_crew.hpp,
+/// and a warm start is by mode 0 of every op. verify() and the file format know mode 0 only: evaluate() and modes_hold()
+/// judge such schedules.
+///
+/// Throws InputError for options out of range, for a strategy that does not search where ops have several modes, and for
+/// a warm start that is not of the instance's form.
 REMORA_API Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                           std::span<const OpId> warm_start = {});
 

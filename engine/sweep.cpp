@@ -106,7 +106,8 @@ class MethodSweep {
 SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
                   const SweepCallbacks& callbacks) {
   check_problem(instance, options);
-  if (is_search(options.strategy) && instance.options().order == OrderMode::free) {
+  if (instance.has_modes()) throw InputError("modes", "a sweep takes graphs with one mode an op");
+  if (is_search(options.strategy) && instance.problem().order == OrderMode::free) {
     throw InputError("order",
                      "a sweep searches in the input order only; sweep the graph with its ops in another order");
   }

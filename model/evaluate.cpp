@@ -14,11 +14,11 @@ OpId op_of(OpId step) {
 OpId op_of(const Compute& step) {
   return step.op;
 }
-Option option_of(OpId) {
+ModeNumber mode_of(OpId) {
   return 0;
 }
-Option option_of(const Compute& step) {
-  return step.option;
+ModeNumber mode_of(const Compute& step) {
+  return step.mode;
 }
 
 /// An input that a step with inner peaks reads, and the interval that serves it.
@@ -33,30 +33,30 @@ template <class StepType>
 std::vector<RetentionInterval> retention_intervals(const Instance& instance, std::span<const StepType> sequence,
                                                    std::vector<Reading>& readings) {
   std::vector<RetentionInterval> intervals;
-  std::vector<int> current(static_cast<std::size_t>(instance.tensor_count()), -1);
+  Table<TensorId, std::int32_t> current(instance.tensor_count(), -1);
   const bool reads_differ = instance.reads_differ();
   const bool has_inner = instance.has_inner();
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     const int now = static_cast<int>(step);
     ensure(op_of(sequence[step]).valid() && op_of(sequence[step]) < instance.op_count(), "evaluate: an unknown op");
     for (const TensorId t : instance.inputs(op_of(sequence[step]))) {
-      if (reads_differ && !instance.reads(op_of(sequence[step]), option_of(sequence[step]), t)) continue;
-      const int interval = current[static_cast<std::size_t>(t)];
+      if (reads_differ && !instance.reads(op_of(sequence[step]), mode_of(sequence[step]), t)) continue;
+      const int interval = current[t];
       ensure(interval >= 0, "evaluate: an op comes before the producer of its input");
-      intervals[static_cast<std::size_t>(interval)].last_step = now;
-      if (has_inner && !instance.inner(op_of(sequence[step]), option_of(sequence[step])).empty()) {
+      intervals[at(interval)].last_step = now;
+      if (has_inner && !instance.inner(op_of(sequence[step]), mode_of(sequence[step])).empty()) {
         readings.push_back({now, t, interval});
       }
     }
     for (const TensorId t : instance.outputs(op_of(sequence[step]))) {
-      current[static_cast<std::size_t>(t)] = static_cast<int>(intervals.size());
-      intervals.push_back({t, now, now, instance.size(t, option_of(sequence[step]))});
+      current[t] = static_cast<int>(intervals.size());
+      intervals.push_back({t, now, now, instance.size(t, mode_of(sequence[step]))});
     }
   }
-  for (int t = 0; t < instance.tensor_count(); ++t) {
-    const int interval = current[static_cast<std::size_t>(t)];
-    if (interval >= 0 && instance.keep(TensorId(t))) {
-      intervals[static_cast<std::size_t>(interval)].last_step = static_cast<int>(sequence.size()) - 1;
+  for (const TensorId t : instance.tensors()) {
+    const int interval = current[t];
+    if (interval >= 0 && instance.keep(t)) {
+      intervals[at(interval)].last_step = static_cast<int>(sequence.size()) - 1;
     }
   }
   return intervals;
@@ -66,15 +66,15 @@ std::vector<RetentionInterval> retention_intervals(const Instance& instance, std
 /// of this step and later ones; this one's are taken off. `last`: the last step releases nothing that must be kept.
 Bytes workspace_of(const Instance& instance, int step, bool last, const Compute& compute,
                    const std::vector<RetentionInterval>& intervals, std::span<const Reading>& readings) {
-  const auto peaks = instance.inner(compute.op, compute.option);
-  if (peaks.empty()) return instance.workspace(compute.op, compute.option);
+  const auto peaks = instance.inner(compute.op, compute.mode);
+  if (peaks.empty()) return instance.workspace(compute.op, compute.mode);
   std::size_t count = 0;
   while (count < readings.size() && readings[count].step == step) ++count;
   const auto own = readings.first(count);
   readings = readings.subspan(count);
   return highest_peak(peaks, [&](TensorId tensor) {
     for (const Reading& reading : own) {
-      const RetentionInterval& interval = intervals[static_cast<std::size_t>(reading.interval)];
+      const RetentionInterval& interval = intervals[at(reading.interval)];
       if (reading.tensor != tensor) continue;
       const bool released = interval.last_step == step && !(last && instance.keep(tensor));
       return released ? interval.size : Bytes(0);
@@ -92,8 +92,8 @@ Evaluation evaluate_steps(const Instance& instance, std::span<const StepType> se
   std::span<const Reading> readings_left(readings);
   std::vector<Bytes> change(sequence.size() + 1);
   for (const RetentionInterval& interval : result.intervals) {
-    change[static_cast<std::size_t>(interval.first_step)] += interval.size;
-    change[static_cast<std::size_t>(interval.last_step) + 1] -= interval.size;
+    change[at(interval.first_step)] += interval.size;
+    change[at(interval.last_step) + 1] -= interval.size;
   }
   result.peak = instance.base_memory();
   result.memory.reserve(sequence.size());
@@ -101,19 +101,34 @@ Evaluation evaluate_steps(const Instance& instance, std::span<const StepType> se
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     resident += change[step];
     const OpId op = op_of(sequence[step]);
-    const Compute compute{op, option_of(sequence[step])};
+    const Compute compute{op, mode_of(sequence[step])};
     const bool last = step + 1 == sequence.size();
     const Bytes here = resident + (has_inner ? workspace_of(instance, static_cast<int>(step), last, compute,
                                                             result.intervals, readings_left)
-                                             : instance.workspace(op, compute.option));
+                                             : instance.workspace(op, compute.mode));
     result.memory.push_back(here);
-    result.duration += instance.duration(op, option_of(sequence[step]));
+    result.duration += instance.duration(op, mode_of(sequence[step]));
     if (here > result.peak) {
       result.peak = here;
       result.peak_step = static_cast<int>(step);
     }
   }
   return result;
+}
+
+template <class StepType>
+std::vector<Step> written_steps(const Instance& instance, std::span<const StepType> sequence) {
+  std::vector<Step> steps(sequence.size());
+  for (std::size_t step = 0; step < sequence.size(); ++step) {
+    steps[step].op = op_of(sequence[step]);
+    steps[step].mode = mode_of(sequence[step]);
+  }
+  std::vector<Reading> readings;
+  for (const RetentionInterval& interval : retention_intervals(instance, sequence, readings)) {
+    const bool stays = instance.keep(interval.tensor) && interval.last_step == static_cast<int>(sequence.size()) - 1;
+    if (!stays) steps[at(interval.last_step)].free.push_back(interval.tensor);
+  }
+  return steps;
 }
 
 }  // namespace
@@ -126,28 +141,26 @@ Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence)
   return evaluate_steps(instance, sequence);
 }
 
-bool options_hold(const Instance& instance, std::span<const Compute> sequence) {
-  std::vector<Option> latest(static_cast<std::size_t>(instance.op_count()), -1);
-  std::vector<std::int64_t> weights(latest.size(), 0);
+bool modes_hold(const Instance& instance, std::span<const Compute> sequence) {
+  Table<OpId, ModeNumber> latest(instance.op_count(), -1);
+  Table<OpId, std::int64_t> weights(instance.op_count(), 0);
   for (const Compute& compute : sequence) {
-    if (!instance.offers(compute.op, compute.option)) return false;
+    if (!instance.offers(compute.op, compute.mode)) return false;
     const OpId leader = instance.leader(compute.op);
-    if (leader.valid() && latest[leader] != compute.option) return false;
-    latest[compute.op] = compute.option;
-    weights[compute.op] += instance.computes(compute.op, compute.option);
+    if (leader.valid() && latest[leader] != compute.mode) return false;
+    latest[compute.op] = compute.mode;
+    weights[compute.op] += instance.computes(compute.op, compute.mode);
     if (weights[compute.op] > instance.most_computes(compute.op)) return false;
   }
   return true;
 }
 
 std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> sequence) {
-  std::vector<Step> steps(sequence.size());
-  for (std::size_t step = 0; step < sequence.size(); ++step) steps[step].op = sequence[step];
-  for (const RetentionInterval& interval : evaluate(instance, sequence).intervals) {
-    const bool stays = instance.keep(interval.tensor) && interval.last_step == static_cast<int>(sequence.size()) - 1;
-    if (!stays) steps[static_cast<std::size_t>(interval.last_step)].free.push_back(interval.tensor);
-  }
-  return steps;
+  return written_steps(instance, sequence);
+}
+
+std::vector<Step> steps_of(const Instance& instance, std::span<const Compute> sequence) {
+  return written_steps(instance, sequence);
 }
 
 Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence) {
@@ -155,7 +168,7 @@ Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence) {
   Schedule schedule;
   schedule.graph = instance.graph().name;
   schedule.status = Status::feasible;
-  schedule.order = instance.options().order;
+  schedule.order = instance.problem().order;
   schedule.budget = evaluation.peak;
   schedule.duration = evaluation.duration;
   schedule.baseline_duration = instance.baseline_duration();
@@ -163,16 +176,14 @@ Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence) {
   schedule.baseline_peak_memory = baseline_peak(instance);
   schedule.lower_bound = instance.baseline_duration();
   schedule.steps = steps_of(instance, sequence);
-  schedule.solver.max_computes = instance.options().max_computes;
+  schedule.solver.max_computes = instance.problem().max_computes;
   schedule.solver.reached_peak = evaluation.peak;
   return schedule;
 }
 
 std::vector<OpId> input_order(const Instance& instance) {
-  std::vector<OpId> order;
-  order.reserve(static_cast<std::size_t>(instance.op_count()));
-  for (int v = 0; v < instance.op_count(); ++v) order.emplace_back(v);
-  return order;
+  const Ids<OpId> ops = instance.ops();
+  return {ops.begin(), ops.end()};
 }
 
 Bytes baseline_peak(const Instance& instance) {

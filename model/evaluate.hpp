@@ -2,7 +2,7 @@
 //
 // The one evaluator: from a sequence of op computes to retention intervals, memory at every step, peak and duration.
 //
-// Each use of a tensor is served by the latest earlier compute of its producer; a compute uses what its option reads. A
+// Each use of a tensor is served by the latest earlier compute of its producer; a compute uses what its mode reads. A
 // compute's output is retained from that step to the last use that it serves; an output nobody reads is released at
 // once; a `keep` tensor's last compute is retained to the end. Inside a step with inner peaks, an input whose retention
 // ends there is released when the peak says. For a given sequence no other choice of releases needs less memory at any
@@ -41,16 +41,17 @@ struct Evaluation {
 };
 
 /// Evaluates a sequence in which what every compute reads is computed earlier (else std::logic_error).
-/// O(steps + their inputs and outputs). Of ops alone: every compute takes option 0.
+/// O(steps + their inputs and outputs). Of ops alone: every compute takes mode 0.
 REMORA_API Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
 REMORA_API Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence);
 
-/// Whether every compute takes an option that its op offers, every follower the option of the leader's compute that
-/// serves it, and no op's computes weigh more than its most_computes (model/compute_options.hpp).
-REMORA_API bool options_hold(const Instance& instance, std::span<const Compute> sequence);
+/// Whether every compute takes a mode that its op offers, every follower the mode of the leader's compute that
+/// serves it, and no op's computes weigh more than its most_computes (model/modes.hpp).
+REMORA_API bool modes_hold(const Instance& instance, std::span<const Compute> sequence);
 
 /// The sequence as steps with their releases, in the written form.
 REMORA_API std::vector<Step> steps_of(const Instance& instance, std::span<const OpId> sequence);
+REMORA_API std::vector<Step> steps_of(const Instance& instance, std::span<const Compute> sequence);
 
 /// The sequence as a schedule of the instance's problem whose budget is its own peak: feasible, bounded from below by
 /// what every op once takes. Whether it is one (order, computes allowed) is for `verify` to say. Throws as evaluate().

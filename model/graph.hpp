@@ -13,11 +13,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "model/api.hpp"
+#include "model/table.hpp"
 #include "model/types.hpp"
 
 namespace remora {
@@ -81,6 +83,11 @@ struct Graph {
     return OpId(ops.size() - 1);
   }
 
+  [[nodiscard]] const Op& operator[](OpId op) const { return ops[op.index()]; }
+  [[nodiscard]] Op& operator[](OpId op) { return ops[op.index()]; }
+  [[nodiscard]] const Tensor& operator[](TensorId tensor) const { return tensors[tensor.index()]; }
+  [[nodiscard]] Tensor& operator[](TensorId tensor) { return tensors[tensor.index()]; }
+
   friend bool operator==(const Graph&, const Graph&) = default;
 };
 
@@ -95,5 +102,23 @@ inline constexpr std::int64_t kComputesWithin64Bits = 64;
 /// two things clash, both names; ops that no order could satisfy are reported as the cycle they form. A tensor twice
 /// among an op's inputs is allowed. O(tensors + edges) expected time.
 REMORA_API void validate(const Graph& graph);
+
+/// The ops of one cycle among the dependencies of a graph that need not be sound, each depending on the one before it and
+/// the first on the last; empty if there is none. An op depends on the producers of its inputs and on its `after` ops:
+///
+///     A --a--> B --b--> C      C also lists A under `after`: no cycle
+///     ^                 |
+///     +-------c---------+      A reads c: the cycle A, B, C
+///
+/// `producer[t]` is the op that writes tensor t, or none; all ids of `graph` must be in range. O(ops + edges).
+std::vector<OpId> find_cycle(const Graph& graph, const Table<TensorId, OpId>& producer);
+
+/// The graph with its ops in another order: op i is what was op order[i], and everything that names an op names the same
+/// one. Tensors stay where they are. `order` holds every op once (else std::logic_error); that it is a topological order
+/// is for validate() to say.
+Graph reordered(const Graph& graph, std::span<const OpId> order);
+
+/// Of an order of ops: where each op comes in it, as a number of an op.
+Table<OpId, OpId> places_in(std::span<const OpId> order);
 
 }  // namespace remora

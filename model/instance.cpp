@@ -9,51 +9,49 @@
 
 namespace remora {
 
-Instance::Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options,
-                   std::shared_ptr<const ComputeOptions> compute_options)
-    : graph_(std::move(graph)), options_(options), compute_options_(std::move(compute_options)) {
+Instance::Instance(std::shared_ptr<const Graph> graph, const Problem& problem, std::shared_ptr<const Modes> modes)
+    : graph_(std::move(graph)), problem_(problem), modes_(std::move(modes)) {
   if (graph_ == nullptr) throw InputError("graph", "there is none");
   validate(*graph_);
-  if (options_.budget < Bytes(0)) throw InputError("budget", "must not be negative");
-  if (options_.max_computes < 1) throw InputError("max_computes", "must be at least 1");
+  if (problem_.budget < Bytes(0)) throw InputError("budget", "must not be negative");
+  if (problem_.max_computes < 1) throw InputError("max_computes", "must be at least 1");
   index_tensors();
   index_ops();
-  if (has_options()) index_options();
+  if (has_modes()) index_modes();
   limit_computes();
 }
 
 Instance Instance::with_budget(Bytes budget) const {
   if (budget < Bytes(0)) throw InputError("budget", "must not be negative");
   Instance copy = *this;
-  copy.options_.budget = budget;
+  copy.problem_.budget = budget;
   return copy;
 }
 
 void Instance::index_tensors() {
-  const auto tensors = graph_->tensors.size();
-  producers_.assign(tensors, OpId::none());
-  sizes_.reserve(tensors);
+  producers_.assign(tensor_count(), OpId::none());
+  sizes_.reserve(tensor_count());
   for (const Tensor& tensor : graph_->tensors) sizes_.push_back(tensor.size);
-  for (int v = 0; v < op_count(); ++v) {
-    for (const TensorId t : graph_->ops[static_cast<std::size_t>(v)].outputs) producers_[t] = OpId(v);
+  for (const OpId v : ops()) {
+    for (const TensorId t : outputs(v)) producers_[t] = v;
   }
   base_memory_ = graph_->fixed_memory;
-  for (std::size_t t = 0; t < tensors; ++t) {
+  for (const TensorId t : tensors()) {
     if (!producers_[t].valid()) base_memory_ += sizes_[t];
   }
 }
 
 void Instance::index_ops() {
-  std::vector<std::vector<OpId>> users(graph_->tensors.size());
-  for (int v = 0; v < op_count(); ++v) {
-    const Op& op = graph_->ops[static_cast<std::size_t>(v)];
+  Table<TensorId, std::vector<OpId>> users(tensor_count());
+  for (const OpId v : ops()) {
+    const Op& op = (*graph_)[v];
     std::vector<TensorId> inputs;
     for (const TensorId t : op.inputs) {
       if (producers_[t].valid() && std::find(inputs.begin(), inputs.end(), t) == inputs.end()) inputs.push_back(t);
     }
     for (const TensorId t : inputs) {
       inputs_.push(t);
-      users[t].push_back(OpId(v));
+      users[t].push_back(v);
     }
     inputs_.end_row();
     durations_.push_back(op.duration);
@@ -67,19 +65,18 @@ void Instance::index_ops() {
 
 void Instance::limit_computes() {
   Wide all_computes = 0;
-  for (int v = 0; v < op_count(); ++v) {
-    const OpId id(v);
-    const Op& op = graph_->ops[static_cast<std::size_t>(v)];
-    footprints_.push_back(least_footprint(id));
-    baseline_duration_ += durations_[id];
+  for (const OpId v : ops()) {
+    const Op& op = (*graph_)[v];
+    footprints_.push_back(least_footprint(v));
+    baseline_duration_ += durations_[v];
     // Nobody reads what a dead end computes a second time, unless it must be there at the end.
-    const bool useful = std::any_of(op.outputs.begin(), op.outputs.end(),
-                                    [&](TensorId t) { return !users_[t].empty() || graph_->tensors[t].keep; });
-    const int own = op.recompute && useful ? op.max_computes.value_or(options_.max_computes) : 1;
+    const bool useful =
+        std::any_of(op.outputs.begin(), op.outputs.end(), [&](TensorId t) { return !users_[t].empty() || keep(t); });
+    const int own = op.recompute && useful ? op.max_computes.value_or(problem_.max_computes) : 1;
     // The staged form computes an op once a stage at most: in the stages from its first compute to the last one.
-    const int stages = options_.order == OrderMode::input ? op_count() - v + 1 : std::numeric_limits<int>::max();
-    max_computes_.push_back(std::min({own, options_.max_computes, stages, most_computes(id) / lightest(id)}));
-    all_computes += Wide{longest(id).count()} * max_computes_.back();
+    const int stages = problem_.order == OrderMode::input ? op_count() - v + 1 : std::numeric_limits<int>::max();
+    max_computes_.push_back(std::min({own, problem_.max_computes, stages, most_computes(v) / lightest(v)}));
+    all_computes += Wide{longest(v).count()} * max_computes_.back();
   }
   if (all_computes > std::numeric_limits<std::int64_t>::max()) {
     throw InputError("max_computes", "the durations of so many computes don't fit in 64 bits");

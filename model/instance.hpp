@@ -6,8 +6,8 @@
 // the input topological order, so OpId v is also v's position and the stage that its first compute ends. Tensors that
 // no op produces are inputs of the graph: they count in base_memory() and appear in no list of inputs.
 //
-// Where ops have several options (model/compute_options.hpp), the amounts asked without an option are the least of all
-// options: what is a lower bound for them is one for every choice.
+// Where ops have several modes (model/modes.hpp), the amounts asked without a mode are the least of all
+// modes: what is a lower bound for them is one for every choice.
 //
 // An Instance is safe to share between threads.
 #pragma once
@@ -17,16 +17,16 @@
 #include <span>
 #include <vector>
 
-#include "model/adjacency.hpp"
 #include "model/api.hpp"
-#include "model/compute_options.hpp"
 #include "model/graph.hpp"
+#include "model/modes.hpp"
 #include "model/schedule.hpp"
+#include "model/table.hpp"
 #include "model/types.hpp"
 
 namespace remora {
 
-struct InstanceOptions {
+struct Problem {
   /// What memory may hold at any step, fixed memory and graph inputs included.
   Bytes budget = Bytes::max();
   /// C_v: how often an op may run, the first compute counted; an op's own limit may be smaller. At least 1.
@@ -37,73 +37,76 @@ struct InstanceOptions {
 
 class REMORA_API Instance {
  public:
-  /// Throws InputError where `validate(*graph)` would, for no graph, for a negative budget or max_computes < 1, and for options that
+  /// Throws InputError where `validate(*graph)` would, for no graph, for a negative budget or max_computes < 1, and for modes that
   /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, an unread tensor that is no
   /// input, a freed one that is not read or mentioned twice, weights below 1 or all above the op's limit, a leader that
-  /// produces none of what the follower reads or has another number of options.
-  Instance(std::shared_ptr<const Graph> graph, const InstanceOptions& options,
-           std::shared_ptr<const ComputeOptions> compute_options = nullptr);
+  /// produces none of what the follower reads or has another number of modes.
+  Instance(std::shared_ptr<const Graph> graph, const Problem& problem, std::shared_ptr<const Modes> modes = nullptr);
 
   [[nodiscard]] const Graph& graph() const { return *graph_; }
   [[nodiscard]] const std::shared_ptr<const Graph>& shared_graph() const { return graph_; }
-  [[nodiscard]] const InstanceOptions& options() const { return options_; }
-  [[nodiscard]] Bytes budget() const { return options_.budget; }
+  /// Null where every op has one mode.
+  [[nodiscard]] const std::shared_ptr<const Modes>& shared_modes() const { return modes_; }
+  [[nodiscard]] const Problem& problem() const { return problem_; }
+  [[nodiscard]] Bytes budget() const { return problem_.budget; }
 
   [[nodiscard]] int op_count() const { return static_cast<int>(graph_->ops.size()); }
   [[nodiscard]] int tensor_count() const { return static_cast<int>(graph_->tensors.size()); }
+  [[nodiscard]] Ids<OpId> ops() const { return Ids<OpId>(graph_->ops.size()); }
+  [[nodiscard]] Ids<TensorId> tensors() const { return Ids<TensorId>(graph_->tensors.size()); }
 
   [[nodiscard]] Duration duration(OpId op) const { return durations_[op]; }
   [[nodiscard]] Bytes workspace(OpId op) const { return workspaces_[op]; }
   /// C_v of this op: 1 where recomputing is not allowed or would serve nobody; no more than most_computes allows.
   [[nodiscard]] int max_computes(OpId op) const { return max_computes_[op]; }
-  /// The produced tensors that `op` reads by some option, each once.
+  /// The produced tensors that `op` reads by some mode, each once.
   [[nodiscard]] std::span<const TensorId> inputs(OpId op) const { return inputs_[op]; }
-  [[nodiscard]] std::span<const TensorId> outputs(OpId op) const { return graph_->ops[op].outputs; }
+  [[nodiscard]] std::span<const TensorId> outputs(OpId op) const { return (*graph_)[op].outputs; }
 
   [[nodiscard]] Bytes size(TensorId tensor) const { return sizes_[tensor]; }
-  [[nodiscard]] bool keep(TensorId tensor) const { return graph_->tensors[tensor].keep; }
+  [[nodiscard]] bool keep(TensorId tensor) const { return (*graph_)[tensor].keep; }
   /// None for an input of the graph.
   [[nodiscard]] OpId producer(TensorId tensor) const { return producers_[tensor]; }
-  /// The ops that read the tensor by some option, in input order, each once.
+  /// The ops that read the tensor by some mode, in input order, each once.
   [[nodiscard]] std::span<const OpId> users(TensorId tensor) const { return users_[tensor]; }
 
-  /// Whether any op has further options.
-  [[nodiscard]] bool has_options() const { return compute_options_ != nullptr; }
-  /// How many options the op has, option 0 and those it lacks included.
-  [[nodiscard]] int option_count(OpId op) const;
-  [[nodiscard]] bool offers(OpId op, Option option) const;
-  /// The amounts of an option that the op offers.
-  [[nodiscard]] Duration duration(OpId op, Option option) const;
-  [[nodiscard]] Bytes workspace(OpId op, Option option) const;
-  /// The option's inner peaks, instead of a workspace if there are any.
-  [[nodiscard]] std::span<const InnerPeak> inner(OpId op, Option option) const;
-  /// Whether some option, of any op or of this one, has inner peaks.
+  /// Whether any op has further modes.
+  [[nodiscard]] bool has_modes() const { return modes_ != nullptr; }
+  /// How many modes the op has, mode 0 and those it lacks included.
+  [[nodiscard]] int mode_count(OpId op) const;
+  [[nodiscard]] bool offers(OpId op, ModeNumber mode) const;
+  /// The amounts of a mode that the op offers.
+  [[nodiscard]] Duration duration(OpId op, ModeNumber mode) const;
+  [[nodiscard]] Bytes workspace(OpId op, ModeNumber mode) const;
+  /// The mode's inner peaks, instead of a workspace if there are any.
+  [[nodiscard]] std::span<const InnerPeak> inner(OpId op, ModeNumber mode) const;
+  /// Whether some mode, of any op or of this one, has inner peaks.
   [[nodiscard]] bool has_inner() const { return has_inner_; }
   [[nodiscard]] bool has_inner(OpId op) const;
-  /// The tensor's size where its producer was computed with the option.
-  [[nodiscard]] Bytes size(TensorId tensor, Option option) const;
-  /// What the op's computes may weigh together, and what each weighs by its option, at least 1.
+  /// The tensor's size where its producer was computed with the mode.
+  [[nodiscard]] Bytes size(TensorId tensor, ModeNumber mode) const;
+  /// What the op's computes may weigh together, and what each weighs by its mode, at least 1.
   [[nodiscard]] int most_computes(OpId op) const;
-  [[nodiscard]] int computes(OpId op, Option option) const;
-  /// Whether some option, of any op or of this one, leaves an input unread.
+  [[nodiscard]] int computes(OpId op, ModeNumber mode) const;
+  /// Whether some mode, of any op or of this one, leaves an input unread.
   [[nodiscard]] bool reads_differ() const { return reads_differ_; }
   [[nodiscard]] bool reads_differ(OpId op) const { return reads_differ_ && !readers_[op].empty(); }
-  /// The options that read the tensor, one of the op's inputs: a bit each, set for those the op lacks, too.
+  /// The modes that read the tensor, one of the op's inputs: a bit each, set for those the op lacks, too.
   [[nodiscard]] std::uint64_t readers(OpId op, TensorId input) const;
-  [[nodiscard]] bool reads(OpId op, Option option, TensorId input) const {
-    return !reads_differ_ || (readers(op, input) >> static_cast<unsigned>(option) & 1U) != 0;
+  [[nodiscard]] bool reads(OpId op, ModeNumber mode, TensorId input) const {
+    return !reads_differ_ || (readers(op, input) >> static_cast<unsigned>(mode) & 1U) != 0;
   }
-  /// The op whose option each compute of `op` takes over, or none; and the other way round.
-  [[nodiscard]] OpId leader(OpId op) const { return has_options() ? leaders_[op] : OpId::none(); }
+  /// The op whose mode each compute of `op` takes over, or none; and the other way round.
+  [[nodiscard]] OpId leader(OpId op) const { return has_modes() ? leaders_[op] : OpId::none(); }
   [[nodiscard]] std::span<const OpId> followers(OpId op) const;
 
   /// Fixed memory and the graph's inputs: resident at every step.
   [[nodiscard]] Bytes base_memory() const { return base_memory_; }
-  /// Every op once, by its shortest option.
+  /// Every op once, by its shortest mode.
   [[nodiscard]] Duration baseline_duration() const { return baseline_duration_; }
-  /// What all computes that are allowed cost at most, each by its longest option, beyond the baseline.
+  /// What all computes that are allowed cost at most, each by its longest mode, beyond the baseline.
   [[nodiscard]] Duration all_recomputes() const { return all_recomputes_; }
-  /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace; by the option that
+  /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace; by the mode that
   /// needs least, every input at its least size, at its highest inner peak with everything released that may be.
   [[nodiscard]] Bytes footprint(OpId op) const { return footprints_[op]; }
 
@@ -113,39 +116,39 @@ class REMORA_API Instance {
  private:
   void index_tensors();
   void index_ops();
-  void index_options();
+  void index_modes();
   void index_readers();
   void index_followers();
-  void check_options() const;
+  void check_modes() const;
   void check_leader(std::size_t entry) const;
   void check_computes(std::size_t entry) const;
   void check_inner(std::size_t entry) const;
   void limit_computes();
-  [[nodiscard]] const OpOptions* further(OpId op) const;
-  [[nodiscard]] const ComputeOption& further(OpId op, Option option) const;
-  [[nodiscard]] std::span<const TensorId> unread(OpId op, Option option) const;
+  [[nodiscard]] const OpModes* further(OpId op) const;
+  [[nodiscard]] const Mode& further(OpId op, ModeNumber mode) const;
+  [[nodiscard]] std::span<const TensorId> unread(OpId op, ModeNumber mode) const;
   [[nodiscard]] Duration longest(OpId op) const;
   [[nodiscard]] Bytes least_footprint(OpId op) const;
   [[nodiscard]] int lightest(OpId op) const;
   [[nodiscard]] Bytes largest(TensorId tensor) const;
-  [[nodiscard]] Bytes least_workspace(OpId op, Option option) const;
+  [[nodiscard]] Bytes least_workspace(OpId op, ModeNumber mode) const;
 
   std::shared_ptr<const Graph> graph_;
-  InstanceOptions options_;
-  std::shared_ptr<const ComputeOptions> compute_options_;
-  std::vector<Duration> durations_;
-  std::vector<Bytes> workspaces_;
-  std::vector<int> max_computes_;
-  std::vector<Bytes> footprints_;
-  std::vector<Bytes> sizes_;
-  std::vector<OpId> producers_;
+  Problem problem_;
+  std::shared_ptr<const Modes> modes_;
+  Table<OpId, Duration> durations_;
+  Table<OpId, Bytes> workspaces_;
+  Table<OpId, int> max_computes_;
+  Table<OpId, Bytes> footprints_;
+  Table<TensorId, Bytes> sizes_;
+  Table<TensorId, OpId> producers_;
   Adjacency<OpId, TensorId> inputs_;
   Adjacency<TensorId, OpId> users_;
-  /// Only where ops have options: the op's place in compute_options_ or -1, its leader and its followers.
-  std::vector<std::int32_t> option_index_;
-  std::vector<OpId> leaders_;
+  /// Only where ops have modes: the op's place in modes_ or -1, its leader and its followers.
+  Table<OpId, std::int32_t> mode_index_;
+  Table<OpId, OpId> leaders_;
   Adjacency<OpId, OpId> followers_;
-  /// Beside inputs_, the options that read each; empty rows where every option reads all, no rows where all ops do so.
+  /// Beside inputs_, the modes that read each; empty rows where every mode reads all, no rows where all ops do so.
   Adjacency<OpId, std::uint64_t> readers_;
   bool reads_differ_ = false;
   bool has_inner_ = false;

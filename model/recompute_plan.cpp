@@ -28,17 +28,15 @@ std::optional<RecomputePlan> staged_plan(const Instance& instance, std::span<con
 
 /// For each step of the sequence, whether some later step (or the end) reads what it computes.
 std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> sequence) {
-  std::vector<int> latest(static_cast<std::size_t>(instance.op_count()), -1);
+  Table<OpId, std::int32_t> latest(instance.op_count(), -1);
   std::vector<bool> useful(sequence.size(), false);
-  const auto use = [&](TensorId t) {
-    useful[static_cast<std::size_t>(latest[static_cast<std::size_t>(instance.producer(t))])] = true;
-  };
+  const auto use = [&](TensorId t) { useful[at(latest[instance.producer(t)])] = true; };
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     for (const TensorId t : instance.inputs(sequence[step])) use(t);
-    latest[static_cast<std::size_t>(sequence[step])] = static_cast<int>(step);
+    latest[sequence[step]] = static_cast<int>(step);
   }
-  for (int t = 0; t < instance.tensor_count(); ++t) {
-    if (instance.keep(TensorId(t)) && instance.producer(TensorId(t)).valid()) use(TensorId(t));
+  for (const TensorId t : instance.tensors()) {
+    if (instance.keep(t) && instance.producer(t).valid()) use(t);
   }
   return useful;
 }
@@ -47,7 +45,7 @@ std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> s
 
 std::vector<OpId> sequence_of(const Instance& instance, std::span<const Recompute> plan) {
   std::vector<OpId> sequence;
-  sequence.reserve(static_cast<std::size_t>(instance.op_count()) + plan.size());
+  sequence.reserve(at(instance.op_count()) + plan.size());
   auto next = plan.begin();
   for (int stage = 0; stage <= instance.op_count(); ++stage) {
     for (; next != plan.end() && next->stage == stage; ++next) sequence.push_back(next->op);
@@ -74,8 +72,7 @@ RecomputePlan without_useless(const Instance& instance, RecomputePlan plan) {
     std::size_t step = 0;
     for (const Recompute& recompute : plan) {
       // In stage k, k first computes lie before the stage's recomputes.
-      const std::size_t at = step++ + static_cast<std::size_t>(recompute.stage);
-      if (useful[at]) kept.push_back(recompute);
+      if (useful[step++ + at(recompute.stage)]) kept.push_back(recompute);
     }
     if (kept.size() == plan.size()) return plan;
     plan = std::move(kept);
@@ -83,9 +80,9 @@ RecomputePlan without_useless(const Instance& instance, RecomputePlan plan) {
 }
 
 RecomputePlan within_limits(const Instance& instance, RecomputePlan plan) {
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 1);
+  Table<OpId, int> computes(instance.op_count(), 1);
   std::erase_if(plan, [&](const Recompute& recompute) {
-    return ++computes[static_cast<std::size_t>(recompute.op)] > instance.max_computes(recompute.op);
+    return ++computes[recompute.op] > instance.max_computes(recompute.op);
   });
   return plan;
 }

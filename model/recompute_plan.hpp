@@ -20,13 +20,7 @@ struct Recompute {
   Stage stage = 0;
   OpId op{};
 
-  friend constexpr bool operator==(const Recompute& a, const Recompute& b) {
-    return a.stage == b.stage && std::int32_t{a.op} == std::int32_t{b.op};
-  }
-  friend constexpr std::strong_ordering operator<=>(const Recompute& a, const Recompute& b) {
-    if (a.stage != b.stage) return a.stage <=> b.stage;
-    return std::int32_t{a.op} <=> std::int32_t{b.op};
-  }
+  friend constexpr auto operator<=>(const Recompute&, const Recompute&) = default;
 };
 
 /// Sorted by (stage, op), without doubles.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/api.hpp"
+#include "model/modes.hpp"
 #include "model/types.hpp"
 
 namespace remora {
@@ -31,6 +32,8 @@ enum class OrderMode {
 struct Step {
   OpId op{};
   std::vector<TensorId> free{};
+  /// The op's mode; files of version 1 have none but the first.
+  ModeNumber mode = 0;
 
   friend bool operator==(const Step&, const Step&) = default;
 };

@@ -3,11 +3,13 @@
 // The vocabulary of the project as types of their own.
 //
 // Quantities (Bytes, Duration) add and compare only with their like, so a size can never be mistaken for a time.
-// Identifiers (OpId, TensorId) are built explicitly and read implicitly as an index: an OpId cannot be passed where
-// a TensorId is wanted, yet `sizes[tensor]` stays as short as it should be.
+// Identifiers (OpId, TensorId) are built explicitly, and compared and used as an index only with their like: an OpId can
+// be neither passed nor compared where a TensorId is wanted, and tables indexed by id (model/table.hpp) refuse it.
 #pragma once
 
 #include <compare>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -47,7 +49,7 @@ using Bytes = Quantity<struct BytesTag>;
 /// A time in the unit of its graph (`meta.duration_unit`; nanoseconds where it is known).
 using Duration = Quantity<struct DurationTag>;
 
-/// An index into one kind of table, named by `Tag`. Default-constructed it means "none".
+/// The number of one thing among its like, from 0; `Tag` names the kind. Default-constructed it means "none".
 template <class Tag>
 class Id {
  public:
@@ -55,16 +57,28 @@ class Id {
   constexpr explicit Id(std::int32_t index) : index_(index) {}
   constexpr explicit Id(std::size_t index) : index_(static_cast<std::int32_t>(index)) {}
 
-  // NOLINTNEXTLINE(google-explicit-constructor): reading an id as an index is the point of the type.
+  // NOLINTNEXTLINE(google-explicit-constructor): an id is a number in sums and comparisons with numbers.
   constexpr operator std::int32_t() const { return index_; }
 
   [[nodiscard]] constexpr bool valid() const { return index_ >= 0; }
+  /// Of a valid id: its place in a vector.
+  [[nodiscard]] constexpr std::size_t index() const { return static_cast<std::size_t>(index_); }
 
   static constexpr Id none() { return Id(); }
+
+  /// None comes before all others.
+  friend constexpr auto operator<=>(Id, Id) = default;
 
  private:
   std::int32_t index_ = -1;
 };
+
+template <class A, class B>
+  requires(!std::same_as<A, B>)
+bool operator==(Id<A>, Id<B>) = delete;
+template <class A, class B>
+  requires(!std::same_as<A, B>)
+std::strong_ordering operator<=>(Id<A>, Id<B>) = delete;
 
 /// An op's number: its position in the input topological order, from 0.
 using OpId = Id<struct OpTag>;

@@ -11,8 +11,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "engine/groups/h_partition.hpp"
 #include "engine/groups/partition.hpp"
+#include "engine/groups/partitioners.hpp"
 #include "model/random.hpp"
 
 namespace remora {

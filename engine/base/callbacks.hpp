@@ -28,6 +28,7 @@ enum class Source {
   stages,
   peak,
   lns,
+  modes,
   ruin,
   anneal,
   reorder,

@@ -121,7 +121,7 @@ auto value_in(const Names& names, const char* option, const std::string& name) {
 
 }  // namespace
 
-InstanceOptions default_problem(Strategy strategy) {
+Problem default_problem(Strategy strategy) {
   constexpr int kManyComputes = static_cast<int>(kComputesWithin64Bits);
   if (strategy == Strategy::twremat) return {.max_computes = kManyComputes, .order = OrderMode::free};
   if (strategy == Strategy::rotor) return {.max_computes = kManyComputes};

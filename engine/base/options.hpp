@@ -40,7 +40,7 @@ enum class Grouping {
 
 /// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods
 /// that need other orders, or an op more often, are given them; everything else keeps the input order and two computes.
-REMORA_API InstanceOptions default_problem(Strategy strategy);
+REMORA_API Problem default_problem(Strategy strategy);
 
 /// The largest time limit there is: thirty years.
 inline constexpr double kNoTimeLimit = 1e9;

@@ -49,7 +49,7 @@ Method method_of(Strategy strategy) {
 
 bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence) {
   return is_free_sequence(instance, sequence) &&
-         (instance.options().order == OrderMode::free || is_staged(instance, sequence));
+         (instance.problem().order == OrderMode::free || is_staged(instance, sequence));
 }
 
 }  // namespace remora

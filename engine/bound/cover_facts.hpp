@@ -7,7 +7,7 @@
 
 #include "engine/bound/covering.hpp"
 #include "engine/bound/lagrange.hpp"
-#include "model/cp/stage_ban.hpp"
+#include "model/cp/retention_problem.hpp"
 #include "model/recompute_plan.hpp"
 
 namespace remora {

@@ -2,11 +2,12 @@
 #include "engine/bound/covering.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
-#include "engine/bound/free_order.hpp"
 #include "model/cover.hpp"
 #include "model/evaluate.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -79,7 +80,7 @@ class DualAscent {
       if (gain > Bytes(0)) offers_.push_back({static_cast<std::int32_t>(i), gain, residual_[i]});
     }
     const Duration bound = spend_on_cover(problem_.excess[event], offers_);
-    for (const CoverOffer& offer : offers_) residual_[static_cast<std::size_t>(offer.item)] -= offer.cost;
+    for (const CoverOffer& offer : offers_) residual_[at(offer.item)] -= offer.cost;
     return bound;
   }
 
@@ -100,7 +101,7 @@ Bytes CoverItem::gain(Stage k) const {
 }
 
 CoverProblem covering_relaxation(const Instance& instance, bool limit_computes) {
-  if (instance.options().order == OrderMode::free) return free_order_relaxation(instance);
+  if (instance.problem().order == OrderMode::free) return free_order_relaxation(instance);
   CoverProblem problem;
   problem.all_recomputes = instance.all_recomputes();
   for (const Bytes live : evaluate(instance, input_order(instance)).memory) {
@@ -116,7 +117,7 @@ CoverProblem covering_relaxation(const Instance& instance, bool limit_computes) 
 
 Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event,
                               const std::vector<bool>& given_up) {
-  std::vector<bool> may_be_away(static_cast<std::size_t>(instance.op_count()), false);
+  Table<OpId, bool> may_be_away(instance.op_count(), false);
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const bool away = given_up.empty() || given_up[i];
     if (away && problem.items[i].gain(event) > Bytes(0)) may_be_away[problem.items[i].op] = true;
@@ -136,6 +137,87 @@ Certificate cover_certificate(const Instance& instance, const CoverProblem& prob
 
 CoverBoundResult covering_bound(const CoverProblem& problem) {
   return DualAscent(problem).run();
+}
+
+namespace {
+
+/// For each op the set of its ancestors, a bit an op: by data or by `after`.
+class Ancestors {
+ public:
+  explicit Ancestors(const Instance& instance) : words_((at(instance.op_count()) + 63) / 64) {
+    bits_.assign(words_ * at(instance.op_count()), 0);
+    for (int v = 0; v < instance.op_count(); ++v) {
+      const OpId op(v);
+      for (const TensorId t : instance.inputs(op)) add(op, instance.producer(t));
+      for (const OpId earlier : instance.graph()[op].after) add(op, earlier);
+    }
+  }
+
+  [[nodiscard]] bool contains(OpId op, OpId ancestor) const {
+    const auto index = ancestor.index();
+    return (row(op)[index / 64] >> (index % 64) & 1U) != 0;
+  }
+
+ private:
+  [[nodiscard]] const std::uint64_t* row(OpId op) const { return bits_.data() + words_ * op.index(); }
+  void add(OpId op, OpId ancestor) {
+    std::uint64_t* own = bits_.data() + words_ * op.index();
+    const std::uint64_t* theirs = row(ancestor);
+    for (std::size_t word = 0; word < words_; ++word) own[word] |= theirs[word];
+    const auto index = ancestor.index();
+    own[index / 64] |= std::uint64_t{1} << (index % 64);
+  }
+
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;
+};
+
+/// Whether the tensor is certainly needed after `op`'s first compute, beside being read by `op` itself.
+bool needed_later(const Instance& instance, const Ancestors& ancestors, TensorId tensor, OpId op) {
+  const auto users = instance.users(tensor);
+  return instance.keep(tensor) ||
+         std::any_of(users.begin(), users.end(), [&](OpId user) { return ancestors.contains(user, op); });
+}
+
+/// What the op's outputs hold across the event if it is not recomputed.
+Bytes held_across(const Instance& instance, const Ancestors& ancestors, OpId op, OpId event) {
+  const auto used = instance.inputs(event);
+  Bytes total;
+  for (const TensorId t : instance.outputs(op)) {
+    const bool read_here = std::find(used.begin(), used.end(), t) != used.end();
+    if (!read_here && needed_later(instance, ancestors, t, event)) total += instance.size(t);
+  }
+  return total;
+}
+
+}  // namespace
+
+CoverProblem free_order_relaxation(const Instance& instance) {
+  CoverProblem problem;
+  problem.all_recomputes = instance.all_recomputes();
+  for (int k = 0; k < instance.op_count(); ++k) {
+    problem.excess.push_back(instance.footprint(OpId(k)) - instance.budget());
+  }
+  if (instance.op_count() > kMostOpsOfFreeRelaxation) return problem;
+  const Ancestors ancestors(instance);
+  for (int v = 0; v < instance.op_count(); ++v) {
+    const OpId op(v);
+    CoverItem item{op, instance.duration(op), {}, 1};
+    for (int k = v + 1; k < instance.op_count(); ++k) {
+      if (!ancestors.contains(OpId(k), op)) continue;
+      const Bytes held = held_across(instance, ancestors, op, OpId(k));
+      if (held == Bytes(0)) continue;
+      problem.excess[at(k)] += held;
+      const bool goes_on = !item.gaps.empty() && item.gaps.back().last == k - 1 && item.gaps.back().size == held;
+      if (goes_on) {
+        item.gaps.back().last = k;
+      } else {
+        item.gaps.push_back({k, k, held});
+      }
+    }
+    if (!item.gaps.empty() && instance.max_computes(op) > 1) problem.items.push_back(std::move(item));
+  }
+  return problem;
 }
 
 }  // namespace remora

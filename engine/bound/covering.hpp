@@ -26,6 +26,7 @@
 
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 
@@ -69,7 +70,7 @@ struct CoverProblem {
     for (std::size_t begin = 0; begin < items.size();) {
       std::size_t end = begin + 1;
       while (end < items.size() && items[end].op == items[begin].op) ++end;
-      visit(begin, end, std::min(static_cast<std::size_t>(items[begin].most_given_up), end - begin));
+      visit(begin, end, std::min(at(items[begin].most_given_up), end - begin));
       begin = end;
     }
   }
@@ -97,5 +98,15 @@ Certificate cover_certificate(const Instance& instance, const CoverProblem& prob
                               const std::vector<bool>& given_up = {});
 
 CoverBoundResult covering_bound(const CoverProblem& problem);
+
+/// The covering relaxation of the free order. At op k's first compute everything is resident that k reads and writes;
+/// moreover each tensor that an ancestor of k computes and some descendant of k reads (or that must be kept), unless its
+/// producer runs again later. That holds in whatever order, because ancestors come before k and descendants after it. An
+/// op that gives way at several events may do so with a single recompute, so it is paid once.
+///
+/// Graphs with more ops get no items: the bound is 0 then, and only an event that exceeds the budget anyway is seen.
+inline constexpr int kMostOpsOfFreeRelaxation = 2'000;
+
+CoverProblem free_order_relaxation(const Instance& instance);
 
 }  // namespace remora

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "engine/bound/cover_mip.hpp"
@@ -33,6 +35,46 @@ CoverMipLimits cover_mip_limits(const SolveOptions& options, const Deadline& dea
   return limits;
 }
 
+/// Takes so many bytes off the tensors, the first ones first; false if they are fewer.
+bool take_off(std::span<const TensorId> tensors, Bytes& bytes, Graph& graph) {
+  for (const TensorId t : tensors) {
+    const Bytes part = std::min(bytes, graph[t].size);
+    graph[t].size -= part;
+    bytes -= part;
+  }
+  return bytes == Bytes(0);
+}
+
+/// One mode an op, with the least amounts of all: whatever holds of every schedule of this instance, in which each
+/// sequence of ops takes no more time and memory, holds where modes are chosen. An input that some mode leaves unread is
+/// no input here. Nothing where an op takes so much less than its inputs and outputs that no graph says so.
+std::optional<Instance> least_of_modes(const Instance& instance) {
+  Graph graph = instance.graph();
+  for (const TensorId t : instance.tensors()) graph[t].size = instance.size(t);
+  for (const OpId v : instance.ops()) {
+    Op& op = graph[v];
+    op.duration = instance.duration(v);
+    op.max_computes = instance.max_computes(v);
+    std::erase_if(op.inputs, [&](TensorId t) {
+      const OpId producer = instance.producer(t);
+      const bool unread = producer.valid() && ~instance.readers(v, t) != 0;
+      // First computes keep the graph's order whatever their modes read.
+      if (unread) op.after.push_back(producer);
+      return unread;
+    });
+  }
+  for (const OpId v : instance.ops()) {
+    graph[v].workspace = std::max(Bytes(0), instance.workspace(v));
+    Bytes negative = std::max(Bytes(0), Bytes(0) - instance.workspace(v));
+    std::vector<TensorId> own = graph[v].outputs;
+    for (const TensorId t : graph[v].inputs) {
+      if (instance.producer(t).valid()) own.push_back(t);
+    }
+    if (!take_off(own, negative, graph)) return std::nullopt;
+  }
+  return Instance(std::make_shared<const Graph>(std::move(graph)), instance.problem());
+}
+
 bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
   const CoverProblem problem = covering_relaxation(instance);
   if (covering_bound(problem).infeasible) return true;
@@ -52,13 +94,20 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   if (found.infeasible || !options.covering_bound) return found;
   // Of a large graph the relaxation alone takes seconds: not after a signal.
   if (deadline.cancel() != nullptr && deadline.cancel()->load(std::memory_order_relaxed)) return found;
+  if (instance.has_modes()) {
+    const std::optional<Instance> least = least_of_modes(instance);
+    if (least) found = find_first_bound(*least, options, deadline);
+    // It guides searches that know one mode an op.
+    found.cover = {};
+    return found;
+  }
   CoverProblem& problem = found.cover.problem;
   problem = covering_relaxation(instance, options.covering_limits);
   const auto ascent = covering_bound(problem);
   found.infeasible = ascent.infeasible;
   found.lower_bound = ascent.extra;
   // What is resident at an event is known for the input order only.
-  const bool is_certain = instance.options().order == OrderMode::input;
+  const bool is_certain = instance.problem().order == OrderMode::input;
   if (ascent.event.valid() && is_certain) found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
   if (found.infeasible || !exceeded || !options.covering_mip || problem.items.size() > kMostItems) return found;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/table.hpp"
+
 namespace remora {
 namespace {
 
@@ -55,7 +57,7 @@ std::vector<Wide> rewards(const CoverProblem& problem, const IntegerPrices& roun
     Wide reward = 0;
     item.for_each_stretch([&](Stage first, Stage last) {
       for (auto k = std::lower_bound(priced.begin(), priced.end(), first); k != priced.end() && *k <= last; ++k) {
-        const auto event = static_cast<std::size_t>(*k);
+        const auto event = at(*k);
         reward += Wide{rounded.prices[event]} * std::min(item.gain(*k), problem.excess[event]).count();
       }
     });

@@ -60,8 +60,8 @@ SweepResult assemble_curve(const Instance& instance, std::vector<Outcome> outcom
   SweepResult result;
   Curve& curve = result.curve;
   curve.graph = instance.graph().name;
-  curve.order = instance.options().order;
-  curve.max_computes = instance.options().max_computes;
+  curve.order = instance.problem().order;
+  curve.max_computes = instance.problem().max_computes;
   curve.fixed_memory = instance.graph().fixed_memory;
   curve.baseline_duration = instance.baseline_duration();
   curve.baseline_peak_memory = baseline_peak(instance);

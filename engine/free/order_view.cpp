@@ -6,15 +6,15 @@
 #include <utility>
 
 #include "engine/search/workers/crew.hpp"
-#include "model/reorder.hpp"
+#include "model/graph.hpp"
 
 namespace remora {
 namespace {
 
 Instance staged_instance(const Instance& free, std::span<const OpId> order) {
-  InstanceOptions options = free.options();
-  options.order = OrderMode::input;
-  return {std::make_shared<const Graph>(reordered(free.graph(), order)), options};
+  Problem problem = free.problem();
+  problem.order = OrderMode::input;
+  return {std::make_shared<const Graph>(reordered(free.graph(), order)), problem};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class OrderView {
 
  private:
   std::vector<OpId> order_;
-  std::vector<OpId> places_;
+  Table<OpId, OpId> places_;
   Instance staged_;
 };
 

@@ -10,7 +10,7 @@
 //             makes what only the backward half reads from outside, the gradients of the group's outputs
 //
 // A child that is a unit stands for its ops themselves. A child that is a group is one op (graphs without backward ops)
-// or two, of which the backward half follows the forward half's option. Tensors that only one child touches are not
+// or two, of which the backward half follows the forward half's mode. Tensors that only one child touches are not
 // seen here; what a group saves of them is its phantom, an output of the forward half that the backward half reads.
 //
 // The root has no pseudo ops. Everything is numbered locally, in input order of the first op, without names: two groups
@@ -23,6 +23,7 @@
 
 #include "engine/groups/partition.hpp"
 #include "model/instance.hpp"
+#include "model/types.hpp"
 
 namespace remora {
 
@@ -34,7 +35,7 @@ struct BlockOp {
   OpId op{};
   /// Halves: which of the block's child groups.
   int child = -1;
-  /// Local tensors. Those of halves: what any option may read.
+  /// Local tensors. Those of halves: what any mode may read.
   std::vector<int> inputs{};
   std::vector<int> outputs{};
   /// Local ops that come before by `after` alone.
@@ -46,7 +47,7 @@ struct BlockTensor {
     inner,    ///< of the block alone
     input,    ///< made outside
     output,   ///< made here, read outside or kept
-    phantom,  ///< what a child saves for its backward half; the size depends on the option
+    phantom,  ///< what a child saves for its backward half; the size depends on the schedule
     token     ///< nothing; for ops that make nothing else
   };
   Role role = Role::inner;
@@ -82,5 +83,18 @@ int position_in(const std::vector<int>& interface, int tensor);
 /// The blocks of all groups of a partition, root last: blocks[i] is of node unit_count + i. O(levels (ops + edges))
 /// expected time.
 std::vector<Block> make_blocks(const Instance& instance, const Partition& partition);
+
+/// What a parent needs to know of a group besides its block: which tensors of the network its halves read and make.
+struct Face {
+  std::vector<TensorId> forward_reads{};
+  std::vector<TensorId> forward_makes{};
+  std::vector<TensorId> backward_reads{};
+  std::vector<TensorId> backward_makes{};
+  /// All of them, in the order of the block's interface.
+  std::vector<TensorId> all{};
+};
+
+/// What the backward half reads is what any mode may read: all of the block's inputs and what its forward half makes.
+Face face_of(const Block& block);
 
 }  // namespace remora

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "engine/groups/indexing.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {

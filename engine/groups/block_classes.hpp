@@ -17,7 +17,7 @@ struct BlockClasses {
   std::vector<int> class_of{};
   /// By class: its first block, which is solved for all.
   std::vector<int> representative{};
-  /// By class: everything that its problem depends on but the options of its children, the same in every network:
+  /// By class: everything that its problem depends on but the schedules of its children, the same in every network:
   /// bytes.
   std::vector<std::string> description{};
   /// By class: the classes of its children, each once; the description has them as 0, 1, ... in this order.

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "engine/groups/group_option.hpp"
-#include "engine/groups/indexing.hpp"
+#include "engine/groups/block_schedule.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -15,13 +15,13 @@ using Kind = BlockOp::Kind;
 using Role = BlockTensor::Role;
 
 /// Whether every op of the child may run again as often as any.
-bool may_run_again(const ChildOptions& child) {
+bool may_run_again(const ChildSchedules& child) {
   return child.pass != nullptr && child.pass->repeatable;
 }
 
 class ProblemBuilder {
  public:
-  ProblemBuilder(const Instance& network, const Block& block, const std::vector<ChildOptions>& children)
+  ProblemBuilder(const Instance& network, const Block& block, const std::vector<ChildSchedules>& children)
       : network_(network), block_(block), children_(children), forward_halves_(children.size()) {
     for (std::size_t o = 0; o < block.ops.size(); ++o) {
       if (block.ops[o].kind == Kind::forward_half) forward_halves_[at(block.ops[o].child)] = OpId(o);
@@ -41,18 +41,18 @@ class ProblemBuilder {
       result.ops.back().name = "o" + std::to_string(o);
     }
     for (const BlockOp& op : block_.ops) {
-      if (op.kind != Kind::forward_half || children_[at(op.child)].options.front().backward.empty()) continue;
-      result.tensors[at(op.outputs.back())].size = children_[at(op.child)].options.front().saved;
+      if (op.kind != Kind::forward_half || children_[at(op.child)].schedules.front().backward.empty()) continue;
+      result.tensors[at(op.outputs.back())].size = children_[at(op.child)].schedules.front().saved;
     }
     return result;
   }
 
-  ComputeOptions options() const {
-    ComputeOptions result;
+  Modes modes() const {
+    Modes result;
     for (std::size_t o = 0; o < block_.ops.size(); ++o) {
       const BlockOp& op = block_.ops[o];
-      if (op.kind == Kind::forward_half) result.push_back(forward_options(OpId(o), op));
-      if (op.kind == Kind::backward_half) result.push_back(backward_options(OpId(o), op));
+      if (op.kind == Kind::forward_half) result.push_back(forward_modes(OpId(o), op));
+      if (op.kind == Kind::backward_half) result.push_back(backward_modes(OpId(o), op));
     }
     return result;
   }
@@ -71,7 +71,7 @@ class ProblemBuilder {
       result.max_computes = original.max_computes;
     } else if (op.kind == Kind::forward_half || op.kind == Kind::backward_half) {
       const bool forward = op.kind == Kind::forward_half;
-      const GroupOption& first = children_[at(op.child)].options.front();
+      const BlockSchedule& first = children_[at(op.child)].schedules.front();
       const HalfCost& cost = forward ? first.forward_cost : first.backward_cost;
       result.duration = cost.duration;
       result.workspace = cost.workspace();
@@ -83,8 +83,8 @@ class ProblemBuilder {
     return result;
   }
 
-  [[nodiscard]] ComputeOption make_option(const BlockOp& op, const HalfCost& cost, Bytes saved) const {
-    ComputeOption result{.duration = cost.duration, .workspace = cost.workspace(), .inner = inner(op, cost)};
+  [[nodiscard]] Mode make_mode(const BlockOp& op, const HalfCost& cost, Bytes saved) const {
+    Mode result{.duration = cost.duration, .workspace = cost.workspace(), .inner = inner(op, cost)};
     result.output_sizes.reserve(op.outputs.size());
     for (const int t : op.outputs) {
       const BlockTensor& tensor = block_.tensors[at(t)];
@@ -105,65 +105,65 @@ class ProblemBuilder {
     return result;
   }
 
-  [[nodiscard]] OpOptions forward_options(OpId id, const BlockOp& op) const {
-    const ChildOptions& child = children_[at(op.child)];
-    OpOptions result{.op = id, .inner = inner(op, child.options.front().forward_cost)};
-    result.most_computes = network_.options().max_computes;
-    result.computes = child.options.front().computes;
-    const auto add = [&](const GroupOption& option) {
-      ComputeOption further = make_option(op, option.forward_cost, option.saved);
-      further.computes = option.computes;
+  [[nodiscard]] OpModes forward_modes(OpId id, const BlockOp& op) const {
+    const ChildSchedules& child = children_[at(op.child)];
+    OpModes result{.op = id, .inner = inner(op, child.schedules.front().forward_cost)};
+    result.most_computes = network_.problem().max_computes;
+    result.computes = child.schedules.front().computes;
+    const auto add = [&](const BlockSchedule& schedule) {
+      Mode further = make_mode(op, schedule.forward_cost, schedule.saved);
+      further.computes = schedule.computes;
       result.further.emplace_back(std::move(further));
     };
-    for (const GroupOption& option : child.options.subspan(1)) add(option);
-    // Without halves every option is a pass.
-    if (!child.options.front().backward.empty()) add(*child.pass);
+    for (const BlockSchedule& schedule : child.schedules.subspan(1)) add(schedule);
+    // Without halves every schedule is a pass.
+    if (!child.schedules.front().backward.empty()) add(*child.pass);
     return result;
   }
 
-  [[nodiscard]] OpOptions backward_options(OpId id, const BlockOp& op) const {
-    const ChildOptions& child = children_[at(op.child)];
-    OpOptions result{.op = id, .follows = forward_halves_[at(op.child)]};
-    result.unread = unread(op, child.options.front());
-    result.inner = inner(op, child.options.front().backward_cost);
-    for (const GroupOption& option : child.options.subspan(1)) {
-      ComputeOption further = make_option(op, option.backward_cost, Bytes(0));
-      further.unread = unread(op, option);
+  [[nodiscard]] OpModes backward_modes(OpId id, const BlockOp& op) const {
+    const ChildSchedules& child = children_[at(op.child)];
+    OpModes result{.op = id, .follows = forward_halves_[at(op.child)]};
+    result.unread = unread(op, child.schedules.front());
+    result.inner = inner(op, child.schedules.front().backward_cost);
+    for (const BlockSchedule& schedule : child.schedules.subspan(1)) {
+      Mode further = make_mode(op, schedule.backward_cost, Bytes(0));
+      further.unread = unread(op, schedule);
       result.further.emplace_back(std::move(further));
     }
     result.further.emplace_back(std::nullopt);
     return result;
   }
 
-  [[nodiscard]] std::vector<TensorId> unread(const BlockOp& op, const GroupOption& option) const {
+  [[nodiscard]] std::vector<TensorId> unread(const BlockOp& op, const BlockSchedule& schedule) const {
     const std::vector<int>& interface = block_.interfaces[at(op.child)];
     std::vector<TensorId> result;
     for (std::size_t i = 0; i < interface.size(); ++i) {
       const bool input = std::find(op.inputs.begin(), op.inputs.end(), interface[i]) != op.inputs.end();
-      if (input && !option.reads[i]) result.emplace_back(interface[i]);
+      if (input && !schedule.reads[i]) result.emplace_back(interface[i]);
     }
     return result;
   }
 
   const Instance& network_;
   const Block& block_;
-  const std::vector<ChildOptions>& children_;
+  const std::vector<ChildSchedules>& children_;
   /// By child.
   std::vector<OpId> forward_halves_;
 };
 
-/// The options of the children's halves, with inputs and outputs of the block that take nothing.
-std::shared_ptr<const ComputeOptions> with_free_interface(const BlockProblem& problem) {
-  ComputeOptions result = *problem.options;
-  for (OpOptions& op : result) {
+/// The modes of the children's halves, with inputs and outputs of the block that take nothing.
+std::shared_ptr<const Modes> with_free_interface(const BlockProblem& problem) {
+  Modes result = *problem.modes;
+  for (OpModes& op : result) {
     const std::vector<int>& outputs = problem.block->ops[at(op.op)].outputs;
-    for (auto& option : op.further) {
-      for (std::size_t i = 0; option && i < outputs.size(); ++i) {
-        if (problem.block->tensors[at(outputs[i])].is_interface()) option->output_sizes[i] = Bytes(0);
+    for (auto& mode : op.further) {
+      for (std::size_t i = 0; mode && i < outputs.size(); ++i) {
+        if (problem.block->tensors[at(outputs[i])].is_interface()) mode->output_sizes[i] = Bytes(0);
       }
     }
   }
-  return std::make_shared<const ComputeOptions>(std::move(result));
+  return std::make_shared<const Modes>(std::move(result));
 }
 
 }  // namespace
@@ -175,35 +175,35 @@ Bytes BlockProblem::given_back() const {
   return sum;
 }
 
-BlockProblem make_block_problem(const Instance& network, const Block& block, std::vector<ChildOptions> children) {
+BlockProblem make_block_problem(const Instance& network, const Block& block, std::vector<ChildSchedules> children) {
   BlockProblem problem;
   problem.block = &block;
-  problem.max_computes = network.options().max_computes;
+  problem.max_computes = network.problem().max_computes;
   problem.children = std::move(children);
   const ProblemBuilder builder(network, block, problem.children);
   problem.graph = std::make_shared<const Graph>(builder.graph());
-  if (!block.children.empty()) problem.options = std::make_shared<const ComputeOptions>(builder.options());
+  if (!block.children.empty()) problem.modes = std::make_shared<const Modes>(builder.modes());
   return problem;
 }
 
 Instance without_budgets(const BlockProblem& problem) {
-  return {problem.graph, {.max_computes = problem.max_computes}, problem.options};
+  return {problem.graph, {.max_computes = problem.max_computes}, problem.modes};
 }
 
 Instance with_budgets(const BlockProblem& problem, Bytes peak, Bytes saved, Interface interface) {
-  const InstanceOptions options{.budget = peak, .max_computes = problem.max_computes};
+  const Problem limits{.budget = peak, .max_computes = problem.max_computes};
   const bool limits_saved = problem.block->away >= 0 && saved < peak;
-  if (!limits_saved && interface == Interface::counted) return {problem.graph, options, problem.options};
+  if (!limits_saved && interface == Interface::counted) return {problem.graph, limits, problem.modes};
   Graph graph = *problem.graph;
   Bytes given_back = problem.given_back();
-  auto compute_options = problem.options;
+  auto modes = problem.modes;
   if (interface == Interface::free) {
     for (const int t : problem.block->interface()) graph.tensors[at(t)].size = Bytes(0);
-    if (compute_options) compute_options = with_free_interface(problem);
+    if (modes) modes = with_free_interface(problem);
     given_back = Bytes(0);
   }
   if (limits_saved) graph.ops[at(problem.block->away)].workspace = std::max(Bytes(0), peak - saved - given_back);
-  return {std::make_shared<const Graph>(std::move(graph)), options, compute_options};
+  return {std::make_shared<const Graph>(std::move(graph)), limits, modes};
 }
 
 }  // namespace remora

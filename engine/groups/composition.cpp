@@ -5,9 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/groups/indexing.hpp"
-#include "engine/groups/option_exchange.hpp"
-#include "engine/groups/option_state.hpp"
+#include "engine/groups/mode_exchange.hpp"
 #include "engine/search/neighbourhood.hpp"
 #include "engine/search/solution.hpp"
 #include "engine/search/worker.hpp"
@@ -15,6 +13,7 @@
 #include "model/cp/solve_retention.hpp"
 #include "model/evaluate.hpp"
 #include "model/random.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -29,7 +28,7 @@ constexpr double kLeastStride = 1.0 / 64;
 constexpr double kNoise = 0.3;
 /// Fruitless neighbourhoods in a row, in ops, after which the composition is taken for done.
 constexpr int kPatience = 3;
-/// Fruitless renewals of options in a row after which neighbourhoods take over.
+/// Fruitless renewals of modes in a row after which neighbourhoods take over.
 constexpr int kRenewals = 60;
 
 class CompositionSearch {
@@ -43,7 +42,9 @@ class CompositionSearch {
         random_(seed) {}
 
   Composition run(std::span<const Compute> warm_start) {
-    take(computes_of(input_order(instance_)));
+    std::vector<Compute> plain = computes_of(input_order(instance_));
+    const bool is_allowed = modes_hold(instance_, plain) || warm_start.empty();
+    take(is_allowed ? std::move(plain) : std::vector<Compute>(warm_start.begin(), warm_start.end()));
     exchange(true);
     if (!warm_start.empty()) take_if_better({warm_start.begin(), warm_start.end()});
     while (best_.peak > instance_.budget() && !finished() && stride_ >= kLeastStride) lower_peak();
@@ -76,13 +77,13 @@ class CompositionSearch {
     if (better(instance_, other.peak, other.duration, best_.peak, evaluation_.duration)) take(std::move(sequence));
   }
 
-  /// Options for the computes there are: from anything to within the budget, or from there to shorter ones.
+  /// Modes for the computes there are: from anything to within the budget, or from there to shorter ones.
   void exchange(bool begin) {
-    OptionState state(instance_, best_.sequence);
+    ModeState state(instance_, best_.sequence);
     const std::function<bool()> stopped = [&] {
       return effort_ + state.looks() >= limits_.effort || (limits_.interrupted && limits_.interrupted());
     };
-    OptionExchange moves(state, random_, stopped);
+    ModeExchange moves(state, random_, stopped);
     if (begin) {
       moves.begin();
     } else {
@@ -93,7 +94,7 @@ class CompositionSearch {
     if (begin || better) take(state.sequence());
   }
 
-  /// The ops whose computes or options compete at the step, and some others, about `size`.
+  /// The ops whose computes or modes compete at the step, and some others, about `size`.
   std::vector<OpId> free_ops(int step, int size) {
     OpSelection selection(instance_, size);
     selection.add(best_.sequence[at(step)].op);

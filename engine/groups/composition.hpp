@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses options: the retention model of a block whose children are groups, solved in Moccasin's two phases (section
-// 2.4), every compute of a half with one of its group's options, backward halves with those of their forward halves.
+// Chooses modes: the retention model of a block whose children are groups, solved in Moccasin's two phases (section
+// 2.4), every compute of a half with one of its group's schedules, backward halves with those of their forward halves.
 //
-//   1  lower the peak to the budget: options that save less, where a byte costs least time; where that does not do,
+//   1  lower the peak to the budget: modes that save less, where a byte costs least time; where that does not do,
 //      the constraint program lowers the highest events step by step, recomputing whole groups
 //   2  shorten: large neighbourhoods of the constraint program (all ops at once where the problem is small, which may
-//      prove the optimum), between exchanges of options
+//      prove the optimum), between exchanges of modes
 //
-// Takes any instance of the staged form with options in which option 0 everywhere is valid; knows nothing of blocks.
+// Takes any instance with modes; where mode 0 of every op is not allowed, it needs a start. Knows nothing of blocks.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
-#include "model/compute_options.hpp"
 #include "model/instance.hpp"
+#include "model/modes.hpp"
 
 namespace remora {
 
@@ -32,7 +32,7 @@ struct CompositionLimits {
 
 struct Composition {
   std::vector<Compute> sequence{};
-  /// Beyond every op once by its shortest option.
+  /// Beyond every op once by its shortest mode.
   Duration extra{};
   Bytes peak{};
   /// Proved: nothing shorter holds the budget. Never said of a peak above it.
@@ -40,7 +40,7 @@ struct Composition {
   Effort effort = 0;
 };
 
-/// The best sequence found, from `warm_start` if that is better than what options alone give; above the budget if none
+/// The best sequence found, from `warm_start` if that is better than what modes alone give; above the budget if none
 /// within it was found. The same seed and limits give the same.
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
                     const CompositionLimits& limits, std::span<const Compute> warm_start = {});

@@ -4,7 +4,7 @@
 // a sweep over budgets shares.
 //
 //     instance -> units -> partition -> blocks -> classes of equal blocks          once
-//              -> options of each class, lowest groups first, rows in TBB tasks   for a grid of budgets
+//              -> schedules of each class, lowest groups first, rows in TBB tasks   for a grid of budgets
 #pragma once
 
 #include <string>
@@ -22,12 +22,12 @@ namespace remora {
 
 struct Groups {
   Hierarchy hierarchy{};
-  /// Levels, groups, distinct groups, options, groups known from the store, seconds per phase.
+  /// Levels, groups, distinct groups, schedules, groups known from the store, seconds per phase.
   Statistics statistics{};
   /// "235 groups of 9 forms on 3 levels".
   std::string note{};
   Work work{};
-  /// Every class has its options. Not so where the deadline came first, or where amounts are too large for groups: the
+  /// Every class has its schedules. Not so where the deadline came first, or where amounts are too large for groups: the
   /// note says the latter.
   bool complete = false;
 };
@@ -37,7 +37,7 @@ struct Groups {
 bool hierarchy_pays(const Instance& instance);
 
 /// Takes a part of the options' time limit, or, under a work limit, fixed amounts of work. The instance is of the
-/// staged form and without options of its own; its budget does not matter. `store`: where options are looked up and
+/// staged form and without modes of its own; its budget does not matter. `store`: where schedules are looked up and
 /// kept; may be null.
 Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
                    BlockStore* store = nullptr);

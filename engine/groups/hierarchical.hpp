@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hierarchical solve (HiRemate, section 3; Rockmate, section 3): partition, options, composition, stitching.
+// The hierarchical solve (HiRemate, section 3; Rockmate, section 3): partition, schedules of groups, composition, stitching.
 //
-//     instance -> groups and their options (groups.hpp)                           once, for all budgets
+//     instance -> groups and their schedules (groups.hpp)                          once, for all budgets
 //              -> composition of the root under the real budget                    again with what the exact
 //              -> stitched to ops, evaluated exactly                               evaluation gives back
 //
@@ -32,7 +32,7 @@ struct HierarchicalResult {
 
 /// Composes and stitches under the instance's budget. `groups`: complete, of the same network. Takes a part of the
 /// options' time limit, or, under a work limit, fixed amounts of work. The instance is of the staged form and without
-/// options of its own.
+/// modes of its own.
 HierarchicalResult compose_groups(const Groups& groups, const Instance& instance, const SolveOptions& options,
                                   const Deadline& deadline);
 

@@ -6,9 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "engine/groups/partition_intervals.hpp"
+#include "engine/groups/partitioners.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -25,11 +26,11 @@ void check(const PartitionSettings& settings) {
 
 /// Every node in one group, and no group too large.
 void check_groups(const Partitioner& partitioner, const std::vector<int>& group_of, int nodes, int group_size) {
-  if (group_of.size() != static_cast<std::size_t>(nodes)) refuse(partitioner, "not one group for each node");
+  if (group_of.size() != at(nodes)) refuse(partitioner, "not one group for each node");
   std::vector<int> sizes(group_of.size(), 0);
   for (const int group : group_of) {
     if (group < 0 || group >= nodes) refuse(partitioner, "no such group: " + std::to_string(group));
-    if (++sizes[static_cast<std::size_t>(group)] > group_size) {
+    if (++sizes[at(group)] > group_size) {
       refuse(partitioner, "a group of more than " + std::to_string(group_size) + " nodes");
     }
   }
@@ -45,9 +46,9 @@ class Tree {
   /// One level: the nodes of the present top go into `count` new ones.
   void group(const std::vector<int>& node_of, int count) {
     ++level_;
-    std::vector<std::vector<int>> members(static_cast<std::size_t>(count));
+    std::vector<std::vector<int>> members(at(count));
     for (std::size_t node = 0; node < node_of.size(); ++node) {
-      members[static_cast<std::size_t>(node_of[node])].push_back(top_[node]);
+      members[at(node_of[node])].push_back(top_[node]);
     }
     std::vector<int> top;
     top.reserve(members.size());
@@ -56,7 +57,7 @@ class Tree {
   }
 
   std::vector<PartitionNode> finish() && {
-    const bool is_group = top_.size() == 1 && nodes_[static_cast<std::size_t>(top_.front())].level > 0;
+    const bool is_group = top_.size() == 1 && nodes_[at(top_.front())].level > 0;
     ++level_;
     if (!is_group) wrap(std::move(top_));
     return std::move(nodes_);
@@ -65,7 +66,7 @@ class Tree {
  private:
   int wrap(std::vector<int> children) {
     const int number = static_cast<int>(nodes_.size());
-    for (const int child : children) nodes_[static_cast<std::size_t>(child)].parent = number;
+    for (const int child : children) nodes_[at(child)].parent = number;
     nodes_.push_back({.children = std::move(children), .level = level_});
     return number;
   }
@@ -89,7 +90,7 @@ std::vector<std::vector<int>> units_below(const Partition& partition) {
     std::vector<int>& units = below[node];
     if (partition.is_unit(static_cast<int>(node))) units.push_back(static_cast<int>(node));
     for (const int child : partition.nodes[node].children) {
-      const auto& more = below[static_cast<std::size_t>(child)];
+      const auto& more = below[at(child)];
       units.insert(units.end(), more.begin(), more.end());
     }
     std::sort(units.begin(), units.end());

@@ -20,6 +20,7 @@
 #include "engine/groups/partitioner.hpp"
 #include "engine/groups/units.hpp"
 #include "model/instance.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 
@@ -40,7 +41,7 @@ struct Partition {
   [[nodiscard]] int unit_count() const { return static_cast<int>(units.units.size()); }
   [[nodiscard]] int root() const { return static_cast<int>(nodes.size()) - 1; }
   [[nodiscard]] bool is_unit(int node) const { return node < unit_count(); }
-  [[nodiscard]] const PartitionNode& node(int node) const { return nodes[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] const PartitionNode& node(int node) const { return nodes[at(node)]; }
 };
 
 /// The units below each node of the partition, ascending. O(units x levels).

@@ -26,9 +26,9 @@ class PartitionBlocks {
   explicit PartitionBlocks(const PartitionGraph& graph);
 
   [[nodiscard]] int count() const { return count_; }
-  [[nodiscard]] int block_of(int node) const { return block_of_[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] std::span<const int> nodes(int block) const { return at(block).nodes; }
-  [[nodiscard]] std::int64_t unit_count(int block) const { return at(block).units; }
+  [[nodiscard]] int block_of(int node) const { return block_of_[at(node)]; }
+  [[nodiscard]] std::span<const int> nodes(int block) const { return blocks_[block].nodes; }
+  [[nodiscard]] std::int64_t unit_count(int block) const { return blocks_[block].units; }
   [[nodiscard]] const std::vector<int>& blocks_of_nodes() const { return block_of_; }
 
   /// The sizes of all values that are inputs or outputs of the union. O(values of all blocks but the one with most).
@@ -46,8 +46,7 @@ class PartitionBlocks {
     std::int64_t units = 0;
   };
 
-  [[nodiscard]] const Block& at(int block) const { return blocks_[static_cast<std::size_t>(block)]; }
-  [[nodiscard]] bool is_marked(int node) const { return mark_[static_cast<std::size_t>(block_of(node))] == round_; }
+  [[nodiscard]] bool is_marked(int node) const { return mark_[block_of(node)] == round_; }
   /// Starts a round in which exactly these blocks are marked.
   void mark(std::span<const int> blocks);
   /// Whether the value, which some marked block touches, is touched outside of the marked blocks, too.
@@ -56,10 +55,32 @@ class PartitionBlocks {
   const PartitionGraph& graph_;
   int count_;
   std::vector<int> block_of_;
-  std::vector<Block> blocks_;
-  std::vector<std::int64_t> mark_;
-  std::vector<std::int64_t> seen_;
+  Table<int, Block> blocks_;
+  Table<int, std::int64_t> mark_;
+  Table<int, std::int64_t> seen_;
   std::int64_t round_ = 0;
 };
+
+/// The groups that H-Partition starts from (HiRemate, section 3.1 and Lemma A.2).
+///
+/// a(x) is the closest common ancestor of the nodes right before x: the last node that every way to x goes through, its
+/// immediate dominator in the graph with a global source in front. What lies between a(x) and x is entered through a(x)
+/// only:
+///
+///           +--> 1 --> 2 --+                a(4) = 0, candidates {1 2 3}, {0 1 2 3}, {1 2 3 4}, {0 1 2 3 4}
+///     0 ----+              +--> 4           a(2) = 1, candidate  {1 2}: one node alone is none
+///           +--> 3 --------+
+///
+/// So is every union of two that meet (Theorem A.4), and disjoint ones can't form a cycle among them: what leads into a
+/// group reaches all of it, so a cycle of groups would be a cycle of nodes.
+///
+/// One thing the paper does not do: edges from constants (PartitionGraph::is_constant) are overlooked, and constants are
+/// in no candidate. A mask that every layer reads would otherwise be the only common ancestor of all layers' parts.
+///
+/// a(x) of each node, by all edges; -1 is the global source. O(edges log nodes).
+std::vector<int> immediate_dominators(const PartitionGraph& graph);
+
+/// Every candidate of two to `most` nodes, each ascending. O(nodes x most^2).
+std::vector<std::vector<int>> candidate_groups(const PartitionGraph& graph, int most);
 
 }  // namespace remora

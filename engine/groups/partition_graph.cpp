@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/ensure.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -16,13 +17,13 @@ Adjacency<int, int> rows_of(std::vector<std::pair<int, int>> pairs, int rows) {
   std::sort(pairs.begin(), pairs.end());
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   Adjacency<int, int> table;
-  table.reserve(static_cast<std::size_t>(rows), pairs.size());
-  std::size_t at = 0;
+  table.reserve(at(rows), pairs.size());
+  std::size_t next = 0;
   for (int row = 0; row < rows; ++row) {
-    for (; at < pairs.size() && pairs[at].first == row; ++at) table.push(pairs[at].second);
+    for (; next < pairs.size() && pairs[next].first == row; ++next) table.push(pairs[next].second);
     table.end_row();
   }
-  ensure(at == pairs.size(), "a node that does not exist");
+  ensure(next == pairs.size(), "a node that does not exist");
   return table;
 }
 
@@ -30,10 +31,10 @@ Adjacency<int, int> rows_of(std::vector<std::pair<int, int>> pairs, int rows) {
 class Grouped {
  public:
   Grouped(const PartitionGraph& graph, std::span<const int> group_of) : graph_(graph) {
-    std::vector<int> number(static_cast<std::size_t>(graph.node_count()), -1);
+    Table<int, int> number(graph.node_count(), -1);
     node_of_.reserve(number.size());
     for (const int group : group_of) {
-      int& known = number[static_cast<std::size_t>(group)];
+      int& known = number[group];
       if (known < 0) known = count_++;
       node_of_.push_back(known);
     }
@@ -48,21 +49,21 @@ class Grouped {
 
   /// False if there is a cycle.
   bool sort_topologically() {
-    std::vector<int> waiting(static_cast<std::size_t>(count_), 0);
-    for (const PartitionEdge& edge : edges_) ++waiting[static_cast<std::size_t>(edge.to)];
+    Table<int, int> waiting(count_, 0);
+    for (const PartitionEdge& edge : edges_) ++waiting[edge.to];
     std::priority_queue<int, std::vector<int>, std::greater<>> ready;
     for (int group = 0; group < count_; ++group) {
-      if (waiting[static_cast<std::size_t>(group)] == 0) ready.push(group);
+      if (waiting[group] == 0) ready.push(group);
     }
-    std::vector<int> position(static_cast<std::size_t>(count_), -1);
+    Table<int, int> position(count_, -1);
     int placed = 0;
     while (!ready.empty()) {
       const int group = ready.top();
       ready.pop();
-      position[static_cast<std::size_t>(group)] = placed++;
+      position[group] = placed++;
       const auto from = std::lower_bound(edges_.begin(), edges_.end(), PartitionEdge{group, 0});
       for (auto edge = from; edge != edges_.end() && edge->from == group; ++edge) {
-        if (--waiting[static_cast<std::size_t>(edge->to)] == 0) ready.push(edge->to);
+        if (--waiting[edge->to] == 0) ready.push(edge->to);
       }
     }
     if (placed < count_) return false;
@@ -71,21 +72,20 @@ class Grouped {
   }
 
   Contraction finish() && {
-    std::vector<std::int64_t> unit_counts(static_cast<std::size_t>(count_), 0);
+    std::vector<std::int64_t> unit_counts(at(count_), 0);
     for (int node = 0; node < graph_.node_count(); ++node) {
-      unit_counts[static_cast<std::size_t>(node_of(node))] += graph_.unit_count(node);
+      unit_counts[at(node_of(node))] += graph_.unit_count(node);
     }
     PartitionGraph contracted(std::move(unit_counts), std::move(edges_), values());
     return {std::move(node_of_), std::move(contracted)};
   }
 
  private:
-  [[nodiscard]] int node_of(int node) const { return node_of_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] int node_of(int node) const { return node_of_[at(node)]; }
 
-  void renumber(const std::vector<int>& position) {
-    const auto at = [&](int group) { return position[static_cast<std::size_t>(group)]; };
-    for (int& group : node_of_) group = at(group);
-    for (PartitionEdge& edge : edges_) edge = {at(edge.from), at(edge.to)};
+  void renumber(const Table<int, int>& position) {
+    for (int& group : node_of_) group = position[group];
+    for (PartitionEdge& edge : edges_) edge = {position[edge.from], position[edge.to]};
   }
 
   [[nodiscard]] std::vector<PartitionValue> values() const {

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "model/adjacency.hpp"
+#include "model/table.hpp"
 #include "model/types.hpp"
 
 namespace remora {
@@ -46,11 +46,11 @@ class PartitionGraph {
   [[nodiscard]] int node_count() const { return static_cast<int>(unit_counts_.size()); }
   [[nodiscard]] int value_count() const { return static_cast<int>(values_.size()); }
   /// How many units of the hierarchy's lowest level the node holds.
-  [[nodiscard]] std::int64_t unit_count(int node) const { return unit_counts_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] std::int64_t unit_count(int node) const { return unit_counts_[at(node)]; }
   /// Ascending, each once.
   [[nodiscard]] std::span<const int> predecessors(int node) const { return predecessors_[node]; }
   [[nodiscard]] std::span<const int> successors(int node) const { return successors_[node]; }
-  [[nodiscard]] const PartitionValue& value(int value) const { return values_[static_cast<std::size_t>(value)]; }
+  [[nodiscard]] const PartitionValue& value(int value) const { return values_[at(value)]; }
   /// The values that the node reads or writes, ascending.
   [[nodiscard]] std::span<const int> values(int node) const { return values_of_[node]; }
   /// Whether several nodes depend on this one, which depends on none, and no memory hangs on it: a mask that all layers

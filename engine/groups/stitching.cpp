@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/groups/indexing.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -18,22 +18,22 @@ void append(const Hierarchy& hierarchy, const Block& block, std::span<const Comp
       continue;
     }
     const int child = block.children[at(op.child)];
-    const ClassOptions& options = hierarchy.options[at(hierarchy.class_of(child))];
-    const bool pass = at(compute.option) >= options.options.size();
-    const GroupOption& option = pass ? options.pass : options.options[at(compute.option)];
+    const ClassSchedules& schedules = hierarchy.schedules[at(hierarchy.class_of(child))];
+    const bool pass = at(compute.mode) >= schedules.schedules.size();
+    const BlockSchedule& schedule = pass ? schedules.pass : schedules.schedules[at(compute.mode)];
     const bool forward = op.kind == BlockOp::Kind::forward_half;
-    append(hierarchy, hierarchy.block(child), forward ? option.forward : option.backward, result);
+    append(hierarchy, hierarchy.block(child), forward ? schedule.forward : schedule.backward, result);
   }
 }
 
 }  // namespace
 
 BlockProblem Hierarchy::problem_of(const Instance& network, const Block& block) const {
-  std::vector<ChildOptions> children;
+  std::vector<ChildSchedules> children;
   children.reserve(block.children.size());
   for (const int child : block.children) {
-    const ClassOptions& of_child = options[at(class_of(child))];
-    children.push_back({of_child.options, &of_child.pass});
+    const ClassSchedules& of_child = schedules[at(class_of(child))];
+    children.push_back({of_child.schedules, &of_child.pass});
   }
   return make_block_problem(network, block, std::move(children));
 }

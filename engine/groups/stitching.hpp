@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From chosen options back to ops: a sequence of a block's computes, halves of groups among them, becomes a sequence of
+// From chosen schedules back to ops: a sequence of a block's computes, halves of groups among them, becomes a sequence of
 // the network's ops; the schedule that was found for one group of a class is translated to every member (HiRemate,
 // C.1.1).
 #pragma once
@@ -10,17 +10,17 @@
 
 #include "engine/groups/block.hpp"
 #include "engine/groups/block_classes.hpp"
-#include "engine/groups/group_option.hpp"
-#include "engine/groups/indexing.hpp"
+#include "engine/groups/block_schedule.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 
-/// The options of one class of groups.
-struct ClassOptions {
-  std::vector<GroupOption> options{};
-  GroupOption pass{};
+/// The schedules of one class of groups.
+struct ClassSchedules {
+  std::vector<BlockSchedule> schedules{};
+  BlockSchedule pass{};
 };
 
 /// All that is known of a network's groups.
@@ -29,13 +29,13 @@ struct Hierarchy {
   std::vector<Block> blocks{};
   BlockClasses classes{};
   /// By class; of the root's none.
-  std::vector<ClassOptions> options{};
+  std::vector<ClassSchedules> schedules{};
 
   [[nodiscard]] int class_of(int node) const { return classes.class_of[at(node) - unit_count]; }
   [[nodiscard]] const Block& block(int node) const { return blocks[at(node) - unit_count]; }
   [[nodiscard]] int root_class() const { return classes.class_of.back(); }
 
-  /// The block's problem over its children's options; they must be there, and stay.
+  /// The block's problem over its children's schedules; they must be there, and stay.
   [[nodiscard]] BlockProblem problem_of(const Instance& network, const Block& block) const;
 };
 

@@ -5,14 +5,15 @@
 #include <utility>
 
 #include "engine/baselines/chains/block_chain.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
 
 /// The unit that a backward op would belong to if it read no backward op's tensors; `units` of the ops before it.
 int natural_owner(const Instance& instance, OpId op, int forward, const std::vector<int>& unit_of) {
-  const OpId of = instance.graph().ops[static_cast<std::size_t>(op)].backward_of;
-  if (of.valid() && of < op) return unit_of[static_cast<std::size_t>(of)];
+  const OpId of = instance.graph()[op].backward_of;
+  if (of.valid() && of < op) return unit_of[at(of)];
   int last = -1;
   for (const TensorId t : instance.inputs(op)) {
     const OpId producer = instance.producer(t);
@@ -24,10 +25,10 @@ int natural_owner(const Instance& instance, OpId op, int forward, const std::vec
 int owner(const Instance& instance, OpId op, int forward, const std::vector<int>& unit_of) {
   int unit = natural_owner(instance, op, forward, unit_of);
   const auto not_behind = [&](OpId before) {
-    if (before >= forward) unit = std::min(unit, unit_of[static_cast<std::size_t>(before)]);
+    if (before >= forward) unit = std::min(unit, unit_of[at(before)]);
   };
   for (const TensorId t : instance.inputs(op)) not_behind(instance.producer(t));
-  for (const OpId before : instance.graph().ops[static_cast<std::size_t>(op)].after) not_behind(before);
+  for (const OpId before : instance.graph()[op].after) not_behind(before);
   return unit;
 }
 
@@ -38,14 +39,14 @@ class GraphBuilder {
   PartitionGraph run() {
     for (int op = 0; op < instance_.op_count(); ++op) {
       for (const TensorId t : instance_.outputs(OpId(op))) add_tensor(OpId(op), t);
-      for (const OpId before : instance_.graph().ops[static_cast<std::size_t>(op)].after) add_after(before, OpId(op));
+      for (const OpId before : instance_.graph()[op].after) add_after(before, OpId(op));
     }
     return {std::vector<std::int64_t>(units_.units.size(), 1), std::move(edges_), std::move(values_)};
   }
 
  private:
-  [[nodiscard]] int unit_of(OpId op) const { return units_.unit_of[static_cast<std::size_t>(op)]; }
-  [[nodiscard]] bool is_backward(OpId op) const { return static_cast<std::size_t>(op) >= units_.units.size(); }
+  [[nodiscard]] int unit_of(OpId op) const { return units_.unit_of[at(op)]; }
+  [[nodiscard]] bool is_backward(OpId op) const { return at(op) >= units_.units.size(); }
 
   /// Backward ops read forward tensors of units behind theirs, too: that orders nothing.
   void add_edge(int from, int to) {
@@ -87,7 +88,7 @@ class GraphBuilder {
 Units find_units(const Instance& instance) {
   const int forward = forward_part(instance).value_or(instance.op_count());
   Units found;
-  found.unit_of.reserve(static_cast<std::size_t>(instance.op_count()));
+  found.unit_of.reserve(at(instance.op_count()));
   for (int op = 0; op < forward; ++op) {
     found.units.push_back({.op = OpId(op)});
     found.unit_of.push_back(op);
@@ -95,7 +96,7 @@ Units find_units(const Instance& instance) {
   for (int op = forward; op < instance.op_count(); ++op) {
     const int unit = owner(instance, OpId(op), forward, found.unit_of);
     found.unit_of.push_back(unit);
-    found.units[static_cast<std::size_t>(unit)].backward.emplace_back(op);
+    found.units[at(unit)].backward.emplace_back(op);
   }
   return found;
 }

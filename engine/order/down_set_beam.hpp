@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/order/order_profile.hpp"
-#include "model/adjacency.hpp"
+#include "model/table.hpp"
 #include "model/random.hpp"
 
 namespace remora {

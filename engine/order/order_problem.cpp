@@ -24,7 +24,7 @@ OrderProblem::OrderProblem(const Instance& instance) : OrderProblem(instance, in
 
 OrderProblem::OrderProblem(const Instance& instance, std::span<const OpId> sequence)
     : ops_(sequence.begin(), sequence.end()), base_memory_(instance.base_memory()) {
-  ensure(!instance.has_options(), "order: the instance has options per op");
+  ensure(!instance.has_modes(), "order: the instance has several modes per op");
   bind(instance, sequence);
   index_readers();
   index_precedences(instance);

@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "model/adjacency.hpp"
+#include "model/table.hpp"
 #include "model/instance.hpp"
 #include "model/types.hpp"
 

@@ -21,7 +21,7 @@ namespace remora {
 
 /// Whether there is anything to decide about the op: when it runs, whether it runs again, or by which option.
 inline bool has_decision(const Instance& instance, OpId op) {
-  return instance.options().order == OrderMode::free || instance.max_computes(op) > 1 || instance.option_count(op) > 1;
+  return instance.problem().order == OrderMode::free || instance.max_computes(op) > 1 || instance.mode_count(op) > 1;
 }
 
 /// Collects ops that have a decision to make, each once, up to a size.

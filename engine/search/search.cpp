@@ -41,11 +41,11 @@ std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::v
 
 Search::Search(const Instance& instance, const SolveOptions& options, SearchParts parts,
                std::span<const OpId> warm_start)
-    : instance_(instance),
-      options_(options),
-      seed_(options.seed),
-      parts_(std::move(parts)),
-      incumbent_(first_solution(instance, warm_start)) {}
+    : instance_(instance), options_(options), seed_(options.seed), parts_(std::move(parts)) {
+  std::optional<Solution> first = first_solution(instance, warm_start);
+  infeasible_ = !first.has_value();
+  if (first) incumbent_ = *std::move(first);
+}
 
 // The whole way of a search: bound, starts, phases.
 
@@ -96,7 +96,7 @@ void Search::find_bound() {
 
 void Search::start_from_relaxation() {
   // Its choice is a plan of the staged form.
-  const bool has_plan = !cover_.given_up.empty() && instance_.options().order == OrderMode::input;
+  const bool has_plan = !cover_.given_up.empty() && instance_.problem().order == OrderMode::input;
   if (settled() || !options_.covering_start || !has_plan) return;
   Solution suggested = make_solution(instance_, suggested_plan(instance_, cover_));
   if (better(instance_, suggested, incumbent_)) incumbent_ = std::move(suggested);
@@ -105,7 +105,7 @@ void Search::start_from_relaxation() {
 void Search::begin_phase_2() {
   if (std::exchange(phase_, SearchPhase::duration) == SearchPhase::duration) return;
   // In free order phases begin again and again: no news.
-  if (instance_.options().order == OrderMode::input) tell(Event::phase, source_);
+  if (instance_.problem().order == OrderMode::input) tell(Event::phase, source_);
 }
 
 // Rounds: workers as tasks over one incumbent.
@@ -194,7 +194,7 @@ void Search::beat(Work so_far) {
 
 Progress Search::progress(Event event, Source source) const {
   // In free order there are turns in place of phases.
-  const bool is_free = instance_.options().order == OrderMode::free;
+  const bool is_free = instance_.problem().order == OrderMode::free;
   const bool shortens = is_free ? holds_budget() : phase_ == SearchPhase::duration;
   return {.seconds = elapsed(),
           .phase = shortens ? 2 : 1,
@@ -228,28 +228,28 @@ Schedule Search::answer() const {
   solver.history = report_.history;
   solver.note = report_.note;
   solver.statistics = report_.statistics;
-  write_steps(instance_, incumbent_.sequence(instance_), schedule);
+  if (!infeasible_) write_steps(instance_, incumbent_.computes(instance_), schedule);
   return schedule;
 }
 
 Schedule describe_problem(const Instance& instance, const SolveOptions& options) {
   Schedule schedule;
   schedule.graph = instance.graph().name;
-  schedule.order = instance.options().order;
+  schedule.order = instance.problem().order;
   schedule.budget = instance.budget();
   schedule.baseline_duration = instance.baseline_duration();
   schedule.baseline_peak_memory = baseline_peak(instance);
   schedule.solver.version = version();
   schedule.solver.seed = static_cast<std::uint64_t>(options.seed);
   schedule.solver.threads = thread_count(options);
-  schedule.solver.max_computes = instance.options().max_computes;
+  schedule.solver.max_computes = instance.problem().max_computes;
   schedule.solver.time_limit = options.time_limit;
   schedule.solver.work_limit = options.work_limit;
   schedule.solver.options = describe_options(options);
   return schedule;
 }
 
-void write_steps(const Instance& instance, std::span<const OpId> sequence, Schedule& schedule) {
+void write_steps(const Instance& instance, std::span<const Compute> sequence, Schedule& schedule) {
   const Evaluation evaluation = evaluate(instance, sequence);
   if (evaluation.peak > instance.budget()) return;
   schedule.steps = steps_of(instance, sequence);

@@ -173,6 +173,6 @@ class Search {
 Schedule describe_problem(const Instance& instance, const SolveOptions& options);
 
 /// Writes the sequence down, with its status, as far as it holds the budget; the schedule has its lower bound.
-void write_steps(const Instance& instance, std::span<const OpId> sequence, Schedule& schedule);
+void write_steps(const Instance& instance, std::span<const Compute> sequence, Schedule& schedule);
 
 }  // namespace remora

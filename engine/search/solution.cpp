@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/solution.hpp"
 
+#include "model/cp/solve_retention.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"
@@ -20,7 +21,7 @@ std::vector<OpId> allowed_computes(const Instance& instance, std::span<const OpI
 }
 
 Solution warm_solution(const Instance& instance, std::span<const OpId> warm_start) {
-  if (instance.options().order == OrderMode::free) {
+  if (instance.problem().order == OrderMode::free) {
     const std::vector<OpId> sequence = allowed_computes(instance, warm_start);
     if (!is_free_sequence(instance, sequence)) {
       throw InputError("warm start", "an op is missing, or comes before one that it has to wait for");
@@ -34,11 +35,41 @@ Solution warm_solution(const Instance& instance, std::span<const OpId> warm_star
   return make_solution(instance, within_limits(instance, plan_of(instance, warm_start)));
 }
 
+/// The input order by mode 0 of every op where that is allowed, else by whatever modes the constraint program finds.
+std::optional<Solution> first_choice_of_modes(const Instance& instance) {
+  const std::vector<Compute> plain = computes_of(input_order(instance));
+  if (modes_hold(instance, plain)) return make_solution(instance, plain);
+  const cp::RetentionProblem whole(instance, plain, input_order(instance), {Bytes::max(), Duration::max()});
+  const cp::SearchOutcome found = cp::solve_retention(whole, {.first_only = true});
+  if (!found.sequence) return std::nullopt;
+  return make_solution(instance, *found.sequence);
+}
+
+std::optional<Solution> first_solution_by_modes(const Instance& instance, std::span<const OpId> warm_start) {
+  std::optional<Solution> plain = first_choice_of_modes(instance);
+  if (!plain || warm_start.empty()) return plain;
+  const bool free = instance.problem().order == OrderMode::free;
+  const std::vector<Compute> computes = computes_of(warm_start);
+  const bool allowed = is_free_sequence(instance, warm_start) && (free || is_staged(instance, warm_start));
+  if (!allowed || !modes_hold(instance, computes)) {
+    throw InputError("warm start", "is no sequence of this problem with mode 0 of every op");
+  }
+  Solution warm = make_solution(instance, computes);
+  if (better(instance, warm, *plain)) return warm;
+  return plain;
+}
+
 }  // namespace
 
 std::vector<OpId> Solution::sequence(const Instance& instance) const {
-  const auto* const plan = std::get_if<RecomputePlan>(&form_);
-  return plan != nullptr ? sequence_of(instance, *plan) : std::get<std::vector<OpId>>(form_);
+  if (const auto* const plan = std::get_if<RecomputePlan>(&form_)) return sequence_of(instance, *plan);
+  if (const auto* const computes = std::get_if<std::vector<Compute>>(&form_)) return ops_of(*computes);
+  return std::get<std::vector<OpId>>(form_);
+}
+
+std::vector<Compute> Solution::computes(const Instance& instance) const {
+  const auto* const computes = std::get_if<std::vector<Compute>>(&form_);
+  return computes != nullptr ? *computes : computes_of(sequence(instance));
 }
 
 Solution make_solution(const Instance& instance, RecomputePlan plan) {
@@ -49,17 +80,23 @@ Solution make_solution(const Instance& instance, RecomputePlan plan) {
 }
 
 Solution make_solution(const Instance& instance, std::span<const OpId> sequence) {
-  if (instance.options().order == OrderMode::input) return make_solution(instance, plan_of(instance, sequence));
+  if (instance.problem().order == OrderMode::input) return make_solution(instance, plan_of(instance, sequence));
   std::vector<OpId> useful = without_useless(instance, std::vector<OpId>(sequence.begin(), sequence.end()));
   const Evaluation evaluation = evaluate(instance, useful);
   return {std::move(useful), evaluation.duration - instance.baseline_duration(), evaluation.peak};
 }
 
 Solution make_solution(const Instance& instance, std::span<const Compute> sequence) {
+  if (instance.has_modes()) {
+    const Evaluation evaluation = evaluate(instance, sequence);
+    return {std::vector<Compute>(sequence.begin(), sequence.end()), evaluation.duration - instance.baseline_duration(),
+            evaluation.peak};
+  }
   return make_solution(instance, std::span<const OpId>(ops_of(sequence)));
 }
 
-Solution first_solution(const Instance& instance, std::span<const OpId> warm_start) {
+std::optional<Solution> first_solution(const Instance& instance, std::span<const OpId> warm_start) {
+  if (instance.has_modes()) return first_solution_by_modes(instance, warm_start);
   Solution plain = make_solution(instance, std::span<const OpId>(input_order(instance)));
   if (warm_start.empty()) return plain;
   Solution warm = warm_solution(instance, warm_start);

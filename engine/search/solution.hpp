@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 #include <variant>
@@ -12,8 +13,8 @@
 
 namespace remora {
 
-/// A schedule of the instance's problem and what the evaluator says of it: a plan in the staged form, a sequence in
-/// free order. Shared between workers as plain data.
+/// A schedule of the instance's problem and what the evaluator says of it: a plan in the staged form, a sequence in free
+/// order; computes with their modes where ops have several. Shared between workers as plain data.
 class Solution {
  public:
   /// The staged form without recomputes.
@@ -22,18 +23,22 @@ class Solution {
   Solution(std::vector<OpId> sequence, Duration more, Bytes highest)
       : extra(more), peak(highest), form_(std::move(sequence)) {}
 
+  Solution(std::vector<Compute> computes, Duration more, Bytes highest)
+      : extra(more), peak(highest), form_(std::move(computes)) {}
+
   /// Of the staged form; of the free order std::bad_variant_access.
   [[nodiscard]] const RecomputePlan& plan() const { return std::get<RecomputePlan>(form_); }
   /// The other way round.
   [[nodiscard]] const std::vector<OpId>& sequence() const { return std::get<std::vector<OpId>>(form_); }
-  /// Of either.
+  /// Of any.
   [[nodiscard]] std::vector<OpId> sequence(const Instance& instance) const;
+  [[nodiscard]] std::vector<Compute> computes(const Instance& instance) const;
 
   Duration extra{};
   Bytes peak{};
 
  private:
-  std::variant<RecomputePlan, std::vector<OpId>> form_;
+  std::variant<RecomputePlan, std::vector<OpId>, std::vector<Compute>> form_;
 };
 
 /// The plan without its useless recomputes, evaluated. The instance is of the staged form.
@@ -44,8 +49,9 @@ Solution make_solution(const Instance& instance, std::span<const Compute> sequen
 Solution make_solution(const Instance& instance, std::span<const OpId> sequence);
 
 /// Where a search begins: the input order or, if that is better, the warm start; empty for none. Recomputes beyond an
-/// op's limit are left out. Throws InputError for a warm start that is not of the instance's form.
-Solution first_solution(const Instance& instance, std::span<const OpId> warm_start);
+/// op's limit are left out. Throws InputError for a warm start that is not of the instance's form. Where ops have several
+/// modes, a warm start is by mode 0; nothing if no choice of modes is allowed, whatever memory it takes.
+std::optional<Solution> first_solution(const Instance& instance, std::span<const OpId> warm_start);
 
 /// Phase 1 wants a lower max(peak, budget) (Moccasin, eq. 12), then less time; phase 2, where both hold the budget,
 /// just less time.

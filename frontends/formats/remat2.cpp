@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "frontends/formats/remat2_nodes.hpp"
-#include "model/cycle.hpp"
 #include "model/error.hpp"
+#include "model/graph.hpp"
 
 namespace remora::interchange {
 namespace {
@@ -28,7 +28,7 @@ void sort_without_repeats(Positions& positions) {
 /// Names one cycle among the nodes, of which there is one.
 [[noreturn]] void fail_with_cycle(const std::vector<Remat2Node>& nodes) {
   Graph listed;
-  std::vector<OpId> producer;
+  Table<TensorId, OpId> producer;
   producer.reserve(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Op op{.outputs = {TensorId(i)}};

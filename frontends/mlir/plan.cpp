@@ -34,7 +34,7 @@ SolveOptions solve_options(const PlanRequest& request) {
   return options;
 }
 
-InstanceOptions problem_of(const PlanRequest& request) {
+Problem problem_of(const PlanRequest& request) {
   static_cast<void>(order_request_from_name(request.order, "order"));
   return {.max_computes = request.max_computes};
 }

@@ -7,15 +7,22 @@
 #include "model/ensure.hpp"
 
 namespace remora::cp {
+
+using Gecode::Archive;
+using Gecode::Choice;
+using Gecode::ExecStatus;
+using Gecode::Home;
+using Gecode::Space;
+
 namespace {
 
-/// The fastest option still open to the copy of the variable.
-Option fastest(const Views& views, const RetentionProblem& problem, int variable) {
-  const OpId op = problem.free_ops()[problem.owner(problem.option_copy(variable))].op;
-  Option best = views[variable].min();
-  for (Option option = best + 1; option <= views[variable].max(); ++option) {
-    if (!views[variable].in(option)) continue;
-    if (problem.instance().duration(op, option) < problem.instance().duration(op, best)) best = option;
+/// The fastest mode still open to the copy of the variable.
+ModeNumber fastest(const Views& views, const RetentionProblem& problem, int variable) {
+  const OpId op = problem.free_ops()[problem.owner(problem.mode_copy(variable))].op;
+  ModeNumber best = views[variable].min();
+  for (ModeNumber mode = best + 1; mode <= views[variable].max(); ++mode) {
+    if (!views[variable].in(mode)) continue;
+    if (problem.instance().duration(op, mode) < problem.instance().duration(op, best)) best = mode;
   }
   return best;
 }
@@ -30,8 +37,9 @@ Bytes growth(const RetentionProblem& problem, const RetentionProfile& profile, C
     bool read_later = !uses.empty() && uses.back().moment > now;
     for (const FreeId user : problem.free_users(t)) {
       const FreeOp& free = problem.free_ops()[user];
-      for (int c = free.first_copy; c < free.first_copy + free.copies && !read_later; ++c) {
-        read_later = c != copy && profile.domain(CopyId(c)).active() && !profile.domain(CopyId(c)).assigned();
+      for (const CopyId c : free.ids()) {
+        if (read_later) break;
+        read_later = c != copy && profile.domain(c).active() && !profile.domain(c).assigned();
       }
     }
     if (!read_later) result -= problem.touched()[t].size;
@@ -48,7 +56,7 @@ std::ostream& operator<<(std::ostream& out, const Decision& decision) {
       return out << "computed, but when?";
     case Reason::next_event:
       return out << "what comes next?";
-    case Reason::open_option:
+    case Reason::open_mode:
       return out << "computed, but how?";
     case Reason::overload:
       return out << "event (" << decision.event.major << ", " << decision.event.minor << ") is overloaded";
@@ -76,10 +84,11 @@ DecisionMaker::Found DecisionMaker::by_overload(const Views& views, Context& con
   const RetentionProblem& problem = context.problem;
   Found found;
   if (!problem.free_order()) found = open_start(views, problem);
-  if (!found && problem.has_options()) found = open_option(views, problem);
+  if (!found && problem.has_modes()) found = open_mode(views, problem);
   if (!found) found = worst_overload(context);
   if (!found && problem.free_order()) found = next_event(views, context);
-  for (int copy = 0; !found && copy < problem.copy_count(); ++copy) {
+  for (const CopyId copy : problem.copy_ids()) {
+    if (found) break;
     if (views[copy].assigned()) continue;
     found = Decision{copy, problem.absent(), problem.absent(), Reason::nothing_overloaded};
   }
@@ -91,7 +100,7 @@ bool DecisionMaker::follows(const Views& views, const RetentionProblem& problem,
 }
 
 DecisionMaker::Found DecisionMaker::open_start(const Views& views, const RetentionProblem& problem) const {
-  for (int copy = 0; copy < problem.copy_count(); ++copy) {
+  for (const CopyId copy : problem.copy_ids()) {
     if (views[copy].assigned() || views[copy].max() == problem.absent()) continue;
     const Start value = follows(views, problem, copy) ? problem.incumbent(copy) : views[copy].max();
     return Decision{copy, value, value, Reason::open_start};
@@ -99,13 +108,13 @@ DecisionMaker::Found DecisionMaker::open_start(const Views& views, const Retenti
   return {};
 }
 
-DecisionMaker::Found DecisionMaker::open_option(const Views& views, const RetentionProblem& problem) const {
+DecisionMaker::Found DecisionMaker::open_mode(const Views& views, const RetentionProblem& problem) const {
   for (int variable = problem.copy_count(); variable < problem.variable_count(); ++variable) {
-    const bool certain = views[problem.option_copy(variable)].max() != problem.absent();
+    const bool certain = views[problem.mode_copy(variable)].max() != problem.absent();
     if (views[variable].assigned() || !certain) continue;
     const bool follow = follows(views, problem, variable);
-    const Option value = follow ? problem.incumbent(variable) : fastest(views, problem, variable);
-    return Decision{variable, value, value, Reason::open_option};
+    const ModeNumber value = follow ? problem.incumbent(variable) : fastest(views, problem, variable);
+    return Decision{variable, value, value, Reason::open_mode};
   }
   return {};
 }
@@ -115,19 +124,19 @@ DecisionMaker::Found DecisionMaker::open_option(const Views& views, const Retent
 DecisionMaker::Found DecisionMaker::next_event(const Views& views, const Context& context) {
   const RetentionProblem& problem = context.problem;
   Start front = problem.absent();
-  for (int copy = 0; copy < problem.copy_count(); ++copy) {
+  for (const CopyId copy : problem.copy_ids()) {
     if (views[copy].assigned() || views[copy].max() == problem.absent()) continue;
     front = std::min(front, static_cast<Start>(views[copy].min()));
   }
   Found best;
   double best_score = 0;
-  for (int copy = 0; copy < problem.copy_count(); ++copy) {
+  for (const CopyId copy : problem.copy_ids()) {
     if (views[copy].assigned() || views[copy].max() == problem.absent() || views[copy].min() != front) continue;
-    const Moment now = problem.moment_of(front, problem.free_ops()[problem.owner(CopyId(copy))].op);
+    const Moment now = problem.moment_of(front, problem.free_ops()[problem.owner(copy)].op);
     const double score =
         branching_.follow_incumbent
             ? static_cast<double>(problem.incumbent(copy))
-            : with_noise(static_cast<double>(growth(problem, context.profile, CopyId(copy), now).count()));
+            : with_noise(static_cast<double>(growth(problem, context.profile, copy, now).count()));
     if (best && score >= best_score) continue;
     best_score = score;
     best = Decision{copy, front, front, Reason::next_event};
@@ -177,15 +186,15 @@ Decision DecisionMaker::recompute_after(const Context& context, FreeId op, const
   }
   const Start first = problem.first_start_after(free.op, event.moment);
   int undecided = -1;
-  for (int copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-    const StartDomain& domain = profile.domain(CopyId(copy));
+  for (const CopyId copy : free.ids()) {
+    const StartDomain& domain = profile.domain(copy);
     if (!domain.undecided()) continue;
     undecided = copy;
     const Start latest = domain.latest_up_to(last);
     if (latest == StartDomain::kNone || latest < first) continue;
     return {copy, first, latest, Reason::overload, event.moment};
   }
-  // What is to be gained here is a smaller option of a compute before the event.
+  // What is to be gained here is a smaller mode of a compute before the event.
   ensure(undecided >= 0, "branching: an op that can give way has no undecided copy");
   const StartDomain& domain = profile.domain(CopyId(undecided));
   return {undecided, domain.earliest(), domain.latest(), Reason::overload, event.moment};
@@ -223,6 +232,73 @@ DecisionMaker::Found DecisionMaker::fewest_values(const Views& views, const Rete
 double DecisionMaker::with_noise(double score) {
   if (branching_.noise <= 0) return score;
   return score * (1.0 + branching_.noise * (2.0 * random_.unit() - 1.0));
+}
+
+namespace {
+
+class RetentionChoice : public Choice {
+ public:
+  RetentionChoice(const Gecode::Brancher& brancher, const Decision& taken) : Choice(brancher, 2), decision(taken) {}
+
+  void archive(Archive& archive) const override {
+    Choice::archive(archive);
+    archive << decision.variable << decision.first << decision.last << static_cast<int>(decision.reason)
+            << decision.event.major << decision.event.minor;
+  }
+
+  Decision decision;
+};
+
+}  // namespace
+
+RetentionBrancher::RetentionBrancher(Home home, Views& views, Context& context, const Branching& branching)
+    : Brancher(home), views_(views), context_(&context), decisions_(branching) {}
+
+RetentionBrancher::RetentionBrancher(Space& home, RetentionBrancher& other)
+    : Brancher(home, other), context_(other.context_), decisions_(other.decisions_) {
+  views_.update(home, other.views_);
+}
+
+void RetentionBrancher::post(Home home, Views& views, Context& context, const Branching& branching) {
+  (void)new (home) RetentionBrancher(home, views, context, branching);
+}
+
+Gecode::Actor* RetentionBrancher::copy(Space& home) {
+  return new (home) RetentionBrancher(home, *this);
+}
+
+bool RetentionBrancher::status(const Space&) const {
+  return std::any_of(views_.begin(), views_.end(), [](const auto& view) { return !view.assigned(); });
+}
+
+const Choice* RetentionBrancher::choice(Space&) {
+  return new RetentionChoice(*this, decisions_.decide(views_, *context_));
+}
+
+const Choice* RetentionBrancher::choice(const Space&, Archive& archive) {
+  Decision decision;
+  int reason = 0;
+  archive >> decision.variable >> decision.first >> decision.last >> reason;
+  archive >> decision.event.major >> decision.event.minor;
+  decision.reason = static_cast<Reason>(reason);
+  return new RetentionChoice(*this, decision);
+}
+
+ExecStatus RetentionBrancher::commit(Space& home, const Choice& choice, unsigned int alternative) {
+  const Decision& decision = static_cast<const RetentionChoice&>(choice).decision;
+  Gecode::Int::IntView view = views_[decision.variable];
+  if (alternative == 0) {
+    GECODE_ME_CHECK(view.gq(home, decision.first));
+    GECODE_ME_CHECK(view.lq(home, decision.last));
+  } else {
+    Gecode::Iter::Ranges::Singleton range(decision.first, decision.last);
+    GECODE_ME_CHECK(view.minus_r(home, range, false));
+  }
+  return Gecode::ES_OK;
+}
+
+void RetentionBrancher::print(const Space&, const Choice& choice, unsigned int alternative, std::ostream& out) const {
+  out << (alternative == 0 ? "yes: " : "no: ") << static_cast<const RetentionChoice&>(choice).decision;
 }
 
 }  // namespace remora::cp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/cp/duration.hpp"
 
-#include "model/cp/remove_options.hpp"
+#include "model/cp/mode_choice.hpp"
 
 namespace remora::cp {
 
@@ -52,29 +52,27 @@ ExecStatus ExtraDuration::propagate(Space& home, const Gecode::ModEventDelta&) {
 
 ExecStatus ExtraDuration::remove_dear(Space& home, Duration slack) {
   const RetentionProblem& problem = context_->problem;
-  for (int c = 0; c < problem.copy_count(); ++c) {
-    const CopyId copy(c);
+  for (const CopyId copy : problem.copy_ids()) {
     const StartDomain& domain = context_->profile.domain(copy);
     if (domain.absent()) continue;
     const Duration least = context_->profile.least_duration(copy);
     if (domain.undecided()) {
-      if (least >= slack) GECODE_ME_CHECK(x[c].eq(home, problem.absent()));
+      if (least >= slack) GECODE_ME_CHECK(x[copy].eq(home, problem.absent()));
       continue;
     }
-    const int variable = problem.option_variable(copy);
+    const int variable = problem.mode_variable(copy);
     if (variable < 0 || x[variable].assigned()) continue;
     const OpId op = problem.free_ops()[problem.owner(copy)].op;
-    const auto dear = [&](Option option) { return problem.instance().duration(op, option) - least >= slack; };
+    const auto dear = [&](ModeNumber mode) { return problem.instance().duration(op, mode) - least >= slack; };
     bool changed = false;
-    GECODE_ES_CHECK(remove_options(home, x[variable], dear, changed));
+    GECODE_ES_CHECK(remove_modes(home, x[variable], dear, changed));
   }
   return Gecode::ES_OK;
 }
 
 Duration certain_extra(const RetentionProblem& problem, const RetentionProfile& profile) {
   Duration total = problem.rest_extra();
-  for (int c = 0; c < problem.copy_count(); ++c) {
-    const CopyId copy(c);
+  for (const CopyId copy : problem.copy_ids()) {
     if (!profile.domain(copy).active()) continue;
     total += problem.extra_of(copy, profile.least_duration(copy));
   }

@@ -4,12 +4,12 @@
 // exact int64. The bound falls with every solution; the space's `improvements` variable wakes the propagator then.
 //
 //   cover bound       certain copies and what undecided ops must still pay (overload.hpp) leave nothing: failure.
-//   dear recompute    an undecided copy dearer than what is left is absent; an option that adds more than that is out.
+//   dear recompute    an undecided copy dearer than what is left is absent; a mode that adds more than that is out.
 #pragma once
 
 #include <gecode/int.hh>
 
-#include "model/cp/context.hpp"
+#include "model/cp/propagator.hpp"
 #include "model/cp/overload.hpp"
 
 namespace remora::cp {

@@ -47,7 +47,7 @@ ExecStatus PackedPlaces::propagate(Space& home, const Gecode::ModEventDelta&) {
 
 /// The earliest start of a copy moves past places whose predecessor nobody can take.
 ExecStatus PackedPlaces::fill_from_the_left(Space& home, bool& changed) {
-  for (int copy = 0; copy < problem().copy_count(); ++copy) {
+  for (const CopyId copy : problem().copy_ids()) {
     while (x[copy].min() != problem().absent() && !left_neighbour(copy, x[copy].min())) {
       GECODE_ME_CHECK(x[copy].gr(home, x[copy].min()));
       changed = true;
@@ -57,9 +57,9 @@ ExecStatus PackedPlaces::fill_from_the_left(Space& home, bool& changed) {
 }
 
 /// Whether the place is the first of its gap, or some other copy can take the place before it.
-bool PackedPlaces::left_neighbour(int copy, Start start) const {
+bool PackedPlaces::left_neighbour(CopyId copy, Start start) const {
   if (problem().moment_of(start, OpId::none()).minor == 0) return true;
-  for (int other = 0; other < problem().copy_count(); ++other) {
+  for (const CopyId other : problem().copy_ids()) {
     if (other != copy && x[other].in(start - 1)) return true;
   }
   return false;
@@ -67,7 +67,7 @@ bool PackedPlaces::left_neighbour(int copy, Start start) const {
 
 void post_events_different(Gecode::Space& home, const Gecode::IntVarArgs& variables, const RetentionProblem& problem) {
   Gecode::IntVarArgs starts;
-  for (int copy = 0; copy < problem.copy_count(); ++copy) starts << variables[copy];
+  for (const CopyId copy : problem.copy_ids()) starts << variables[copy];
   Gecode::distinct(home, starts, problem.absent());
 }
 

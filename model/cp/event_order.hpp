@@ -15,7 +15,7 @@
 
 #include <gecode/int.hh>
 
-#include "model/cp/start_propagator.hpp"
+#include "model/cp/propagator.hpp"
 
 namespace remora::cp {
 
@@ -43,7 +43,7 @@ class PackedPlaces : public StartPropagator<PackedPlaces> {
 
  private:
   Gecode::ExecStatus fill_from_the_left(Gecode::Space& home, bool& changed);
-  [[nodiscard]] bool left_neighbour(int copy, Start start) const;
+  [[nodiscard]] bool left_neighbour(CopyId copy, Start start) const;
 };
 
 /// Eq. 6 over the starts among the variables (RetentionProblem's numbering).

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/cp/remove_options.hpp"
+#include "model/cp/mode_choice.hpp"
 
 namespace remora::cp {
 
@@ -24,7 +24,7 @@ ExecStatus Memory::propagate(Space& home, const Gecode::ModEventDelta&) {
     if (inferences.forced_recompute) GECODE_ES_CHECK(force_recomputes(home, changed));
     if (!inferences.impossible_recompute || changed) continue;
     GECODE_ES_CHECK(remove_impossible_starts(home, changed));
-    if (problem().has_options()) GECODE_ES_CHECK(remove_impossible_options(home, changed));
+    if (problem().has_modes()) GECODE_ES_CHECK(remove_impossible_modes(home, changed));
   }
   return all_assigned() ? home.ES_SUBSUMED(*this) : Gecode::ES_FIX;
 }
@@ -40,9 +40,9 @@ bool Memory::overloaded() const {
 }
 
 ExecStatus Memory::force_recomputes(Space& home, bool& changed) {
-  const auto touched = problem().touched();
-  for (std::size_t t = 0; t < touched.size(); ++t) {
-    if (touched[t].producer.valid()) GECODE_ES_CHECK(force_recompute(home, TouchedId(t), changed));
+  const auto& touched = problem().touched();
+  for (const TouchedId t : touched.ids()) {
+    if (touched[t].producer.valid()) GECODE_ES_CHECK(force_recompute(home, t, changed));
   }
   return Gecode::ES_OK;
 }
@@ -60,8 +60,8 @@ ExecStatus Memory::force_recompute(Space& home, TouchedId tensor, bool& changed)
     // Only if a single copy can still be there is it known which one must.
     int candidate = -1;
     int candidates = 0;
-    for (int copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-      const Start latest = profile().domain(CopyId(copy)).latest_up_to(range.last);
+    for (const CopyId copy : free.ids()) {
+      const Start latest = profile().domain(copy).latest_up_to(range.last);
       if (latest == StartDomain::kNone || latest < range.first) continue;
       candidate = copy;
       ++candidates;
@@ -82,24 +82,23 @@ int Memory::last_blocked_slot(int from, int to, Bytes size) const {
   const auto memory = profile().memory(Reading::mandatory);
   const Bytes free_up_to = problem().limits().capacity - size;
   for (int slot = (from & 1) != 0 ? from : from - 1; slot >= to; slot -= 2) {
-    if (memory[static_cast<std::size_t>(slot)] > free_up_to) return slot;
+    if (memory[at(slot)] > free_up_to) return slot;
   }
   return -1;
 }
 
 ExecStatus Memory::remove_impossible_starts(Space& home, bool& changed) {
-  for (int c = 0; c < problem().copy_count(); ++c) {
-    if (x[c].assigned()) continue;
-    const CopyId copy(c);
+  for (const CopyId copy : problem().copy_ids()) {
+    if (x[copy].assigned()) continue;
     // The first and the last start move inwards; what lies between is found when the search gets there.
-    while (!x[c].assigned() && !fits(copy, x[c].min())) {
-      GECODE_ME_CHECK(x[c].gr(home, x[c].min()));
+    while (!x[copy].assigned() && !fits(copy, x[copy].min())) {
+      GECODE_ME_CHECK(x[copy].gr(home, x[copy].min()));
       changed = true;
     }
     const StartDomain& domain = profile().domain(copy);
     for (Start last = domain.absent() ? StartDomain::kNone : domain.latest();
-         last != StartDomain::kNone && x[c].in(last) && !fits(copy, last); last = domain.latest_up_to(last - 1)) {
-      GECODE_ME_CHECK(x[c].nq(home, last));
+         last != StartDomain::kNone && x[copy].in(last) && !fits(copy, last); last = domain.latest_up_to(last - 1)) {
+      GECODE_ME_CHECK(x[copy].nq(home, last));
       changed = true;
     }
   }
@@ -113,9 +112,9 @@ bool Memory::fits(CopyId copy, Start start) const {
   // An input that is retained throughout the gap is not released in it.
   const auto missing = [&](TouchedId t) {
     const bool counted = profile().covers_slot(t, slot, Reading::mandatory);
-    return counted || !problem().reads(owner, profile().options(copy), t) ? Bytes(0) : problem().touched()[t].size;
+    return counted || !problem().reads(owner, profile().modes(copy), t) ? Bytes(0) : problem().touched()[t].size;
   };
-  Bytes needed = profile().memory(Reading::mandatory)[static_cast<std::size_t>(slot)] +
+  Bytes needed = profile().memory(Reading::mandatory)[at(slot)] +
                  profile().least_workspace(copy, [&](TensorId t) {
                    const TouchedId input = problem().touched_id(t);
                    return input.valid() ? missing(input) : Bytes(0);
@@ -126,14 +125,14 @@ bool Memory::fits(CopyId copy, Start start) const {
   return needed <= problem().limits().capacity;
 }
 
-/// What the assigned copy takes by the option, at least: its outputs, the inputs that it reads and the profile does not
+/// What the assigned copy takes by the mode, at least: its outputs, the inputs that it reads and the profile does not
 /// count there, and its workspace.
-Bytes Memory::needed_by(const MemoryEvent& event, Option option) const {
+Bytes Memory::needed_by(const MemoryEvent& event, ModeNumber mode) const {
   const FreeId owner = problem().owner(event.copy);
   const FreeOp& free = problem().free_ops()[owner];
   const Instance& instance = problem().instance();
   const auto missing = [&](TouchedId t) {
-    if (!free.reads_differ || !problem().reads(owner, std::uint64_t{1} << static_cast<unsigned>(option), t))
+    if (!free.reads_differ || !problem().reads(owner, std::uint64_t{1} << static_cast<unsigned>(mode), t))
       return Bytes(0);
     const auto all = profile().retentions(t, Reading::mandatory);
     const bool counted =
@@ -141,12 +140,12 @@ Bytes Memory::needed_by(const MemoryEvent& event, Option option) const {
     return counted ? Bytes(0) : problem().touched()[t].size;
   };
   Bytes needed;
-  for (const TouchedId t : problem().outputs(owner)) needed += instance.size(problem().touched()[t].tensor, option);
+  for (const TouchedId t : problem().outputs(owner)) needed += instance.size(problem().touched()[t].tensor, mode);
   if (free.reads_differ) {
     for (const TouchedId t : problem().inputs(owner)) needed += missing(t);
   }
-  const auto peaks = instance.inner(free.op, option);
-  if (peaks.empty()) return needed + instance.workspace(free.op, option);
+  const auto peaks = instance.inner(free.op, mode);
+  if (peaks.empty()) return needed + instance.workspace(free.op, mode);
   return needed + highest_peak(peaks, [&](TensorId t) {
            const TouchedId input = problem().touched_id(t);
            if (!input.valid()) return Bytes(0);
@@ -154,21 +153,21 @@ Bytes Memory::needed_by(const MemoryEvent& event, Option option) const {
          });
 }
 
-/// At an assigned copy the profile counts each open option's least amounts; with one option alone it may be too much.
-ExecStatus Memory::remove_impossible_options(Space& home, bool& changed) {
+/// At an assigned copy the profile counts each open mode's least amounts; with one mode alone it may be too much.
+ExecStatus Memory::remove_impossible_modes(Space& home, bool& changed) {
   const auto assigned = profile().assigned();
   const auto memory = profile().assigned_memory(Reading::mandatory);
   for (std::size_t i = 0; i < assigned.size(); ++i) {
     const CopyId copy = assigned[i].copy;
-    const int variable = problem().option_variable(copy);
+    const int variable = problem().mode_variable(copy);
     if (variable < 0 || x[variable].assigned()) continue;
     const FreeId owner = problem().owner(copy);
     Bytes others = memory[i] - profile().workspace_at(assigned[i], Reading::mandatory);
     for (const TouchedId t : problem().outputs(owner)) others -= profile().least_size(copy, t);
-    const auto too_large = [&](Option option) {
-      return others + needed_by(assigned[i], option) > problem().limits().capacity;
+    const auto too_large = [&](ModeNumber mode) {
+      return others + needed_by(assigned[i], mode) > problem().limits().capacity;
     };
-    GECODE_ES_CHECK(remove_options(home, x[variable], too_large, changed));
+    GECODE_ES_CHECK(remove_modes(home, x[variable], too_large, changed));
   }
   return Gecode::ES_OK;
 }

@@ -9,13 +9,13 @@
 //   forced recompute      a use is served by a possible compute or by retention across a slot where the tensor no
 //                         longer fits: the compute is certain, after that slot and before the use.
 //   impossible recompute  a start in whose gap the op's outputs, workspace and not yet resident inputs don't fit,
-//                         whichever option is taken; and an option that does not fit where the start is known.
+//                         whichever mode is taken; and a mode that does not fit where the start is known.
 //
 // The overload check alone makes the constraint complete: at a leaf the profile is exact. O(slots + copies + what
 // changed) a call, plus the scanned stretches of forced recomputes.
 #pragma once
 
-#include "model/cp/start_propagator.hpp"
+#include "model/cp/propagator.hpp"
 
 namespace remora::cp {
 
@@ -33,8 +33,8 @@ class Memory : public StartPropagator<Memory> {
   [[nodiscard]] int last_blocked_slot(int from, int to, Bytes size) const;
   Gecode::ExecStatus remove_impossible_starts(Gecode::Space& home, bool& changed);
   [[nodiscard]] bool fits(CopyId copy, Start start) const;
-  [[nodiscard]] Bytes needed_by(const MemoryEvent& event, Option option) const;
-  Gecode::ExecStatus remove_impossible_options(Gecode::Space& home, bool& changed);
+  [[nodiscard]] Bytes needed_by(const MemoryEvent& event, ModeNumber mode) const;
+  Gecode::ExecStatus remove_impossible_modes(Gecode::Space& home, bool& changed);
 };
 
 }  // namespace remora::cp

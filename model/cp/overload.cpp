@@ -10,7 +10,7 @@ void OverloadFinder::find(std::vector<Overload>& overloads) const {
   const Bytes capacity = problem_.limits().capacity;
   const auto memory = profile_.memory(Reading::potential);
   for (int slot = 1; slot < static_cast<int>(memory.size()); slot += 2) {
-    const Bytes here = memory[static_cast<std::size_t>(slot)];
+    const Bytes here = memory[at(slot)];
     if (here > capacity) overloads.push_back({{problem_.moment(slot), slot, CopyId::none()}, here - capacity});
   }
   const auto assigned = profile_.assigned();
@@ -22,22 +22,22 @@ void OverloadFinder::find(std::vector<Overload>& overloads) const {
 
 void OverloadFinder::candidates(const MemoryEvent& event, std::vector<CoverOffer>& result) const {
   result.clear();
-  const auto free_ops = problem_.free_ops();
-  for (std::size_t f = 0; f < free_ops.size(); ++f) {
+  const auto& free_ops = problem_.free_ops();
+  for (const FreeId f : free_ops.ids()) {
     Bytes gain;
-    for (const TouchedId t : problem_.outputs(FreeId(f))) {
+    for (const TouchedId t : problem_.outputs(f)) {
       if (!profile_.may_give_way(t)) continue;
       gain += profile_.gain(t, event);
     }
-    if (gain > Bytes(0)) result.push_back({static_cast<std::int32_t>(f), gain, free_ops[f].duration});
+    if (gain > Bytes(0)) result.push_back({f, gain, free_ops[f].duration});
   }
 }
 
 Duration CoverBound::compute(int events_considered) {
   finder_.find(overloads_);
   if (overloads_.empty()) return Duration(0);
-  for (std::size_t f = 0; f < residual_.size(); ++f) residual_[f] = problem_.free_ops()[f].duration;
-  const auto considered = std::min(overloads_.size(), static_cast<std::size_t>(events_considered));
+  for (const FreeId f : residual_.ids()) residual_[f] = problem_.free_ops()[f].duration;
+  const auto considered = std::min(overloads_.size(), at(events_considered));
   std::partial_sort(overloads_.begin(), overloads_.begin() + static_cast<std::ptrdiff_t>(considered), overloads_.end(),
                     [](const Overload& a, const Overload& b) {
                       return a.excess != b.excess ? a.excess > b.excess : a.event.moment < b.event.moment;
@@ -53,10 +53,10 @@ Duration CoverBound::compute(int events_considered) {
 
 Duration CoverBound::relieve(const Overload& overload) {
   finder_.candidates(overload.event, candidates_);
-  for (CoverOffer& candidate : candidates_) candidate.cost = residual_[static_cast<std::size_t>(candidate.item)];
+  for (CoverOffer& candidate : candidates_) candidate.cost = residual_[FreeId(candidate.item)];
   const Duration bound = spend_on_cover(overload.excess, candidates_);
   for (const CoverOffer& candidate : candidates_) {
-    residual_[static_cast<std::size_t>(candidate.item)] -= candidate.cost;
+    residual_[FreeId(candidate.item)] -= candidate.cost;
   }
   return bound;
 }

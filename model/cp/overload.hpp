@@ -55,7 +55,7 @@ class CoverBound {
   std::vector<Overload> overloads_;
   std::vector<CoverOffer> candidates_;
   /// What is left of each op's cost for the events still to come.
-  std::vector<Duration> residual_;
+  Table<FreeId, Duration> residual_;
   const RetentionProblem& problem_;
 };
 

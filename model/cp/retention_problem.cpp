@@ -20,7 +20,7 @@ RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Com
     : instance_(instance),
       limits_(limits),
       inferences_(inferences),
-      free_order_(instance.options().order == OrderMode::free) {
+      free_order_(instance.problem().order == OrderMode::free) {
   collect(incumbent, free_ops);
   collect_events(incumbent);
   collect_touched();
@@ -36,11 +36,11 @@ RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Rec
     : RetentionProblem(instance, computes_of(sequence_of(instance, plan)), free_ops, limits, inferences) {}
 
 void RetentionProblem::collect(std::span<const Compute> incumbent, std::span<const OpId> free_ops) {
-  std::vector<bool> marked(static_cast<std::size_t>(instance_.op_count()), false);
+  Table<OpId, bool> marked(instance_.op_count(), false);
   for (const OpId op : free_ops) mark_free(op, marked);
   free_of_op_.assign(marked.size(), FreeId::none());
-  for (std::size_t op = 0; op < marked.size(); ++op) {
-    if (marked[op]) add_free_op(OpId(op));
+  for (const OpId op : marked.ids()) {
+    if (marked[op]) add_free_op(op);
   }
   for (FreeOp& free : free_ops_) {
     const OpId leader = instance_.leader(free.op);
@@ -55,8 +55,8 @@ void RetentionProblem::collect(std::span<const Compute> incumbent, std::span<con
   absent_ = static_cast<Start>(values);
 }
 
-/// With an op go all that are tied to it: their options are one choice.
-void RetentionProblem::mark_free(OpId first, std::vector<bool>& marked) const {
+/// With an op go all that are tied to it: their modes are one choice.
+void RetentionProblem::mark_free(OpId first, Table<OpId, bool>& marked) const {
   std::vector<OpId> open{first};
   while (!open.empty()) {
     const OpId op = open.back();
@@ -69,8 +69,8 @@ void RetentionProblem::mark_free(OpId first, std::vector<bool>& marked) const {
 }
 
 void RetentionProblem::add_free_op(OpId op) {
-  const int options = instance_.option_count(op);
-  const bool first_included = free_order_ || options > 1;
+  const int modes = instance_.mode_count(op);
+  const bool first_included = free_order_ || modes > 1;
   const int copies = instance_.max_computes(op) - (first_included ? 0 : 1);
   if (copies < 1) return;
   if (copies > kMostCopies - copy_count()) throw InputError("max_computes", "so many recomputes are more than 2^24");
@@ -82,10 +82,10 @@ void RetentionProblem::add_free_op(OpId op) {
                        .first_copy = copy_count(),
                        .copies = copies,
                        .first_included = first_included,
-                       .options = options,
+                       .modes = modes,
                        .reads_differ = instance_.reads_differ(op),
                        .has_inner = instance_.has_inner(op)});
-  copy_owner_.insert(copy_owner_.end(), static_cast<std::size_t>(copies), id);
+  copy_owner_.resize(copy_count() + copies, id);
 }
 
 bool RetentionProblem::limits_computes() const {
@@ -96,11 +96,11 @@ bool RetentionProblem::limits_computes(const FreeOp& free) const {
   const std::int64_t most = instance_.most_computes(free.op);
   if (most == kNoMostComputes) return false;
   int heaviest = 1;
-  for (Option option = 0; option < free.options; ++option) {
-    if (instance_.offers(free.op, option)) heaviest = std::max(heaviest, instance_.computes(free.op, option));
+  for (ModeNumber mode = 0; mode < free.modes; ++mode) {
+    if (instance_.offers(free.op, mode)) heaviest = std::max(heaviest, instance_.computes(free.op, mode));
   }
-  // With one option, max_computes says it all.
-  return free.options > 1 && most < std::int64_t{heaviest} * free.copies;
+  // With one mode, max_computes says it all.
+  return free.modes > 1 && most < std::int64_t{heaviest} * free.copies;
 }
 
 RetentionProblem::StartRange RetentionProblem::possible_starts(CopyId copy) const {
@@ -111,24 +111,24 @@ RetentionProblem::StartRange RetentionProblem::possible_starts(CopyId copy) cons
 
 /// Walks along the incumbent: what is free becomes the incumbent's values, the rest the fixed events.
 void RetentionProblem::collect_events(std::span<const Compute> incumbent) {
-  option_variable_.clear();
-  if (instance_.has_options()) {
-    option_variable_.assign(copy_owner_.size(), -1);
-    for (int copy = 0; copy < copy_count(); ++copy) {
-      if (free_ops_[copy_owner_[static_cast<std::size_t>(copy)]].options < 2) continue;
-      option_variable_[static_cast<std::size_t>(copy)] = variable_count();
-      option_copies_.emplace_back(copy);
+  mode_variable_.clear();
+  if (instance_.has_modes()) {
+    mode_variable_.assign(copy_owner_.size(), -1);
+    for (const CopyId copy : copy_ids()) {
+      if (free_ops_[copy_owner_[copy]].modes < 2) continue;
+      mode_variable_[copy] = variable_count();
+      mode_copies_.emplace_back(copy);
     }
   }
-  incumbent_.assign(static_cast<std::size_t>(variable_count()), 0);
+  incumbent_.assign(at(variable_count()), 0);
   std::fill_n(incumbent_.begin(), copy_count(), absent_);
 
-  std::vector<std::int32_t> seen(static_cast<std::size_t>(instance_.op_count()), 0);
+  Table<OpId, std::int32_t> seen(instance_.op_count(), 0);
   Stage stage = 0;
   std::int32_t place = 0;
   if (!free_order_) stage_begin_.push_back(0);
   for (const Compute& compute : incumbent) {
-    const std::int32_t earlier = seen[static_cast<std::size_t>(compute.op)]++;
+    const std::int32_t earlier = seen[compute.op]++;
     const FreeId owner = free_of_op_[compute.op];
     const auto gap = static_cast<std::int32_t>(fixed_events_.size());
     const FreeOp* free = owner.valid() ? &free_ops_[owner] : nullptr;
@@ -138,9 +138,9 @@ void RetentionProblem::collect_events(std::span<const Compute> incumbent) {
       place = 0;
     } else if (const int index = earlier - (free->first_included ? 0 : 1); index < free->copies) {
       const CopyId copy(free->first_copy + index);
-      incumbent_[copy] = free_order_ ? gap * places_ + place++ : stage;
-      if (const int variable = option_variable(copy); variable >= 0) {
-        incumbent_[static_cast<std::size_t>(variable)] = compute.option;
+      incumbent_[copy.index()] = free_order_ ? gap * places_ + place++ : stage;
+      if (const int variable = mode_variable(copy); variable >= 0) {
+        incumbent_[at(variable)] = compute.mode;
       }
     }
     if (!free_order_ && earlier == 0) {
@@ -153,7 +153,7 @@ void RetentionProblem::collect_events(std::span<const Compute> incumbent) {
 
 void RetentionProblem::add_fixed_event(Compute compute, Moment moment, bool recompute) {
   fixed_events_.push_back({moment, compute});
-  rest_extra_ += instance_.duration(compute.op, compute.option);
+  rest_extra_ += instance_.duration(compute.op, compute.mode);
   if (!recompute) rest_extra_ -= instance_.duration(compute.op);
 }
 
@@ -166,9 +166,9 @@ void RetentionProblem::order_first_computes() {
   }
   awaited_.assign(free_ops_.size(), false);
   if (!free_order_) return;
-  std::vector<Moment> fixed_first(static_cast<std::size_t>(instance_.op_count()), kNever);
+  Table<OpId, Moment> fixed_first(instance_.op_count(), kNever);
   for (const FixedEvent& event : fixed_events_) {
-    Moment& first = fixed_first[static_cast<std::size_t>(event.compute.op)];
+    Moment& first = fixed_first[event.compute.op];
     if (first == kNever) first = event.moment;
   }
   const auto precede = [&](OpId before, OpId after) {
@@ -178,23 +178,23 @@ void RetentionProblem::order_first_computes() {
       precedences_.push_back({earlier, later});
     } else if (later.valid()) {
       Start& bound = first_starts_[later].first;
-      bound = std::max(bound, first_start_after(after, fixed_first[static_cast<std::size_t>(before)]));
+      bound = std::max(bound, first_start_after(after, fixed_first[before]));
     } else if (earlier.valid()) {
       Start& bound = first_starts_[earlier].last;
-      bound = std::min(bound, last_start_before(before, fixed_first[static_cast<std::size_t>(after)]));
+      bound = std::min(bound, last_start_before(before, fixed_first[after]));
     }
   };
-  for (int v = 0; v < instance_.op_count(); ++v) {
-    for (const OpId earlier : instance_.graph().ops[static_cast<std::size_t>(v)].after) {
-      precede(earlier, OpId(v));
+  for (const OpId v : instance_.ops()) {
+    for (const OpId earlier : instance_.graph()[v].after) {
+      precede(earlier, v);
       if (free_of_op_[earlier].valid()) awaited_[free_of_op_[earlier]] = true;
     }
   }
-  for (std::size_t t = 0; t < touched_.size(); ++t) {
-    const OpId producer = instance_.producer(touched_[t].tensor);
-    for (const OpId user : instance_.users(touched_[t].tensor)) {
+  for (const TouchedTensor& touched : touched_) {
+    const OpId producer = instance_.producer(touched.tensor);
+    for (const OpId user : instance_.users(touched.tensor)) {
       precede(producer, user);
-      const bool by_all = ~instance_.readers(user, touched_[t].tensor) == 0;
+      const bool by_all = ~instance_.readers(user, touched.tensor) == 0;
       if (!by_all && free_of_op_[producer].valid()) awaited_[free_of_op_[producer]] = true;
     }
   }
@@ -208,9 +208,10 @@ void RetentionProblem::bound_useful_starts() {
   if (!inferences_.useless_recompute) return;
   // The input order is topological: going down, every user is done before its producers.
   for (std::size_t f = free_ops_.size(); f-- > 0;) {
-    const OpId op = free_ops_[f].op;
+    const FreeId id(f);
+    const OpId op = free_ops_[id].op;
     Start latest = -1;
-    for (const TouchedId t : outputs_[FreeId(f)]) {
+    for (const TouchedId t : outputs_[id]) {
       if (!fixed_uses_[t].empty()) latest = std::max(latest, last_start_before(op, fixed_uses_[t].back().moment));
       for (const FreeId user : free_users_[t]) {
         const OpId reader = free_ops_[user].op;
@@ -222,7 +223,7 @@ void RetentionProblem::bound_useful_starts() {
         }
       }
     }
-    latest_useful_[f] = std::min(latest, absent_ - 1);
+    latest_useful_[id] = std::min(latest, absent_ - 1);
   }
 }
 
@@ -240,20 +241,20 @@ void RetentionProblem::collect_bans() {
 
 int RetentionProblem::gap_slot(Start start, OpId op) const {
   if (free_order_) return 2 * (start / places_);
-  std::int32_t position = stage_begin_[static_cast<std::size_t>(start)];
-  const std::int32_t end = stage_begin_[static_cast<std::size_t>(start) + 1];
-  while (position < end && fixed_events_[static_cast<std::size_t>(position)].moment.minor < op) ++position;
+  std::int32_t position = stage_begin_[start];
+  const std::int32_t end = stage_begin_[start + 1];
+  while (position < end && fixed_events_[at(position)].moment.minor < op) ++position;
   return 2 * position;
 }
 
 std::vector<Compute> RetentionProblem::sequence_with(std::span<const int> values) const {
   std::vector<FixedEvent> events = fixed_events_;
-  for (int copy = 0; copy < copy_count(); ++copy) {
-    const Start start = values[static_cast<std::size_t>(copy)];
+  for (const CopyId copy : copy_ids()) {
+    const Start start = values[copy.index()];
     if (start == absent_) continue;
-    const OpId op = free_ops_[copy_owner_[static_cast<std::size_t>(copy)]].op;
-    const int variable = option_variable(CopyId(copy));
-    events.push_back({moment_of(start, op), {op, variable < 0 ? 0 : values[static_cast<std::size_t>(variable)]}});
+    const OpId op = free_ops_[copy_owner_[copy]].op;
+    const int variable = mode_variable(copy);
+    events.push_back({moment_of(start, op), {op, variable < 0 ? 0 : values[at(variable)]}});
   }
   const auto by_moment = [](const FixedEvent& a, const FixedEvent& b) { return a.moment < b.moment; };
   std::sort(events.begin() + static_cast<std::ptrdiff_t>(fixed_events_.size()), events.end(), by_moment);

@@ -21,7 +21,7 @@
 // others add up to rest_memory once. Posting costs O(what is touched) plus passes over the ops and the events with
 // their edges. The whole problem is the case where every op is free.
 //
-// Where ops have options (model/compute_options.hpp), each copy of such an op has an option variable, too, and its
+// Where ops have modes (model/modes.hpp), each copy of such an op has a mode variable, too, and its
 // first compute is a copy even in the staged form. Ops tied by following each other are freed together.
 #pragma once
 
@@ -29,8 +29,7 @@
 #include <span>
 #include <vector>
 
-#include "model/adjacency.hpp"
-#include "model/cp/stage_ban.hpp"
+#include "model/table.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"
 
@@ -71,7 +70,7 @@ struct FixedCompute {
 
 struct FreeOp {
   OpId op{};
-  /// The least of all options, as is workspace.
+  /// The least of all modes, as is workspace.
   Duration duration{};
   Bytes workspace{};
   /// Its computes are the copies first_copy .. first_copy + copies - 1.
@@ -79,17 +78,19 @@ struct FreeOp {
   std::int32_t copies = 0;
   /// Whether the first of them is the op's first compute; if not, all are recomputes.
   bool first_included = false;
-  std::int32_t options = 1;
-  /// Whether some option leaves an input unread, and whether some has inner peaks.
+  std::int32_t modes = 1;
+  /// Whether some mode leaves an input unread, and whether some has inner peaks.
   bool reads_differ = false;
   bool has_inner = false;
-  /// The free op whose option each compute takes over, or none.
+  /// The free op whose mode each compute takes over, or none.
   FreeId leader{};
+
+  [[nodiscard]] Ids<CopyId> ids() const { return {first_copy, first_copy + copies}; }
 };
 
 struct TouchedTensor {
   TensorId tensor{};
-  /// The least of all options of its producer.
+  /// The least of all modes of its producer.
   Bytes size{};
   /// The free op that computes it, or none if its producer is fixed.
   FreeId producer{};
@@ -105,6 +106,20 @@ struct Inferences {
   bool dear_recompute = true;
 };
 
+/// How the search chooses what to decide next; branching.hpp explains each.
+enum class BranchingRule {
+  overload,     ///< by worst potential overload
+  incumbent,    ///< by incumbent guidance
+  domain_size,  ///< by domain size
+};
+
+/// No recompute of the op in the stages first .. last (staged form): known from outside, by a bound for example.
+struct StageBan {
+  OpId op{};
+  Stage first = 0;
+  Stage last = -1;
+};
+
 /// The problem's limits: memory at any event, and what all recomputes together must stay below.
 struct Limits {
   Bytes capacity{};
@@ -116,12 +131,12 @@ struct Limits {
 
 class RetentionProblem {
  public:
-  /// The form is that of instance.options().order. `incumbent`: a valid sequence; the computes of `free_ops` are only
+  /// The form is that of instance.problem().order. `incumbent`: a valid sequence; the computes of `free_ops` are only
   /// remembered as the incumbent's. `free_ops`: ascending; ops without a decision to make are left out. The instance
   /// must outlive the problem. Throws InputError where copies or starts are more than Gecode's integers can number.
   RetentionProblem(const Instance& instance, std::span<const Compute> incumbent, std::span<const OpId> free_ops,
                    const Limits& limits, const Inferences& inferences = {});
-  /// The staged form from a plan, every compute with option 0.
+  /// The staged form from a plan, every compute with mode 0.
   RetentionProblem(const Instance& instance, std::span<const Recompute> plan, std::span<const OpId> free_ops,
                    const Limits& limits, const Inferences& inferences = {});
 
@@ -133,8 +148,9 @@ class RetentionProblem {
   /// The value of a start variable whose copy is not computed; above all others.
   [[nodiscard]] Start absent() const { return absent_; }
 
-  [[nodiscard]] std::span<const FreeOp> free_ops() const { return free_ops_; }
+  [[nodiscard]] const Table<FreeId, FreeOp>& free_ops() const { return free_ops_; }
   [[nodiscard]] int copy_count() const { return static_cast<int>(copy_owner_.size()); }
+  [[nodiscard]] Ids<CopyId> copy_ids() const { return Ids<CopyId>(copy_owner_.size()); }
   [[nodiscard]] FreeId owner(CopyId copy) const { return copy_owner_[copy]; }
   /// False for an op's first compute, which must happen and costs nothing extra.
   [[nodiscard]] bool is_recompute(CopyId copy) const {
@@ -142,7 +158,7 @@ class RetentionProblem {
     return !free.first_included || copy != free.first_copy;
   }
   /// What the copy, taking this long, adds to the extra duration: a first compute counts in the baseline, by its op's
-  /// least option.
+  /// least mode.
   [[nodiscard]] Duration extra_of(CopyId copy, Duration duration) const {
     return is_recompute(copy) ? duration : duration - free_ops_[copy_owner_[copy]].duration;
   }
@@ -155,37 +171,37 @@ class RetentionProblem {
   /// Of these the starts that are banned, ascending.
   [[nodiscard]] std::span<const StartRange> banned_starts(CopyId copy) const { return banned_[copy_owner_[copy]]; }
 
-  /// Variables are numbered: the start of each copy, then the options of those copies whose op has several.
-  [[nodiscard]] int variable_count() const { return copy_count() + static_cast<int>(option_copies_.size()); }
-  /// The copy's option variable, or -1 if there is nothing to choose.
-  [[nodiscard]] int option_variable(CopyId copy) const {
-    return option_variable_.empty() ? -1 : option_variable_[copy];
+  /// Variables are numbered: the start of each copy, then the modes of those copies whose op has several.
+  [[nodiscard]] int variable_count() const { return copy_count() + static_cast<int>(mode_copies_.size()); }
+  /// The copy's mode variable, or -1 if there is nothing to choose.
+  [[nodiscard]] int mode_variable(CopyId copy) const {
+    return mode_variable_.empty() ? -1 : mode_variable_[copy];
   }
-  /// The copy of the option variable.
-  [[nodiscard]] CopyId option_copy(int variable) const {
-    return option_copies_[static_cast<std::size_t>(variable - copy_count())];
+  /// The copy of the mode variable.
+  [[nodiscard]] CopyId mode_copy(int variable) const {
+    return mode_copies_[at(variable - copy_count())];
   }
-  [[nodiscard]] bool has_options() const { return !option_copies_.empty(); }
+  [[nodiscard]] bool has_modes() const { return !mode_copies_.empty(); }
   /// Whether the computes of some free op could weigh more than they may (all its computes are copies then).
   [[nodiscard]] bool limits_computes() const;
   [[nodiscard]] bool limits_computes(const FreeOp& free) const;
   /// The variable's value in the incumbent.
-  [[nodiscard]] Start incumbent(int variable) const { return incumbent_[static_cast<std::size_t>(variable)]; }
+  [[nodiscard]] Start incumbent(int variable) const { return incumbent_[at(variable)]; }
 
-  [[nodiscard]] std::span<const TouchedTensor> touched() const { return touched_; }
-  /// The touched tensors among the free op's outputs and inputs, those of any option.
+  [[nodiscard]] const Table<TouchedId, TouchedTensor>& touched() const { return touched_; }
+  /// The touched tensors among the free op's outputs and inputs, those of any mode.
   [[nodiscard]] std::span<const TouchedId> outputs(FreeId op) const { return outputs_[op]; }
   [[nodiscard]] std::span<const TouchedId> inputs(FreeId op) const { return inputs_[op]; }
   /// The computes of the tensor's producer that are fixed, by moment.
   [[nodiscard]] std::span<const FixedCompute> fixed_computes(TouchedId tensor) const { return fixed_computes_[tensor]; }
   /// The uses that are fixed, by moment; the end of the schedule is one for a tensor that must be kept.
   [[nodiscard]] std::span<const Anchor> fixed_uses(TouchedId tensor) const { return fixed_uses_[tensor]; }
-  /// The free ops that use the tensor by some option.
+  /// The free ops that use the tensor by some mode.
   [[nodiscard]] std::span<const FreeId> free_users(TouchedId tensor) const { return free_users_[tensor]; }
-  /// Whether the free op reads the tensor, one of its inputs, by all of the options (a bit each).
-  [[nodiscard]] bool reads(FreeId op, std::uint64_t options, TouchedId input) const {
+  /// Whether the free op reads the tensor, one of its inputs, by all of the modes (a bit each).
+  [[nodiscard]] bool reads(FreeId op, std::uint64_t modes, TouchedId input) const {
     const FreeOp& free = free_ops_[op];
-    return !free.reads_differ || (options & ~instance_.readers(free.op, touched_[input].tensor)) == 0;
+    return !free.reads_differ || (modes & ~instance_.readers(free.op, touched_[input].tensor)) == 0;
   }
   /// Whether the op's first compute may as well come later if that serves every use: free order, and no op waits for it
   /// by `after` or for an input that it need not read.
@@ -195,11 +211,7 @@ class RetentionProblem {
     FreeId before{};
     FreeId after{};
 
-    friend constexpr bool operator==(const Precedence& a, const Precedence& b) { return !(a < b) && !(b < a); }
-    friend constexpr bool operator<(const Precedence& a, const Precedence& b) {
-      if (a.before != b.before) return std::int32_t{a.before} < std::int32_t{b.before};
-      return std::int32_t{a.after} < std::int32_t{b.after};
-    }
+    friend constexpr auto operator<=>(const Precedence&, const Precedence&) = default;
   };
   [[nodiscard]] std::span<const Precedence> precedences() const { return precedences_; }
 
@@ -219,8 +231,8 @@ class RetentionProblem {
   /// Base memory, untouched tensors and workspace at each slot.
   [[nodiscard]] std::span<const Bytes> rest_memory() const { return rest_memory_; }
   /// The moment of the event at an odd slot.
-  [[nodiscard]] Moment moment(int slot) const { return fixed_events_[static_cast<std::size_t>(slot / 2)].moment; }
-  /// What the fixed rest costs beyond every op once: its recomputes, and first computes by other than the least option.
+  [[nodiscard]] Moment moment(int slot) const { return fixed_events_[at(slot / 2)].moment; }
+  /// What the fixed rest costs beyond every op once: its recomputes, and first computes by other than the least mode.
   [[nodiscard]] Duration rest_extra() const { return rest_extra_; }
 
   /// When a compute of `op` with this start happens.
@@ -262,7 +274,7 @@ class RetentionProblem {
   };
 
   void collect(std::span<const Compute> incumbent, std::span<const OpId> free_ops);
-  void mark_free(OpId first, std::vector<bool>& marked) const;
+  void mark_free(OpId first, Table<OpId, bool>& marked) const;
   void add_free_op(OpId op);
   void collect_events(std::span<const Compute> incumbent);
   void add_fixed_event(Compute compute, Moment moment, bool recompute);
@@ -290,27 +302,27 @@ class RetentionProblem {
   /// K of the free order: places a gap offers.
   std::int32_t places_ = 1;
 
-  std::vector<FreeOp> free_ops_;
-  std::vector<FreeId> free_of_op_;
-  std::vector<FreeId> copy_owner_;
-  std::vector<std::int32_t> option_variable_;
-  std::vector<CopyId> option_copies_;
+  Table<FreeId, FreeOp> free_ops_;
+  Table<OpId, FreeId> free_of_op_;
+  Table<CopyId, FreeId> copy_owner_;
+  Table<CopyId, std::int32_t> mode_variable_;
+  std::vector<CopyId> mode_copies_;
   std::vector<Start> incumbent_;
   /// By free op: the bounds of the first compute's start, and the last start with which a recompute can serve anybody.
-  std::vector<StartRange> first_starts_;
-  std::vector<Start> latest_useful_;
+  Table<FreeId, StartRange> first_starts_;
+  Table<FreeId, Start> latest_useful_;
   Adjacency<FreeId, StartRange> banned_;
   std::vector<Precedence> precedences_;
   /// By free op: whether some op's first compute waits for its first compute and not for its outputs.
-  std::vector<bool> awaited_;
+  Table<FreeId, bool> awaited_;
 
   std::vector<FixedEvent> fixed_events_;
   Duration rest_extra_{};
   /// Staged: the position of the first fixed event of each stage; one more at the end.
-  std::vector<std::int32_t> stage_begin_;
+  Table<Stage, std::int32_t> stage_begin_;
 
-  std::vector<TouchedTensor> touched_;
-  std::vector<TouchedId> touched_of_tensor_;
+  Table<TouchedId, TouchedTensor> touched_;
+  Table<TensorId, TouchedId> touched_of_tensor_;
   Adjacency<FreeId, TouchedId> outputs_;
   Adjacency<FreeId, TouchedId> inputs_;
   Adjacency<TouchedId, FixedCompute> fixed_computes_;

@@ -13,25 +13,24 @@ constexpr auto event_before = [](const MemoryEvent& a, const MemoryEvent& b) { r
 
 RetentionProfile::RetentionProfile(const RetentionProblem& problem)
     : problem_(problem),
-      domains_(static_cast<std::size_t>(problem.copy_count())),
-      options_(problem.has_options() ? static_cast<std::size_t>(problem.copy_count()) : 0, 1U),
+      domains_(problem.copy_count()),
+      modes_(problem.has_modes() ? problem.copy_count() : 0, 1U),
       tensors_(problem.touched().size()),
       mandatory_(problem.rest_memory().begin(), problem.rest_memory().end()),
       potential_(mandatory_) {
   mandatory_inner_.resize(problem.inner_events().size());
   potential_inner_ = mandatory_inner_;
-  for (std::size_t t = 0; t < tensors_.size(); ++t) dirty_.emplace_back(t);
+  for (const TouchedId t : tensors_.ids()) dirty_.push_back(t);
 }
 
 void RetentionProfile::refresh(const Views& views) {
   bool changed = !dirty_.empty();
-  for (int c = 0; c < problem_.copy_count(); ++c) {
-    const CopyId copy(c);
-    StartDomain& domain = domains_[static_cast<std::size_t>(c)];
+  for (const CopyId copy : problem_.copy_ids()) {
+    StartDomain& domain = domains_[copy];
     const bool was_active = domain.active();
-    const bool starts_differ = domain.update(views[c], problem_.absent());
-    const bool options_differ = !options_.empty() && update_options(views, copy);
-    if (!starts_differ && !options_differ) continue;
+    const bool starts_differ = domain.update(views[copy], problem_.absent());
+    const bool modes_differ = !modes_.empty() && update_modes(views, copy);
+    if (!starts_differ && !modes_differ) continue;
     changed = true;
     const FreeId owner = problem_.owner(copy);
     mark_dirty(problem_.outputs(owner));
@@ -57,19 +56,19 @@ void RetentionProfile::correct_inner_events(Reading reading, std::vector<Bytes>&
   for (std::size_t i = 0; i < events.size(); ++i) {
     const Moment moment = problem_.moment(events[i].slot);
     const Bytes highest = highest_peak(events[i].peaks, [&](TensorId t) { return released(t, moment, reading); });
-    memory[static_cast<std::size_t>(events[i].slot)] += highest - counted[i];
+    memory[at(events[i].slot)] += highest - counted[i];
     counted[i] = highest;
   }
 }
 
-bool RetentionProfile::update_options(const Views& views, CopyId copy) {
-  const int variable = problem_.option_variable(copy);
+bool RetentionProfile::update_modes(const Views& views, CopyId copy) {
+  const int variable = problem_.mode_variable(copy);
   if (variable < 0) return false;
   std::uint64_t open = 0;
   for (Gecode::Int::ViewValues<Gecode::Int::IntView> value(views[variable]); value(); ++value) {
     open |= std::uint64_t{1} << static_cast<unsigned>(value.val());
   }
-  return std::exchange(options_[copy], open) != open;
+  return std::exchange(modes_[copy], open) != open;
 }
 
 void RetentionProfile::mark_dirty(std::span<const TouchedId> tensors) {
@@ -83,12 +82,12 @@ void RetentionProfile::collect_assigned() {
   assigned_.clear();
   open_.clear();
   for (AssignedMemory& memory : assigned_memory_) memory.known = false;
-  for (std::size_t copy = 0; copy < domains_.size(); ++copy) {
+  for (const CopyId copy : domains_.ids()) {
     if (!domains_[copy].active()) continue;
-    const OpId op = problem_.free_ops()[problem_.owner(CopyId(copy))].op;
+    const OpId op = problem_.free_ops()[problem_.owner(copy)].op;
     const Start start = domains_[copy].earliest();
     auto& events = domains_[copy].assigned() ? assigned_ : open_;
-    events.push_back({problem_.moment_of(start, op), problem_.gap_slot(start, op), CopyId(copy)});
+    events.push_back({problem_.moment_of(start, op), problem_.gap_slot(start, op), copy});
   }
   std::sort(assigned_.begin(), assigned_.end(), event_before);
 }
@@ -100,10 +99,10 @@ void RetentionProfile::collect_computes(TouchedId id) {
   const FreeId producer = problem_.touched()[id].producer;
   if (!producer.valid()) return;
   const FreeOp& free = problem_.free_ops()[producer];
-  for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-    const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
+  for (const CopyId copy : free.ids()) {
+    const StartDomain& domain = domains_[copy];
     if (!domain.assigned()) continue;
-    computes_.push_back({problem_.free_compute(domain.latest(), free.op), least_size(CopyId(copy), id)});
+    computes_.push_back({problem_.free_compute(domain.latest(), free.op), least_size(copy, id)});
   }
   std::sort(computes_.begin(), computes_.end(),
             [](const Server& a, const Server& b) { return a.at.moment < b.at.moment; });
@@ -113,9 +112,9 @@ void RetentionProfile::collect_uses(TouchedId id) {
   uses_.clear();
   for (const FreeId user : problem_.free_users(id)) {
     const FreeOp& free = problem_.free_ops()[user];
-    for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-      const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
-      if (!domain.active() || !problem_.reads(user, options(CopyId(copy)), id)) continue;
+    for (const CopyId copy : free.ids()) {
+      const StartDomain& domain = domains_[copy];
+      if (!domain.active() || !problem_.reads(user, modes(copy), id)) continue;
       uses_.push_back({problem_.free_use(domain.earliest(), free.op), problem_.moment_of(domain.latest(), free.op)});
     }
   }
@@ -130,8 +129,8 @@ Anchor RetentionProfile::latest_possible(FreeId producer, Moment before) const {
   const FreeOp& free = problem_.free_ops()[producer];
   const Start limit = problem_.last_start_before(free.op, before);
   Start latest = StartDomain::kNone;
-  for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-    latest = std::max(latest, domains_[static_cast<std::size_t>(copy)].latest_up_to(limit));
+  for (const CopyId copy : free.ids()) {
+    latest = std::max(latest, domains_[copy].latest_up_to(limit));
   }
   if (latest == StartDomain::kNone) return {kNever, -1, false};
   return problem_.free_compute(latest, free.op);
@@ -199,8 +198,8 @@ bool RetentionProfile::has_undecided_alone(FreeId op) const {
   if (!op.valid()) return false;
   const FreeOp& free = problem_.free_ops()[op];
   bool undecided = false;
-  for (std::int32_t copy = free.first_copy; copy < free.first_copy + free.copies; ++copy) {
-    const StartDomain& domain = domains_[static_cast<std::size_t>(copy)];
+  for (const CopyId copy : free.ids()) {
+    const StartDomain& domain = domains_[copy];
     if (domain.active() && !domain.assigned()) return false;
     undecided = undecided || domain.undecided();
   }
@@ -229,7 +228,7 @@ void RetentionProfile::replace(std::vector<Bytes>& memory, std::span<const Reten
     const int last = std::min(old_piece.last, new_piece.last);
     const Bytes change = new_piece.size - old_piece.size;
     if (change != Bytes(0)) {
-      for (; slot <= last; ++slot) memory[static_cast<std::size_t>(slot)] += change;
+      for (; slot <= last; ++slot) memory[at(slot)] += change;
     }
     slot = last + 1;
   }
@@ -298,7 +297,7 @@ void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_
   for (std::size_t i = begin; i < end; ++i) {
     const CopyId copy = assigned_[i].copy;
     const FreeId self = problem_.owner(copy);
-    result[i] = memory(reading)[static_cast<std::size_t>(slot)] + workspace_at(assigned_[i], reading);
+    result[i] = memory(reading)[at(slot)] + workspace_at(assigned_[i], reading);
     for (const TouchedId t : problem_.outputs(self)) local_.push_back(t);
     for (const TouchedId t : problem_.inputs(self)) local_.push_back(t);
   }
@@ -314,9 +313,9 @@ void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_
     const auto first = assigned_.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last = assigned_.begin() + static_cast<std::ptrdiff_t>(end);
     const MemoryEvent event{moment, slot, CopyId::none()};
-    const auto at =
+    const auto place =
         after ? std::upper_bound(first, last, event, event_before) : std::lower_bound(first, last, event, event_before);
-    return static_cast<std::size_t>(at - assigned_.begin());
+    return static_cast<std::size_t>(place - assigned_.begin());
   };
   for (const TouchedId t : local_) {
     for (const Retention& retention : retentions(t, reading)) {
@@ -335,12 +334,12 @@ void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_
 
 Duration RetentionProfile::least_duration(CopyId copy) const {
   const FreeOp& free = problem_.free_ops()[problem_.owner(copy)];
-  return least(copy, free.duration, [&](Option option) { return problem_.instance().duration(free.op, option); });
+  return least(copy, free.duration, [&](ModeNumber mode) { return problem_.instance().duration(free.op, mode); });
 }
 
 Bytes RetentionProfile::least_size(CopyId copy, TouchedId output) const {
   const TouchedTensor& touched = problem_.touched()[output];
-  return least(copy, touched.size, [&](Option option) { return problem_.instance().size(touched.tensor, option); });
+  return least(copy, touched.size, [&](ModeNumber mode) { return problem_.instance().size(touched.tensor, mode); });
 }
 
 }  // namespace remora::cp

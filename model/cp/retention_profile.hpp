@@ -15,10 +15,10 @@
 //     mandatory  [=====]     [====]     [=======]
 //     potential  [==============================]
 //
-// An inner peak (model/compute_options.hpp) does not count inputs that it frees, unless the reading retains them beyond
+// An inner peak (model/modes.hpp) does not count inputs that it frees, unless the reading retains them beyond
 // the compute. What a reading says of events is with that; stretches of retention and gaps know nothing of it.
 //
-// A use is certain once its compute is, and all options open to the compute read the tensor.
+// A use is certain once its compute is, and all modes open to the compute read the tensor.
 //
 // A use whose own moment is open, somewhere in a window, is certain up to the window's beginning: the tensor is
 // resident there if no compute can come inside the window (the compulsory part of a task, as scheduling calls it).
@@ -38,9 +38,59 @@
 #include <gecode/int.hh>
 
 #include "model/cp/retention_problem.hpp"
-#include "model/cp/start_domain.hpp"
 
 namespace remora::cp {
+
+/// A copy of one start variable's domain: the starts as ascending ranges, and whether the copy may be absent. Kept by
+/// the profile so that a change is seen, and only its consequences are computed again, whatever space asks next.
+class StartDomain {
+ public:
+  struct Range {
+    Start first = 0;
+    Start last = 0;
+
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+
+  /// Takes over the view's domain; true if it differs from the one held.
+  bool update(const Gecode::Int::IntView& view, Start absent) {
+    scratch_.clear();
+    for (Gecode::Int::ViewRanges<Gecode::Int::IntView> range(view); range(); ++range) {
+      scratch_.push_back({range.min(), range.max()});
+    }
+    const bool may_be_absent = scratch_.back().last == absent;
+    if (may_be_absent && --scratch_.back().last < scratch_.back().first) scratch_.pop_back();
+    if (known_ && may_be_absent == may_be_absent_ && scratch_ == ranges_) return false;
+    known_ = true;
+    may_be_absent_ = may_be_absent;
+    ranges_.swap(scratch_);
+    return true;
+  }
+
+  [[nodiscard]] bool absent() const { return ranges_.empty(); }
+  [[nodiscard]] bool active() const { return known_ && !may_be_absent_; }
+  [[nodiscard]] bool undecided() const { return may_be_absent_ && !ranges_.empty(); }
+  [[nodiscard]] bool assigned() const { return active() && ranges_.front().first == ranges_.back().last; }
+  [[nodiscard]] Start earliest() const { return ranges_.front().first; }
+  /// The start of an assigned copy; the latest possible start of any other that may be computed.
+  [[nodiscard]] Start latest() const { return ranges_.back().last; }
+
+  /// The latest possible start that is at most `limit`, or kNone.
+  [[nodiscard]] Start latest_up_to(Start limit) const {
+    for (auto range = ranges_.rbegin(); range != ranges_.rend(); ++range) {
+      if (range->first <= limit) return std::min(range->last, limit);
+    }
+    return kNone;
+  }
+
+  static constexpr Start kNone = -1;
+
+ private:
+  std::vector<Range> ranges_;
+  std::vector<Range> scratch_;
+  bool may_be_absent_ = false;
+  bool known_ = false;
+};
 
 /// The variables of a space, in RetentionProblem's numbering.
 using Views = Gecode::ViewArray<Gecode::Int::IntView>;
@@ -79,8 +129,8 @@ class RetentionProfile {
   void refresh(const Views& views);
 
   [[nodiscard]] const StartDomain& domain(CopyId copy) const { return domains_[copy]; }
-  /// The options open to the copy, a bit each; option 0 alone where there is nothing to choose.
-  [[nodiscard]] std::uint64_t options(CopyId copy) const { return options_.empty() ? 1U : options_[copy]; }
+  /// The modes open to the copy, a bit each; mode 0 alone where there is nothing to choose.
+  [[nodiscard]] std::uint64_t modes(CopyId copy) const { return modes_.empty() ? 1U : modes_[copy]; }
   [[nodiscard]] std::span<const Retention> retentions(TouchedId tensor, Reading reading) const {
     const Tensor& entry = tensors_[tensor];
     return reading == Reading::potential && entry.differs ? entry.potential : entry.mandatory;
@@ -98,8 +148,8 @@ class RetentionProfile {
   [[nodiscard]] std::span<const MemoryEvent> assigned() const { return assigned_; }
   [[nodiscard]] std::span<const Bytes> assigned_memory(Reading reading);
 
-  /// What the assigned copy takes there beside all it reads and writes, at least: of the options open to it, the one
-  /// that takes least; of an option's inner peaks the highest, what the reading does not retain beyond being released.
+  /// What the assigned copy takes there beside all it reads and writes, at least: of the modes open to it, the one
+  /// that takes least; of a mode's inner peaks the highest, what the reading does not retain beyond being released.
   [[nodiscard]] Bytes workspace_at(const MemoryEvent& event, Reading reading) const;
   /// What the event may release of an input before its peak: what the reading retains up to it and not beyond.
   [[nodiscard]] Bytes released(TensorId input, Moment moment, Reading reading) const;
@@ -111,7 +161,7 @@ class RetentionProfile {
   /// Whether the tensor is retained throughout a gap or at a fixed event.
   [[nodiscard]] bool covers_slot(TouchedId tensor, int slot, Reading reading) const;
 
-  /// The least duration and memory that the options open to the copy allow.
+  /// The least duration and memory that the modes open to the copy allow.
   [[nodiscard]] Duration least_duration(CopyId copy) const;
   [[nodiscard]] Bytes least_workspace(CopyId copy) const {
     return least_workspace(copy, [](TensorId) { return Bytes(0); });
@@ -143,7 +193,7 @@ class RetentionProfile {
     bool known = false;
   };
 
-  bool update_options(const Views& views, CopyId copy);
+  bool update_modes(const Views& views, CopyId copy);
   void mark_dirty(std::span<const TouchedId> tensors);
   void collect_assigned();
   void recompute(TouchedId id);
@@ -161,10 +211,10 @@ class RetentionProfile {
   [[nodiscard]] bool has_inner(const MemoryEvent& event) const;
 
   const RetentionProblem& problem_;
-  std::vector<StartDomain> domains_;
-  /// Only where ops have options.
-  std::vector<std::uint64_t> options_;
-  std::vector<Tensor> tensors_;
+  Table<CopyId, StartDomain> domains_;
+  /// Only where ops have modes.
+  Table<CopyId, std::uint64_t> modes_;
+  Table<TouchedId, Tensor> tensors_;
   std::vector<TouchedId> dirty_;
   std::vector<Bytes> mandatory_;
   std::vector<Bytes> potential_;
@@ -185,10 +235,10 @@ class RetentionProfile {
 
 template <class Amount, class Get>
 Amount RetentionProfile::least(CopyId copy, Amount common, Get get) const {
-  if (options_.empty() || problem_.option_variable(copy) < 0) return common;
+  if (modes_.empty() || problem_.mode_variable(copy) < 0) return common;
   Amount result = Amount::max();
-  for (std::uint64_t open = options_[copy]; open != 0; open &= open - 1) {
-    result = std::min(result, get(static_cast<Option>(std::countr_zero(open))));
+  for (std::uint64_t open = modes_[copy]; open != 0; open &= open - 1) {
+    result = std::min(result, get(static_cast<ModeNumber>(std::countr_zero(open))));
   }
   return result;
 }
@@ -196,11 +246,11 @@ Amount RetentionProfile::least(CopyId copy, Amount common, Get get) const {
 template <class Released>
 Bytes RetentionProfile::least_workspace(CopyId copy, Released released) const {
   const FreeOp& free = problem_.free_ops()[problem_.owner(copy)];
-  const auto workspace = [&](Option option) {
-    const auto peaks = free.has_inner ? problem_.instance().inner(free.op, option) : std::span<const InnerPeak>();
-    return peaks.empty() ? problem_.instance().workspace(free.op, option) : highest_peak(peaks, released);
+  const auto workspace = [&](ModeNumber mode) {
+    const auto peaks = free.has_inner ? problem_.instance().inner(free.op, mode) : std::span<const InnerPeak>();
+    return peaks.empty() ? problem_.instance().workspace(free.op, mode) : highest_peak(peaks, released);
   };
-  return least(copy, free.has_inner && free.options == 1 ? workspace(0) : free.workspace, workspace);
+  return least(copy, free.has_inner && free.modes == 1 ? workspace(0) : free.workspace, workspace);
 }
 
 }  // namespace remora::cp

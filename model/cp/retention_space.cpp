@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "model/cp/brancher.hpp"
+#include "model/cp/branching.hpp"
 #include "model/cp/duration.hpp"
 #include "model/cp/event_order.hpp"
-#include "model/cp/later_recompute.hpp"
+#include "model/cp/dominance.hpp"
 #include "model/cp/memory.hpp"
-#include "model/cp/tied_options.hpp"
-#include "model/cp/useless_recompute.hpp"
-#include "model/cp/weighted_computes.hpp"
+#include "model/cp/mode_choice.hpp"
 #include "model/ensure.hpp"
 
 namespace remora::cp {
@@ -33,8 +31,8 @@ Gecode::IntVar start_variable(Gecode::Space& home, const RetentionProblem& probl
   int count = 0;
   const auto add = [&](Start from, Start to) {
     if (from > to) return;
-    ranges[static_cast<std::size_t>(count)][0] = from;
-    ranges[static_cast<std::size_t>(count)][1] = to;
+    ranges[at(count)][0] = from;
+    ranges[at(count)][1] = to;
     ++count;
   };
   Start next = first;
@@ -47,11 +45,11 @@ Gecode::IntVar start_variable(Gecode::Space& home, const RetentionProblem& probl
   return {home, Gecode::IntSet(ranges.get(), count)};
 }
 
-Gecode::IntVar option_variable(Gecode::Space& home, const RetentionProblem& problem, CopyId copy) {
+Gecode::IntVar mode_variable(Gecode::Space& home, const RetentionProblem& problem, CopyId copy) {
   const OpId op = problem.free_ops()[problem.owner(copy)].op;
   std::vector<int> offered;
-  for (Option option = 0; option < problem.instance().option_count(op); ++option) {
-    if (problem.instance().offers(op, option)) offered.push_back(option);
+  for (ModeNumber mode = 0; mode < problem.instance().mode_count(op); ++mode) {
+    if (problem.instance().offers(op, mode)) offered.push_back(mode);
   }
   return {home, Gecode::IntSet(offered.data(), static_cast<int>(offered.size()))};
 }
@@ -66,7 +64,7 @@ RetentionSpace::RetentionSpace(Context& context, const Branching& branching)
   make_variables();
   Views views(*this, Gecode::IntVarArgs(variables_));
   order_events(views);
-  if (problem.has_options()) GECODE_ES_FAIL(TiedOptions::post(*this, views, context));
+  if (problem.has_modes()) GECODE_ES_FAIL(TiedModes::post(*this, views, context));
   if (problem.limits_computes()) GECODE_ES_FAIL(WeightedComputes::post(*this, views, context));
   if (inferences.useless_recompute) GECODE_ES_FAIL(UselessRecompute::post(*this, views, context));
   GECODE_ES_FAIL(Memory::post(*this, views, context));
@@ -92,7 +90,7 @@ void RetentionSpace::make_variables() {
   for (int variable = 0; variable < problem.variable_count(); ++variable) {
     variables_[variable] = variable < problem.copy_count()
                                ? start_variable(*this, problem, CopyId(variable))
-                               : option_variable(*this, problem, problem.option_copy(variable));
+                               : mode_variable(*this, problem, problem.mode_copy(variable));
   }
 }
 
@@ -106,7 +104,7 @@ void RetentionSpace::order_events(Views& views) {
   }
   if (!problem.free_order()) return;
   for (const auto& [before, after] : problem.precedences()) {
-    const auto free_ops = problem.free_ops();
+    const auto& free_ops = problem.free_ops();
     Gecode::rel(*this, variables_[free_ops[before].first_copy], Gecode::IRT_LE, variables_[free_ops[after].first_copy]);
   }
   post_events_different(*this, variables_, problem);
@@ -123,7 +121,7 @@ void RetentionSpace::constrain(const Gecode::Space& best) {
 
 std::vector<int> RetentionSpace::values() const {
   std::vector<int> result;
-  result.reserve(static_cast<std::size_t>(variables_.size()));
+  result.reserve(at(variables_.size()));
   for (int variable = 0; variable < variables_.size(); ++variable) result.push_back(variables_[variable].val());
   return result;
 }
@@ -131,12 +129,12 @@ std::vector<int> RetentionSpace::values() const {
 Duration RetentionSpace::extra() const {
   const RetentionProblem& problem = context_->problem;
   Duration total = problem.rest_extra();
-  for (int copy = 0; copy < problem.copy_count(); ++copy) {
+  for (const CopyId copy : problem.copy_ids()) {
     if (variables_[copy].val() == problem.absent()) continue;
-    const FreeOp& free = problem.free_ops()[problem.owner(CopyId(copy))];
-    const int variable = problem.option_variable(CopyId(copy));
-    const Option option = variable < 0 ? 0 : variables_[variable].val();
-    total += problem.extra_of(CopyId(copy), problem.instance().duration(free.op, option));
+    const FreeOp& free = problem.free_ops()[problem.owner(copy)];
+    const int variable = problem.mode_variable(copy);
+    const ModeNumber mode = variable < 0 ? 0 : variables_[variable].val();
+    total += problem.extra_of(copy, problem.instance().duration(free.op, mode));
   }
   return total;
 }

@@ -17,7 +17,7 @@
 //   eq. 7   first copy active     staged: first computes are fixed; free order: their domains hold no absent
 //   eq. 8   domains               RetentionProblem::possible_starts; eq. 9 in free order, eq. 11 in the staged form
 //   eq. 12, 13  phase 1           PeakWorker (engine/search)
-//   options per op                TiedOptions (tied_options.hpp), WeightedComputes (weighted_computes.hpp); not in the
+//   modes per op                TiedModes, WeightedComputes (mode_choice.hpp); not in the
 //                                 paper
 //
 // A space holds its variables, its propagators' views of them and the brancher's random state; what is constant and
@@ -29,7 +29,7 @@
 #include <gecode/int.hh>
 
 #include "model/cp/branching.hpp"
-#include "model/cp/context.hpp"
+#include "model/cp/propagator.hpp"
 
 namespace remora::cp {
 

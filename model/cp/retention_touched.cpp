@@ -19,7 +19,7 @@ TouchedId RetentionProblem::touch(TensorId tensor) {
 }
 
 void RetentionProblem::collect_touched() {
-  touched_of_tensor_.assign(static_cast<std::size_t>(instance_.tensor_count()), TouchedId::none());
+  touched_of_tensor_.assign(instance_.tensor_count(), TouchedId::none());
   for (const FreeOp& free : free_ops_) {
     for (const TensorId t : instance_.outputs(free.op)) outputs_.push(touch(t));
     outputs_.end_row();
@@ -35,22 +35,22 @@ Moment RetentionProblem::end_moment() const {
 
 void RetentionProblem::anchor_touched() {
   // One pass over the fixed events sorts every touched tensor's computes and uses by moment.
-  std::vector<std::vector<FixedCompute>> computes(touched_.size());
-  std::vector<std::vector<Anchor>> uses(touched_.size());
+  Table<TouchedId, std::vector<FixedCompute>> computes(touched_.size());
+  Table<TouchedId, std::vector<Anchor>> uses(touched_.size());
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
     const FixedEvent& event = fixed_events_[position];
     const Anchor anchor{event.moment, static_cast<std::int32_t>(2 * position + 1)};
     for (const TensorId t : instance_.outputs(event.compute.op)) {
       const TouchedId id = touched_of_tensor_[t];
-      if (id.valid()) computes[id].push_back({anchor, instance_.size(t, event.compute.option)});
+      if (id.valid()) computes[id].push_back({anchor, instance_.size(t, event.compute.mode)});
     }
     for (const TensorId t : instance_.inputs(event.compute.op)) {
       const TouchedId id = touched_of_tensor_[t];
-      if (id.valid() && instance_.reads(event.compute.op, event.compute.option, t)) uses[id].push_back(anchor);
+      if (id.valid() && instance_.reads(event.compute.op, event.compute.mode, t)) uses[id].push_back(anchor);
     }
   }
   const auto last_slot = static_cast<std::int32_t>(2 * fixed_events_.size());
-  for (std::size_t t = 0; t < touched_.size(); ++t) {
+  for (const TouchedId t : touched_.ids()) {
     if (instance_.keep(touched_[t].tensor)) uses[t].push_back({end_moment(), last_slot});
     for (const FixedCompute& compute : computes[t]) fixed_computes_.push(compute);
     fixed_computes_.end_row();
@@ -72,30 +72,30 @@ void RetentionProblem::collect_rest_memory() {
   };
   const std::size_t slots = 2 * fixed_events_.size() + 1;
   rest_memory_.assign(slots + 1, Bytes(0));
-  std::vector<Held> held(static_cast<std::size_t>(instance_.tensor_count()));
+  Table<TensorId, Held> held(instance_.tensor_count());
   std::vector<Release> releases;
   const auto close = [&](const Held& interval, TensorId tensor) {
     if (interval.first < 0) return;
     if (instance_.has_inner()) releases.push_back({interval.last, tensor, interval.size});
-    rest_memory_[static_cast<std::size_t>(interval.first)] += interval.size;
-    rest_memory_[static_cast<std::size_t>(interval.last) + 1] -= interval.size;
+    rest_memory_[at(interval.first)] += interval.size;
+    rest_memory_[at(interval.last) + 1] -= interval.size;
   };
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
     const Compute& compute = fixed_events_[position].compute;
     const auto slot = static_cast<std::int32_t>(2 * position + 1);
     for (const TensorId t : instance_.inputs(compute.op)) {
-      if (instance_.reads(compute.op, compute.option, t)) held[static_cast<std::size_t>(t)].last = slot;
+      if (instance_.reads(compute.op, compute.mode, t)) held[t].last = slot;
     }
     for (const TensorId t : instance_.outputs(compute.op)) {
       if (touched_of_tensor_[t].valid()) continue;
-      close(held[static_cast<std::size_t>(t)], t);
-      held[static_cast<std::size_t>(t)] = {slot, slot, instance_.size(t, compute.option)};
+      close(held[t], t);
+      held[t] = {slot, slot, instance_.size(t, compute.mode)};
     }
   }
-  for (std::size_t t = 0; t < held.size(); ++t) {
+  for (const TensorId t : held.ids()) {
     if (touched_of_tensor_[t].valid()) continue;
-    if (instance_.keep(TensorId(t))) held[t].last = static_cast<std::int32_t>(slots) - 1;
-    close(held[t], TensorId(t));
+    if (instance_.keep(t)) held[t].last = static_cast<std::int32_t>(slots) - 1;
+    close(held[t], t);
   }
   Bytes resident = instance_.base_memory();
   for (std::size_t slot = 0; slot < slots; ++slot) {
@@ -113,9 +113,9 @@ void RetentionProblem::add_workspaces(std::vector<Release> releases) {
     const Compute& compute = fixed_events_[position].compute;
     const auto slot = static_cast<int>(2 * position + 1);
     const auto peaks =
-        instance_.has_inner() ? instance_.inner(compute.op, compute.option) : std::span<const InnerPeak>();
+        instance_.has_inner() ? instance_.inner(compute.op, compute.mode) : std::span<const InnerPeak>();
     if (peaks.empty()) {
-      rest_memory_[2 * position + 1] += instance_.workspace(compute.op, compute.option);
+      rest_memory_[2 * position + 1] += instance_.workspace(compute.op, compute.mode);
       continue;
     }
     const auto here = std::equal_range(releases.begin(), releases.end(), Release{slot, {}, {}}, by_slot);

@@ -26,24 +26,6 @@ const bool kGecodeInitialised = [] {
 }();
 #endif
 
-class Limit : public Gecode::Search::Stop {
- public:
-  explicit Limit(const SearchSettings& settings) : settings_(settings) {}
-
-  void allow(std::int64_t nodes) { nodes_ = nodes; }
-
-  bool stop(const Gecode::Search::Statistics& statistics, const Gecode::Search::Options&) override {
-    if (static_cast<std::int64_t>(statistics.node) >= nodes_) return true;
-    // A node costs some hundred times the reading of a clock.
-    return settings_.interrupted && settings_.interrupted();
-  }
-
- private:
-  const SearchSettings& settings_;
-  /// Since the beginning of the search.
-  std::int64_t nodes_ = 0;
-};
-
 /// A problem with nothing to decide: the fixed rest itself, if it is within the limits.
 SearchOutcome judge_rest(const RetentionProblem& problem) {
   SearchOutcome outcome;
@@ -96,6 +78,24 @@ class RetentionSearch::Engine {
   void require_below(Duration extra) { context_.extra_below = std::min(context_.extra_below, extra); }
 
  private:
+  class Limit : public Gecode::Search::Stop {
+   public:
+    explicit Limit(const SearchSettings& settings) : settings_(settings) {}
+
+    void allow(std::int64_t nodes) { nodes_ = nodes; }
+
+    bool stop(const Gecode::Search::Statistics& statistics, const Gecode::Search::Options&) override {
+      if (static_cast<std::int64_t>(statistics.node) >= nodes_) return true;
+      // A node costs some hundred times the reading of a clock.
+      return settings_.interrupted && settings_.interrupted();
+    }
+
+   private:
+    const SearchSettings& settings_;
+    /// Since the beginning of the search.
+    std::int64_t nodes_ = 0;
+  };
+
   const RetentionProblem& problem_;
   SearchSettings settings_;
   Context context_;

@@ -13,7 +13,6 @@
 #include <optional>
 #include <vector>
 
-#include "model/cp/branching_rule.hpp"
 #include "model/cp/retention_problem.hpp"
 
 namespace remora::cp {

@@ -55,12 +55,12 @@ bool supplied(const Instance& instance, const std::vector<Compute>& sequence) {
 bool tied(const Instance& instance, const std::vector<Compute>& sequence) {
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     const Compute& compute = sequence[step];
-    if (!instance.offers(compute.op, compute.option)) return false;
+    if (!instance.offers(compute.op, compute.mode)) return false;
     const OpId leader = instance.leader(compute.op);
     if (!leader.valid()) continue;
     std::size_t server = step;
     while (server > 0 && sequence[server].op != leader) --server;
-    if (sequence[server].op != leader || sequence[server].option != compute.option) return false;
+    if (sequence[server].op != leader || sequence[server].mode != compute.mode) return false;
   }
   return true;
 }
@@ -69,7 +69,7 @@ bool light(const Instance& instance, const std::vector<Compute>& sequence) {
   for (int op = 0; op < instance.op_count(); ++op) {
     std::int64_t weight = 0;
     for (const Compute& compute : sequence) {
-      if (compute.op == op) weight += instance.computes(compute.op, compute.option);
+      if (compute.op == op) weight += instance.computes(compute.op, compute.mode);
     }
     if (weight > instance.most_computes(OpId(op))) return false;
   }
@@ -95,7 +95,7 @@ bool serves(const Instance& instance, const std::vector<Compute>& sequence, std:
   for (std::size_t next = step + 1; next < sequence.size(); ++next) {
     if (sequence[next].op == op) return false;
     for (const TensorId t : instance.inputs(sequence[next].op)) {
-      if (!instance.reads(sequence[next].op, sequence[next].option, t)) continue;
+      if (!instance.reads(sequence[next].op, sequence[next].mode, t)) continue;
       if (instance.producer(t) == op) return true;
     }
   }
@@ -144,7 +144,7 @@ Assignment truth_of(const RetentionProblem& problem, const std::vector<int>& val
   result.distinct = !problem.free_order() || std::adjacent_find(taken.begin(), taken.end()) == taken.end();
   result.packed = !problem.free_order() || packed(problem, taken);
   for (int copy = 0; copy < problem.copy_count(); ++copy) {
-    const int variable = problem.option_variable(CopyId(copy));
+    const int variable = problem.mode_variable(CopyId(copy));
     const bool absent = values[static_cast<std::size_t>(copy)] == problem.absent();
     if (absent && variable >= 0 && values[static_cast<std::size_t>(variable)] != 0) result.plain_absences = false;
   }
@@ -152,7 +152,7 @@ Assignment truth_of(const RetentionProblem& problem, const std::vector<int>& val
   result.supplied = supplied(instance, sequence);
   result.tied = tied(instance, sequence);
   result.light = light(instance, sequence);
-  ensure(options_hold(instance, sequence) == (result.tied && result.light), "truth: options_hold says otherwise");
+  ensure(modes_hold(instance, sequence) == (result.tied && result.light), "truth: modes_hold says otherwise");
   if (!result.meaningful()) return result;
   result.useless = has_useless(problem, values, sequence);
   const Evaluation evaluation = evaluate(instance, std::span<const Compute>(sequence));

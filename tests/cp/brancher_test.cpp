@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The brancher at the nodes of random walks down the search tree.
-#include "model/cp/brancher.hpp"
+#include "model/cp/branching.hpp"
 
 #include <sstream>
 
@@ -118,7 +118,7 @@ TEST_P(Brancher, SplitsADomainExplainsItselfAndSurvivesAnArchive) {
     std::mt19937 random(seed);
     SmallProblemKind kind;
     kind.order = random() % 2 == 0 ? OrderMode::input : OrderMode::free;
-    kind.with_options = random() % 2 == 0;
+    kind.with_modes = random() % 2 == 0;
     kind.neighbourhood = random() % 2 == 0;
     const SmallProblem small(random, kind);
     const auto inferences = test::inferences_from_bits(test::random_switches(random));

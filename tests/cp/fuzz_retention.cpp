@@ -17,10 +17,10 @@ using remora::OrderMode;
 constexpr remora::test::ProblemKind kKinds[] = {
     {.order = OrderMode::input},
     {.order = OrderMode::input, .least_ops = 7, .most_ops = 8},
-    {.order = OrderMode::input, .with_options = true, .most_ops = 5},
+    {.order = OrderMode::input, .with_modes = true, .most_ops = 5},
     {.order = OrderMode::free, .most_ops = 4},
     {.order = OrderMode::free, .least_ops = 5, .most_ops = 7, .most_computes = 2},
-    {.order = OrderMode::free, .with_options = true, .most_ops = 4},
+    {.order = OrderMode::free, .with_modes = true, .most_ops = 4},
 };
 
 }  // namespace

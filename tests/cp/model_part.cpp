@@ -7,12 +7,10 @@
 
 #include "model/cp/duration.hpp"
 #include "model/cp/event_order.hpp"
-#include "model/cp/later_recompute.hpp"
+#include "model/cp/dominance.hpp"
 #include "model/cp/memory.hpp"
 #include "model/cp/retention_space.hpp"
-#include "model/cp/tied_options.hpp"
-#include "model/cp/useless_recompute.hpp"
-#include "model/cp/weighted_computes.hpp"
+#include "model/cp/mode_choice.hpp"
 
 namespace remora::test {
 namespace {
@@ -67,7 +65,7 @@ Fate fate(const cp::RetentionProblem& problem, ModelPart part, const Assignment&
   if (part == ModelPart::one_event_a_place) return a.distinct && a.packed ? Fate::kept : Fate::refused;
   // The others read the values as a sequence.
   if (!a.meaningful()) return Fate::open;
-  if (part == ModelPart::tied_options) return a.tied && a.plain_absences ? Fate::kept : Fate::refused;
+  if (part == ModelPart::tied_modes) return a.tied && a.plain_absences ? Fate::kept : Fate::refused;
   if (part == ModelPart::weighted_computes) {
     if (!a.light) return Fate::refused;
     return a.plain_absences ? Fate::kept : Fate::open;
@@ -95,7 +93,7 @@ bool has_part(const cp::RetentionProblem& problem, ModelPart part) {
   if (part == ModelPart::one_event_a_place) return problem.free_order();
   if (part == ModelPart::later_recompute) return !problem.free_order();
   if (part == ModelPart::weighted_computes) return problem.limits_computes();
-  return part != ModelPart::tied_options || problem.has_options();
+  return part != ModelPart::tied_modes || problem.has_modes();
 }
 
 PartSpace::PartSpace(const std::vector<std::vector<int>>& domains) : improvements_(*this, 0, 1) {
@@ -123,8 +121,8 @@ void PartSpace::post(cp::Context& context, ModelPart part) {
       cp::post_events_different(*this, variables_, context.problem);
       GECODE_ES_FAIL(cp::PackedPlaces::post(*this, x, context));
       break;
-    case ModelPart::tied_options:
-      GECODE_ES_FAIL(cp::TiedOptions::post(*this, x, context));
+    case ModelPart::tied_modes:
+      GECODE_ES_FAIL(cp::TiedModes::post(*this, x, context));
       break;
     case ModelPart::weighted_computes:
       GECODE_ES_FAIL(cp::WeightedComputes::post(*this, x, context));

@@ -5,9 +5,9 @@
 //   part              must fail if assigned              may remove, beside that, nothing but
 //   copy order        copies out of order                -
 //   one event a place two at a place, or a place empty   -
-//   tied options      a follower by another option, an   -
+//   tied modes      a follower by another mode, an   -
 //                     absent copy by one other than 0
-//   weighted computes an op's computes weigh too much    an absent copy by an option other than 0
+//   weighted computes an op's computes weigh too much    an absent copy by a mode other than 0
 //   supply            -                                  what computes something useless
 //   memory            more than the capacity anywhere    -
 //   extra duration    the bound reached                  more than the capacity anywhere
@@ -22,7 +22,7 @@
 
 #include <gecode/int.hh>
 
-#include "model/cp/context.hpp"
+#include "model/cp/propagator.hpp"
 #include "tests/cp/small_problem.hpp"
 
 namespace remora::test {
@@ -30,7 +30,7 @@ namespace remora::test {
 enum class ModelPart {
   copy_order,
   one_event_a_place,
-  tied_options,
+  tied_modes,
   weighted_computes,
   supply,
   memory,

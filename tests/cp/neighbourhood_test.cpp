@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Free ops over a fixed rest, in both forms, with options and without, against all sequences that keep the rest.
+// Free ops over a fixed rest, in both forms, with modes and without, against all sequences that keep the rest.
 #include <algorithm>
 #include <optional>
 #include <random>
@@ -12,12 +12,12 @@
 #include "model/recompute_plan.hpp"
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/random_graph.hpp"
-#include "tests/support/random_options.hpp"
+#include "tests/support/random_modes.hpp"
 
 namespace remora {
 namespace {
 
-/// More take the enumeration too long; those with options count twice.
+/// More take the enumeration too long; those with modes count twice.
 constexpr int kMostFreeComputes = 8;
 
 /// The least duration of all sequences that hold the budget and leave the computes of the other ops as they are.
@@ -44,8 +44,8 @@ class Enumeration {
     if (next_of_rest < rest_.size()) append(rest_[next_of_rest], next_of_rest + 1);
     for (const int op : free_ops_) {
       if (count(op) == instance_.max_computes(OpId(op))) continue;
-      for (Option option = 0; option < instance_.option_count(OpId(op)); ++option) {
-        if (instance_.offers(OpId(op), option)) append({OpId(op), option}, next_of_rest);
+      for (ModeNumber mode = 0; mode < instance_.mode_count(OpId(op)); ++mode) {
+        if (instance_.offers(OpId(op), mode)) append({OpId(op), mode}, next_of_rest);
       }
     }
   }
@@ -68,8 +68,8 @@ class Enumeration {
 
   void judge() {
     if (std::any_of(free_ops_.begin(), free_ops_.end(), [&](int op) { return count(op) == 0; })) return;
-    if (instance_.options().order == OrderMode::input && !stages_kept()) return;
-    if (!options_hold(instance_, sequence_)) return;
+    if (instance_.problem().order == OrderMode::input && !stages_kept()) return;
+    if (!modes_hold(instance_, sequence_)) return;
     const Evaluation evaluation = evaluate(instance_, std::span<const Compute>(sequence_));
     if (evaluation.peak > instance_.budget()) return;
     if (!best_ || evaluation.duration < *best_) best_ = evaluation.duration;
@@ -109,15 +109,15 @@ std::vector<Compute> random_sequence(std::mt19937& random, const Instance& insta
   std::sort(plan.begin(), plan.end());
   plan.erase(std::unique(plan.begin(), plan.end()), plan.end());
   auto computes = computes_of(sequence_of(instance, plan));
-  std::vector<Option> latest(static_cast<std::size_t>(instance.op_count()), 0);
+  std::vector<ModeNumber> latest(static_cast<std::size_t>(instance.op_count()), 0);
   for (Compute& compute : computes) {
     const OpId leader = instance.leader(compute.op);
-    const auto offered = static_cast<Option>(random() % static_cast<unsigned>(instance.option_count(compute.op)));
+    const auto offered = static_cast<ModeNumber>(random() % static_cast<unsigned>(instance.mode_count(compute.op)));
     if (leader.valid())
-      compute.option = latest[leader];
+      compute.mode = latest[leader];
     else if (instance.followers(compute.op).empty() && instance.offers(compute.op, offered))
-      compute.option = offered;
-    latest[compute.op] = compute.option;
+      compute.mode = offered;
+    latest[compute.op] = compute.mode;
   }
   return computes;
 }
@@ -141,20 +141,20 @@ std::set<int> random_free_ops(std::mt19937& random, const Instance& instance, in
 }
 
 /// Random neighbourhoods of one kind of problem, each solved and enumerated; returns how many had a solution.
-int check_neighbourhoods(unsigned seed, int rounds, OrderMode order, bool with_options) {
+int check_neighbourhoods(unsigned seed, int rounds, OrderMode order, bool with_modes) {
   std::mt19937 random(seed);
   int found = 0;
   for (int round = 0; round < rounds; ++round) {
     const auto graph = test::random_graph(random, {.least_ops = 4, .most_ops = 6});
-    const auto options = with_options ? test::random_options(random, *graph) : nullptr;
-    const InstanceOptions limits{.max_computes = 2 + static_cast<int>(random() % 2), .order = order};
-    const Instance unlimited(graph, limits, options);
+    const auto modes = with_modes ? test::random_modes(random, *graph) : nullptr;
+    const Problem limits{.max_computes = 2 + static_cast<int>(random() % 2), .order = order};
+    const Instance unlimited(graph, limits, modes);
     const auto incumbent = random_sequence(random, unlimited);
-    if (!options_hold(unlimited, incumbent)) continue;
-    // Tied ops are freed together, so that fewer are chosen where there are options.
-    const auto free_ops = random_free_ops(random, unlimited, with_options ? 1 : 2);
+    if (!modes_hold(unlimited, incumbent)) continue;
+    // Tied ops are freed together, so that fewer are chosen where there are modes.
+    const auto free_ops = random_free_ops(random, unlimited, with_modes ? 1 : 2);
     int computes = 0;
-    for (const int op : free_ops) computes += unlimited.max_computes(OpId(op)) * (with_options ? 2 : 1);
+    for (const int op : free_ops) computes += unlimited.max_computes(OpId(op)) * (with_modes ? 2 : 1);
     if (computes > kMostFreeComputes) continue;
     const Bytes peak = evaluate(unlimited, std::span<const Compute>(incumbent)).peak;
     const Bytes less(static_cast<std::int64_t>(random() % 4));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model against the oracle: same feasibility and same optimum under every budget, in both forms, with options and
+// The model against the oracle: same feasibility and same optimum under every budget, in both forms, with modes and
 // without, with random switches, branching rules and seeds.
 #include <gtest/gtest.h>
 
@@ -50,14 +50,14 @@ TEST(RetentionModel, FreeOrderWithTwoComputesAgreesWithBruteForce) {
 }
 
 TEST(RetentionModel, StagedFormWithOptionsAgreesWithBruteForce) {
-  const auto tally = check(50'000, 1000, {.order = OrderMode::input, .with_options = true, .most_ops = 5});
+  const auto tally = check(50'000, 1000, {.order = OrderMode::input, .with_modes = true, .most_ops = 5});
   EXPECT_EQ(tally.failure, "");
   EXPECT_GT(tally.cases, test::fewer(3000));
   EXPECT_GT(tally.recomputing, test::fewer(500));
 }
 
 TEST(RetentionModel, FreeOrderWithOptionsAgreesWithBruteForce) {
-  const auto tally = check(60'000, 300, {.order = OrderMode::free, .with_options = true, .most_ops = 4});
+  const auto tally = check(60'000, 300, {.order = OrderMode::free, .with_modes = true, .most_ops = 4});
   EXPECT_EQ(tally.failure, "");
   EXPECT_GT(tally.cases, test::fewer(800));
   EXPECT_GT(tally.recomputing, test::fewer(100));

@@ -7,7 +7,7 @@
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
-#include "tests/support/random_options.hpp"
+#include "tests/support/random_modes.hpp"
 
 namespace remora::test {
 namespace {
@@ -67,8 +67,8 @@ std::string faults(const Instance& instance, const cp::SearchOutcome& outcome) {
   const Evaluation evaluation = evaluate(instance, std::span<const Compute>(sequence));
   if (evaluation.peak > instance.budget()) return "the peak is above the budget";
   if (evaluation.duration != instance.baseline_duration() + outcome.extra) return "the duration is not what was said";
-  if (!options_hold(instance, sequence)) return "an option does not hold";
-  if (instance.has_options()) return "";
+  if (!modes_hold(instance, sequence)) return "a mode does not hold";
+  if (instance.has_modes()) return "";
   const Verdict verdict = verify(instance.graph(), within_budget(instance, ops_of(sequence)));
   return verdict.valid() ? "" : verdict.errors.front();
 }
@@ -76,10 +76,10 @@ std::string faults(const Instance& instance, const cp::SearchOutcome& outcome) {
 void check_random_graph(std::uint32_t seed, const ProblemKind& kind, OracleTally& tally) {
   std::mt19937 random(seed);
   const auto graph = random_graph(random, {.least_ops = kind.least_ops, .most_ops = kind.most_ops});
-  const auto options = kind.with_options ? random_options(random, *graph) : nullptr;
+  const auto modes = kind.with_modes ? random_modes(random, *graph) : nullptr;
   const int max_computes = 1 + static_cast<int>(random() % static_cast<unsigned>(kind.most_computes));
-  const InstanceOptions limits{.max_computes = max_computes, .order = kind.order};
-  const Instance unlimited(graph, limits, options);
+  const Problem limits{.max_computes = max_computes, .order = kind.order};
+  const Instance unlimited(graph, limits, modes);
   for (const Bytes budget : budgets(unlimited)) {
     const Instance instance = unlimited.with_budget(budget);
     const unsigned bits = random_switches(random);

@@ -27,13 +27,13 @@ cp::SearchOutcome solve_whole(const Instance& instance, const cp::Inferences& in
 std::vector<Bytes> budgets(const Instance& instance);
 
 /// What speaks against the outcome's sequence: it breaks the budget, the limits or the order mode (by verify, where the
-/// ops have no options, and by the evaluator), or does not cost what the search says. Empty if nothing does.
+/// ops have no modes, and by the evaluator), or does not cost what the search says. Empty if nothing does.
 std::string faults(const Instance& instance, const cp::SearchOutcome& outcome);
 
 /// Which problems to draw.
 struct ProblemKind {
   OrderMode order = OrderMode::input;
-  bool with_options = false;
+  bool with_modes = false;
   int least_ops = 2;
   int most_ops = 6;
   int most_computes = 3;

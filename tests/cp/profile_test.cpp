@@ -110,7 +110,7 @@ bool without_undecided(const RetentionProblem& problem, const Domains& domains, 
   for (std::size_t i = 0; i < domains.size(); ++i) {
     const bool start = i < static_cast<std::size_t>(problem.copy_count());
     const bool undecided = start && domains[i].back() == problem.absent();
-    const bool idle = !start && values[problem.option_copy(static_cast<int>(i))] == problem.absent();
+    const bool idle = !start && values[problem.mode_copy(static_cast<int>(i))] == problem.absent();
     if (!undecided && !idle && domains[i].size() > 1) return false;
     values.push_back(undecided ? problem.absent() : idle ? 0 : domains[i].front());
   }
@@ -200,12 +200,12 @@ TEST(RetentionProfile, IsALowerBoundAndInTheEndExactInFreeOrder) {
   expect_much_seen(check_profiles(2000, {.order = OrderMode::free}));
 }
 
-TEST(RetentionProfile, IsALowerBoundAndInTheEndExactInTheStagedFormWithOptions) {
-  expect_much_seen(check_profiles(3000, {.order = OrderMode::input, .with_options = true}));
+TEST(RetentionProfile, IsALowerBoundAndInTheEndExactInTheStagedFormWithModes) {
+  expect_much_seen(check_profiles(3000, {.order = OrderMode::input, .with_modes = true}));
 }
 
-TEST(RetentionProfile, IsALowerBoundAndInTheEndExactInFreeOrderWithOptions) {
-  expect_much_seen(check_profiles(4000, {.order = OrderMode::free, .with_options = true, .most_ops = 4}));
+TEST(RetentionProfile, IsALowerBoundAndInTheEndExactInFreeOrderWithModes) {
+  expect_much_seen(check_profiles(4000, {.order = OrderMode::free, .with_modes = true, .most_ops = 4}));
 }
 
 }  // namespace

@@ -126,23 +126,23 @@ void check_optimum(const SmallProblem& small, const RetentionProblem& problem) {
 
 /// What holds but for its limits are the sequences, each once.
 void check_sequences(const SmallProblem& small, const RetentionProblem& problem) {
-  std::set<std::vector<std::pair<int, Option>>> seen;
+  std::set<std::vector<std::pair<int, ModeNumber>>> seen;
   for (const Assignment& assignment : small.assignments()) {
     if (!assignment.meaningful() || !assignment.packed || !assignment.plain_absences) continue;
-    std::vector<std::pair<int, Option>> sequence;
+    std::vector<std::pair<int, ModeNumber>> sequence;
     for (const Compute& compute : problem.sequence_with(assignment.values)) {
-      sequence.emplace_back(compute.op, compute.option);
+      sequence.emplace_back(compute.op, compute.mode);
     }
     ASSERT_TRUE(seen.insert(sequence).second) << text_of(assignment);
   }
 }
 
-void check_absent_options(const SmallProblem& small, const RetentionProblem& problem) {
+void check_absent_modes(const SmallProblem& small, const RetentionProblem& problem) {
   Context context(problem);
   for (int copy = 0; copy < problem.copy_count(); ++copy) {
-    const int variable = problem.option_variable(cp::CopyId(copy));
+    const int variable = problem.mode_variable(cp::CopyId(copy));
     if (variable < 0 || !problem.is_recompute(cp::CopyId(copy))) continue;
-    const auto space = test::root_space(small, context, ModelPart::tied_options);
+    const auto space = test::root_space(small, context, ModelPart::tied_modes);
     test::reduce(*space, {copy, Gecode::IRT_EQ, problem.absent()});
     if (space->status() == Gecode::SS_FAILED) continue;
     ASSERT_TRUE(test::variables_of(*space)[variable].assigned());
@@ -153,8 +153,8 @@ void check_absent_options(const SmallProblem& small, const RetentionProblem& pro
 const SmallProblemKind kKinds[] = {
     {.order = OrderMode::input},
     {.order = OrderMode::free, .most_assignments = 20'000},
-    {.order = OrderMode::input, .with_options = true},
-    {.order = OrderMode::free, .with_options = true, .most_ops = 4, .most_assignments = 10'000}};
+    {.order = OrderMode::input, .with_modes = true},
+    {.order = OrderMode::free, .with_modes = true, .most_ops = 4, .most_assignments = 10'000}};
 
 /// Draws problems of all kinds with several limits each, and checks the part on those that have it.
 template <class Check>
@@ -207,14 +207,14 @@ TEST_P(Propagator, NeverRemovesWhatMustStayWhenPrunedAtRandom) {
 }
 
 std::string name_of(const testing::TestParamInfo<ModelPart>& part) {
-  const char* const names[] = {"CopyOrder",        "EventsInPlaces",   "TiedOptions",
+  const char* const names[] = {"CopyOrder",        "EventsInPlaces",   "TiedModes",
                                "WeightedComputes", "UselessRecompute", "Memory",
                                "ExtraDuration",    "LaterRecompute",   "All"};
   return names[static_cast<int>(part.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Propagator,
-                         testing::Values(ModelPart::copy_order, ModelPart::one_event_a_place, ModelPart::tied_options,
+                         testing::Values(ModelPart::copy_order, ModelPart::one_event_a_place, ModelPart::tied_modes,
                                          ModelPart::weighted_computes, ModelPart::supply, ModelPart::memory,
                                          ModelPart::extra_duration, ModelPart::later_recompute, ModelPart::whole),
                          name_of);
@@ -229,9 +229,9 @@ TEST(RetentionModel, HasOneAssignmentForEachSequence) {
                [](auto&, auto& small, auto& problem, Tally&) { check_sequences(small, problem); });
 }
 
-TEST(TiedOptions, GiveAnAbsentCopyOptionZero) {
-  for_problems(4000, 400, ModelPart::tied_options,
-               [](auto&, auto& small, auto& problem, Tally&) { check_absent_options(small, problem); });
+TEST(TiedModes, GiveAnAbsentCopyModeZero) {
+  for_problems(4000, 400, ModelPart::tied_modes,
+               [](auto&, auto& small, auto& problem, Tally&) { check_absent_modes(small, problem); });
 }
 
 }  // namespace

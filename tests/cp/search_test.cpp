@@ -7,7 +7,7 @@
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
-#include "tests/support/random_options.hpp"
+#include "tests/support/random_modes.hpp"
 
 namespace remora {
 namespace {
@@ -17,14 +17,14 @@ using cp::SearchOutcome;
 using cp::SearchSettings;
 
 /// All settings of the switches on some problems of a kind; returns how many problems needed a recompute.
-int check_every_switch_setting(unsigned seed, int rounds, OrderMode order, bool with_options) {
+int check_every_switch_setting(unsigned seed, int rounds, OrderMode order, bool with_modes) {
   std::mt19937 random(seed);
   int recomputing = 0;
   for (int round = 0; round < rounds; ++round) {
     const int ops = order == OrderMode::free ? 4 : 6;
     const auto graph = test::random_graph(random, {.least_ops = ops - 1, .most_ops = ops});
-    const auto options = with_options ? test::random_options(random, *graph) : nullptr;
-    const Instance unlimited(graph, {.max_computes = 2, .order = order}, options);
+    const auto modes = with_modes ? test::random_modes(random, *graph) : nullptr;
+    const Instance unlimited(graph, {.max_computes = 2, .order = order}, modes);
     for (const Bytes budget : test::budgets(unlimited)) {
       const Instance instance = unlimited.with_budget(budget);
       const auto reference = test::solve_whole(instance);
@@ -120,7 +120,7 @@ TEST(SolveRetention, ACeilingIsStrict) {
 }
 
 /// Sizes up to 10^13 bytes and durations up to 10^15; returns how many problems needed a recompute.
-int check_large_amounts(OrderMode order, bool with_options) {
+int check_large_amounts(OrderMode order, bool with_modes) {
   constexpr std::int64_t kLargestSize = 10'000'000'000'000;
   constexpr std::int64_t kLongestDuration = 1'000'000'000'000'000;
   std::mt19937 random(25);
@@ -129,8 +129,8 @@ int check_large_amounts(OrderMode order, bool with_options) {
     const auto graph = test::random_graph(random, {.most_ops = order == OrderMode::free ? 4 : 6,
                                                    .largest_size = kLargestSize,
                                                    .longest_duration = kLongestDuration});
-    const auto options = with_options ? test::random_options(random, *graph, kLargestSize, kLongestDuration) : nullptr;
-    const Instance unlimited(graph, {.max_computes = 1 + round % 3, .order = order}, options);
+    const auto modes = with_modes ? test::random_modes(random, *graph, kLargestSize, kLongestDuration) : nullptr;
+    const Instance unlimited(graph, {.max_computes = 1 + round % 3, .order = order}, modes);
     const Bytes peak = baseline_peak(unlimited);
     for (const int percent : {60, 75, 90, 99}) {
       const Instance instance = unlimited.with_budget(Bytes(peak.count() / 100 * percent));

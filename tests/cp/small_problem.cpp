@@ -6,7 +6,7 @@
 #include "model/evaluate.hpp"
 #include "tests/cp/assignment_truth.hpp"
 #include "tests/support/random_graph.hpp"
-#include "tests/support/random_options.hpp"
+#include "tests/support/random_modes.hpp"
 
 namespace remora::test {
 namespace {
@@ -53,19 +53,19 @@ std::vector<OpId> random_staged_sequence(std::mt19937& random, const Instance& i
 }
 
 std::vector<Compute> random_incumbent(std::mt19937& random, const Instance& instance) {
-  const bool free_order = instance.options().order == OrderMode::free;
+  const bool free_order = instance.problem().order == OrderMode::free;
   const auto sequence =
       computes_of(free_order ? random_free_sequence(random, instance) : random_staged_sequence(random, instance));
-  auto with_options = sequence;
-  std::vector<Option> latest(static_cast<std::size_t>(instance.op_count()), 0);
-  for (Compute& compute : with_options) {
+  auto with_modes = sequence;
+  std::vector<ModeNumber> latest(static_cast<std::size_t>(instance.op_count()), 0);
+  for (Compute& compute : with_modes) {
     const OpId leader = instance.leader(compute.op);
-    const auto options = static_cast<unsigned>(instance.option_count(compute.op));
-    compute.option =
-        leader.valid() ? latest[static_cast<std::size_t>(leader)] : static_cast<Option>(random() % options);
-    latest[static_cast<std::size_t>(compute.op)] = compute.option;
+    const auto modes = static_cast<unsigned>(instance.mode_count(compute.op));
+    compute.mode =
+        leader.valid() ? latest[static_cast<std::size_t>(leader)] : static_cast<ModeNumber>(random() % modes);
+    latest[static_cast<std::size_t>(compute.op)] = compute.mode;
   }
-  return options_hold(instance, with_options) ? with_options : sequence;
+  return modes_hold(instance, with_modes) ? with_modes : sequence;
 }
 
 }  // namespace
@@ -77,15 +77,15 @@ SmallProblem::SmallProblem(std::mt19937& random, const SmallProblemKind& kind) {
 
 bool SmallProblem::draw(std::mt19937& random, const SmallProblemKind& kind) {
   const auto graph = random_graph(random, {.least_ops = kind.least_ops, .most_ops = kind.most_ops});
-  const auto options = kind.with_options ? random_options(random, *graph) : nullptr;
+  const auto modes = kind.with_modes ? random_modes(random, *graph) : nullptr;
   const int max_computes = 1 + static_cast<int>(random() % 3);
   instance_ = std::make_shared<const Instance>(
-      graph, InstanceOptions{.max_computes = max_computes, .order = kind.order}, options);
+      graph, Problem{.max_computes = max_computes, .order = kind.order}, modes);
   free_ops_ = input_order(*instance_);
   incumbent_ = computes_of(free_ops_);
   if (kind.neighbourhood) {
     incumbent_ = random_incumbent(random, *instance_);
-    if (!options_hold(*instance_, incumbent_)) return false;
+    if (!modes_hold(*instance_, incumbent_)) return false;
     const auto fixed = std::remove_if(free_ops_.begin(), free_ops_.end(), [&](OpId) { return random() % 2 == 0; });
     free_ops_.erase(fixed, free_ops_.end());
   }
@@ -112,9 +112,9 @@ void SmallProblem::list_domains(const cp::RetentionProblem& problem) {
     int last = problem.absent() - (recompute ? 0 : 1);
     if (!problem.free_order() && !recompute) last = first;
     for (int value = first; value <= last; ++value) domains_[static_cast<std::size_t>(c)].push_back(value);
-    if (const int variable = problem.option_variable(copy); variable >= 0) {
-      for (Option option = 0; option < instance_->option_count(op); ++option) {
-        if (instance_->offers(op, option)) domains_[static_cast<std::size_t>(variable)].push_back(option);
+    if (const int variable = problem.mode_variable(copy); variable >= 0) {
+      for (ModeNumber mode = 0; mode < instance_->mode_count(op); ++mode) {
+        if (instance_->offers(op, mode)) domains_[static_cast<std::size_t>(variable)].push_back(mode);
       }
     }
   }

@@ -28,11 +28,11 @@ struct Assignment {
   bool packed = false;
   /// Every compute comes after its inputs' producers, every first compute after the ops it waits for.
   bool supplied = false;
-  /// All copies that are absent have option 0.
+  /// All copies that are absent have mode 0.
   bool plain_absences = true;
 
   // What follows is known of meaningful assignments only.
-  /// Every compute's option is offered, a follower's is its server's.
+  /// Every compute's mode is offered, a follower's is its server's.
   bool tied = false;
   /// No op's computes weigh more than they may.
   bool light = false;
@@ -50,7 +50,7 @@ struct Assignment {
 
 struct SmallProblemKind {
   OrderMode order = OrderMode::input;
-  bool with_options = false;
+  bool with_modes = false;
   /// Some ops only are free, over a random valid rest.
   bool neighbourhood = false;
   int least_ops = 3;

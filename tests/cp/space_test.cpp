@@ -29,7 +29,7 @@ constexpr unsigned kOrderFree = 0b100011;
 test::SmallProblemKind random_kind(std::mt19937& random) {
   test::SmallProblemKind kind;
   kind.order = random() % 2 == 0 ? OrderMode::input : OrderMode::free;
-  kind.with_options = random() % 2 == 0;
+  kind.with_modes = random() % 2 == 0;
   kind.neighbourhood = random() % 2 == 0;
   return kind;
 }
@@ -158,7 +158,7 @@ TEST(RetentionSpaces, ASolutionBoundsTheOthersAsALimitDoes) {
     std::mt19937 random(seed);
     const SmallProblem small(random, random_kind(random));
     const Bytes capacity = small.draw_capacity(random);
-    // What dominances, the cover bound and absent copies' options come to depends on the order of events; the rest does
+    // What dominances, the cover bound and absent copies' modes come to depends on the order of events; the rest does
     // not.
     const bool plain = random() % 2 == 0;
     const unsigned switches = test::random_switches(random) & (plain ? kOrderFree : ~0U);
@@ -178,7 +178,7 @@ TEST(RetentionSpaces, ASolutionBoundsTheOthersAsALimitDoes) {
     const auto done = descend(random, space, *solutions[random() % solutions.size()]);
     check_constrained(random, small, bounded, *best, space);
     ASSERT_EQ(context.extra_below, solution.extra);
-    if (plain && !problem.has_options()) check_posted(bounded, done, space);
+    if (plain && !problem.has_modes()) check_posted(bounded, done, space);
     if (HasFatalFailure()) return;
     ++bounded_problems;
   }

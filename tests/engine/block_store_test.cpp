@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/groups/groups.hpp"
-#include "engine/groups/option_text.hpp"
+#include "engine/groups/schedule_text.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "model/evaluate.hpp"
@@ -51,45 +51,45 @@ Groups groups_of(const Instance& instance, BlockStore* store) {
 
 std::string text_of(const Groups& groups) {
   std::string text;
-  for (const ClassOptions& options : groups.hierarchy.options) text += text_of_options({options.options}) + "\n";
+  for (const ClassSchedules& of_class : groups.hierarchy.schedules) text += text_of_schedules({of_class.schedules}) + "\n";
   return text;
 }
 
-TEST(OptionText, SaysAllThereIsToAnOption) {
+TEST(ScheduleText, SaysAllThereIsToASchedule) {
   const Groups groups = groups_of(transformer(2), nullptr);
-  std::size_t options = 0;
-  for (const ClassOptions& of_class : groups.hierarchy.options) {
-    if (of_class.options.empty()) continue;
-    options += of_class.options.size();
-    const std::string text = text_of_options({of_class.options, 17});
-    const auto found = options_of_text(text);
+  std::size_t schedules = 0;
+  for (const ClassSchedules& of_class : groups.hierarchy.schedules) {
+    if (of_class.schedules.empty()) continue;
+    schedules += of_class.schedules.size();
+    const std::string text = text_of_schedules({of_class.schedules, 17});
+    const auto found = schedules_of_text(text);
     ASSERT_TRUE(found.has_value());
     EXPECT_EQ(found->work, 17);
-    const auto* read = &found->options;
-    ASSERT_EQ(read->size(), of_class.options.size());
-    EXPECT_EQ(text_of_options(*found), text);
+    const auto* read = &found->schedules;
+    ASSERT_EQ(read->size(), of_class.schedules.size());
+    EXPECT_EQ(text_of_schedules(*found), text);
     for (std::size_t i = 0; i < read->size(); ++i) {
-      EXPECT_EQ((*read)[i].forward, of_class.options[i].forward);
-      EXPECT_EQ((*read)[i].backward, of_class.options[i].backward);
-      EXPECT_EQ((*read)[i].saved, of_class.options[i].saved);
-      EXPECT_EQ((*read)[i].reads, of_class.options[i].reads);
-      EXPECT_EQ((*read)[i].duration(), of_class.options[i].duration());
-      EXPECT_EQ((*read)[i].forward_cost.workspace(), of_class.options[i].forward_cost.workspace());
-      EXPECT_EQ((*read)[i].peak, of_class.options[i].peak);
-      EXPECT_EQ((*read)[i].repeatable, of_class.options[i].repeatable);
+      EXPECT_EQ((*read)[i].forward, of_class.schedules[i].forward);
+      EXPECT_EQ((*read)[i].backward, of_class.schedules[i].backward);
+      EXPECT_EQ((*read)[i].saved, of_class.schedules[i].saved);
+      EXPECT_EQ((*read)[i].reads, of_class.schedules[i].reads);
+      EXPECT_EQ((*read)[i].duration(), of_class.schedules[i].duration());
+      EXPECT_EQ((*read)[i].forward_cost.workspace(), of_class.schedules[i].forward_cost.workspace());
+      EXPECT_EQ((*read)[i].peak, of_class.schedules[i].peak);
+      EXPECT_EQ((*read)[i].repeatable, of_class.schedules[i].repeatable);
     }
   }
-  EXPECT_GE(options, 10U);
+  EXPECT_GE(schedules, 10U);
 }
 
 TEST(OptionText, IsNotReadFromAnythingElse) {
   const Groups groups = groups_of(transformer(1), nullptr);
-  const std::string text = text_of_options({groups.hierarchy.options.front().options});
+  const std::string text = text_of_schedules({groups.hierarchy.schedules.front().schedules});
   for (std::size_t length = 0; length < text.size(); ++length) {
-    EXPECT_FALSE(options_of_text(std::string_view(text).substr(0, length)).has_value()) << length;
+    EXPECT_FALSE(schedules_of_text(std::string_view(text).substr(0, length)).has_value()) << length;
   }
   for (const char* other : {"", "x", "99999999999999999999 ", "1000000 ", "-1 ", "1 0 0 \n\n", "1 \n"}) {
-    EXPECT_FALSE(options_of_text(other).has_value()) << other;
+    EXPECT_FALSE(schedules_of_text(other).has_value()) << other;
   }
 }
 
@@ -121,7 +121,7 @@ TEST(BlockStore, MakesNoDifferenceToASolveUnderAWorkLimit) {
 }
 
 TEST(BlockStore, IsSharedByNetworksOfOtherDepth) {
-  // Under a time limit: under a work limit a deeper network gives its groups less, so that they are other options.
+  // Under a time limit: under a work limit a deeper network gives its groups less, so that they are other schedules.
   SolveOptions options = reproducible();
   options.work_limit = 0;
   options.time_limit = 4;
@@ -144,15 +144,15 @@ class Nonsense : public BlockStore {
   int kept_ = 0;
 };
 
-/// Finds an option under every key that is one of another group.
+/// Finds a schedule under every key that is one of another group.
 class Foreign : public BlockStore {
  public:
-  explicit Foreign(GroupOption option) : option_(std::move(option)) {}
-  std::optional<std::string> find(const std::string&) override { return text_of_options({{option_}}); }
+  explicit Foreign(BlockSchedule schedule) : schedule_(std::move(schedule)) {}
+  std::optional<std::string> find(const std::string&) override { return text_of_schedules({{schedule_}}); }
   void keep(const std::string&, const std::string&) override {}
 
  private:
-  GroupOption option_;
+  BlockSchedule schedule_;
 };
 
 TEST(BlockStore, IsNotBelievedWhereItMakesNoSense) {
@@ -161,16 +161,16 @@ TEST(BlockStore, IsNotBelievedWhereItMakesNoSense) {
   Nonsense nonsense;
   EXPECT_EQ(text_of(groups_of(instance, &nonsense)), truth);
   EXPECT_GE(nonsense.kept(), 1);
-  const GroupOption good = groups_of(instance, nullptr).hierarchy.options.front().options.front();
-  std::vector<GroupOption> bad(6, good);
+  const BlockSchedule good = groups_of(instance, nullptr).hierarchy.schedules.front().schedules.front();
+  std::vector<BlockSchedule> bad(6, good);
   bad[0].forward.push_back({OpId(1'000'000), 0});
-  bad[1].forward.front().option = 77;
+  bad[1].forward.front().mode = 77;
   bad[2].reads.push_back(true);
   bad[3].forward_cost.peaks.clear();
   bad[4].forward_cost.peaks.front().freed.push_back(1'000);
   bad[5].computes = 0;
-  for (GroupOption& option : bad) {
-    Foreign foreign(std::move(option));
+  for (BlockSchedule& schedule : bad) {
+    Foreign foreign(std::move(schedule));
     EXPECT_EQ(text_of(groups_of(instance, &foreign)), truth);
   }
 }

@@ -44,7 +44,7 @@ void check_ascent(const Instance& instance, const CoverProblem& problem, const s
   const auto bound = covering_bound(problem);
   if (bound.infeasible) {
     ASSERT_FALSE(truth.has_value());
-    if (bound.event.valid() && instance.options().order == OrderMode::input) {
+    if (bound.event.valid() && instance.problem().order == OrderMode::input) {
       check_certificate(instance, cover_certificate(instance, problem, bound.event));
     }
   } else if (truth) {
@@ -59,7 +59,7 @@ void check_mip(const Instance& instance, const CoverProblem& problem, const std:
   if (mip.infeasible) {
     ++tally.infeasible;
     ASSERT_FALSE(truth.has_value());
-    if (instance.options().order == OrderMode::input) {
+    if (instance.problem().order == OrderMode::input) {
       check_certificate(instance, cover_certificate(instance, problem, mip.event, mip.given_up));
     }
     return;

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/baselines/chains/block_chain.hpp"
-#include "engine/baselines/chains/chain_costs.hpp"
+#include "engine/baselines/chains/chain.hpp"
 #include "engine/baselines/chains/chain_expansion.hpp"
 #include "engine/baselines/chains/checkpoint_sqrt.hpp"
 #include "engine/baselines/chains/rotor_table.hpp"

@@ -20,7 +20,7 @@
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"
 #include "model/random.hpp"
-#include "model/reorder.hpp"
+#include "model/graph.hpp"
 #include "model/verify.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
@@ -40,7 +40,7 @@ SolveOptions limited(std::int64_t work) {
 Schedule solve_free(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                     std::span<const OpId> warm_start = {}) {
   Schedule schedule = solve(instance, options, callbacks, warm_start);
-  EXPECT_EQ(schedule.order, instance.options().order);
+  EXPECT_EQ(schedule.order, instance.problem().order);
   if (schedule.has_steps()) {
     const Verdict verdict = verify(instance.graph(), schedule);
     EXPECT_TRUE(verdict.valid()) << verdict.errors.front();

@@ -11,8 +11,8 @@
 
 #include "engine/baselines/chains/block_chain.hpp"
 #include "engine/groups/block.hpp"
-#include "engine/groups/indexing.hpp"
 #include "model/evaluate.hpp"
+#include "model/table.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"
 
@@ -244,7 +244,7 @@ TEST(HierarchyBlocks, AreInstancesOfTheRetentionModel) {
       const BlockProblem problem = test::problem_of(instance, hierarchy, block);
       const Instance local = with_budgets(problem, Bytes(1000), Bytes(random() % 50));
       const std::vector<Compute> once = computes_of(input_order(local));
-      EXPECT_TRUE(options_hold(local, once));
+      EXPECT_TRUE(modes_hold(local, once));
       EXPECT_GT(evaluate(local, once).peak, Bytes(-1));
     }
   }

@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "engine/groups/block_classes.hpp"
-#include "engine/groups/h_partition.hpp"
-#include "engine/groups/indexing.hpp"
+#include "engine/groups/partitioners.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/transformer.hpp"
+#include "model/table.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 
 namespace remora {

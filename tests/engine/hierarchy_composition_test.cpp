@@ -8,13 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "engine/groups/composition.hpp"
-#include "engine/groups/option_state.hpp"
+#include "engine/groups/mode_exchange.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
-#include "tests/support/random_options.hpp"
+#include "tests/support/random_modes.hpp"
 #include "tests/support/random_training_graph.hpp"
 
 namespace remora {
@@ -23,7 +23,7 @@ namespace {
 /// How the compositions of many instances did.
 struct Tally {
   int feasible = 0;
-  /// Feasible, but not with every op once by its shortest option.
+  /// Feasible, but not with every op once by its shortest mode.
   int harder = 0;
   int reached = 0;
   int complete = 0;
@@ -38,7 +38,7 @@ Bytes random_budget(const Instance& unlimited, std::mt19937& random) {
 void check(const Instance& instance, const Composition& composition, Tally& tally) {
   const Evaluation evaluation = evaluate(instance, composition.sequence);
   EXPECT_TRUE(is_staged(instance, ops_of(composition.sequence)));
-  EXPECT_TRUE(options_hold(instance, composition.sequence));
+  EXPECT_TRUE(modes_hold(instance, composition.sequence));
   EXPECT_EQ(composition.peak, evaluation.peak);
   EXPECT_EQ(composition.extra + instance.baseline_duration(), evaluation.duration);
   const auto optimum = test::optimum(instance);
@@ -60,9 +60,9 @@ void check(const Instance& instance, const Composition& composition, Tally& tall
 Instance random_instance(std::mt19937& random) {
   const auto graph = random() % 2 == 0 ? test::random_graph(random, {.least_ops = 2, .most_ops = 6})
                                        : test::random_training_graph(random, 3);
-  const auto options = test::random_options(random, *graph);
+  const auto modes = test::random_modes(random, *graph);
   const int most = 1 + static_cast<int>(random() % 2);
-  const Instance unlimited(graph, {.max_computes = most}, options);
+  const Instance unlimited(graph, {.max_computes = most}, modes);
   return unlimited.with_budget(random_budget(unlimited, random));
 }
 
@@ -73,8 +73,8 @@ Tally compose_many(unsigned seed, std::int64_t effort) {
   for (int round = 0; round < 1500 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
     const Instance instance = random_instance(random);
-    // Compositions begin with option 0 of every op, which a block's options always allow.
-    if (!options_hold(instance, computes_of(input_order(instance)))) continue;
+    // Compositions begin with mode 0 of every op, which a block's modes always allow.
+    if (!modes_hold(instance, computes_of(input_order(instance)))) continue;
     check(instance, compose(instance, {}, random(), {.effort = effort}), tally);
   }
   return tally;
@@ -100,7 +100,7 @@ TEST(HierarchyComposition, IsTheSameForTheSameSeed) {
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE("seed 20261152, round " + std::to_string(round));
     const Instance instance = random_instance(random);
-    if (!options_hold(instance, computes_of(input_order(instance)))) continue;
+    if (!modes_hold(instance, computes_of(input_order(instance)))) continue;
     const Composition once = compose(instance, {}, 7, {.effort = 600'000});
     const Composition again = compose(instance, {}, 7, {.effort = 600'000});
     EXPECT_EQ(once.sequence, again.sequence);
@@ -112,24 +112,24 @@ TEST(HierarchyComposition, StopsWhenInterrupted) {
   std::mt19937 random(20261153);
   for (int round = 0; round < 40; ++round) {
     const Instance instance = random_instance(random);
-    if (!options_hold(instance, computes_of(input_order(instance)))) continue;
+    if (!modes_hold(instance, computes_of(input_order(instance)))) continue;
     const Composition composition =
         compose(instance, {}, 1, {.effort = 30'000'000, .interrupted = [] { return true; }});
-    EXPECT_TRUE(options_hold(instance, composition.sequence));
+    EXPECT_TRUE(modes_hold(instance, composition.sequence));
     EXPECT_EQ(composition.sequence.size(), static_cast<std::size_t>(instance.op_count()));
   }
 }
 
-/// What changes of options do, against evaluations from nothing.
+/// What changes of modes do, against evaluations from nothing.
 TEST(HierarchyOptionState, ScoresAreThoseOfTheEvaluator) {
   std::mt19937 random(20261154);
   for (int round = 0; round < 1000 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261154, round " + std::to_string(round));
     const Instance instance = random_instance(random);
     const std::vector<Compute> start = test::random_sequence(instance, random);
-    if (!options_hold(instance, start)) continue;
-    OptionState state(instance, start);
-    const auto expect_score = [&](const OptionScore& score, const std::vector<Compute>& sequence) {
+    if (!modes_hold(instance, start)) continue;
+    ModeState state(instance, start);
+    const auto expect_score = [&](const ModeScore& score, const std::vector<Compute>& sequence) {
       const Evaluation evaluation = evaluate(instance, sequence);
       Bytes overflow;
       for (const Bytes here : evaluation.memory) overflow += std::max(Bytes(0), here - instance.budget());
@@ -138,14 +138,14 @@ TEST(HierarchyOptionState, ScoresAreThoseOfTheEvaluator) {
     };
     for (int i = 0; i < 10 && state.choice_count() > 0; ++i) {
       const int choice = static_cast<int>(random() % static_cast<unsigned>(state.choice_count()));
-      const auto option = static_cast<Option>(random() % static_cast<unsigned>(state.option_count(choice)));
+      const auto mode = static_cast<ModeNumber>(random() % static_cast<unsigned>(state.mode_count(choice)));
       const std::vector<Compute> before = state.sequence();
-      const auto score = state.probe(choice, option);
+      const auto score = state.probe(choice, mode);
       EXPECT_EQ(state.sequence(), before);
       if (!score) continue;
-      state.set(choice, option);
-      EXPECT_TRUE(options_hold(instance, state.sequence()));
-      EXPECT_EQ(state.option(choice), option);
+      state.set(choice, mode);
+      EXPECT_TRUE(modes_hold(instance, state.sequence()));
+      EXPECT_EQ(state.mode(choice), mode);
       expect_score(*score, state.sequence());
       expect_score(state.score(), state.sequence());
     }

@@ -5,13 +5,11 @@
 #include <cstddef>
 #include <utility>
 
-#include "engine/groups/chain_partition.hpp"
-#include "engine/groups/h_partition.hpp"
-#include "engine/groups/indexing.hpp"
-#include "engine/groups/option_grid.hpp"
-#include "engine/groups/partition_intervals.hpp"
+#include "engine/groups/partitioners.hpp"
+#include "engine/groups/schedule_grid.hpp"
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
+#include "model/table.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_training_graph.hpp"
 
@@ -37,11 +35,11 @@ RecomputePlan random_plan(const Instance& instance, std::mt19937& random) {
   return plan;
 }
 
-/// An option that the op offers.
-Option random_option(const Instance& instance, OpId op, std::mt19937& random) {
-  std::vector<Option> offered;
-  for (Option option = 0; option < instance.option_count(op); ++option) {
-    if (instance.offers(op, option)) offered.push_back(option);
+/// A mode that the op offers.
+ModeNumber random_mode(const Instance& instance, OpId op, std::mt19937& random) {
+  std::vector<ModeNumber> offered;
+  for (ModeNumber mode = 0; mode < instance.mode_count(op); ++mode) {
+    if (instance.offers(op, mode)) offered.push_back(mode);
   }
   return offered[random() % offered.size()];
 }
@@ -147,25 +145,25 @@ Partition random_partition(const Instance& instance, std::mt19937& random) {
 }
 
 BlockProblem problem_of(const Instance& instance, const Hierarchy& hierarchy, const Block& block) {
-  std::vector<ChildOptions> children;
+  std::vector<ChildSchedules> children;
   children.reserve(block.children.size());
   for (const int child : block.children) {
-    const ClassOptions& options = hierarchy.options[at(hierarchy.class_of(child))];
-    children.push_back({options.options, &options.pass});
+    const ClassSchedules& of_class = hierarchy.schedules[at(hierarchy.class_of(child))];
+    children.push_back({of_class.schedules, &of_class.pass});
   }
   return make_block_problem(instance, block, std::move(children));
 }
 
 std::vector<Compute> random_sequence(const Instance& instance, std::mt19937& random) {
   for (int attempt = 0; attempt < 8; ++attempt) {
-    std::vector<Option> latest(at(instance.op_count()), 0);
+    std::vector<ModeNumber> latest(at(instance.op_count()), 0);
     std::vector<Compute> sequence = computes_of(sequence_of(instance, random_plan(instance, random)));
     for (Compute& compute : sequence) {
       const OpId leader = instance.leader(compute.op);
-      compute.option = leader.valid() ? latest[at(leader)] : random_option(instance, compute.op, random);
-      latest[at(compute.op)] = compute.option;
+      compute.mode = leader.valid() ? latest[at(leader)] : random_mode(instance, compute.op, random);
+      latest[at(compute.op)] = compute.mode;
     }
-    if (options_hold(instance, sequence)) return sequence;
+    if (modes_hold(instance, sequence)) return sequence;
   }
   return computes_of(input_order(instance));
 }
@@ -175,19 +173,19 @@ Hierarchy make_hierarchy(const Instance& instance, const Partition& partition, s
   hierarchy.unit_count = at(partition.unit_count());
   hierarchy.blocks = make_blocks(instance, partition);
   hierarchy.classes = classify(instance, hierarchy.blocks, hierarchy.unit_count);
-  hierarchy.options.resize(hierarchy.classes.representative.size());
+  hierarchy.schedules.resize(hierarchy.classes.representative.size());
   const int root = hierarchy.classes.class_of.back();
-  for (int c = 0; c < static_cast<int>(hierarchy.options.size()); ++c) {
+  for (int c = 0; c < static_cast<int>(hierarchy.schedules.size()); ++c) {
     if (c == root) continue;
     const Block& block = hierarchy.blocks[at(hierarchy.classes.representative[at(c)])];
     const BlockProblem problem = problem_of(instance, hierarchy, block);
-    const Instance local(problem.graph, {.max_computes = problem.max_computes}, problem.options);
-    ClassOptions& made = hierarchy.options[at(c)];
-    made.options.push_back(saving_option(problem));
+    const Instance local(problem.graph, {.max_computes = problem.max_computes}, problem.modes);
+    ClassSchedules& made = hierarchy.schedules[at(c)];
+    made.schedules.push_back(saving_schedule(problem));
     for (int i = 0; i < further; ++i) {
-      made.options.push_back(measure_option(problem, local, random_sequence(local, random)));
+      made.schedules.push_back(measure_schedule(problem, local, random_sequence(local, random)));
     }
-    made.pass = passing_option(problem, local);
+    made.pass = passing_schedule(problem, local);
   }
   return hierarchy;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hierarchies to test with: random graphs, random groups, and options that nobody looked for.
+// Hierarchies to test with: random graphs, random groups, and schedules that nobody looked for.
 //
-// Options of a group come from random sequences of its problem instead of a solver: what they cost must be right
+// Schedules of a group come from random sequences of its problem instead of a solver: what they cost must be right
 // whatever they do, and there are far more kinds of them than a solver would choose.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 #include "engine/groups/partitioner.hpp"
 #include "engine/groups/stitching.hpp"
-#include "model/compute_options.hpp"
+#include "model/modes.hpp"
 #include "model/instance.hpp"
 
 namespace remora::test {
@@ -54,14 +54,14 @@ class EqualPartitioner : public Partitioner {
 /// By H-Partition, chain, intervals or random groups, small ones, so that there are several levels.
 Partition random_partition(const Instance& instance, std::mt19937& random);
 
-/// The problem of a block whose children have their options.
+/// The problem of a block whose children have their schedules.
 BlockProblem problem_of(const Instance& instance, const Hierarchy& hierarchy, const Block& block);
 
-/// A sequence of the staged form with random recomputes and random options, as options_hold() wants them; every op once
-/// by option 0 where no other was found.
+/// A sequence of the staged form with random recomputes and random modes, as modes_hold() wants them; every op once
+/// by mode 0 where no other was found.
 std::vector<Compute> random_sequence(const Instance& instance, std::mt19937& random);
 
-/// Blocks and classes, and for each class but the root's the saving option and up to `further` random ones.
+/// Blocks and classes, and for each class but the root's the saving schedule and up to `further` random ones.
 Hierarchy make_hierarchy(const Instance& instance, const Partition& partition, std::mt19937& random, int further);
 
 }  // namespace remora::test

@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/groups/h_partition.hpp"
 #include "engine/groups/hierarchical.hpp"
+#include "engine/groups/partitioners.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/transformer.hpp"
 #include "model/evaluate.hpp"
@@ -48,7 +48,7 @@ double value_of(const Stitched& result, const std::string& name) {
   return 0;
 }
 
-/// What options compose to, without the search behind it.
+/// What schedules of groups compose to, without the search behind it.
 Stitched stitched(const Instance& instance, const SolveOptions& options, const Partitioner& partitioner) {
   const Deadline deadline(options.time_limit, nullptr);
   const Groups groups = find_groups(instance, options, deadline, partitioner);

@@ -13,7 +13,7 @@
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
-#include "model/reorder.hpp"
+#include "model/graph.hpp"
 #include "model/verify.hpp"
 #include "tests/support/random_graph.hpp"
 

@@ -10,10 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/groups/chain_partition.hpp"
-#include "engine/groups/h_partition.hpp"
 #include "engine/groups/partition.hpp"
-#include "engine/groups/partition_candidates.hpp"
+#include "engine/groups/partition_blocks.hpp"
+#include "engine/groups/partitioners.hpp"
 #include "tests/engine/partition_oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_training_graph.hpp"

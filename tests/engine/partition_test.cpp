@@ -10,9 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/groups/chain_partition.hpp"
-#include "engine/groups/h_partition.hpp"
-#include "engine/groups/partition_intervals.hpp"
+#include "engine/groups/partitioners.hpp"
 #include "model/error.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/baselines/twremat/separator_tree.hpp"
+#include "engine/baselines/twremat/separator_schedule.hpp"
 
 namespace remora {
 namespace {

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/deadline.hpp"
-#include "engine/baselines/twremat/recompute_removal.hpp"
 #include "engine/baselines/twremat/separator_schedule.hpp"
+#include "engine/baselines/twremat/trimmed_sequence.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/layered.hpp"

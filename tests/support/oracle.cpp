@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostOps = 8;
 constexpr std::size_t kMostTensors = 16;
 constexpr int kMostComputes = 3;
-constexpr int kMostOracleOptions = 3;
+constexpr int kMostOracleModes = 3;
 constexpr int kMostWeight = 5;
 
 struct State {
@@ -25,7 +25,7 @@ struct State {
   unsigned stage = 0;
   /// Staged form: one more than the op recomputed last in this stage; 0 if none was.
   unsigned last = 0;
-  /// Two bits a tensor: 0 for absent, else one more than the option that it was computed with.
+  /// Two bits a tensor: 0 for absent, else one more than the mode that it was computed with.
   unsigned resident = 0;
   /// Two bits an op.
   unsigned counts = 0;
@@ -51,26 +51,26 @@ struct State {
   [[nodiscard]] unsigned count(unsigned op) const { return (counts >> (2 * op)) & 3U; }
   [[nodiscard]] unsigned held(unsigned tensor) const { return (resident >> (2 * tensor)) & 3U; }
   void release(unsigned tensor) { resident &= ~(3U << (2 * tensor)); }
-  void hold(unsigned tensor, Option option) {
+  void hold(unsigned tensor, ModeNumber mode) {
     release(tensor);
-    resident |= static_cast<unsigned>(option + 1) << (2 * tensor);
+    resident |= static_cast<unsigned>(mode + 1) << (2 * tensor);
   }
 };
 
 class Oracle {
  public:
   explicit Oracle(const Instance& instance)
-      : instance_(instance), graph_(instance.graph()), staged_(instance.options().order == OrderMode::input) {
-    const int max_computes = instance.options().max_computes;
+      : instance_(instance), graph_(instance.graph()), staged_(instance.problem().order == OrderMode::input) {
+    const int max_computes = instance.problem().max_computes;
     ensure(graph_.ops.size() <= kMostOps && graph_.tensors.size() <= kMostTensors && max_computes <= kMostComputes,
            "oracle: the graph is too large");
     produced_.assign(graph_.tensors.size(), false);
     for (std::size_t v = 0; v < graph_.ops.size(); ++v) {
       const Op& op = graph_.ops[v];
-      ensure(instance.option_count(OpId(v)) <= kMostOracleOptions, "oracle: too many options");
-      for (Option option = 0; option < instance.option_count(OpId(v)); ++option) {
-        if (!instance.offers(OpId(v), option)) continue;
-        ensure(instance.computes(OpId(v), option) <= kMostWeight, "oracle: too large a weight");
+      ensure(instance.mode_count(OpId(v)) <= kMostOracleModes, "oracle: too many modes");
+      for (ModeNumber mode = 0; mode < instance.mode_count(OpId(v)); ++mode) {
+        if (!instance.offers(OpId(v), mode)) continue;
+        ensure(instance.computes(OpId(v), mode) <= kMostWeight, "oracle: too large a weight");
       }
       for (const TensorId t : op.outputs) produced_[t] = true;
       const int own = std::min(op.recompute ? op.max_computes.value_or(max_computes) : 1, max_computes);
@@ -122,7 +122,7 @@ class Oracle {
     Bytes total = graph_.fixed_memory;
     for (unsigned t = 0; t < graph_.tensors.size(); ++t) {
       if (state.held(t) == 0) continue;
-      total += produced_[t] ? instance_.size(TensorId(std::size_t{t}), static_cast<Option>(state.held(t)) - 1)
+      total += produced_[t] ? instance_.size(TensorId(std::size_t{t}), static_cast<ModeNumber>(state.held(t)) - 1)
                             : graph_.tensors[t].size;
     }
     return total;
@@ -137,8 +137,8 @@ class Oracle {
     }
     for (unsigned op = 0; op < graph_.ops.size(); ++op) {
       if (!may_come(state, op)) continue;
-      for (Option option = 0; option < instance_.option_count(OpId(std::size_t{op})); ++option) {
-        if (instance_.offers(OpId(std::size_t{op}), option)) compute(cost, state, op, option);
+      for (ModeNumber mode = 0; mode < instance_.mode_count(OpId(std::size_t{op})); ++mode) {
+        if (instance_.offers(OpId(std::size_t{op}), mode)) compute(cost, state, op, mode);
       }
     }
   }
@@ -148,7 +148,7 @@ class Oracle {
     if (state.count(op) >= limits_[op]) return false;
     if (staged_) return op == state.stage || (op < state.stage && op >= state.last);
     if (state.count(op) > 0) return true;
-    // The graph's order of first computes does not ask what an option reads.
+    // The graph's order of first computes does not ask what a mode reads.
     const auto inputs = instance_.inputs(OpId(std::size_t{op}));
     const bool supplied = std::all_of(inputs.begin(), inputs.end(), [&](TensorId t) {
       return state.count(static_cast<unsigned>(std::int32_t{instance_.producer(t)})) > 0;
@@ -159,21 +159,21 @@ class Oracle {
                        [&](OpId earlier) { return state.count(static_cast<unsigned>(std::int32_t{earlier})) > 0; });
   }
 
-  void compute(std::int64_t cost, const State& state, unsigned id, Option option) {
+  void compute(std::int64_t cost, const State& state, unsigned id, ModeNumber mode) {
     const Op& op = graph_.ops[id];
     const OpId leader = instance_.leader(OpId(std::size_t{id}));
     for (const TensorId t : op.inputs) {
-      if (produced_[t] && !instance_.reads(OpId(std::size_t{id}), option, t)) continue;
+      if (produced_[t] && !instance_.reads(OpId(std::size_t{id}), mode, t)) continue;
       const unsigned held = state.held(static_cast<unsigned>(std::int32_t{t}));
       if (held == 0) return;
       const bool led = leader.valid() && instance_.producer(t) == leader;
-      if (led && static_cast<Option>(held) - 1 != option) return;
+      if (led && static_cast<ModeNumber>(held) - 1 != mode) return;
     }
     State next = state;
-    for (const TensorId t : op.outputs) next.hold(static_cast<unsigned>(std::int32_t{t}), option);
+    for (const TensorId t : op.outputs) next.hold(static_cast<unsigned>(std::int32_t{t}), mode);
     next.counts += 1U << (2 * id);
     const int most = instance_.most_computes(OpId(std::size_t{id}));
-    if (const int weight = instance_.computes(OpId(std::size_t{id}), option); most != kNoMostComputes) {
+    if (const int weight = instance_.computes(OpId(std::size_t{id}), mode); most != kNoMostComputes) {
       if (state.weight(id) + weight > most) return;
       next.weights += static_cast<unsigned>(weight) << (4 * id);
     }
@@ -181,11 +181,11 @@ class Oracle {
       next.last = id == state.stage ? 0 : id + 1;
       if (id == state.stage) ++next.stage;
     }
-    const std::int64_t total = cost + instance_.duration(OpId(std::size_t{id}), option).count();
-    const auto peaks = instance_.inner(OpId(std::size_t{id}), option);
+    const std::int64_t total = cost + instance_.duration(OpId(std::size_t{id}), mode).count();
+    const auto peaks = instance_.inner(OpId(std::size_t{id}), mode);
     if (!peaks.empty()) {
       release_inside(total, next, peaks);
-    } else if (memory(next) + instance_.workspace(OpId(std::size_t{id}), option) <= instance_.budget()) {
+    } else if (memory(next) + instance_.workspace(OpId(std::size_t{id}), mode) <= instance_.budget()) {
       push(total, next);
     }
   }

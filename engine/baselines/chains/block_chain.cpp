@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "model/table.hpp"
+
 namespace remora {
 namespace {
 
@@ -43,11 +45,11 @@ class Joiner {
       : instance_(instance),
         forward_(forward),
         separators_(separators(instance, forward)),
-        block_of_(static_cast<std::size_t>(forward), 0),
+        block_of_(at(forward), 0),
         struck_(separators_.size()) {
     std::size_t block = 0;
     for (int op = 0; op < forward; ++op) {
-      block_of_[static_cast<std::size_t>(op)] = block;
+      block_of_[at(op)] = block;
       if (separators_[block] == op) ++block;
     }
   }
@@ -59,8 +61,8 @@ class Joiner {
   }
 
  private:
-  [[nodiscard]] std::size_t block_of(OpId op) const { return block_of_[static_cast<std::size_t>(op)]; }
-  [[nodiscard]] std::size_t backward_block(int op) const { return backward_[static_cast<std::size_t>(op - forward_)]; }
+  [[nodiscard]] std::size_t block_of(OpId op) const { return block_of_[at(op)]; }
+  [[nodiscard]] std::size_t backward_block(int op) const { return backward_[at(op - forward_)]; }
   void strike(std::size_t block, std::size_t other) { struck_.add(std::min(block, other), std::max(block, other)); }
 
   /// The last block whose forward tensors the op reads, pinned ones left out; nothing if there is none.
@@ -75,7 +77,7 @@ class Joiner {
 
   /// The block that a backward op belongs to, `current` that of the op before it.
   [[nodiscard]] std::size_t wanted(OpId op, std::size_t current) const {
-    const OpId of = instance_.graph().ops[static_cast<std::size_t>(op)].backward_of;
+    const OpId of = instance_.graph()[op].backward_of;
     const auto last = last_read(op);
     // In Checkmate's graphs the backward op of a layer also reads what the next layer wrote: it is that one's.
     if (of.valid() && of < forward_) return std::max(block_of(of), last.value_or(0));
@@ -83,7 +85,7 @@ class Joiner {
   }
 
   void assign_backward() {
-    backward_.reserve(static_cast<std::size_t>(instance_.op_count() - forward_));
+    backward_.reserve(at(instance_.op_count() - forward_));
     std::size_t current = separators_.size() - 1;
     for (int op = forward_; op < instance_.op_count(); ++op) {
       const std::size_t block = wanted(OpId(op), current);
@@ -149,18 +151,18 @@ bool is_pinned(const Instance& instance, TensorId tensor) {
 }
 
 std::vector<OpId> separators(const Instance& instance, int forward) {
-  Coverage crossed(static_cast<std::size_t>(forward));
+  Coverage crossed(at(forward));
   for (int op = 0; op < forward; ++op) {
     for (const TensorId t : instance.outputs(OpId(op))) {
       const OpId reader = last_forward_reader(instance, t, forward);
       if (!reader.valid() || is_pinned(instance, t)) continue;
-      crossed.add(static_cast<std::size_t>(op) + 1, static_cast<std::size_t>(reader));
+      crossed.add(at(op) + 1, at(reader));
     }
   }
   const std::vector<int> crossing = crossed.sum();
   std::vector<OpId> found;
   for (int op = 0; op < forward; ++op) {
-    if (crossing[static_cast<std::size_t>(op)] == 0) found.emplace_back(op);
+    if (crossing[at(op)] == 0) found.emplace_back(op);
   }
   return found;
 }

@@ -2,7 +2,12 @@
 #include "engine/baselines/chains/chain_expansion.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
+
+#include "engine/search/solution.hpp"
+#include "model/evaluate.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -10,10 +15,10 @@ namespace {
 /// Strikes out the recomputes that nobody reads before the op's next compute. Pinned tensors are served by their first
 /// compute, so that reading them is no reason to recompute. One pass from the end, over what is still to be read.
 RecomputePlan without_unread(const Instance& instance, const RecomputePlan& plan) {
-  std::vector<bool> to_read(static_cast<std::size_t>(instance.tensor_count()), false);
+  Table<TensorId, bool> to_read(instance.tensor_count(), false);
   const auto run = [&](OpId op) {
-    for (const TensorId t : instance.outputs(op)) to_read[static_cast<std::size_t>(t)] = false;
-    for (const TensorId t : instance.inputs(op)) to_read[static_cast<std::size_t>(t)] = !is_pinned(instance, t);
+    for (const TensorId t : instance.outputs(op)) to_read[t] = false;
+    for (const TensorId t : instance.inputs(op)) to_read[t] = !is_pinned(instance, t);
   };
   RecomputePlan kept;
   auto next = plan.rbegin();
@@ -21,7 +26,7 @@ RecomputePlan without_unread(const Instance& instance, const RecomputePlan& plan
     if (stage < instance.op_count()) run(OpId(stage));
     for (; next != plan.rend() && next->stage == stage; ++next) {
       const auto outputs = instance.outputs(next->op);
-      const auto is_read = [&](TensorId t) { return to_read[static_cast<std::size_t>(t)]; };
+      const auto is_read = [&](TensorId t) { return to_read[t]; };
       if (std::none_of(outputs.begin(), outputs.end(), is_read)) continue;
       run(next->op);
       kept.push_back(*next);
@@ -40,7 +45,7 @@ RecomputePlan expand(const Instance& instance, std::span<const TrainingBlock> bl
   /// Of the next backward block.
   Stage stage = blocks.back().forward.end;
   for (const ChainStep& step : steps) {
-    const auto b = static_cast<std::size_t>(step.block);
+    const auto b = at(step.block);
     if (step.kind == ChainStep::Kind::backward) {
       stage = blocks[b].backward.end;
       continue;
@@ -68,6 +73,17 @@ std::vector<TrainingBlock> coarsened(std::span<const TrainingBlock> blocks, std:
     joined.back().backward.first = blocks[b].backward.first;
   }
   return joined;
+}
+
+bool PlanChoice::offer(const RecomputePlan& plan) {
+  auto sequence = sequence_of(instance_, plan);
+  const Evaluation evaluation = evaluate(instance_, sequence);
+  if (offers_++ == 0 || better(instance_, evaluation.peak, evaluation.duration, peak_, duration_)) {
+    best_ = std::move(sequence);
+    duration_ = evaluation.duration;
+    peak_ = evaluation.peak;
+  }
+  return evaluation.peak <= instance_.budget();
 }
 
 }  // namespace remora

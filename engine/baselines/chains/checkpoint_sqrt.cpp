@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "engine/baselines/chains/block_chain.hpp"
-#include "engine/baselines/chains/plan_choice.hpp"
+#include "engine/baselines/chains/chain_expansion.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -17,12 +18,12 @@ class Checkpointing {
   Checkpointing(const Instance& instance, int forward, std::span<const OpId> cuts)
       : instance_(instance),
         forward_(forward),
-        segment_of_(static_cast<std::size_t>(forward)),
+        segment_of_(at(forward)),
         segment_count_(0),
-        again_(static_cast<std::size_t>(forward), false) {
+        again_(at(forward), false) {
     auto cut = cuts.begin();
     for (int op = 0; op < forward; ++op) {
-      segment_of_[static_cast<std::size_t>(op)] = segment_count_;
+      segment_of_[at(op)] = segment_count_;
       const bool ends = cut != cuts.end() && *cut == op;
       if (ends) ++cut;
       if (ends && op + 1 < forward) ++segment_count_;
@@ -31,21 +32,21 @@ class Checkpointing {
   }
 
   RecomputePlan plan() {
-    std::vector<Stage> stages(static_cast<std::size_t>(segment_count_), instance_.op_count());
+    std::vector<Stage> stages(at(segment_count_), instance_.op_count());
     for (int op = forward_; op < instance_.op_count(); ++op) {
       for (const TensorId t : instance_.inputs(OpId(op))) {
         if (!is_dropped(t)) continue;
         const OpId producer = instance_.producer(t);
-        again_[static_cast<std::size_t>(producer)] = true;
-        Stage& stage = stages[static_cast<std::size_t>(segment(producer))];
+        again_[at(producer)] = true;
+        Stage& stage = stages[at(segment(producer))];
         stage = std::min(stage, op);
       }
     }
     mark_inputs();
     RecomputePlan plan;
     for (int op = 0; op < forward_; ++op) {
-      if (again_[static_cast<std::size_t>(op)]) {
-        plan.push_back({stages[static_cast<std::size_t>(segment(OpId(op)))], OpId(op)});
+      if (again_[at(op)]) {
+        plan.push_back({stages[at(segment(OpId(op)))], OpId(op)});
       }
     }
     std::sort(plan.begin(), plan.end());
@@ -53,7 +54,7 @@ class Checkpointing {
   }
 
  private:
-  [[nodiscard]] int segment(OpId op) const { return segment_of_[static_cast<std::size_t>(op)]; }
+  [[nodiscard]] int segment(OpId op) const { return segment_of_[at(op)]; }
 
   /// Dropped: written by an op that may run again, of a segment other than the last, and read by no later segment.
   [[nodiscard]] bool is_dropped(TensorId t) const {
@@ -68,9 +69,9 @@ class Checkpointing {
   /// What the recomputes read of their own segment is recomputed too.
   void mark_inputs() {
     for (int op = forward_ - 1; op >= 0; --op) {
-      if (!again_[static_cast<std::size_t>(op)]) continue;
+      if (!again_[at(op)]) continue;
       for (const TensorId t : instance_.inputs(OpId(op))) {
-        if (is_dropped(t)) again_[static_cast<std::size_t>(instance_.producer(t))] = true;
+        if (is_dropped(t)) again_[at(instance_.producer(t))] = true;
       }
     }
   }
@@ -139,7 +140,7 @@ MethodResult run_checkpoint_sqrt(const MethodInput& input) {
   if (!forward) return {.note = kNoPhases};
   const std::vector<OpId> separating = separators(instance, *forward);
   std::vector<OpId> all;
-  all.reserve(static_cast<std::size_t>(*forward));
+  all.reserve(at(*forward));
   for (int op = 0; op < *forward; ++op) all.emplace_back(op);
   PlanChoice choice(instance);
   choice.offer({});

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "engine/baselines/chains/block_chain.hpp"
-#include "engine/baselines/chains/chain_costs.hpp"
+#include "engine/baselines/chains/chain.hpp"
 #include "engine/baselines/chains/chain_expansion.hpp"
-#include "engine/baselines/chains/plan_choice.hpp"
 #include "engine/baselines/chains/rotor_table.hpp"
 
 namespace remora {
@@ -81,7 +80,7 @@ class RotorSearch {
 
   /// Of the ops that may run again, the least number of computes.
   [[nodiscard]] int least_limit() const {
-    int least = instance_.options().max_computes;
+    int least = instance_.problem().max_computes;
     for (int op = 0; op < blocks_.back().forward.end; ++op) {
       const int most = instance_.max_computes(OpId(op));
       if (most > 1) least = std::min(least, most);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rotor (Beaumont et al. 2019) on a training graph: blocks between 1-separators (block_chain.hpp), their costs
-// (chain_costs.hpp), the dynamic program for all amounts of memory at once (rotor_table.hpp), and of its schedules the
+// (chain.hpp), the dynamic program for all amounts of memory at once (rotor_table.hpp), and of its schedules the
 // shortest that the evaluator finds within the budget. The dynamic program counts a little too much memory, so it is
 // asked for more than the budget too.
 #pragma once

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "model/ensure.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
 constexpr std::int64_t kMostEntries = std::int64_t{1} << 24U;
 
 std::size_t pair_count(int blocks) {
-  const auto count = static_cast<std::size_t>(blocks);
+  const auto count = at(blocks);
   return count * (count + 1) / 2;
 }
 
@@ -61,7 +62,7 @@ RotorTable::RotorTable(Chain chain, Bytes memory, RotorLimits limits)
   const auto rows = 2 * static_cast<std::int64_t>(pair_count(block_count_)) * levels_;
   const auto most = std::clamp<std::int64_t>(kMostEntries / rows - 1, 1, std::max(1, limits_.slots));
   choose_slots(memory, static_cast<int>(most));
-  table_.assign(static_cast<std::size_t>(rows) * static_cast<std::size_t>(slot_count_ + 1), kNever);
+  table_.assign(at(rows) * at(slot_count_ + 1), kNever);
   fill_all();
 }
 
@@ -89,14 +90,13 @@ int RotorTable::slots_for_amount(Bytes amount) const {
 }
 
 std::size_t RotorTable::row_start(const Stretch& stretch) const {
-  const auto table = static_cast<std::size_t>(2 * stretch.level + (stretch.owns_input ? 1 : 0));
-  const std::size_t row =
-      pair_count(block_count_) * table + pair_count(stretch.end - 1) + static_cast<std::size_t>(stretch.first);
-  return row * static_cast<std::size_t>(slot_count_ + 1);
+  const auto table = at(2 * stretch.level + (stretch.owns_input ? 1 : 0));
+  const std::size_t row = pair_count(block_count_) * table + pair_count(stretch.end - 1) + at(stretch.first);
+  return row * at(slot_count_ + 1);
 }
 
 std::int64_t RotorTable::value(const Problem& problem) const {
-  return table_[row_start(problem.stretch) + static_cast<std::size_t>(problem.slots)];
+  return table_[row_start(problem.stretch) + at(problem.slots)];
 }
 
 Bytes RotorTable::gradient(int end) const {
@@ -261,7 +261,7 @@ std::vector<ChainStep> RotorTable::schedule(Bytes memory) const {
     const Stretch& stretch = problem.stretch;
     const Choice choice = choose(problem);
     if (choice.option >= 0) {
-      const BlockOption& option = block(stretch.first).options[static_cast<std::size_t>(choice.option)];
+      const BlockOption& option = block(stretch.first).options[at(choice.option)];
       const bool is_last = stretch.first + 1 == stretch.end;
       steps.push_back({is_last ? Kind::alone : Kind::save, stretch.first, choice.option});
       tasks.emplace_back(ChainStep{Kind::backward, stretch.first, choice.option});

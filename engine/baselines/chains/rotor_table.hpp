@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "engine/baselines/chains/chain.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 
@@ -98,7 +99,7 @@ class RotorTable {
   [[nodiscard]] std::size_t row_start(const Stretch& stretch) const;
   [[nodiscard]] std::int64_t value(const Problem& problem) const;
   [[nodiscard]] std::optional<Problem> whole(Bytes memory) const;
-  [[nodiscard]] const ChainBlock& block(int b) const { return chain_.blocks[static_cast<std::size_t>(b)]; }
+  [[nodiscard]] const ChainBlock& block(int b) const { return chain_.blocks[at(b)]; }
   [[nodiscard]] Bytes gradient(int end) const;
   [[nodiscard]] Bytes own_input(const Stretch& stretch) const;
   [[nodiscard]] Start save(const Stretch& stretch, const BlockOption& option) const;

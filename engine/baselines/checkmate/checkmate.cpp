@@ -7,10 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "engine/baselines/checkmate/mip.hpp"
 #include "engine/baselines/checkmate/program.hpp"
-#include "engine/baselines/checkmate/relaxation.hpp"
 #include "engine/baselines/checkmate/rounding.hpp"
+#include "engine/baselines/checkmate/solver.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/search/solution.hpp"
 
@@ -54,7 +53,7 @@ double seconds_left(const MethodInput& input) {
 
 /// The bound is for plans, which follow the input order.
 Duration bound_for(const Instance& instance, Duration bound) {
-  return instance.options().order == OrderMode::input ? bound : Duration(0);
+  return instance.problem().order == OrderMode::input ? bound : Duration(0);
 }
 
 /// The evaluator has the last word on memory, in whole bytes.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/table.hpp"
+
 namespace remora::checkmate {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr double kOne = 0.5;
 }  // namespace
 
 Rounding::Rounding(const Instance& instance, const Columns& columns, const std::vector<double>& values)
-    : instance_(instance), columns_(columns), values_(values), retained_(static_cast<std::size_t>(columns.count())) {}
+    : instance_(instance), columns_(columns), values_(values), retained_(at(columns.count())) {}
 
 RecomputePlan Rounding::deterministic(double threshold) {
   round([&](double value) { return value >= threshold; });
@@ -37,7 +39,7 @@ void Rounding::round(const std::function<bool(double)>& is_one) {
     for (Stage k = instance_.producer(TensorId(t)) + 1; k < columns_.stage_count(); ++k) {
       const Term held = columns_.retained(k, TensorId(t));
       if (!held.is_column()) continue;
-      const auto column = static_cast<std::size_t>(held.column);
+      const auto column = at(held.column);
       retained_[column] = is_one(values_[column]);
     }
   }
@@ -45,7 +47,7 @@ void Rounding::round(const std::function<bool(double)>& is_one) {
 
 bool Rounding::retained(Stage stage, TensorId tensor) const {
   const Term held = columns_.retained(stage, tensor);
-  return held.is_column() ? retained_[static_cast<std::size_t>(held.column)] : held.is(1);
+  return held.is_column() ? retained_[at(held.column)] : held.is(1);
 }
 
 RecomputePlan Rounding::complete() const {
@@ -56,34 +58,34 @@ RecomputePlan Rounding::complete() const {
 
 void Rounding::complete_stage(Stage stage, RecomputePlan& plan) const {
   const int last = std::min(stage, instance_.op_count() - 1);
-  std::vector<bool> computed(static_cast<std::size_t>(last) + 1, false);
-  const auto runs = [&](OpId op) { return computed[static_cast<std::size_t>(op)]; };
+  std::vector<bool> computed(at(last) + 1, false);
+  const auto runs = [&](OpId op) { return computed[at(op)]; };
   if (stage == last) computed.back() = true;
   const std::size_t begin = plan.size();
   for (int i = last; i >= 0; --i) {
     const OpId op(i);
     // Users come after their producers, so that whether op is needed is known here.
     for (const TensorId t : instance_.outputs(op)) {
-      if (op < stage && retained(stage + 1, t) && !retained(stage, t)) computed[static_cast<std::size_t>(i)] = true;
+      if (op < stage && retained(stage + 1, t) && !retained(stage, t)) computed[at(i)] = true;
     }
     if (!runs(op)) continue;
     if (op < stage) plan.push_back({stage, op});
     for (const TensorId t : instance_.inputs(op)) {
-      if (!retained(stage, t)) computed[static_cast<std::size_t>(instance_.producer(t))] = true;
+      if (!retained(stage, t)) computed[at(instance_.producer(t))] = true;
     }
   }
   std::reverse(plan.begin() + static_cast<std::ptrdiff_t>(begin), plan.end());
 }
 
 bool Rounding::repair(const RecomputePlan& plan) {
-  std::vector<std::vector<Stage>> stages(static_cast<std::size_t>(instance_.op_count()));
-  for (const Recompute& recompute : plan) stages[static_cast<std::size_t>(recompute.op)].push_back(recompute.stage);
+  Table<OpId, std::vector<Stage>> stages(instance_.op_count());
+  for (const Recompute& recompute : plan) stages[recompute.op].push_back(recompute.stage);
   bool any = false;
   for (int i = 0; i < instance_.op_count(); ++i) {
-    const auto& again = stages[static_cast<std::size_t>(i)];
+    const auto& again = stages[OpId(i)];
     const int excess = static_cast<int>(again.size()) + 1 - instance_.max_computes(OpId(i));
     if (excess <= 0) continue;
-    retain_closest(OpId(i), again, static_cast<std::size_t>(excess));
+    retain_closest(OpId(i), again, at(excess));
     any = true;
   }
   return any;
@@ -103,7 +105,7 @@ void Rounding::retain_closest(OpId op, const std::vector<Stage>& again, std::siz
     for (const TensorId t : instance_.outputs(op)) {
       for (Stage k = first + 1; k <= last; ++k) {
         const Term held = columns_.retained(k, t);
-        if (held.is_column()) retained_[static_cast<std::size_t>(held.column)] = true;
+        if (held.is_column()) retained_[at(held.column)] = true;
       }
     }
   }
@@ -114,7 +116,7 @@ RecomputePlan plan_of_values(const Instance& instance, const Columns& columns, c
   for (Stage k = 0; k < columns.stage_count(); ++k) {
     for (int i = 0; i < std::min(k, instance.op_count()); ++i) {
       const Term again = columns.recomputed(k, OpId(i));
-      if (again.is_column() && values[static_cast<std::size_t>(again.column)] > kOne) plan.push_back({k, OpId(i)});
+      if (again.is_column() && values[at(again.column)] > kOne) plan.push_back({k, OpId(i)});
     }
   }
   return plan;

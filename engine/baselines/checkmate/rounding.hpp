@@ -19,7 +19,7 @@
 #include <functional>
 #include <vector>
 
-#include "engine/baselines/checkmate/columns.hpp"
+#include "engine/baselines/checkmate/program.hpp"
 #include "model/random.hpp"
 #include "model/recompute_plan.hpp"
 

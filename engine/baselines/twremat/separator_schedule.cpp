@@ -2,8 +2,104 @@
 #include "engine/baselines/twremat/separator_schedule.hpp"
 
 #include <algorithm>
+#include <cstddef>
+
+#include "model/table.hpp"
 
 namespace remora {
+namespace {
+
+class Builder {
+ public:
+  Builder(const TreeDecomposition& decomposition, std::vector<SeparatorTree::Part>& parts, std::vector<int>& homes)
+      : bags_(decomposition.bags),
+        adjacent_(decomposition.bags.size()),
+        removed_(decomposition.bags.size(), false),
+        parents_(decomposition.bags.size()),
+        below_(decomposition.bags.size()),
+        parts_(parts),
+        homes_(homes) {
+    for (const auto& [i, j] : decomposition.edges) {
+      adjacent_[at(i)].push_back(j);
+      adjacent_[at(j)].push_back(i);
+    }
+  }
+
+  /// The part of the bags that hang together with this one. As deep as log2(bags), lemma 3. Returns its number, or -1
+  /// where all its nodes are in separators above.
+  int build(int bag) {
+    const std::vector<int> reached = component(bag);
+    const bool any = std::any_of(reached.begin(), reached.end(), [&](int i) { return has_homeless(i); });
+    if (!any) return -1;
+    const int separator = balanced(reached);
+    const int number = static_cast<int>(parts_.size());
+    parts_.push_back({.bags = static_cast<int>(reached.size())});
+    for (const int node : bags_[at(separator)]) {
+      if (homes_[at(node)] >= 0) continue;
+      homes_[at(node)] = number;
+      parts_[at(number)].separator.push_back(node);
+    }
+    removed_[at(separator)] = true;
+    for (const int next : adjacent_[at(separator)]) {
+      const int child = removed_[at(next)] ? -1 : build(next);
+      if (child >= 0) parts_[at(number)].children.push_back(child);
+    }
+    parts_[at(number)].end = static_cast<int>(parts_.size());
+    return number;
+  }
+
+ private:
+  [[nodiscard]] bool has_homeless(int bag) const {
+    const auto& nodes = bags_[at(bag)];
+    return std::any_of(nodes.begin(), nodes.end(), [&](int node) { return homes_[at(node)] < 0; });
+  }
+
+  /// Every bag after its parent.
+  std::vector<int> component(int bag) {
+    std::vector<int> reached{bag};
+    parents_[at(bag)] = -1;
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      for (const int next : adjacent_[at(reached[i])]) {
+        if (removed_[at(next)] || next == parents_[at(reached[i])]) continue;
+        parents_[at(next)] = reached[i];
+        reached.push_back(next);
+      }
+    }
+    return reached;
+  }
+
+  /// The deepest bag that has at least half of the bags at and below it (Jordan 1869): what hangs below it has less
+  /// than half, what is left above it at most half.
+  int balanced(const std::vector<int>& reached) {
+    for (const int bag : reached) below_[at(bag)] = 1;
+    const int all = static_cast<int>(reached.size());
+    for (auto bag = reached.rbegin();; ++bag) {
+      if (2 * below_[at(*bag)] >= all) return *bag;
+      below_[at(parents_[at(*bag)])] += below_[at(*bag)];
+    }
+  }
+
+  const std::vector<std::vector<int>>& bags_;
+  std::vector<std::vector<int>> adjacent_;
+  std::vector<char> removed_;
+  std::vector<int> parents_;
+  /// Bags at and below each.
+  std::vector<int> below_;
+  std::vector<SeparatorTree::Part>& parts_;
+  std::vector<int>& homes_;
+};
+
+}  // namespace
+
+SeparatorTree::SeparatorTree(const TreeDecomposition& decomposition, int nodes) : homes_(at(nodes), -1) {
+  if (!decomposition.bags.empty()) Builder(decomposition, parts_, homes_).build(0);
+}
+
+int SeparatorTree::child_with(int index, int node) const {
+  const auto& children = part(index).children;
+  return *std::prev(std::upper_bound(children.begin(), children.end(), home(node)));
+}
+
 namespace {
 
 /// One run of the algorithm. Ops by their numbers, which are a topological order.
@@ -15,8 +111,8 @@ class Scheduler {
         limit_(limit),
         steps_left_(most_times * instance.op_count()),
         duration_left_(most_times * instance.baseline_duration().count()),
-        computed_(static_cast<std::size_t>(instance.op_count()), false),
-        seen_(static_cast<std::size_t>(instance.op_count()), 0) {}
+        computed_(at(instance.op_count()), false),
+        seen_(at(instance.op_count()), 0) {}
 
   std::optional<std::vector<OpId>> run() {
     compute(0, final_ops());
@@ -25,7 +121,7 @@ class Scheduler {
   }
 
  private:
-  static std::size_t index(int op) { return static_cast<std::size_t>(op); }
+  static std::size_t index(int op) { return at(op); }
 
   /// What nothing depends on, and what has an output to keep.
   [[nodiscard]] std::vector<int> final_ops() const {
@@ -129,11 +225,11 @@ class Scheduler {
 }  // namespace
 
 Neighbours dependency_graph(const Instance& instance) {
-  std::vector<std::vector<int>> before(static_cast<std::size_t>(instance.op_count()));
+  std::vector<std::vector<int>> before(at(instance.op_count()));
   for (int v = 0; v < instance.op_count(); ++v) {
-    auto& list = before[static_cast<std::size_t>(v)];
+    auto& list = before[at(v)];
     for (const TensorId t : instance.inputs(OpId(v))) list.push_back(instance.producer(t));
-    const auto& after = instance.graph().ops[static_cast<std::size_t>(v)].after;
+    const auto& after = instance.graph()[OpId(v)].after;
     list.insert(list.end(), after.begin(), after.end());
   }
   return mutual(std::move(before));

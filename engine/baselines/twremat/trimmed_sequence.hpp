@@ -13,13 +13,67 @@
 // Each removal costs O(tensors of the op * (log steps + uses)).
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <span>
 #include <vector>
 
-#include "engine/baselines/twremat/memory_profile.hpp"
+#include "engine/base/deadline.hpp"
 #include "model/instance.hpp"
+#include "model/table.hpp"
+#include "model/types.hpp"
 
 namespace remora {
+
+/// Memory over the steps of a sequence, of which stretches rise and fall: a segment tree for additions to ranges and the
+/// largest value of all.
+class MemoryProfile {
+ public:
+  /// O(steps).
+  explicit MemoryProfile(std::span<const Bytes> memory) : steps_(std::bit_ceil(memory.size())), nodes_(2 * steps_) {
+    for (std::size_t i = 0; i < memory.size(); ++i) nodes_[steps_ + i] = {memory[i], Bytes(0)};
+    for (std::size_t i = steps_; i-- > 1;) refresh(i);
+  }
+
+  /// Adds to the steps [first, last], none where last < first. O(log steps).
+  void add(int first, int last, Bytes amount) {
+    if (last < first) return;
+    std::size_t begin = steps_ + at(first);
+    std::size_t end = steps_ + at(last) + 1;
+    const std::size_t leftmost = begin;
+    const std::size_t rightmost = end - 1;
+    for (; begin < end; begin /= 2, end /= 2) {
+      if (begin % 2 == 1) raise(begin++, amount);
+      if (end % 2 == 1) raise(--end, amount);
+    }
+    for (std::size_t i = leftmost / 2; i >= 1; i /= 2) refresh(i);
+    for (std::size_t i = rightmost / 2; i >= 1; i /= 2) refresh(i);
+  }
+
+  /// The largest memory of all steps, not negative; of none, 0.
+  [[nodiscard]] Bytes largest() const { return nodes_[1].largest; }
+
+ private:
+  struct Node {
+    /// Of the steps below, with what was added at this node and below it, but not above.
+    Bytes largest{};
+    Bytes added{};
+  };
+
+  void raise(std::size_t i, Bytes amount) {
+    nodes_[i].largest += amount;
+    nodes_[i].added += amount;
+  }
+  void refresh(std::size_t i) {
+    nodes_[i].largest = std::max(nodes_[2 * i].largest, nodes_[2 * i + 1].largest) + nodes_[i].added;
+  }
+
+  /// A power of two; those beyond the sequence hold nothing. Step i is node steps_ + i; the children of node i are 2 i
+  /// and 2 i + 1, the root is node 1.
+  std::size_t steps_;
+  std::vector<Node> nodes_;
+};
 
 class TrimmedSequence {
  public:
@@ -54,7 +108,7 @@ class TrimmedSequence {
     Bytes amount{};
   };
 
-  static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+  static std::size_t index(std::int32_t i) { return at(i); }
   /// The next compute of the op after the step, or one beyond the end.
   [[nodiscard]] int next_compute(OpId op, int step) const;
   /// The last compute of the op before the step.
@@ -82,5 +136,16 @@ class TrimmedSequence {
   /// Recomputes that may have become useless.
   std::vector<int> doubtful_;
 };
+
+/// Which recomputes of a sequence to do without.
+///
+/// Takes out recomputes of the ops that run more often than the instance allows, first those that add least to memory
+/// (bytes times steps). Afterwards all ops keep their limits; memory may be more. O(computes log^2 computes).
+void remove_beyond_limits(TrimmedSequence& sequence);
+
+/// Takes out the recomputes without which memory holds the instance's budget, the dearest first, then the earliest;
+/// goes through them again while that takes out any, a few times. The sequence must hold the budget, and does
+/// afterwards; the duration never grows. Ends where it is at the deadline. O(steps * tensors of an op * log steps).
+void remove_unneeded(TrimmedSequence& sequence, const Deadline& deadline);
 
 }  // namespace remora

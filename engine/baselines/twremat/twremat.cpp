@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "engine/baselines/twremat/recompute_removal.hpp"
 #include "engine/baselines/twremat/separator_schedule.hpp"
+#include "engine/baselines/twremat/trimmed_sequence.hpp"
 #include "engine/search/solution.hpp"
 #include "model/evaluate.hpp"
 
@@ -102,7 +102,7 @@ MethodResult run_twremat(const MethodInput& input) {
   Candidate best = sweep.run();
   MethodResult result{.sequence = std::move(best.sequence), .work = sweep.steps()};
   result.note = "k = " + std::to_string(best.limit) + ", width " + std::to_string(decomposition.width());
-  if (instance.options().order == OrderMode::input) result.note += "; of its sequences only those of the input order";
+  if (instance.problem().order == OrderMode::input) result.note += "; of its sequences only those of the input order";
   return result;
 }
 

@@ -36,7 +36,7 @@ cp::Inferences inferences_of(const SolveOptions& options) {
 
 CompleteWorker::Pass::Pass(const RoundInput& input, Duration ceiling, std::int64_t limit,
                            const cp::Inferences& inferences, const cp::SearchSettings& settings)
-    : problem(input.instance, computes_of(input.incumbent.sequence(input.instance)), input_order(input.instance),
+    : problem(input.instance, input.incumbent.computes(input.instance), input_order(input.instance),
               {input.instance.budget(), ceiling, bans_below(input.instance, input.cover, ceiling)}, inferences),
       search(problem, settings),
       below(ceiling),

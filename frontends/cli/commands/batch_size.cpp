@@ -80,7 +80,7 @@ Schedule solve_until_clear(const Instance& instance, const SolveOptions& options
 
 class BatchSizeSearch {
  public:
-  BatchSizeSearch(const Arguments& arguments, const SolveOptions& options, const InstanceOptions& problem)
+  BatchSizeSearch(const Arguments& arguments, const SolveOptions& options, const Problem& problem)
       : arguments_(arguments),
         options_(options),
         problem_(problem),
@@ -226,7 +226,7 @@ class BatchSizeSearch {
 
   const Arguments& arguments_;
   const SolveOptions& options_;
-  const InstanceOptions& problem_;
+  const Problem& problem_;
   std::string dimension_;
   std::string overhead_;
   Bytes budget_;
@@ -261,7 +261,7 @@ LargestFit find_largest_fit(std::int64_t most, const std::function<std::optional
   return answer;
 }
 
-int find_batch_size(const Arguments& arguments, const SolveOptions& options, const InstanceOptions& problem) {
+int find_batch_size(const Arguments& arguments, const SolveOptions& options, const Problem& problem) {
   return BatchSizeSearch(arguments, options, problem).run();
 }
 

@@ -34,6 +34,6 @@ LargestFit find_largest_fit(std::int64_t most, const std::function<std::optional
 
 /// The command's work: prints a line a size, writes the answer as JSON and the largest batch's schedule. Returns the
 /// exit code. Throws UsageError and InputError.
-int find_batch_size(const Arguments& arguments, const SolveOptions& options, const InstanceOptions& problem);
+int find_batch_size(const Arguments& arguments, const SolveOptions& options, const Problem& problem);
 
 }  // namespace remora::cli

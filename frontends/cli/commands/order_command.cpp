@@ -27,7 +27,7 @@
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/reorder.hpp"
+#include "model/graph.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;

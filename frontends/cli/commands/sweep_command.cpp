@@ -144,7 +144,7 @@ int exit_code(const Curve& curve) {
   return curve.points.back().status == Status::infeasible ? kInfeasible : kNoSchedule;
 }
 
-int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const InstanceOptions& problem) {
+int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const Problem& problem) {
   const bool quiet = arguments.has("quiet");
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
   const Instance instance(loaded.graph, problem);
@@ -185,7 +185,7 @@ int sweep_command(const Words& words) {
   check_usage(arguments);
   SolveOptions options = read_solve_options(arguments);
   if (!arguments.has("time-limit") && !arguments.has("work-limit")) options.time_limit *= kSolvesOfTime;
-  const InstanceOptions problem = problem_of_all(read_problem(arguments, options.strategy));
+  const Problem problem = problem_of_all(read_problem(arguments, options.strategy));
   if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);
   if (problem.order == OrderMode::free && is_search(options.strategy)) {
     throw UsageError(

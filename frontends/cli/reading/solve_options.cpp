@@ -67,7 +67,7 @@ SolveOptions read_solve_options(const Arguments& arguments) {
 }
 
 ProblemRequest read_problem(const Arguments& arguments, Strategy strategy) {
-  const InstanceOptions usual = default_problem(strategy);
+  const Problem usual = default_problem(strategy);
   ProblemRequest problem{.max_computes = usual.max_computes,
                          .order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input};
   if (arguments.has("max-computes")) problem.max_computes = arguments.get<int>("max-computes");

@@ -30,7 +30,7 @@ bool is_asked(const ProblemRequest& request, const Schedule& schedule) {
          (request.order == OrderRequest::automatic || schedule.order == mode_of(request.order));
 }
 
-InstanceOptions problem_of_all(const ProblemRequest& request) {
+Problem problem_of_all(const ProblemRequest& request) {
   if (request.order == OrderRequest::automatic) {
     throw UsageError(
         "--order: auto chooses for one budget; a sweep keeps to the input order (free is for --batch-size and for "

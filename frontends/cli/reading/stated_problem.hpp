@@ -36,6 +36,6 @@ StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const Pro
 bool is_asked(const ProblemRequest& request, const Schedule& schedule);
 
 /// The problem of a command that solves many at once, which leaves nothing to choose. Throws UsageError.
-InstanceOptions problem_of_all(const ProblemRequest& request);
+Problem problem_of_all(const ProblemRequest& request);
 
 }  // namespace remora::cli

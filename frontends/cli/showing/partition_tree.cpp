@@ -11,11 +11,11 @@
 
 #include "engine/groups/block.hpp"
 #include "engine/groups/block_classes.hpp"
-#include "engine/groups/grouping.hpp"
-#include "engine/groups/indexing.hpp"
 #include "engine/groups/partition.hpp"
+#include "engine/groups/partitioners.hpp"
 #include "frontends/text/amounts.hpp"
 #include "model/quote.hpp"
+#include "model/table.hpp"
 
 namespace remora::cli {
 namespace {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include <gecode/int.hh>
+
+#include "model/cp/retention_problem.hpp"
+#include "model/cp/retention_profile.hpp"
+
+namespace remora::cp {
+
+/// What all spaces of one engine share: the constant problem, the profile that follows the search around, and the bound
+/// that every further solution must beat. Used by one thread at a time; spaces hold a pointer to it.
+struct Context {
+  explicit Context(const RetentionProblem& constant)
+      : problem(constant), profile(constant), extra_below(constant.limits().extra_below) {}
+
+  const RetentionProblem& problem;
+  RetentionProfile profile;
+  /// Exact objective bound: extra duration must be strictly below. It only ever falls.
+  Duration extra_below;
+};
+
+/// What the propagators over all variables (RetentionProblem: starts, then modes) have in common: posting, copying,
+/// and the context that their space's search shares. `Derived` adds cost() and propagate().
+template <class Derived>
+class StartPropagator : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
+ public:
+  static Gecode::ExecStatus post(Gecode::Home home, Views& views, Context& context) {
+    (void)new (home) Derived(home, views, context);
+    return Gecode::ES_OK;
+  }
+
+  StartPropagator(Gecode::Home home, Views& views, Context& context)
+      : NaryPropagator(home, views), context_(&context) {}
+  StartPropagator(Gecode::Space& home, StartPropagator& other)
+      : NaryPropagator(home, other), context_(other.context_) {}
+
+  Gecode::Actor* copy(Gecode::Space& home) override { return new (home) Derived(home, static_cast<Derived&>(*this)); }
+
+ protected:
+  [[nodiscard]] const RetentionProblem& problem() const { return context_->problem; }
+  [[nodiscard]] Context& context() const { return *context_; }
+  [[nodiscard]] RetentionProfile& profile() const { return context_->profile; }
+  [[nodiscard]] bool all_assigned() const {
+    return std::all_of(x.begin(), x.end(), [](const auto& view) { return view.assigned(); });
+  }
+
+ private:
+  Context* context_;
+};
+
+}  // namespace remora::cp

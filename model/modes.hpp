@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ways to compute an op: modes of duration, workspace, output sizes and inputs, of which every compute chooses one.
+//
+// A graph gives each op one way, its mode 0. Whoever composes schedules of subgraphs (Rockmate, HiRemate: a mode
+// is one ready schedule of a block) gives some ops further ones. An op may follow another: each of its computes takes
+// the mode of that compute of the leader which serves its inputs, as the backward half of a block takes the forward
+// half's. The leader may have modes that the follower lacks (a forward half that saves nothing for the backward
+// half): then the leader runs again, with another mode, before the follower can.
+//
+//     leader    F(1)          F(0)            1: fast, saves nothing; 0: saves what the backward half needs
+//     follower                     B(0)       served by the second F
+//
+// A mode need not read all of its op's inputs (HiRemate, B.1.2: one backward half recomputes what another reads):
+// the others need not be resident. First computes keep the graph's order all the same: an op's first compute comes
+// after those of the producers of all its inputs.
+//
+// A mode may stand for a schedule of its own, which is done with some inputs before its memory is highest (HiRemate,
+// B.3): its inner peaks say what it takes when, beside all inputs and outputs, and which inputs are released by then if
+// nobody needs them later.
+//
+// A mode may stand for several computes of the ops inside, of which only so many are allowed: then it weighs more
+// than one of its op's computes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/api.hpp"
+#include "model/types.hpp"
+
+namespace remora {
+
+/// A mode's number, from 0: the graph's own amounts.
+using ModeNumber = std::int32_t;
+
+/// Modes an op may have, the graph's own included.
+inline constexpr int kMostModes = 64;
+
+/// So many computes that they are no limit.
+inline constexpr int kNoMostComputes = std::numeric_limits<int>::max();
+
+/// A moment inside a compute.
+struct InnerPeak {
+  /// What it takes beside what is retained, all inputs and outputs included; negative where some aren't there.
+  Bytes workspace{};
+  /// Inputs that the mode reads and is done with before: released if their retention ends with this compute.
+  std::vector<TensorId> freed{};
+};
+
+struct Mode {
+  Duration duration{};
+  /// Not read where there are inner peaks.
+  Bytes workspace{};
+  /// One size an output, in the order of the op's outputs.
+  std::vector<Bytes> output_sizes{};
+  /// Inputs of the op that this mode does not read. A follower reads some output of its leader by every mode.
+  std::vector<TensorId> unread{};
+  /// What a compute by this mode weighs against the op's most_computes, at least 1.
+  int computes = 1;
+  /// The memory of a compute is the most of these; if empty, `workspace` says it.
+  std::vector<InnerPeak> inner{};
+};
+
+/// What one op can do beside mode 0, and what the graph does not say of mode 0.
+struct OpModes {
+  OpId op{};
+  /// Modes 1, 2, ...; nothing where this op lacks the mode.
+  std::vector<std::optional<Mode>> further{};
+  /// The leader, a producer of one of the op's inputs, or none.
+  OpId follows{};
+  /// For mode 0, as in Mode.
+  std::vector<TensorId> unread{};
+  int computes = 1;
+  std::vector<InnerPeak> inner{};
+  /// What the op's computes may weigh together; one of its modes at least weighs no more.
+  int most_computes = kNoMostComputes;
+};
+
+/// By op, ascending; ops that are not mentioned have mode 0 only and follow nobody.
+using Modes = std::vector<OpModes>;
+
+/// One step of a sequence: an op and how it is computed.
+struct Compute {
+  OpId op{};
+  ModeNumber mode = 0;
+
+  friend constexpr bool operator==(const Compute&, const Compute&) = default;
+};
+
+/// What the highest of the peaks (at least one) takes beside all inputs and outputs; `released(tensor)`: what is off
+/// for an input that is freed before a peak.
+template <class Released>
+Bytes highest_peak(std::span<const InnerPeak> peaks, Released released) {
+  Bytes highest(std::numeric_limits<std::int64_t>::min());
+  for (const InnerPeak& peak : peaks) {
+    Bytes here = peak.workspace;
+    for (const TensorId t : peak.freed) here -= released(t);
+    highest = std::max(highest, here);
+  }
+  return highest;
+}
+
+/// The sequence with mode 0 everywhere, and the ops of a sequence.
+REMORA_API std::vector<Compute> computes_of(std::span<const OpId> sequence);
+REMORA_API std::vector<OpId> ops_of(std::span<const Compute> sequence);
+
+}  // namespace remora

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// solve() where ops have several modes, against brute force.
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/solve.hpp"
+#include "engine/sweep.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
+#include "model/recompute_plan.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+#include "tests/support/random_modes.hpp"
+#include "tests/support/random_training_graph.hpp"
+
+namespace remora {
+namespace {
+
+SolveOptions reproducible(std::int64_t work) {
+  SolveOptions options;
+  options.work_limit = work;
+  options.time_limit = kNoTimeLimit;
+  options.threads = 1;
+  return options;
+}
+
+std::vector<Compute> computes_in(const Schedule& schedule) {
+  std::vector<Compute> computes;
+  for (const Step& step : schedule.steps) computes.push_back({step.op, step.mode});
+  return computes;
+}
+
+/// The schedule is what it says, by the evaluator.
+void expect_sound(const Instance& instance, const Schedule& schedule) {
+  const std::vector<Compute> computes = computes_in(schedule);
+  const std::vector<OpId> ops = ops_of(computes);
+  const Evaluation evaluation = evaluate(instance, computes);
+  EXPECT_TRUE(modes_hold(instance, computes));
+  EXPECT_TRUE(is_free_sequence(instance, ops));
+  EXPECT_TRUE(instance.problem().order == OrderMode::free || is_staged(instance, ops));
+  EXPECT_LE(evaluation.peak, instance.budget());
+  EXPECT_EQ(schedule.peak_memory, evaluation.peak);
+  EXPECT_EQ(schedule.duration, evaluation.duration);
+  EXPECT_EQ(schedule.steps, steps_of(instance, computes));
+  EXPECT_LE(schedule.lower_bound, schedule.duration);
+}
+
+Instance random_instance(std::mt19937& random, OrderMode order) {
+  const int most_ops = order == OrderMode::free ? 4 : 6;
+  const auto graph = random() % 2 == 0 ? test::random_graph(random, {.least_ops = 2, .most_ops = most_ops})
+                                       : test::random_training_graph(random, order == OrderMode::free ? 2 : 3);
+  const auto modes = test::random_modes(random, *graph);
+  const Instance unlimited(graph, {.max_computes = 1 + static_cast<int>(random() % 2), .order = order}, modes);
+  const std::int64_t most = evaluate(unlimited, computes_of(input_order(unlimited))).peak.count();
+  return unlimited.with_budget(Bytes(most - static_cast<std::int64_t>(random() % static_cast<unsigned>(most / 2 + 1))));
+}
+
+struct Tally {
+  int optimal = 0;
+  int infeasible = 0;
+  int undecided = 0;
+  /// Feasible, and mode 0 of every op does not do.
+  int by_choice = 0;
+};
+
+Tally solve_many(unsigned seed, int rounds, OrderMode order) {
+  std::mt19937 random(seed);
+  Tally tally;
+  for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
+    const Instance instance = random_instance(random, order);
+    const Schedule schedule = solve(instance, reproducible(20'000));
+    const auto optimum = test::optimum(instance);
+    if (schedule.has_schedule()) expect_sound(instance, schedule);
+    tally.optimal += schedule.status == Status::optimal ? 1 : 0;
+    tally.infeasible += schedule.status == Status::infeasible ? 1 : 0;
+    tally.undecided += schedule.status == Status::feasible || schedule.status == Status::unknown ? 1 : 0;
+    if (!optimum) {
+      EXPECT_FALSE(schedule.has_schedule());
+      continue;
+    }
+    EXPECT_NE(schedule.status, Status::infeasible);
+    EXPECT_LE(schedule.lower_bound, *optimum);
+    if (schedule.has_schedule()) EXPECT_GE(schedule.duration, *optimum);
+    if (schedule.status == Status::optimal) EXPECT_EQ(schedule.duration, *optimum);
+    const auto computes = computes_in(schedule);
+    tally.by_choice += std::any_of(computes.begin(), computes.end(), [](const Compute& c) { return c.mode > 0; });
+  }
+  return tally;
+}
+
+TEST(SolveModes, AgreesWithBruteForceInTheInputOrder) {
+  const Tally tally = solve_many(20261901, 600, OrderMode::input);
+  EXPECT_GT(tally.optimal, 200);
+  EXPECT_GT(tally.infeasible, 50);
+  EXPECT_GT(tally.by_choice, 100);
+  EXPECT_LE(tally.undecided, 6);
+}
+
+TEST(SolveModes, AgreesWithBruteForceInFreeOrder) {
+  const Tally tally = solve_many(20261902, 300, OrderMode::free);
+  EXPECT_GT(tally.optimal, 100);
+  EXPECT_GT(tally.infeasible, 20);
+  EXPECT_GT(tally.by_choice, 50);
+  EXPECT_LE(tally.undecided, 6);
+}
+
+TEST(SolveModes, SaysTheSameAtAnyNumberOfThreads) {
+  std::mt19937 random(20261903);
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance instance = random_instance(random, OrderMode::input);
+    SolveOptions options = reproducible(3'000);
+    const Schedule once = solve(instance, options);
+    options.threads = 3;
+    const Schedule again = solve(instance, options);
+    EXPECT_EQ(once.status, again.status);
+    EXPECT_EQ(once.steps, again.steps);
+    EXPECT_EQ(once.lower_bound, again.lower_bound);
+  }
+}
+
+TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {
+  std::mt19937 random(20261904);
+  const Instance instance = random_instance(random, OrderMode::input);
+  for (const Strategy strategy : {Strategy::greedy, Strategy::checkmate, Strategy::none}) {
+    SolveOptions options = reproducible(100);
+    options.strategy = strategy;
+    EXPECT_THROW(solve(instance, options), InputError);
+  }
+  EXPECT_THROW(sweep(instance, reproducible(100), {}), InputError);
+}
+
+}  // namespace
+}  // namespace remora
