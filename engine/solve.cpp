@@ -15,6 +15,7 @@
 #include "engine/search/workers/crew.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 
 namespace remora {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/evaluate.hpp"
+#include "model/recompute_plan.hpp"
 
 namespace remora {
 namespace {
@@ -68,6 +69,11 @@ bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence) 
     if (++computes[op] > instance.max_computes(op)) return false;
   }
   return std::all_of(computes.begin(), computes.end(), [](int count) { return count > 0; });
+}
+
+bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence) {
+  return is_free_sequence(instance, sequence) &&
+         (instance.problem().order == OrderMode::free || is_staged(instance, sequence));
 }
 
 std::vector<OpId> without_useless(const Instance& instance, std::vector<OpId> sequence) {

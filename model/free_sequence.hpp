@@ -16,6 +16,10 @@ namespace remora {
 /// after the producers of its inputs, and first computes after those that they wait for.
 bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence);
 
+/// Whether the sequence is one of the instance's problem: its order (input or free), `after`, and how often each op may
+/// run. Says nothing of memory.
+bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence);
+
 /// The sequence without the computes that serve nobody. A first compute that serves nobody goes, too, if a later one
 /// takes its place and `after` says nothing of the op.
 std::vector<OpId> without_useless(const Instance& instance, std::vector<OpId> sequence);

@@ -9,7 +9,6 @@
 #include "engine/baselines/greedy.hpp"
 #include "engine/baselines/twremat/twremat.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
 #include "model/recompute_plan.hpp"
 
 namespace remora {
@@ -45,11 +44,6 @@ Method method_of(Strategy strategy) {
     default:
       return nullptr;
   }
-}
-
-bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence) {
-  return is_free_sequence(instance, sequence) &&
-         (instance.problem().order == OrderMode::free || is_staged(instance, sequence));
 }
 
 }  // namespace remora

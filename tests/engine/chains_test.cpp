@@ -16,6 +16,7 @@
 #include "frontends/generate/transformer.hpp"
 #include "frontends/generate/unet.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"

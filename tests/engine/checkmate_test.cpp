@@ -12,6 +12,7 @@
 #include "frontends/generate/chain.hpp"
 #include "frontends/generate/unet.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/baselines/method.hpp"
+#include "engine/base/method.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"
 

@@ -10,6 +10,7 @@
 #include "engine/baselines/chains/chain.hpp"
 #include "engine/baselines/chains/chain_expansion.hpp"
 #include "engine/baselines/chains/rotor_table.hpp"
+#include "model/free_sequence.hpp"
 
 namespace remora {
 namespace {

@@ -6,7 +6,7 @@
 // asked for more than the budget too.
 #pragma once
 
-#include "engine/baselines/method.hpp"
+#include "engine/base/method.hpp"
 
 namespace remora {
 

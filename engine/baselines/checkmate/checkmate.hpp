@@ -7,7 +7,7 @@
 // so that the optima are the same. No start, no cuts and no bounds of ours: this is the baseline.
 #pragma once
 
-#include "engine/baselines/method.hpp"
+#include "engine/base/method.hpp"
 
 namespace remora {
 

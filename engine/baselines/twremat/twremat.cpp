@@ -11,6 +11,7 @@
 #include "engine/baselines/twremat/trimmed_sequence.hpp"
 #include "engine/search/solution.hpp"
 #include "model/evaluate.hpp"
+#include "model/free_sequence.hpp"
 
 namespace remora {
 namespace {

@@ -10,7 +10,7 @@
 // none does, the one of the least peak. Everything else is said where it is done (files of this folder).
 #pragma once
 
-#include "engine/baselines/method.hpp"
+#include "engine/base/method.hpp"
 
 namespace remora {
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What solve() and the literature's methods (engine/baselines) say to each other: an Instance in, one sequence of
+// computes out, and what the method can say about the optimum.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+
+struct MethodInput {
+  const Instance& instance;
+  const SolveOptions& options;
+  /// Of the whole solve; methods that take long stop there with what they have.
+  const Deadline& deadline;
+};
+
+struct MethodResult {
+  /// Any order in which every op's inputs are computed earlier, every op at least once; empty if there is none to show.
+  /// Which releases go with it is the evaluator's business.
+  std::vector<OpId> sequence{};
+  /// No schedule of the instance's problem takes less time beyond the baseline; 0 where the method proves nothing.
+  Duration lower_bound{};
+  /// Units of work done, of the method's own kind.
+  std::int64_t work = 0;
+  /// What the user should know, in a few words: why there is no schedule, which parameter was taken. May be empty.
+  std::string note{};
+};
+
+/// The same instance and options give the same sequence, unless a deadline cut it short.
+using Method = MethodResult (*)(const MethodInput& input);
+
+}  // namespace remora
