@@ -7,9 +7,10 @@
 #include <optional>
 #include <utility>
 
+#include "engine/baselines/checkmate/mip.hpp"
 #include "engine/baselines/checkmate/program.hpp"
+#include "engine/baselines/checkmate/relaxation.hpp"
 #include "engine/baselines/checkmate/rounding.hpp"
-#include "engine/baselines/checkmate/solver.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/search/solution.hpp"
 
