@@ -39,7 +39,7 @@ class GraphBuilder {
   PartitionGraph run() {
     for (int op = 0; op < instance_.op_count(); ++op) {
       for (const TensorId t : instance_.outputs(OpId(op))) add_tensor(OpId(op), t);
-      for (const OpId before : instance_.graph()[op].after) add_after(before, OpId(op));
+      for (const OpId before : instance_.graph()[OpId(op)].after) add_after(before, OpId(op));
     }
     return {std::vector<std::int64_t>(units_.units.size(), 1), std::move(edges_), std::move(values_)};
   }
