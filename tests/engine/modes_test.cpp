@@ -23,7 +23,7 @@
 namespace remora {
 namespace {
 
-SolveOptions reproducible(std::int64_t work) {
+SolveOptions limited_to(std::int64_t work) {
   SolveOptions options;
   options.work_limit = work;
   options.time_limit = kNoTimeLimit;
@@ -38,7 +38,7 @@ std::vector<Compute> computes_in(const Schedule& schedule) {
 }
 
 /// The schedule is what it says, by the evaluator.
-void expect_sound(const Instance& instance, const Schedule& schedule) {
+void expect_sound_modes(const Instance& instance, const Schedule& schedule) {
   const std::vector<Compute> computes = computes_in(schedule);
   const std::vector<OpId> ops = ops_of(computes);
   const Evaluation evaluation = evaluate(instance, computes);
@@ -52,7 +52,7 @@ void expect_sound(const Instance& instance, const Schedule& schedule) {
   EXPECT_LE(schedule.lower_bound, schedule.duration);
 }
 
-Instance random_instance(std::mt19937& random, OrderMode order) {
+Instance random_modes_instance(std::mt19937& random, OrderMode order) {
   const int most_ops = order == OrderMode::free ? 4 : 6;
   const auto graph = random() % 2 == 0 ? test::random_graph(random, {.least_ops = 2, .most_ops = most_ops})
                                        : test::random_training_graph(random, order == OrderMode::free ? 2 : 3);
@@ -62,7 +62,7 @@ Instance random_instance(std::mt19937& random, OrderMode order) {
   return unlimited.with_budget(Bytes(most - static_cast<std::int64_t>(random() % static_cast<unsigned>(most / 2 + 1))));
 }
 
-struct Tally {
+struct ModesTally {
   int optimal = 0;
   int infeasible = 0;
   int undecided = 0;
@@ -70,15 +70,15 @@ struct Tally {
   int by_choice = 0;
 };
 
-Tally solve_many(unsigned seed, int rounds, OrderMode order) {
+ModesTally solve_many_modes(unsigned seed, int rounds, OrderMode order) {
   std::mt19937 random(seed);
-  Tally tally;
+  ModesTally tally;
   for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
-    const Instance instance = random_instance(random, order);
-    const Schedule schedule = solve(instance, reproducible(20'000));
+    const Instance instance = random_modes_instance(random, order);
+    const Schedule schedule = solve(instance, limited_to(20'000));
     const auto optimum = test::optimum(instance);
-    if (schedule.has_schedule()) expect_sound(instance, schedule);
+    if (schedule.has_schedule()) expect_sound_modes(instance, schedule);
     tally.optimal += schedule.status == Status::optimal ? 1 : 0;
     tally.infeasible += schedule.status == Status::infeasible ? 1 : 0;
     tally.undecided += schedule.status == Status::feasible || schedule.status == Status::unknown ? 1 : 0;
@@ -97,7 +97,7 @@ Tally solve_many(unsigned seed, int rounds, OrderMode order) {
 }
 
 TEST(SolveModes, AgreesWithBruteForceInTheInputOrder) {
-  const Tally tally = solve_many(20261901, 600, OrderMode::input);
+  const ModesTally tally = solve_many_modes(20261901, 600, OrderMode::input);
   EXPECT_GT(tally.optimal, 200);
   EXPECT_GT(tally.infeasible, 50);
   EXPECT_GT(tally.by_choice, 100);
@@ -105,7 +105,7 @@ TEST(SolveModes, AgreesWithBruteForceInTheInputOrder) {
 }
 
 TEST(SolveModes, AgreesWithBruteForceInFreeOrder) {
-  const Tally tally = solve_many(20261902, 300, OrderMode::free);
+  const ModesTally tally = solve_many_modes(20261902, 300, OrderMode::free);
   EXPECT_GT(tally.optimal, 100);
   EXPECT_GT(tally.infeasible, 20);
   EXPECT_GT(tally.by_choice, 50);
@@ -116,8 +116,8 @@ TEST(SolveModes, SaysTheSameAtAnyNumberOfThreads) {
   std::mt19937 random(20261903);
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
-    const Instance instance = random_instance(random, OrderMode::input);
-    SolveOptions options = reproducible(3'000);
+    const Instance instance = random_modes_instance(random, OrderMode::input);
+    SolveOptions options = limited_to(3'000);
     const Schedule once = solve(instance, options);
     options.threads = 3;
     const Schedule again = solve(instance, options);
@@ -129,13 +129,13 @@ TEST(SolveModes, SaysTheSameAtAnyNumberOfThreads) {
 
 TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {
   std::mt19937 random(20261904);
-  const Instance instance = random_instance(random, OrderMode::input);
+  const Instance instance = random_modes_instance(random, OrderMode::input);
   for (const Strategy strategy : {Strategy::greedy, Strategy::checkmate, Strategy::none}) {
-    SolveOptions options = reproducible(100);
+    SolveOptions options = limited_to(100);
     options.strategy = strategy;
     EXPECT_THROW(solve(instance, options), InputError);
   }
-  EXPECT_THROW(sweep(instance, reproducible(100), {}), InputError);
+  EXPECT_THROW(sweep(instance, limited_to(100), {}), InputError);
 }
 
 }  // namespace
