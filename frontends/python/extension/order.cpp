@@ -10,8 +10,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/base/deadline.hpp"
+#include "engine/base/tasks.hpp"
 #include "engine/order/minimise_peak.hpp"
-#include "engine/search/rounds.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/solving.hpp"
@@ -20,7 +20,7 @@
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/reorder.hpp"
+#include "model/graph.hpp"
 
 namespace remora::python {
 namespace {

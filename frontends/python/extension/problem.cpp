@@ -15,7 +15,7 @@ SolveOptions options_from(const OptionTexts& texts) {
 }
 
 Unbudgeted unbudgeted(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const SolveOptions& options) {
-  const InstanceOptions usual = default_problem(options.strategy);
+  const remora::Problem usual = default_problem(options.strategy);
   const int most = request.max_computes.value_or(usual.max_computes);
   if (most < 1) throw InputError("max_computes", "must be at least 1, but is " + std::to_string(most));
   OrderRequest order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;

@@ -12,7 +12,7 @@
 
 #include "engine/baselines/method.hpp"
 #include "engine/bound/footprint.hpp"
-#include "engine/bound/min_budget.hpp"
+#include "engine/min_budget.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/problem.hpp"
@@ -34,7 +34,7 @@ struct Listeners {
 };
 
 nb::tuple told(const Progress& news) {
-  return nb::make_tuple(news.seconds, news.phase, news.source, news.duration.count(), news.peak.count(),
+  return nb::make_tuple(news.seconds, news.phase, news_name(news), news.duration.count(), news.peak.count(),
                         news.lower_bound.count(), news.work);
 }
 
