@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an op takes: nanoseconds, and workspace beyond its outputs in bytes.
+
+Measured: each distinct call (op, shapes, strides, dtypes, constants, device, threads, determinism) runs a few times on tensors
+made for it, and its median time counts. Its workspace is the largest sum of what the allocator gave out while it ran, less
+its outputs: the profiler's `[memory]` events on the CPU, `requested_bytes` on a GPU. No op of the model itself runs,
+so nothing of it changes, and no more memory is taken than the largest op needs. What was measured is kept in a file by
+version of PyTorch and device.
+
+By FLOPs: a roofline of PyTorch's own count of FLOPs and of the bytes that are read and written; nothing runs. It knows no
+workspace, so the peak of a schedule may be exceeded by that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.flop_counter import flop_registry
+
+from ._errors import CaptureError
+from ._graph import Op, Step, rounded, tensors_in
+
+RUNS = 5
+"""Timed runs of an op, fewer where one takes long."""
+LONG = 0.05
+"""Seconds of timed runs after which no further one starts."""
+PEAK_FLOPS = {"cpu": 1e11, "cuda": 1e14}
+PEAK_BYTES = {"cpu": 2e10, "cuda": 2e12}
+LAUNCH = {"cpu": 5e-6, "cuda": 5e-6}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one node: nanoseconds, workspace in bytes, and the bytes of the storages it really makes."""
+
+    duration: int
+    workspace: int
+    outputs: tuple[int, ...]
+
+
+def cache_folder() -> Path:
+    """Where costs and schedules are kept: `REMORA_CACHE`, or `remora` below the user's cache folder."""
+    own = os.environ.get("REMORA_CACHE")
+    general = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(own) if own else Path(general) / "remora"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a file at once, so that no other process reads half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(value), encoding="utf-8")
+    draft.replace(path)
+
+
+def measured(step: Step, say: Callable[[str], None]) -> dict[fx.Node, Cost]:
+    """The measured costs of every node that a step runs."""
+    path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(step.device)}.json"
+    known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    calls = {node: _Call(step, node) for op in step.ops for node in op.nodes}
+    missing = {call.key: call for call in calls.values() if call.key not in known}
+    if missing:
+        with _disable_current_modes(), torch.random.fork_rng():  # nothing is fake here, whoever captures
+            for i, call in enumerate(missing.values()):
+                say(f"measuring op {i + 1} of {len(missing)}")
+                known[call.key] = [call.time()]
+            for call, (workspace, outputs) in zip(missing.values(), _memory(list(missing.values()), step.device)):
+                known[call.key] += [workspace, outputs]
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        write_json(path, {**before, **known})
+    return {node: Cost(int(t), int(w), tuple(o)) for node, call in calls.items() for t, w, o in [known[call.key]]}
+
+
+def by_flops(step: Step) -> dict[fx.Node, Cost]:
+    """Costs of every node that a step runs, from a roofline."""
+    return {node: _roofline(step, node) for op in step.ops for node in op.nodes}
+
+
+def adopt_sizes(step: Step, costs: dict[fx.Node, Cost]) -> None:
+    """Takes the storages' sizes from what the ops really made, where fake tensors said otherwise."""
+    for op in step.ops:
+        if not op.nodes:
+            continue
+        made = tensors_in(step.value[op.nodes[0]])
+        for tensor, size in zip(made, costs[op.nodes[0]].outputs):
+            step.storages[step.storage_of(tensor)].size = size
+
+
+def op_cost(op: Op, costs: dict[fx.Node, Cost]) -> tuple[int, int]:
+    """Nanoseconds and workspace of an op, whose nodes run one after the other."""
+    if not op.nodes:
+        return 0, 0
+    return sum(costs[n].duration for n in op.nodes), max(costs[n].workspace for n in op.nodes)
+
+
+class _Call:
+    """One node as it will be called, with arguments made from its fake ones."""
+
+    def __init__(self, step: Step, node: fx.Node) -> None:
+        self.node, self.device = node, step.device
+        self.in_place = node in step.rebound
+        self.target: Any = step.rebound.get(node, node.target)
+        self.given = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
+        leaves, spec = pytree.tree_flatten(self.given)
+        modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+        text = json.dumps([str(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
+        self.key = hashlib.sha256(text.encode()).hexdigest()
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        result: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(_made, self.given)
+        return result
+
+    def run(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        with torch.no_grad():
+            return self.target(*arguments[0], **arguments[1])
+
+    def time(self) -> int:
+        """The median time of a run, in nanoseconds."""
+        arguments = self.arguments()
+        clock = _gpu_time if self.device.type == "cuda" else _cpu_time
+        self.run(arguments)
+        times: list[float] = []
+        while len(times) < RUNS and sum(times) < LONG:
+            times.append(clock(lambda: self.run(arguments)))
+        return max(1, round(statistics.median(times) * 1e9))
+
+
+def _cpu_time(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _gpu_time(run: Callable[[], Any]) -> float:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    start.record()
+    run()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) / 1e3
+
+
+def _memory(calls: list[_Call], device: torch.device) -> Iterable[tuple[int, list[int]]]:
+    """Workspace and output sizes of each call."""
+    if device.type == "cuda":
+        return [_gpu_memory(call) for call in calls]
+    outputs = []
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        for i, call in enumerate(calls):
+            arguments = call.arguments()
+            with record_function(f"remora::{i}"):
+                result = call.run(arguments)
+            outputs.append(_output_sizes(call, arguments, result))
+            del arguments, result
+    peaks = _peaks(recorded)
+    return [(max(0, peaks[f"remora::{i}"] - sum(sizes)) if not call.in_place else peaks[f"remora::{i}"], sizes)
+            for i, (call, sizes) in enumerate(zip(calls, outputs))]
+
+
+def _peaks(recorded: Any) -> dict[str, int]:
+    """For each mark, the largest sum of allocations less releases within it."""
+    marks, changes = [], []
+    for event in recorded.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            changes.append((event.start_ns(), event.nbytes()))
+        elif event.name().startswith("remora::"):
+            marks.append((event.start_ns(), event.start_ns() + event.duration_ns(), event.name()))
+    changes.sort(key=lambda change: change[0])
+    peaks, i = {}, 0
+    for start, end, name in sorted(marks):
+        while i < len(changes) and changes[i][0] < start:
+            i += 1
+        held = peak = 0
+        while i < len(changes) and changes[i][0] <= end:
+            held += changes[i][1]
+            peak = max(peak, held)
+            i += 1
+        peaks[name] = peak
+    return peaks
+
+
+def _gpu_memory(call: _Call) -> tuple[int, list[int]]:
+    arguments = call.arguments()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+    result = call.run(arguments)
+    torch.cuda.synchronize()
+    peak = torch.cuda.memory_stats()["requested_bytes.all.peak"] - before
+    sizes = _output_sizes(call, arguments, result)
+    made = 0 if call.in_place else sum(int(t.untyped_storage().nbytes()) for t in tensors_in(result))
+    return rounded(max(0, peak - made), call.device), sizes
+
+
+def _output_sizes(call: _Call, arguments: Any, result: Any) -> list[int]:
+    """The bytes of each storage made; none of them may be an argument's."""
+    if call.in_place:
+        return []
+    given = {t.untyped_storage().data_ptr() for t in tensors_in(arguments) if t.numel()}
+    made = [t for t in tensors_in(result)]
+    if any(t.numel() and t.untyped_storage().data_ptr() in given for t in made):
+        raise CaptureError(f"{call.node.name}: {call.target} gives back an argument, against what it says")
+    return [rounded(int(t.untyped_storage().nbytes()), call.device) if t.device.type == call.device.type else 0 for t in made]
+
+
+def _describe(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return [str(leaf.dtype), list(leaf.shape), list(leaf.stride()), str(leaf.device)]
+    return repr(leaf)
+
+
+def _made(leaf: Any) -> Any:
+    """A real tensor that lies in memory as a fake one does. Whole numbers are 0, a valid index everywhere."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if leaf.numel() == 0:
+        return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device)
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(leaf.shape, leaf.stride()))
+    flat = torch.zeros(reach, dtype=leaf.dtype, device=leaf.device)
+    if leaf.is_floating_point():
+        flat.uniform_(0.1, 1.0)
+    elif leaf.is_complex():
+        torch.view_as_real(flat).uniform_(0.1, 1.0)
+    elif leaf.dtype == torch.bool:
+        flat.fill_(True)
+    return flat.as_strided(leaf.shape, leaf.stride())
+
+
+def _roofline(step: Step, node: fx.Node) -> Cost:
+    arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
+    result = step.value[node]
+    count = flop_registry.get(getattr(node.target, "overloadpacket", None))
+    operations = count(*arguments, **options, out_val=result) if count is not None else 0
+    moved = sum(t.numel() * t.itemsize for t in tensors_in((arguments, options, result)))
+    kind = step.device.type if step.device.type in PEAK_FLOPS else "cuda"
+    seconds = LAUNCH[kind] + max(operations / PEAK_FLOPS[kind], moved / PEAK_BYTES[kind])
+    return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in tensors_in(result)))
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    else:
+        name = f"{device.type}-{platform.machine()}-{_processor()}"
+    return "".join(c if c.isalnum() else "-" for c in name)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A captured step as ops on storages.
+
+What is scheduled is memory, so the nodes of an ATen graph are told apart by what they do to it:
+
+* an op allocates storages (its outputs) and reads others;
+* a view allocates nothing: it is run again wherever its value is used, as long as the storage beneath is there;
+* a copy into an argument of the step (running statistics, gradients that accumulate) is an update: it happens once.
+
+Sizes and aliases come from one run of the graph on fake tensors, O(nodes). `simplify` then joins what works in place.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from ._errors import CaptureError
+
+ROUNDING = 512
+"""The CUDA allocator hands out multiples of this many bytes."""
+
+
+@dataclass
+class Storage:
+    """Memory that several tensors may share; `fixed` is what is there throughout: arguments and constants of the step."""
+
+    name: str
+    size: int
+    fixed: bool = False
+    keep: bool = False
+
+
+@dataclass(eq=False)
+class Op:
+    """What is scheduled as one: a node that allocates, and the nodes that then work in place in its storage.
+
+    Attributes
+    ----------
+    inputs, outputs : list of int
+        Storages that are read, and those that are allocated.
+    recompute : bool
+        Whether it may run again.
+    random : bool
+        Whether it draws from a generator, whose state is restored when it runs again.
+    """
+
+    name: str
+    nodes: list[fx.Node]
+    inputs: list[int]
+    outputs: list[int]
+    recompute: bool = True
+    random: bool = False
+    backward: bool = False
+
+
+@dataclass
+class Cut:
+    """Where a joint graph is cut: its tangents, and the values that the forward part hands to the user."""
+
+    tangents: list[fx.Node]
+    outputs: list[fx.Node]
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors in a value of any nesting."""
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+class Step:
+    """The ops and storages of one captured graph.
+
+    Parameters
+    ----------
+    module : fx.GraphModule
+        A functional ATen graph; only copies into its own placeholders may change anything.
+    cut : Cut, optional
+        Of a joint graph. One op without nodes, `cut_op`, then stands for what the user does between the parts.
+
+    Attributes
+    ----------
+    ops : list of Op
+        In the graph's order.
+    value : dict of fx.Node to fake value
+    needs : dict of fx.Node to list of int
+        The storages that must be there for a node's value to be had: its own, of a view also those of what it is made from.
+    owner : dict of fx.Node to Op
+        The op that runs a node; views have none.
+    rebound : dict of fx.Node to callable
+        The in-place form by which a joined node is run.
+    updates : list of (fx.Node, fx.Node)
+        Placeholder, and the node whose value is copied into it when everything has run.
+    """
+
+    def __init__(self, module: fx.GraphModule, cut: Cut | None = None) -> None:
+        self.module = module
+        self.storages: list[Storage] = []
+        self.ops: list[Op] = []
+        self.value: dict[fx.Node, Any] = {}
+        self.needs: dict[fx.Node, list[int]] = {}
+        self.owner: dict[fx.Node, Op] = {}
+        self.rebound: dict[fx.Node, Any] = {}
+        self.updates: list[tuple[fx.Node, fx.Node]] = []
+        self.cut = cut
+        self.cut_op: Op | None = None
+        self._alias: dict[fx.Node, fx.Node] = {}
+        self._of: dict[int, int] = {}
+        self._given: set[int] = set()
+        nodes = list(module.graph.nodes)
+        self.placeholders = [n for n in nodes if n.op == "placeholder"]
+        self.outputs: list[Any] = list(nodes[-1].args[0])
+        modes = [n.meta["val"].fake_mode for n in self.placeholders if hasattr(n.meta.get("val"), "fake_mode")]
+        if not modes:
+            raise CaptureError("the graph has no tensor among its arguments")
+        self.mode = modes[0]
+        self.device = _main_device(self.placeholders)
+        for node in nodes[:-1]:
+            self._add(node)
+        if cut is not None and self.cut_op is None:
+            self._add_cut()
+        self._keep()
+        self._drop_unused()
+
+    # -- What a node is ------------------------------------------------------------------------------------------------
+
+    def resolve(self, node: fx.Node) -> fx.Node:
+        """The node whose value stands for this one's."""
+        while node in self._alias:
+            node = self._alias[node]
+        return node
+
+    def arguments(self, node: fx.Node) -> Iterator[fx.Node]:
+        """The nodes that a node reads."""
+        return (self.resolve(source) for source in node.all_input_nodes)
+
+    def storages_of(self, node: fx.Node) -> list[int]:
+        """The storages in which a node's value lies."""
+        return list(dict.fromkeys(self._of[_key(t)] for t in tensors_in(self.value[self.resolve(node)])))
+
+    def storage_of(self, tensor: torch.Tensor) -> int:
+        """The storage of a fake tensor of this step."""
+        return self._of[_key(tensor)]
+
+    def unite(self, given: int, taken: int) -> None:
+        """The tensors of storage `given` lie in storage `taken` from now on."""
+        self._of = {key: taken if s == given else s for key, s in self._of.items()}
+        for needed in self.needs.values():
+            needed[:] = [taken if s == given else s for s in needed]
+        for op in self.ops:
+            op.inputs = list(dict.fromkeys(taken if s == given else s for s in op.inputs))
+
+    def _storage(self, name: str, tensor: torch.Tensor, fixed: bool) -> int:
+        key = _key(tensor)
+        if key not in self._of:
+            self._of[key] = len(self.storages)
+            self.storages.append(Storage(name, self.bytes_of(tensor), fixed))
+        return self._of[key]
+
+    def bytes_of(self, tensor: torch.Tensor) -> int:
+        """What a tensor's storage takes on the step's device, in bytes; 0 if it lies elsewhere."""
+        if tensor.device.type != self.device.type:
+            return 0
+        return rounded(int(tensor.untyped_storage().nbytes()), self.device)
+
+    # -- Reading the graph ---------------------------------------------------------------------------------------------
+
+    def _add(self, node: fx.Node) -> None:
+        if node.op == "placeholder":
+            self._add_placeholder(node)
+        elif node.op == "get_attr":
+            self._add_constant(node)
+        elif node.op == "call_function":
+            self._add_call(node)
+        else:
+            raise CaptureError(f"{node.name}: a graph of ATen ops has no {node.op}")
+
+    def _add_placeholder(self, node: fx.Node) -> None:
+        self.value[node] = value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            given_by_user = self.cut is not None and node in self.cut.tangents
+            self.needs[node] = [self._storage(node.name, value, not given_by_user)]
+        elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            raise CaptureError(f"{node.name}: a shape that is not a number; capture with dynamic=False")
+
+    def _add_constant(self, node: fx.Node) -> None:
+        constant = operator.attrgetter(str(node.target))(self.module)
+        self.value[node] = constant
+        if isinstance(constant, torch.Tensor):
+            self.value[node] = self.mode.from_tensor(constant, static_shapes=True)
+            self.needs[node] = [self._storage(node.name, self.value[node], True)]
+
+    def _add_call(self, node: fx.Node) -> None:
+        target = node.target
+        if self.cut is not None and self.cut_op is None and self._is_behind_cut(node):
+            self._add_cut()
+        if target is torch.ops.aten.copy_.default and self._is_update(node):
+            return
+        if target is torch.ops.aten.copy.default and self._is_gradient(node):
+            return
+        if target is torch.ops.aten.detach.default and self.resolve(node.all_input_nodes[0]).op != "placeholder":
+            self._alias[node] = node.all_input_nodes[0]  # nothing here has a gradient to be detached from
+            return
+        schema = getattr(target, "_schema", None)
+        if schema is not None and schema.is_mutable:
+            raise CaptureError(f"{node.name}: {target} changes an argument, and the graph should be functional")
+        self.value[node] = value = self._run(node)
+        if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in pytree.tree_leaves(value)):
+            raise CaptureError(f"{node.name}: {target} gives a number that is known only when it runs")
+        read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
+        tensors = tensors_in(value)
+        made = [t for t in tensors if _key(t) not in self._of]
+        if target is operator.getitem:
+            source = self.resolve(node.all_input_nodes[0])
+            self.needs[node] = self.storages_of(node) if source in self.owner else read
+        elif tensors and not made:
+            self.needs[node] = read
+        elif len(made) < len(tensors):
+            raise CaptureError(f"{node.name}: {target} gives new memory and an alias of an argument at once")
+        else:
+            self._add_op(node, read, made)
+
+    def _add_op(self, node: fx.Node, read: list[int], made: list[torch.Tensor]) -> None:
+        names = [node.name if len(made) == 1 else f"{node.name}.{i}" for i in range(len(made))]
+        outputs = list(dict.fromkeys(self._storage(name, t, False) for name, t in zip(names, made)))
+        op = Op(node.name, [node], read, outputs, recompute=_may_run_again(node), random=is_random(node))
+        op.backward = bool(node.meta.get("autograd_backward")) or self.cut_op is not None
+        self.ops.append(op)
+        self.owner[node] = op
+        self.needs[node] = list(outputs)
+
+    def _run(self, node: fx.Node) -> Any:
+        arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: self.value[self.resolve(n)])
+        with self.mode, torch.no_grad():
+            return node.target(*arguments, **options)  # type: ignore[operator]
+
+    def _is_behind_cut(self, node: fx.Node) -> bool:
+        assert self.cut is not None
+        reads_tangent = any(n in self.cut.tangents for n in node.all_input_nodes)
+        return reads_tangent or node.meta.get("partitioner_tag") == "is_backward"
+
+    def _add_cut(self) -> None:
+        """The op for what the user does between the parts: reads the forward outputs and gives the tangents."""
+        assert self.cut is not None
+        missing = [n.name for n in self.cut.outputs if self.resolve(n) not in self.value]
+        if missing:
+            raise CaptureError(f"the backward part starts before {missing[0]}, an output of the forward part")
+        outputs = [s for n in self.cut.outputs for s in self.storages_of(n) if not self.storages[s].fixed]
+        tangents = [s for n in self.cut.tangents for s in self.needs[n]]
+        if not tangents:
+            tangents = [len(self.storages)]
+            self.storages.append(Storage("nothing", 0))
+        self.cut_op = Op("the user's loss", [], list(dict.fromkeys(outputs)), tangents, recompute=False)
+        for op in self.ops:
+            # The user holds them: a second copy would not save anything.
+            op.recompute = op.recompute and not set(op.outputs) & set(outputs)
+        self.ops.append(self.cut_op)
+
+    def _is_update(self, node: fx.Node) -> bool:
+        place, source = (self.resolve(n) for n in node.args[:2])  # type: ignore[arg-type]
+        if place.op != "placeholder":
+            return False
+        self.updates.append((place, source))
+        self._alias[node] = place
+        return True
+
+    def _is_gradient(self, node: fx.Node) -> bool:
+        """Dynamo gives each gradient an `empty_like` and a `copy`. The copy is left out where it changes nothing.
+
+        As autograd itself does: a gradient is handed out as it is if it lies like its parameter in memory of its own.
+        """
+        place, source = (self.resolve(n) for n in node.args[:2])  # type: ignore[arg-type]
+        if place.target is not torch.ops.aten.empty_like.default:
+            return False
+        like, value = self.value[place], self.value[source]
+        if (like.dtype, like.shape, like.device) != (value.dtype, value.shape, value.device):
+            return False
+        if any(user.op == "output" for user in node.users):
+            (storage,) = self.storages_of(source)
+            alone = not self.storages[storage].fixed and storage not in self._given
+            whole = int(value.untyped_storage().nbytes()) == value.numel() * value.itemsize
+            if not alone or not whole or like.stride() != value.stride():
+                return False
+            self._given.add(storage)
+        self._alias[node] = source
+        return True
+
+    # -- What is needed in the end -------------------------------------------------------------------------------------
+
+    def results(self) -> Iterator[fx.Node]:
+        """The nodes whose values must be there when the step ends."""
+        handed_over = set(self.cut.outputs) if self.cut is not None else set()
+        yield from (self.resolve(n) for n in self.outputs if isinstance(n, fx.Node) and n not in handed_over)
+        yield from (source for _, source in self.updates)
+
+    def _keep(self) -> None:
+        for node in self.results():
+            for storage in self.needs.get(node, []):
+                self.storages[storage].keep = not self.storages[storage].fixed
+
+    def _drop_unused(self) -> None:
+        """Leaves out ops whose outputs nobody reads. Random ones stay, for they move the generator."""
+        read = {s for s, storage in enumerate(self.storages) if storage.keep}
+        kept: list[Op] = []
+        for op in reversed(self.ops):
+            if op.random or not _is_pure(op) or not read.isdisjoint(op.outputs):
+                read.update(op.inputs)
+                kept.append(op)
+        self.ops = kept[::-1]
+
+
+def rounded(size: int, device: torch.device) -> int:
+    """What the allocator of a device takes for so many bytes."""
+    return -(-size // ROUNDING) * ROUNDING if device.type == "cuda" else size
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether a node draws random numbers."""
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _may_run_again(node: fx.Node) -> bool:
+    """Collectives, and whatever else has an effect beyond its outputs, run once."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    return target.namespace not in ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
+
+
+def _is_pure(op: Op) -> bool:
+    return bool(op.nodes) and all(isinstance(n.target, torch._ops.OpOverload) and _may_run_again(n) for n in op.nodes)
+
+
+def _key(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _main_device(placeholders: list[fx.Node]) -> torch.device:
+    """The device whose memory is scheduled: that of the largest share of the arguments, an accelerator before the CPU."""
+    share: dict[torch.device, int] = {}
+    for node in placeholders:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            share[value.device] = share.get(value.device, 0) + int(value.untyped_storage().nbytes())
+    return max(share, key=lambda device: (device.type != "cpu", share[device]))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that need no memory of their own are joined with the op whose storage they take.
+
+A functional graph allocates where eager PyTorch works in place. Two forms of this are undone:
+
+* A pointwise op whose first argument is the whole of a storage that nobody else reads (a ReLU behind a normalization, a
+  sum of two branches) runs in place, right after the op that made the storage. To the schedule the two are one op:
+
+      convolution -> a -> relu -> b        becomes        [convolution, relu_] -> b
+
+* An update whose new value is a pointwise function of the old one, which nobody else reads (`grad + new`), is done in place
+  as soon as it can be. All other updates wait until everything has run, so that nothing reads them too early.
+
+The values are the same in every bit: PyTorch runs one kernel for both forms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from ._graph import Op, Step, Storage, is_random
+
+
+def simplify(step: Step) -> None:
+    """Joins the ops of a step that work in place; O(ops²) at worst, and seldom more than O(ops)."""
+    for op in list(step.ops):
+        if op.nodes:
+            _join(step, op)
+    _update_in_place(step)
+
+
+def in_place_form(node: fx.Node) -> Any:
+    """The in-place form of a pointwise ATen op; None where there is none."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return None
+    arguments = target._schema.arguments
+    if torch.Tag.pointwise not in target.tags or is_random(node) or not arguments or arguments[0].name != "self":
+        return None
+    packet = getattr(torch.ops.aten, target.overloadpacket.__name__ + "_", None)
+    form = getattr(packet, target._overloadname, None) if packet is not None else None
+    if form is None or [a.name for a in form._schema.arguments] != [a.name for a in arguments]:
+        return None
+    return form
+
+
+def _join(step: Step, op: Op) -> None:
+    """Joins `op` with the op that made the storage of its first argument, if it may take that."""
+    node = op.nodes[0]
+    form = in_place_form(node)
+    if form is None or len(op.outputs) != 1 or not node.args or not isinstance(node.args[0], fx.Node):
+        return
+    taken = _whole_storage(step, node)
+    if taken is None or step.storages[taken].fixed or step.storages[taken].keep:
+        return
+    others = [step.resolve(n) for n in node.all_input_nodes if n is not node.args[0]]
+    if any(taken in step.needs.get(n, []) for n in others) or sum(taken in o.inputs for o in step.ops) != 1:
+        return
+    head = next(o for o in step.ops if taken in o.outputs)
+    if not head.nodes or head.random or head.backward != op.backward or not (head.recompute and op.recompute):
+        return
+    first, last = step.ops.index(head), step.ops.index(op)
+    if not _may_wait(step, head, first, last):
+        return
+    (given,) = op.outputs
+    head.nodes += op.nodes
+    head.inputs = list(dict.fromkeys(head.inputs + [s for s in op.inputs if s != taken]))
+    step.owner[node] = head
+    step.rebound[node] = form
+    step.ops[last] = head
+    del step.ops[first]
+    step.storages[taken].keep = step.storages[given].keep
+    step.unite(given, taken)
+
+
+def _whole_storage(step: Step, node: fx.Node) -> int | None:
+    """The storage of a node's first argument, if that fills it and lies in it as the node's own value will lie."""
+    given = step.value[step.resolve(node.args[0])]  # type: ignore[arg-type]
+    made = step.value[node]
+    if not isinstance(given, torch.Tensor) or (given.dtype, given.shape, given.stride()) != (made.dtype, made.shape, made.stride()):
+        return None
+    if given.device != made.device or int(given.untyped_storage().nbytes()) != given.numel() * given.itemsize:
+        return None
+    return step.storages_of(node.args[0])[0]  # type: ignore[arg-type]
+
+
+def _may_wait(step: Step, head: Op, first: int, last: int) -> bool:
+    """Whether `head` may run as late as `last`: nobody reads it before, and no input of it lives longer for that."""
+    between = step.ops[first + 1 : last]
+    if any(set(head.outputs) & set(o.inputs) for o in between):
+        return False
+    later = {s for o in step.ops[last:] for s in o.inputs}
+    return not between or all(step.storages[s].fixed or step.storages[s].keep or s in later for s in head.inputs)
+
+
+def _update_in_place(step: Step) -> None:
+    """Turns updates that only add to their place into ops of their own, which run once."""
+    waiting = []
+    for place, source in step.updates:
+        op = step.owner.get(source)
+        (storage,) = step.storages_of(place)
+        form = in_place_form(source)
+        alone = sum(storage in o.inputs for o in step.ops) == 1 and sum(p is place for p, _ in step.updates) == 1
+        reads = op is not None and not any(s in o.inputs for s in op.outputs for o in step.ops)
+        kept = sum(n is source for n in step.results()) == 1
+        first = source.args[0] if source.args else None
+        once = sum(n is first for n in source.all_input_nodes) == 1 and source.args[1:].count(first) == 0
+        if op is None or form is None or first is not place or not (alone and reads and kept and once) or op.nodes != [source]:
+            waiting.append((place, source))
+            continue
+        if _shape(step.value[place]) != _shape(step.value[source]):
+            waiting.append((place, source))
+            continue
+        op.recompute = False
+        op.outputs = [len(step.storages)]
+        step.storages.append(Storage(f"{place.name} updated", 0, keep=True))
+        step.rebound[source] = form
+    step.updates = waiting
+
+
+def _shape(value: torch.Tensor) -> tuple[Any, ...]:
+    return value.dtype, value.shape, value.device
