@@ -12,8 +12,24 @@
 See docs/pytorch.md.
 """
 
-from ._capture import Backend, TrainStep, backend, plans, train_step, wrap
+from ._capture import Backend, TrainStep, backend, plans, sweep, train_step, wrap
 from ._errors import CaptureError, Infeasible, SolverError, TorchError
-from ._plan import Options, Plan
+from ._plan import Plan
+from ._solver import Options, SweepPoint
 
-__all__ = ["Backend", "CaptureError", "Infeasible", "Options", "Plan", "SolverError", "TorchError", "TrainStep", "backend", "plans", "train_step", "wrap"]
+__all__ = [
+    "Backend",
+    "CaptureError",
+    "Infeasible",
+    "Options",
+    "Plan",
+    "SolverError",
+    "SweepPoint",
+    "TorchError",
+    "TrainStep",
+    "backend",
+    "plans",
+    "sweep",
+    "train_step",
+    "wrap",
+]

@@ -3,9 +3,11 @@
 
 Two ways:
 
-* `train_step`: loss and `loss.backward()` are inside the function. Dynamo traces the autograd ops too, so forward, loss and
+* `train_step`: loss and `loss.backward()` are inside the function. Dynamo traces the autograd ops too, so forward, loss
+and
   backward are one graph, and any schedule of it can run.
-* `backend`, and `wrap` on it: the user calls `loss.backward()`. AOTAutograd's joint graph is scheduled as a whole, with one op for
+* `backend`, and `wrap` on it: the user calls `loss.backward()`. AOTAutograd's joint graph is scheduled as a whole, with
+one op for
   what the user does between, and run as two programs: what is resident at the cut is what autograd saves.
 """
 
@@ -15,8 +17,9 @@ import functools
 import operator
 import sys
 import time
+import weakref
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import torch
@@ -24,14 +27,15 @@ import torch._dynamo
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
-from torch._functorch.partitioners import _extract_fwd_bwd_modules, _is_tangent
+from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
 from ._costs import Cost, adopt_sizes, by_flops, measured
-from ._errors import CaptureError, TorchError
+from ._errors import CaptureError
 from ._graph import Cut, Op, Step
-from ._plan import Options, Plan, solve
+from ._plan import Plan, solve
 from ._program import Program, Run, generator_of, state_of, write_program
 from ._simplify import simplify
+from ._solver import Options, SweepPoint, sweep_graph
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 SHAPES = 64
@@ -39,12 +43,13 @@ SHAPES = 64
 
 
 def train_step(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Makes a training step run under a memory budget: forward, loss and `loss.backward()` are inside the function.
+    """Makes a training step run under a memory budget; loss and `loss.backward()` are inside the function.
 
     Parameters
     ----------
     function : callable
-        Runs the model, calls `backward()` on a loss, and returns what the caller wants, detached. The optimizer's step stands outside.
+        Runs the model, calls `backward()` on a loss, and returns what the caller wants, detached. The optimizer's step
+        stands outside.
     **options
         See `Options`; above all `budget`.
 
@@ -67,70 +72,93 @@ def train_step(function: Callable[..., Any] | None = None, **options: Any) -> An
     return TrainStep(function, _options(options))
 
 
-class TrainStep:
-    """A function that runs as planned.
+@dataclass
+class _Captured:
+    """A captured graph with what its ops take, and the program that runs now."""
 
-    Attributes
-    ----------
-    plans : list of Plan
-        One for each captured graph, in the order of capture.
-    """
+    step: Step
+    costs: dict[fx.Node, Cost]
+    plan: Plan
+    program: Program
+
+
+class TrainStep:
+    """A function that runs as planned; what `train_step` gives."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
-        self.plans: list[Plan] = []
-        self.captured: list[tuple[Step, dict[fx.Node, Cost]]] = []
+        self._captured: list[_Captured] = []
         self._start = 0.0
         backend = aot_autograd(fw_compiler=self._compile, keep_inference_input_mutations=True)
         self._compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
 
     @property
+    def plans(self) -> list[Plan]:
+        """One for each captured graph, in the order of capture."""
+        return [captured.plan for captured in self._captured]
+
+    @property
     def plan(self) -> Plan:
-        """The latest plan."""
-        return _latest(self.plans)
+        """The plan of the latest captured graph."""
+        if not self._captured:
+            raise CaptureError("nothing is planned before the first call")
+        return self._captured[-1].plan
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         self._start = time.perf_counter()
         with torch._dynamo.config.patch(trace_autograd_ops=True, recompile_limit=SHAPES):
-            try:
-                return self._compiled(*arguments, **options)
-            except torch._dynamo.exc.BackendCompilerFailed as failure:
-                if isinstance(failure.inner_exception, TorchError):
-                    raise failure.inner_exception from None
-                raise
+            return self._compiled(*arguments, **options)
+
+    def set_budget(self, budget: int | str) -> None:
+        """Plans what is captured, and what will be, for another budget; nothing is captured or measured again."""
+        options = replace(self.options, budget=budget)
+        planned = [_planned(c.step, c.costs, options, _name(self.function)) for c in self._captured]
+        for captured, (plan, program) in zip(self._captured, planned, strict=True):
+            captured.plan, captured.program = plan, program
+        self.options = options
+
+    def sweep(self, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
+        """Finds predicted time against budget for the latest captured graph, smallest budget first."""
+        return sweep_graph(self.plan.graph, points, time_limit, self.options)
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         seconds = {"capture": time.perf_counter() - self._start}
         step, costs = _read(module, self.options, None, seconds)
-        plan, runs = solve(step, costs, self.options, _name(self.function))
-        program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates)
-        plan.source = program.source
-        plan.seconds = {**seconds, **plan.seconds}
-        self.plans.append(plan)
-        self.captured.append((step, costs))
-        _say(self.options, str(plan), end="\n")
-        return _boxed(program)
+        plan, program = _planned(step, costs, self.options, _name(self.function), seconds)
+        captured = _Captured(step, costs, plan, program)
+        self._captured.append(captured)
+        return _boxed(lambda arguments: captured.program.run(arguments))
+
+
+def sweep(step: TrainStep, *arguments: Any, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
+    """Finds predicted time against budget for a step; `arguments`, if given, are run once to capture it."""
+    if arguments:
+        step(*arguments)
+    return step.sweep(points, time_limit)
 
 
 def wrap(module: Module, **options: Any) -> Module:
-    """Makes a module's forward and backward run under a memory budget; the user computes the loss and calls `backward()`.
+    """Makes a module's forward and backward run under a memory budget; the user calls `backward()`.
 
-    The module itself is changed (as by `Module.compile`), so its parameters and state dictionary stay as they are. Its plans are
-    given by `plans`. What the loss takes between forward and backward is the user's and not part of the budget.
+    The module itself is changed (as by `Module.compile`), so its parameters and state dictionary stay as they are. Its
+    plans are given by `plans`. What the loss takes between forward and backward is the user's and not part of the
+    budget.
     """
     backend = Backend(_options(options))
     module.compile(backend=backend, fullgraph=True, dynamic=False)
-    _backends[id(module)] = backend
+    _backends[module] = backend
     return module
 
 
 def plans(module: torch.nn.Module) -> list[Plan]:
     """The plans of a module that was given to `wrap`: one for each captured graph."""
-    return _backends[id(module)].plans
+    return _backends[module].plans
 
 
-def backend(module: fx.GraphModule, inputs: list[torch.Tensor], options: dict[str, Any] | None = None, **more: Any) -> Any:
+def backend(
+    module: fx.GraphModule, inputs: list[torch.Tensor], options: dict[str, Any] | None = None, **more: Any
+) -> Any:
     """The backend of `torch.compile(model, backend="remora", options={"budget": "60%"})`."""
     return Backend(_options({**(options or {}), **more}))(module, inputs)
 
@@ -149,8 +177,12 @@ class Backend:
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
         parts = _Parts(self)
-        compiler = aot_autograd(partition_fn=parts.partition, fw_compiler=parts.forward, bw_compiler=parts.backward,
-                                inference_compiler=parts.whole)
+        compiler = aot_autograd(
+            partition_fn=parts.partition,
+            fw_compiler=parts.forward,
+            bw_compiler=parts.backward,
+            inference_compiler=parts.whole,
+        )
         return compiler(module, inputs)
 
 
@@ -161,10 +193,12 @@ class _Parts:
         self.owner = owner
         self.programs: dict[str, tuple[Program, int]] = {}
 
-    def partition(self, joint: fx.GraphModule, _: Any, *, num_fwd_outputs: int, **__: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+    def partition(
+        self, joint: fx.GraphModule, _: Any, *, num_fwd_outputs: int, **__: Any
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
         seconds: dict[str, float] = {}
         results = list(next(iter(joint.graph.find_nodes(op="output"))).args[0])
-        tangents = [n for n in joint.graph.find_nodes(op="placeholder") if _is_tangent(n)]
+        tangents = [n for n in joint.graph.find_nodes(op="placeholder") if "tangents" in str(n.target)]
         cut = Cut(tangents, [n for n in results[:num_fwd_outputs] if isinstance(n, fx.Node)])
         step, costs = _read(joint, self.owner.options, cut, seconds)
         plan, runs = solve(step, costs, self.owner.options, "joint")
@@ -196,19 +230,27 @@ class _Parts:
         program, count = self.programs[name]
         if len(module.graph.find_nodes(op="placeholder")) != count:
             raise CaptureError(f"AOTAutograd changed the arguments of the {name} part after it was planned")
-        return _boxed(program)
+        return _boxed(program.run)
 
     def whole(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
-        """A graph without a backward part."""
+        """Plans a graph without a backward part."""
         seconds: dict[str, float] = {}
         step, costs = _read(module, self.owner.options, None, seconds)
-        plan, runs = solve(step, costs, self.owner.options, "graph")
-        program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates)
-        plan.source = program.source
-        plan.seconds = {**seconds, **plan.seconds}
+        plan, program = _planned(step, costs, self.owner.options, "graph", seconds)
         self.owner.plans.append(plan)
-        _say(self.owner.options, str(plan), end="\n")
-        return _boxed(program)
+        return _boxed(program.run)
+
+
+def _planned(
+    step: Step, costs: dict[fx.Node, Cost], options: Options, name: str, seconds: dict[str, float] | None = None
+) -> tuple[Plan, Program]:
+    """Plans a graph that runs as one program."""
+    plan, runs = solve(step, costs, options, name)
+    program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates)
+    plan.source = program.source
+    plan.seconds = {**(seconds or {}), **plan.seconds}
+    _say(options, str(plan), end="\n")
+    return plan, program
 
 
 def _saved(step: Step, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Node], list[Op]]:
@@ -220,7 +262,11 @@ def _saved(step: Step, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Nod
     nodes = [_root(step, s) for s in sorted(resident)]
     read = {s for run in behind for s in run.op.inputs}
     read.update(s for node in step.results() for s in step.needs.get(node, []))
-    nodes += [n for n in step.placeholders if n in step.needs and step.storages[step.needs[n][0]].fixed and step.needs[n][0] in read]
+    nodes += [
+        n
+        for n in step.placeholders
+        if n in step.needs and step.storages[step.needs[n][0]].fixed and step.needs[n][0] in read
+    ]
     later = {run.op for run in behind if run.op.random}
     earlier = {run.op: None for run in ahead if run.op in later}
     return nodes, list(earlier)
@@ -232,15 +278,21 @@ def _root(step: Step, storage: int) -> fx.Node:
     found = None
     for node in op.nodes:
         for value in [node, *(u for u in node.users if u.target is operator.getitem)]:
-            if step.value.get(value) is not None and isinstance(step.value[value], torch.Tensor) and step.storages_of(value) == [storage]:
+            if (
+                step.value.get(value) is not None
+                and isinstance(step.value[value], torch.Tensor)
+                and step.storages_of(value) == [storage]
+            ):
                 found = value
     if found is None:
         raise CaptureError(f"{op.name}: no single value fills {step.storages[storage].name}")
     return found
 
 
-def _add_states(step: Step, forward: fx.GraphModule, backward: fx.GraphModule, states: list[Op], tangents: list[fx.Node]) -> None:
-    """Makes generator states outputs of the forward graph and inputs of the backward graph, behind what is saved besides."""
+def _add_states(
+    step: Step, forward: fx.GraphModule, backward: fx.GraphModule, states: list[Op], tangents: list[fx.Node]
+) -> None:
+    """Makes generator states outputs of the forward and inputs of the backward graph, behind what else is saved."""
     if not states:
         return
     end = forward.graph.find_nodes(op="output")[0]
@@ -254,7 +306,7 @@ def _add_states(step: Step, forward: fx.GraphModule, backward: fx.GraphModule, s
         with backward.graph.inserting_before(place):
             given = backward.graph.create_node("placeholder", state_of(op), (), {}, name=state_of(op))
         node.meta["val"] = given.meta["val"] = value
-        end.args = ([*end.args[0], node],)  # type: ignore[misc]
+        end.args = ([*end.args[0], node],)
         descriptions.append(SavedForBackwardsAOTOutput(len(descriptions)))
     if "desc" in end.meta:
         end.meta["desc"] = descriptions
@@ -262,7 +314,9 @@ def _add_states(step: Step, forward: fx.GraphModule, backward: fx.GraphModule, s
     backward.recompile()
 
 
-def _read(module: fx.GraphModule, options: Options, cut: Cut | None, seconds: dict[str, float]) -> tuple[Step, dict[fx.Node, Cost]]:
+def _read(
+    module: fx.GraphModule, options: Options, cut: Cut | None, seconds: dict[str, float]
+) -> tuple[Step, dict[fx.Node, Cost]]:
     """A graph as a step, with what its ops take."""
     start = time.perf_counter()
     step = Step(module, cut)
@@ -275,9 +329,8 @@ def _read(module: fx.GraphModule, options: Options, cut: Cut | None, seconds: di
     return step, costs
 
 
-def _boxed(program: Program) -> Callable[[list[Any]], list[Any]]:
-    """The program as AOTAutograd calls it: with a list that may be emptied, so that nothing else holds what is in it."""
-    run = program.run
+def _boxed(run: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:
+    """Marks a program as one that is called with a list it may empty, so that nothing else holds what is in it."""
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
@@ -293,19 +346,18 @@ def _options(given: dict[str, Any]) -> Options:
     return options
 
 
-def _latest(plans: list[Plan]) -> Plan:
-    if not plans:
-        raise CaptureError("nothing is planned before the first call")
-    return plans[-1]
-
-
 def _name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", "step"))
 
 
 def _say(options: Options, text: str, end: str = "") -> None:
     if options.progress:
-        print(f"\r\x1b[Kremora: {text}" if sys.stderr.isatty() else f"remora: {text}", end=end if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
+        print(
+            f"\r\x1b[Kremora: {text}" if sys.stderr.isatty() else f"remora: {text}",
+            end=end if sys.stderr.isatty() else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
-_backends: dict[int, Backend] = {}
+_backends: weakref.WeakKeyDictionary[torch.nn.Module, Backend] = weakref.WeakKeyDictionary()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an op takes: nanoseconds, and workspace beyond its outputs in bytes.
 
-Measured: each distinct call (op, shapes, strides, dtypes, constants, device, threads, determinism) runs a few times on tensors
-made for it, and its median time counts. Its workspace is the largest sum of what the allocator gave out while it ran, less
-its outputs: the profiler's `[memory]` events on the CPU, `requested_bytes` on a GPU. No op of the model itself runs,
-so nothing of it changes, and no more memory is taken than the largest op needs. What was measured is kept in a file by
-version of PyTorch and device.
+Measured: each distinct call (op, shapes, strides, dtypes, constants, device, threads, determinism) runs a few times on
+tensors made for it, and its median time counts. Its workspace is the largest sum of what the allocator gave out while
+it ran, less its outputs: the profiler's `[memory]` events on the CPU, `requested_bytes` on a GPU. No op of the model
+itself runs, so nothing of it changes, and no more memory is taken than the largest op needs. What was measured is kept
+in a file by version of PyTorch and device.
 
-By FLOPs: a roofline of PyTorch's own count of FLOPs and of the bytes that are read and written; nothing runs. It knows no
-workspace, so the peak of a schedule may be exceeded by that.
+By FLOPs: a roofline of PyTorch's own count of FLOPs and of the bytes that are read and written; nothing runs. It knows
+no workspace, so the peak of a schedule may be exceeded by that.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def measured(step: Step, say: Callable[[str], None]) -> dict[fx.Node, Cost]:
             for i, call in enumerate(missing.values()):
                 say(f"measuring op {i + 1} of {len(missing)}")
                 known[call.key] = [call.time()]
-            for call, (workspace, outputs) in zip(missing.values(), _memory(list(missing.values()), step.device)):
+            for call, (workspace, outputs) in zip(
+                missing.values(), _memory(list(missing.values()), step.device), strict=True
+            ):
                 known[call.key] += [workspace, outputs]
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         write_json(path, {**before, **known})
@@ -96,7 +98,7 @@ def adopt_sizes(step: Step, costs: dict[fx.Node, Cost]) -> None:
         if not op.nodes:
             continue
         made = tensors_in(step.value[op.nodes[0]])
-        for tensor, size in zip(made, costs[op.nodes[0]].outputs):
+        for tensor, size in zip(made, costs[op.nodes[0]].outputs, strict=False):
             step.storages[step.storage_of(tensor)].size = size
 
 
@@ -112,12 +114,12 @@ class _Call:
 
     def __init__(self, step: Step, node: fx.Node) -> None:
         self.node, self.device = node, step.device
-        self.in_place = node in step.rebound
-        self.target: Any = step.rebound.get(node, node.target)
-        self.given = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
+        self.in_place = node in step.in_place
+        self.target, arguments, options = step.call_of(node)
+        self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
         leaves, spec = pytree.tree_flatten(self.given)
         modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
-        text = json.dumps([str(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
+        text = json.dumps([_name(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
         self.key = hashlib.sha256(text.encode()).hexdigest()
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -146,7 +148,7 @@ def _cpu_time(run: Callable[[], Any]) -> float:
 
 
 def _gpu_time(run: Callable[[], Any]) -> float:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
     start.record()
     run()
@@ -168,8 +170,10 @@ def _memory(calls: list[_Call], device: torch.device) -> Iterable[tuple[int, lis
             outputs.append(_output_sizes(call, arguments, result))
             del arguments, result
     peaks = _peaks(recorded)
-    return [(max(0, peaks[f"remora::{i}"] - sum(sizes)) if not call.in_place else peaks[f"remora::{i}"], sizes)
-            for i, (call, sizes) in enumerate(zip(calls, outputs))]
+    return [
+        (max(0, peaks[f"remora::{i}"] - sum(sizes)) if not call.in_place else peaks[f"remora::{i}"], sizes)
+        for i, (call, sizes) in enumerate(zip(calls, outputs, strict=True))
+    ]
 
 
 def _peaks(recorded: Any) -> dict[str, int]:
@@ -212,33 +216,42 @@ def _output_sizes(call: _Call, arguments: Any, result: Any) -> list[int]:
     if call.in_place:
         return []
     given = {t.untyped_storage().data_ptr() for t in tensors_in(arguments) if t.numel()}
-    made = [t for t in tensors_in(result)]
+    made = tensors_in(result)
     if any(t.numel() and t.untyped_storage().data_ptr() in given for t in made):
         raise CaptureError(f"{call.node.name}: {call.target} gives back an argument, against what it says")
-    return [rounded(int(t.untyped_storage().nbytes()), call.device) if t.device.type == call.device.type else 0 for t in made]
+    return [
+        rounded(int(t.untyped_storage().nbytes()), call.device) if t.device.type == call.device.type else 0
+        for t in made
+    ]
+
+
+def _name(target: Any) -> str:
+    return str(target) if isinstance(target, torch._ops.OpOverload) else str(getattr(target, "__name__", target))
 
 
 def _describe(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return [str(leaf.dtype), list(leaf.shape), list(leaf.stride()), str(leaf.device)]
-    return repr(leaf)
+    """Everything on which the time and the memory of a call may depend."""
+    if not isinstance(leaf, torch.Tensor):
+        return repr(leaf)
+    numbers = [*leaf.shape, *leaf.stride(), leaf.storage_offset(), leaf.untyped_storage().nbytes()]
+    return [str(leaf.dtype), str(leaf.device), leaf.is_conj(), leaf.is_neg(), leaf.dim(), [int(n) for n in numbers]]
 
 
 def _made(leaf: Any) -> Any:
-    """A real tensor that lies in memory as a fake one does. Whole numbers are 0, a valid index everywhere."""
+    """A real tensor that lies in its storage as a fake one does. Whole numbers are 0, a valid index everywhere."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
-    if leaf.numel() == 0:
-        return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device)
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(leaf.shape, leaf.stride()))
-    flat = torch.zeros(reach, dtype=leaf.dtype, device=leaf.device)
+    elements = int(leaf.untyped_storage().nbytes()) // leaf.itemsize
+    flat = torch.zeros(elements, dtype=leaf.dtype, device=leaf.device)
     if leaf.is_floating_point():
         flat.uniform_(0.1, 1.0)
     elif leaf.is_complex():
         torch.view_as_real(flat).uniform_(0.1, 1.0)
     elif leaf.dtype == torch.bool:
         flat.fill_(True)
-    return flat.as_strided(leaf.shape, leaf.stride())
+    made = flat.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
+    made = made.conj() if leaf.is_conj() else made
+    return torch._neg_view(made) if leaf.is_neg() else made
 
 
 def _roofline(step: Step, node: fx.Node) -> Cost:
@@ -265,4 +278,6 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )

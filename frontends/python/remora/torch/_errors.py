@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+from typing import Any
 
-class TorchError(RuntimeError):
+from torch._dynamo.exc import ShortenTraceback
+
+
+class TorchError(ShortenTraceback):  # Dynamo wraps all other exceptions of a backend
     """Any error of `remora.torch`."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments, first_useful_frame=None)
 
 
 class CaptureError(TorchError):
@@ -13,18 +20,18 @@ class CaptureError(TorchError):
 
 
 class SolverError(TorchError):
-    """The solver failed or found no schedule within its limits."""
+    """The solver failed."""
 
 
 class Infeasible(TorchError):
-    """No schedule of the step holds the budget.
+    """No schedule holds the budget, or none was found within the time limit.
 
     Attributes
     ----------
     budget : int
-        The budget that was asked for, in bytes, fixed memory included.
+        The budget that was asked for, in bytes, with what is there throughout.
     least : int
-        The smallest budget for which a schedule is known, in bytes, fixed memory included.
+        The smallest budget for which a schedule is known, in bytes, with what is there throughout.
     """
 
     def __init__(self, message: str, budget: int, least: int) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,7 +29,7 @@ ROUNDING = 512
 
 @dataclass
 class Storage:
-    """Memory that several tensors may share; `fixed` is what is there throughout: arguments and constants of the step."""
+    """Memory that several tensors may share; `fixed`: arguments and constants of the step, there throughout."""
 
     name: str
     size: int
@@ -89,11 +89,16 @@ class Step:
         In the graph's order.
     value : dict of fx.Node to fake value
     needs : dict of fx.Node to list of int
-        The storages that must be there for a node's value to be had: its own, of a view also those of what it is made from.
+        The storages that must be there for a node's value to be had: its own, of a view also those of what it is made
+        from.
     owner : dict of fx.Node to Op
         The op that runs a node; views have none.
     rebound : dict of fx.Node to callable
-        The in-place form by which a joined node is run.
+        What a node is run by, where that is not its target.
+    in_place : set of fx.Node
+        Nodes that work in the storage of their first argument.
+    swapped : set of fx.Node
+        Nodes that are run with their two arguments exchanged.
     updates : list of (fx.Node, fx.Node)
         Placeholder, and the node whose value is copied into it when everything has run.
     """
@@ -106,6 +111,8 @@ class Step:
         self.needs: dict[fx.Node, list[int]] = {}
         self.owner: dict[fx.Node, Op] = {}
         self.rebound: dict[fx.Node, Any] = {}
+        self.in_place: set[fx.Node] = set()
+        self.swapped: set[fx.Node] = set()
         self.updates: list[tuple[fx.Node, fx.Node]] = []
         self.cut = cut
         self.cut_op: Op | None = None
@@ -138,6 +145,11 @@ class Step:
     def arguments(self, node: fx.Node) -> Iterator[fx.Node]:
         """The nodes that a node reads."""
         return (self.resolve(source) for source in node.all_input_nodes)
+
+    def call_of(self, node: fx.Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """What a node is run by, and its arguments."""
+        arguments = tuple(reversed(node.args)) if node in self.swapped else node.args
+        return self.rebound.get(node, node.target), arguments, dict(node.kwargs)
 
     def storages_of(self, node: fx.Node) -> list[int]:
         """The storages in which a node's value lies."""
@@ -227,12 +239,18 @@ class Step:
 
     def _add_op(self, node: fx.Node, read: list[int], made: list[torch.Tensor]) -> None:
         names = [node.name if len(made) == 1 else f"{node.name}.{i}" for i in range(len(made))]
-        outputs = list(dict.fromkeys(self._storage(name, t, False) for name, t in zip(names, made)))
+        outputs = list(dict.fromkeys(self._storage(name, t, False) for name, t in zip(names, made, strict=True)))
         op = Op(node.name, [node], read, outputs, recompute=_may_run_again(node), random=is_random(node))
         op.backward = bool(node.meta.get("autograd_backward")) or self.cut_op is not None
         self.ops.append(op)
         self.owner[node] = op
+        self._rebind(node, made)
         self.needs[node] = list(outputs)
+
+    def _rebind(self, node: fx.Node, made: list[torch.Tensor]) -> None:
+        on_cpu = node.target is torch.ops.aten.native_dropout_backward.default and self.device.type == "cpu"
+        if on_cpu and made[0].dtype in (torch.bfloat16, torch.float16):
+            self.rebound[node] = dropout_backward
 
     def _run(self, node: fx.Node) -> Any:
         arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: self.value[self.resolve(n)])
@@ -314,6 +332,11 @@ class Step:
         self.ops = kept[::-1]
 
 
+def dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    """What eager dropout gives on the CPU: unlike the captured op, it rounds the scale to the tensor's type."""
+    return mask.to(gradient.dtype).mul_(scale).mul_(gradient)
+
+
 def rounded(size: int, device: torch.device) -> int:
     """What the allocator of a device takes for so many bytes."""
     return -(-size // ROUNDING) * ROUNDING if device.type == "cuda" else size
@@ -341,7 +364,7 @@ def _key(tensor: torch.Tensor) -> int:
 
 
 def _main_device(placeholders: list[fx.Node]) -> torch.device:
-    """The device whose memory is scheduled: that of the largest share of the arguments, an accelerator before the CPU."""
+    """The device whose memory is scheduled: an accelerator before the CPU, then where most of the arguments lie."""
     share: dict[torch.device, int] = {}
     for node in placeholders:
         value = node.meta.get("val")

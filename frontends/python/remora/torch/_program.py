@@ -5,9 +5,10 @@
     relu = aten_relu__default(convolution)
     mul = None
 
-A view is made where its value is first used and lives as long as the storage beneath, which it would keep alive. Before an op
-runs again, what is left of its older outputs is released; so a run allocates what the schedule says, although PyTorch
-allocates all outputs anew. Before a random op's first run the generator's state is saved, if it runs again, and set back for it.
+A view is made where its value is first used and lives as long as the storage beneath, which it would keep alive. Before
+an op runs again, what is left of its older outputs is released; so a run allocates what the schedule says, although
+PyTorch allocates all outputs anew. Before a random op's first run the generator's state is saved, if it runs again, and
+set back for it.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class _Writer:
         if node in self.name_of:
             return self.name_of[node]
         if node.op == "get_attr":
-            return self.constant(str(node.target).replace(".", "_"), operator.attrgetter(str(node.target))(self.step.module))
+            return self.constant(
+                str(node.target).replace(".", "_"), operator.attrgetter(str(node.target))(self.step.module)
+            )
         if node in self.step.owner or node.op == "placeholder":
             raise CaptureError(f"the schedule reads {node.name}, which is not there")
         text = self.call(node)
@@ -95,9 +98,10 @@ class _Writer:
             if twin is not node and twin in self.name_of:
                 return self.name_of[twin]
             return f"{self.text(source)}[{self.text(item)}]"
-        target: Any = self.step.rebound.get(node, node.target)
-        function = self.constant(str(target).replace(".", "_").replace("::", "_"), target)
-        arguments = [self.text(a) for a in node.args] + [f"{k}={self.text(a)}" for k, a in node.kwargs.items()]
+        target, given, options = self.step.call_of(node)
+        name = str(target) if isinstance(target, torch._ops.OpOverload) else target.__name__
+        function = self.constant(name, target)
+        arguments = [self.text(a) for a in given] + [f"{k}={self.text(a)}" for k, a in options.items()]
         return f"{function}({', '.join(arguments)})"
 
     def text(self, value: Any) -> str:
@@ -130,7 +134,9 @@ class _Writer:
                 self.lines += [f"now = {generator}.get_state()", f"{generator}.set_state({state_of(op)})"]
             elif node is op.nodes[0] and op in self.saved:
                 self.drawn.add(op)
-                self.lines.append(f"{state_of(op)} = {self.constant('generator', generator_of(self.step, node))}.get_state()")
+                self.lines.append(
+                    f"{state_of(op)} = {self.constant('generator', generator_of(self.step, node))}.get_state()"
+                )
             self.lines.append(f"{self.targets(op, node)} = {text}")
             if again:
                 self.lines += [f"{generator}.set_state(now)", "now = None"]
@@ -148,7 +154,7 @@ class _Writer:
             return ", ".join(names) + ("," if len(names) == 1 else "")
         if value is None:
             return "_"
-        return self.hold(node, op.outputs if node in self.step.rebound and not op.recompute else self.step.needs[node])
+        return self.hold(node, op.outputs if node in self.step.in_place and not op.recompute else self.step.needs[node])
 
     def target_of_item(self, op: Op, node: fx.Node, index: int, value: Any) -> str:
         if not isinstance(value, torch.Tensor):
@@ -163,7 +169,9 @@ class _Writer:
 
 def generator_of(step: Step, node: fx.Node) -> torch.Generator:
     """The generator from which a random node draws."""
-    device = next((v.device for v in [step.value[n] for n in step.arguments(node)] if isinstance(v, torch.Tensor)), step.device)
+    device = next(
+        (v.device for v in [step.value[n] for n in step.arguments(node)] if isinstance(v, torch.Tensor)), step.device
+    )
     if device.type == "cuda":
         return torch.cuda.default_generators[device.index or 0]
     return torch.default_generator
@@ -174,8 +182,14 @@ def _item(node: fx.Node, index: Any) -> fx.Node | None:
     return next((u for u in node.users if u.target is operator.getitem and u.args[1] == index), None)
 
 
-def write_program(name: str, step: Step, runs: Sequence[Run], arguments: Sequence[fx.Node | Op], results: Sequence[Any],
-                  updates: Sequence[tuple[fx.Node, fx.Node]] = ()) -> Program:
+def write_program(
+    name: str,
+    step: Step,
+    runs: Sequence[Run],
+    arguments: Sequence[fx.Node | Op],
+    results: Sequence[Any],
+    updates: Sequence[tuple[fx.Node, fx.Node]] = (),
+) -> Program:
     """Writes and compiles the function of a schedule, or of a part of one.
 
     Parameters

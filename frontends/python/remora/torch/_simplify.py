@@ -8,7 +8,8 @@ A functional graph allocates where eager PyTorch works in place. Two forms of th
 
       convolution -> a -> relu -> b        becomes        [convolution, relu_] -> b
 
-* An update whose new value is a pointwise function of the old one, which nobody else reads (`grad + new`), is done in place
+* An update whose new value is a pointwise function of the old one, which nobody else reads (`grad + new`), is done in
+place
   as soon as it can be. All other updates wait until everything has run, so that nothing reads them too early.
 
 The values are the same in every bit: PyTorch runs one kernel for both forms.
@@ -51,40 +52,63 @@ def _join(step: Step, op: Op) -> None:
     """Joins `op` with the op that made the storage of its first argument, if it may take that."""
     node = op.nodes[0]
     form = in_place_form(node)
-    if form is None or len(op.outputs) != 1 or not node.args or not isinstance(node.args[0], fx.Node):
+    if form is None or len(op.outputs) != 1:
         return
-    taken = _whole_storage(step, node)
-    if taken is None or step.storages[taken].fixed or step.storages[taken].keep:
-        return
-    others = [step.resolve(n) for n in node.all_input_nodes if n is not node.args[0]]
+    places = (0, 1) if _commutes(node) else (0,)
+    for place in places:
+        taken = _whole_storage(step, node, place)
+        if taken is not None and _may_take(step, op, node.args[place], taken):
+            _take(step, op, taken, form)
+            if place == 1:
+                step.swapped.add(node)
+            return
+
+
+def _commutes(node: fx.Node) -> bool:
+    """Whether a node's two tensors may be exchanged without changing a bit."""
+    commuting = (torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor)
+    return node.target in commuting and not node.kwargs and len(node.all_input_nodes) == len(node.args) == 2
+
+
+def _may_take(step: Step, op: Op, given: Any, taken: int) -> bool:
+    """Whether nobody but `op` needs the storage of its argument `given`, and the two ops may be one."""
+    if step.storages[taken].fixed or step.storages[taken].keep:
+        return False
+    others = [step.resolve(n) for n in op.nodes[0].all_input_nodes if n is not given]
     if any(taken in step.needs.get(n, []) for n in others) or sum(taken in o.inputs for o in step.ops) != 1:
-        return
+        return False
     head = next(o for o in step.ops if taken in o.outputs)
     if not head.nodes or head.random or head.backward != op.backward or not (head.recompute and op.recompute):
-        return
-    first, last = step.ops.index(head), step.ops.index(op)
-    if not _may_wait(step, head, first, last):
-        return
-    (given,) = op.outputs
+        return False
+    return _may_wait(step, head, step.ops.index(head), step.ops.index(op))
+
+
+def _take(step: Step, op: Op, taken: int, form: Any) -> None:
+    """Makes `op` a part of the op that made the storage it takes."""
+    head = next(o for o in step.ops if taken in o.outputs)
+    node, (given,) = op.nodes[0], op.outputs
     head.nodes += op.nodes
     head.inputs = list(dict.fromkeys(head.inputs + [s for s in op.inputs if s != taken]))
     step.owner[node] = head
     step.rebound[node] = form
-    step.ops[last] = head
-    del step.ops[first]
+    step.in_place.add(node)
+    step.ops[step.ops.index(op)] = head
+    step.ops.remove(head)  # the first of the two
     step.storages[taken].keep = step.storages[given].keep
     step.unite(given, taken)
 
 
-def _whole_storage(step: Step, node: fx.Node) -> int | None:
-    """The storage of a node's first argument, if that fills it and lies in it as the node's own value will lie."""
-    given = step.value[step.resolve(node.args[0])]  # type: ignore[arg-type]
-    made = step.value[node]
-    if not isinstance(given, torch.Tensor) or (given.dtype, given.shape, given.stride()) != (made.dtype, made.shape, made.stride()):
+def _whole_storage(step: Step, node: fx.Node, place: int) -> int | None:
+    """Finds the storage of an argument, if that fills it and lies in it as the node's own value will lie."""
+    source = node.args[place] if place < len(node.args) else None
+    if not isinstance(source, fx.Node):
         return None
-    if given.device != made.device or int(given.untyped_storage().nbytes()) != given.numel() * given.itemsize:
+    given, made = step.value[step.resolve(source)], step.value[node]
+    if not isinstance(given, torch.Tensor) or _shape(given) != _shape(made) or given.stride() != made.stride():
         return None
-    return step.storages_of(node.args[0])[0]  # type: ignore[arg-type]
+    if int(given.untyped_storage().nbytes()) != given.numel() * given.itemsize:
+        return None
+    return step.storages_of(source)[0]
 
 
 def _may_wait(step: Step, head: Op, first: int, last: int) -> bool:
@@ -108,7 +132,13 @@ def _update_in_place(step: Step) -> None:
         kept = sum(n is source for n in step.results()) == 1
         first = source.args[0] if source.args else None
         once = sum(n is first for n in source.all_input_nodes) == 1 and source.args[1:].count(first) == 0
-        if op is None or form is None or first is not place or not (alone and reads and kept and once) or op.nodes != [source]:
+        if (
+            op is None
+            or form is None
+            or first is not place
+            or not (alone and reads and kept and once)
+            or op.nodes != [source]
+        ):
             waiting.append((place, source))
             continue
         if _shape(step.value[place]) != _shape(step.value[source]):
@@ -118,6 +148,7 @@ def _update_in_place(step: Step) -> None:
         op.outputs = [len(step.storages)]
         step.storages.append(Storage(f"{place.name} updated", 0, keep=True))
         step.rebound[source] = form
+        step.in_place.add(source)
     step.updates = waiting
 
 

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that calls the engine: graphs and schedules go in and out as `remora-graph` and `remora-schedule`.
+
+A schedule that was found is kept in a file and found again by the graph (its costs are part of it), the budget, the
+options and the version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import remora
+
+from ._costs import cache_folder, write_json
+from ._errors import Infeasible, SolverError
+
+
+@dataclass
+class Options:
+    """How a step is planned: the parameters of `train_step` and `wrap`, and the options of the backend.
+
+    Attributes
+    ----------
+    budget : int or str
+        Bytes ("12GiB", 1500000) with all that is there throughout: parameters, buffers, the step's arguments. Or a
+        share of what the unscheduled step takes beyond that ("60%").
+    reserve : int
+        Bytes that something else takes on the device, as an optimizer's state; a part of the budget given in bytes.
+    cost : {"measured", "flops"}
+        Whether ops are run and measured, or a roofline says what they take.
+    order : {"input", "free", "auto"}
+        "input": ops in their captured order, recomputes between them; "free": any order.
+    time_limit : float
+        Seconds for the solver.
+    threads : int
+        Threads of the solver, 0 for one a core.
+    seed : int
+        Of the solver's random choices.
+    cache : bool
+        Whether schedules are kept in a file and found again.
+    progress : bool
+        Whether a line on standard error says what is being done.
+    """
+
+    budget: int | str = "100%"
+    reserve: int = 0
+    cost: str = "measured"
+    order: str = "input"
+    time_limit: float = 15.0
+    threads: int = 0
+    seed: int = 1
+    cache: bool = True
+    progress: bool = False
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """What a budget costs.
+
+    Attributes
+    ----------
+    budget : int
+        Bytes, with what is there throughout.
+    status : {"optimal", "feasible", "infeasible", "unknown"}
+    overhead : float or None
+        Predicted time beyond every op once, as a share of that; None where there is no schedule.
+    peak : int or None
+        Bytes.
+    bound : float
+        No schedule's overhead is smaller.
+    """
+
+    budget: int
+    status: str
+    overhead: float | None
+    peak: int | None
+    bound: float
+
+
+def schedule_for(graph: dict[str, Any], budget: int, options: Options) -> dict[str, Any]:
+    """Finds a schedule in the cache, or by the engine.
+
+    Raises
+    ------
+    Infeasible
+        With the least budget for which a schedule is known.
+    """
+    question = [remora.__version__, graph, budget, options.order, options.time_limit, options.seed]
+    key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+    path = cache_folder() / "schedules" / f"{key}.json"
+    if options.cache and path.exists():
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    schedule = _solved(graph, budget, options)
+    if options.cache:
+        write_json(path, schedule)
+    return schedule
+
+
+def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, Any]:
+    given = remora.Graph.from_json(graph)
+    try:
+        answer = remora.solve(given, max(1, budget), **_words(options), time_limit=options.time_limit)
+    except remora.Infeasible as refusal:
+        raise _refused(graph, budget, refusal.least_budget.reached, "no schedule holds") from None
+    except remora.NoSchedule:
+        least = remora.least_budget(given, time_limit=min(10.0, options.time_limit)).reached
+        raise _refused(graph, budget, least, "no schedule was found for") from None
+    except remora.Error as error:
+        raise SolverError(str(error)) from error
+    result: dict[str, Any] = json.loads(answer.to_json())
+    return result
+
+
+def _refused(graph: dict[str, Any], budget: int, least: int, verdict: str) -> Infeasible:
+    text = f"{verdict} {budget:,} bytes; the least budget with a known schedule is {least:,} bytes"
+    return Infeasible(f"{text} (of which {graph['fixed_memory']:,} are there throughout)", budget, least)
+
+
+def sweep_graph(graph: dict[str, Any], points: int, time_limit: float, options: Options) -> list[SweepPoint]:
+    """Solves a graph for many budgets, chosen where the curve is least known."""
+    curve = remora.sweep(remora.Graph.from_json(graph), points=points, time_limit=time_limit, **_words(options))
+    return [_sweep_point(point, curve.baseline_duration) for point in curve]
+
+
+def _sweep_point(point: remora.CurvePoint, unscheduled: int) -> SweepPoint:
+    found = point.status in ("optimal", "feasible")
+    bound = point.bound / unscheduled - 1 if unscheduled else 0.0
+    return SweepPoint(
+        point.budget, point.status, point.overhead if found else None, point.peak if found else None, bound
+    )
+
+
+def write_report(graph: dict[str, Any], schedule: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Writes the HTML page that explains a schedule."""
+    remora.Schedule.from_json(json.dumps(schedule), remora.Graph.from_json(graph)).report(path)
+
+
+def _words(options: Options) -> dict[str, Any]:
+    threads = {"threads": options.threads} if options.threads else {}
+    return {**threads, "seed": options.seed, "order": options.order, "progress": options.progress}

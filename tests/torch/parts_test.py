@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`wrap` and the backend of `torch.compile`: the user calls `backward()`."""
+
+from __future__ import annotations
+
+import checking
+import models
+import pytest
+import torch
+
+import remora.torch as rt
+
+
+@pytest.mark.parametrize("how", ["wrap", "compile"])
+@pytest.mark.parametrize("budget", ["100%", "75%"])
+def test_language_model(how: str, budget: str) -> None:
+    plan = checking.check_parts(models.Gpt(), (torch.randint(0, 64, (4, 32)),), budget, how)
+    assert (plan.recomputes > 0) == (budget == "75%")
+
+
+def test_batch_norm_is_updated_once() -> None:
+    checking.check_parts(models.Unet(), (torch.randn(2, 3, 16, 16),), "85%", "wrap")
+
+
+def test_two_forwards_before_two_backwards_keep_their_own_dropout() -> None:
+    model = models.Gpt(layers=1)
+    twin = models.Gpt(layers=1)
+    twin.load_state_dict(model.state_dict())
+    rt.wrap(model, budget="75%", **checking.OPTIONS)
+    x, y = torch.randint(0, 64, (4, 32)), torch.randint(0, 64, (4, 32))
+    for module in (model, twin):
+        torch.manual_seed(3)
+        first, second = module(x).sum(), module(y).square().sum()
+        second.backward()
+        first.backward()
+    assert rt.plans(model)[0].recomputes > 0
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        assert checking.same(mine.grad, theirs.grad)
+
+
+def test_without_gradients_a_wrapped_module_is_planned_for_inference() -> None:
+    model = models.Gpt(layers=1).eval()
+    x = torch.randint(0, 64, (4, 32))
+    with torch.no_grad():
+        expected = model(x)
+        assert checking.same(rt.wrap(model, budget="100%", **checking.OPTIONS)(x), expected)
+
+
+def test_infeasible_is_not_hidden_in_another_exception() -> None:
+    model = rt.wrap(models.Gpt(layers=1), budget="1%", **checking.OPTIONS)
+    with pytest.raises(rt.Infeasible):
+        model(torch.randint(0, 64, (4, 32)))

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`train_step`: equal to eager in every bit, at the predicted peak, whatever is in the step."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import checking
+import models
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+import remora.torch as rt
+
+
+def tokens(batch: int = 4, length: int = 32, vocabulary: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randint(0, vocabulary, (batch, length)), torch.randint(0, vocabulary, (batch, length))
+
+
+def images(batch: int = 8, size: int = 12, classes: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(batch, 3, size, size), torch.randint(0, classes, (batch,))
+
+
+def classified(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(x), y)
+
+
+def written(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+@pytest.mark.parametrize("budget", ["100%", "75%", "55%"])
+def test_language_model_with_dropout_and_tied_weights(budget: str) -> None:
+    plan = checking.check_step(models.Gpt(), written, tokens(), budget)
+    assert (plan.recomputes > 0) == (budget != "100%")
+
+
+@pytest.mark.parametrize("budget", ["100%", "85%"])
+def test_convolutions_with_batch_norm_and_modules_in_place(budget: str) -> None:
+    model = models.convolutions()
+    x, y = images()
+    model(x)  # the lazy layer learns its width
+    checking.check_step(model, classified, (x, y), budget)
+
+
+def test_eval_mode_leaves_running_statistics_alone() -> None:
+    model = models.convolutions()
+    x, y = images()
+    model(x)
+    checking.check_step(model.eval(), classified, (x, y), "90%")
+
+
+def test_captured_graph_needs_no_more_than_eager() -> None:
+    model, (x, y) = models.Unet(), (torch.randn(2, 3, 16, 16), torch.randint(0, 2, (2, 16, 16)))
+    plan = checking.check_step(model, classified, (x, y), "100%")
+    eager = checking.outcome(model, lambda: classified(model, x, y).backward(), copy.deepcopy(model.state_dict()))
+    assert plan.unscheduled_peak - plan.fixed_memory <= eager.peak * 1.01, (
+        "but for the new running statistics, kept to the end"
+    )
+
+
+def test_bf16_autocast() -> None:
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return written(model, x, y)
+
+    checking.check_step(models.Gpt(layers=1), loss, tokens(), "85%")
+
+
+def test_several_outputs_and_an_argument_that_wants_a_gradient() -> None:
+    def loss(model: nn.Module, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        out = model(x, scale)
+        return out["left"].square().mean() + out["right"].exp().mean()
+
+    checking.check_step(models.Twins(), loss, (torch.randn(64, 16), torch.rand(64, 16)), "90%")
+
+
+def test_gradients_accumulate_in_place() -> None:
+    model, (x, y) = models.Gpt(layers=1), tokens()
+    eager = copy.deepcopy(model)
+
+    @rt.train_step(budget="80%", **checking.OPTIONS)
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = written(model, x, y)
+        loss.backward()
+        return loss.detach()
+
+    for run in range(3):
+        torch.manual_seed(run)
+        written(eager, x, y).backward()
+        torch.manual_seed(run)
+        before = [p.grad for p in model.parameters()]
+        step(x, y)
+        assert run == 0 or all(p.grad is g for p, g in zip(model.parameters(), before, strict=True))
+    assert len(step.plans) == 2, "with gradients that are there, and without"
+    for mine, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+        assert checking.same(mine.grad, theirs.grad)
+    first, second = step.plans
+    beyond = [plan.unscheduled_peak - plan.fixed_memory for plan in (first, second)]
+    assert beyond[1] <= beyond[0], "added in place, not beside"
+
+
+def test_other_shapes_are_captured_anew() -> None:
+    model = models.Gpt(layers=1)
+    eager = copy.deepcopy(model)
+
+    @rt.train_step(budget="80%", **checking.OPTIONS)
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = written(model, x, y)
+        loss.backward()
+        return loss.detach()
+
+    for batch in (2, 4, 2):
+        x, y = tokens(batch)
+        state = copy.deepcopy(model.state_dict())
+        mine = checking.outcome(model, lambda: step(x, y), state)  # noqa: B023 - called at once
+
+        def run(x: torch.Tensor = x, y: torch.Tensor = y) -> torch.Tensor:
+            loss = written(eager, x, y)
+            loss.backward()
+            return loss.detach()
+
+        assert checking.differences(mine, checking.outcome(eager, run, state)) == []
+    assert len(step.plans) == 2
+
+
+def test_a_hundred_optimizer_steps_give_the_same_losses() -> None:
+    model = models.Gpt(layers=1, width=16)
+    eager = copy.deepcopy(model)
+    x, y = tokens(2)
+
+    @rt.train_step(budget="75%", **checking.OPTIONS)
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = written(model, x, y)
+        loss.backward()
+        return loss.detach()
+
+    def plain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = written(eager, x, y)
+        loss.backward()
+        return loss.detach()
+
+    curves = []
+    for module, run in ((eager, plain), (model, step)):
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+        torch.manual_seed(7)
+        losses = []
+        for _ in range(100):
+            losses.append(run(x, y).item())
+            optimizer.step()
+            optimizer.zero_grad()
+        curves.append(losses)
+    assert curves[0] == curves[1]
+    assert curves[0][-1] < curves[0][0]
+    assert step.plan.recomputes > 0
+
+
+def test_a_budget_below_what_is_possible_names_the_least() -> None:
+    model, (x, y) = models.Gpt(layers=1), tokens()
+
+    def plain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = written(model, x, y)
+        loss.backward()
+        return loss.detach()
+
+    with pytest.raises(rt.Infeasible, match="least budget") as caught:
+        rt.train_step(plain, budget="5%", **checking.OPTIONS)(x, y)
+    assert caught.value.least > caught.value.budget
+    rt.train_step(plain, budget=int(1.05 * caught.value.least), **checking.OPTIONS)(x, y)
+
+
+def test_costs_by_flops_need_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("an op was measured")
+
+    monkeypatch.setattr("remora.torch._costs._memory", never)
+    model, (x, y) = models.Gpt(layers=1), tokens()
+    step = rt.train_step(lambda x, y: written(model, x, y).backward(), budget="80%", cost="flops", **checking.OPTIONS)
+    step(x, y)
+    assert step.plan.predicted_time > step.plan.unscheduled_time
+
+
+def test_a_plan_is_saved_loaded_and_reported(tmp_path: Any) -> None:
+    model, (x, y) = models.Gpt(layers=1), tokens()
+    step = rt.train_step(lambda x, y: written(model, x, y).backward(), budget="80%", **checking.OPTIONS)
+    with pytest.raises(rt.CaptureError, match="first call"):
+        _ = step.plan
+    step(x, y)
+    step.plan.save(tmp_path / "plan.json")
+    assert rt.Plan.load(tmp_path / "plan.json") == step.plan
+    step.plan.report(tmp_path / "plan.html")
+    assert "<html" in (tmp_path / "plan.html").read_text()
+
+
+def test_unknown_options_are_named() -> None:
+    with pytest.raises(TypeError, match="bugdet"):
+        rt.train_step(lambda: None, bugdet="5%")
+    with pytest.raises(ValueError, match="flops"):
+        rt.train_step(lambda: None, cost="guess")

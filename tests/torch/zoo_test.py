@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every network of the zoo at 80, 60 and 50 % of its eager peak: equal in every bit at the predicted peak, or
+infeasible.
+
+As a program it prints a table: `python zoo_test.py [NAME ...]`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import checking
+import pytest
+import torch
+import zoo
+
+import remora.torch as rt
+
+PARTS = (0.8, 0.6, 0.5)
+WRAPPED = ("resnet50", "vgg16", "mobilenet_v3", "vit_b_16", "gpt2", "bert", "llama", "unet", "fno", "gpt_tied")
+
+
+def rows(name: str) -> list[str]:
+    """Checks one network; what to tell of it, a line for each budget."""
+    torch.manual_seed(0)
+    start = time.perf_counter()
+    model, inputs, loss = zoo.ZOO[name]()
+    case = checking.Case(model, loss, inputs, budget="100%")
+    plan = case.check()
+    lines = [
+        f"{name} captured: {len(plan.graph['ops'])} ops, eager {case.eager.peak}, unscheduled "
+        f"{plan.unscheduled_peak - plan.fixed_memory}, {time.perf_counter() - start:.0f} s"
+    ]
+    for part in PARTS:
+        budget = plan.fixed_memory + int(part * case.eager.peak)
+        try:
+            case.step.set_budget(budget)
+        except rt.Infeasible as refusal:
+            assert refusal.least > budget
+            lines.append(
+                f"{name} {part:.0%}: infeasible, least {(refusal.least - plan.fixed_memory) / case.eager.peak:.1%}"
+            )
+            continue
+        found = case.check()
+        peak, bound = (found.predicted_peak - plan.fixed_memory) / case.eager.peak, found.bound / found.unscheduled_time
+        lines.append(
+            f"{name} {part:.0%}: exact, peak {peak:.1%}, {found.recomputes} recomputes, time {found.overhead:+.2%}, "
+            f"bound {bound - 1:+.2%}"
+        )
+    return lines
+
+
+@pytest.mark.parametrize("name", zoo.ZOO)
+def test_step(name: str) -> None:
+    rows(name)
+
+
+@pytest.mark.parametrize("how", ["wrap", "compile"])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_parts(name: str, how: str) -> None:
+    model, inputs, _ = zoo.ZOO[name]()
+    checking.check_parts(model, inputs[:1], "90%", how)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for chosen in sys.argv[1:] or zoo.ZOO:
+        try:
+            print("\n".join(rows(chosen)), flush=True)
+        except Exception as error:
+            print(f"{chosen}: {type(error).__name__}: {str(error).strip()[:300]}", flush=True)
+        torch._dynamo.reset()
