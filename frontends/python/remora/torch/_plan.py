@@ -152,7 +152,7 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
             raise Infeasible(
                 f"no schedule was found for {budget:,} bytes; {least:,} are known to do", budget, least
             ) from None
-        runs = _runs(step, graph, schedule)
+        runs = runs_of(step, schedule)
         peak = replay(step, costs, runs)
         if peak <= budget:
             break
@@ -226,7 +226,8 @@ def _once(step: Step) -> list[tuple[Any, list[int]]]:
     return list(zip(step.ops, free, strict=True))
 
 
-def _runs(step: Step, graph: dict[str, Any], schedule: dict[str, Any]) -> list[Run]:
+def runs_of(step: Step, schedule: dict[str, Any]) -> list[Run]:
+    """The steps of a `remora-schedule` as runs of a step's ops."""
     ops = {op.name: op for op in step.ops}
     storages = {step.storages[s].name: s for op in step.ops for s in op.outputs}
     return [

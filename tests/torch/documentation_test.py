@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of docs/pytorch.md run, one after the other as a reader would type them."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import torch._dynamo.backends.registry as registry
+
+import remora.torch as rt
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "remora" not in registry.list_backends():  # an installed package says so itself
+        registry.register_backend(rt.backend, name="remora")
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/pytorch.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 3
+    # One function object needs its source for Dynamo, so the page is a file.
+    page = tmp_path / "page.py"
+    page.write_text("\n".join(blocks))
+    exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
+    assert (tmp_path / "plan.html").stat().st_size > 0
+
+
+def test_the_package_tells_torch_of_its_backend() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    found = re.search(r'entry-points\.torch_dynamo_backends\]\nremora = "(.*)"', text)
+    assert found is not None
+    assert EntryPoint("remora", found[1], "torch_dynamo_backends").load() is rt.backend

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A captured graph as ops on storages: views, what works in place, what is updated, and what a schedule takes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+import torch.nn.functional as F  # noqa: N812
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+
+import remora
+import remora.torch as rt
+from remora.torch import _costs, _plan
+from remora.torch._graph import Step
+from remora.torch._simplify import simplify
+
+
+def captured(function: Callable[..., Any], *inputs: torch.Tensor, simple: bool = True) -> Step:
+    """The step that a function's capture gives."""
+    found: list[Step] = []
+
+    def take(module: fx.GraphModule, _: Any) -> Any:
+        found.append(Step(module))
+        if simple:
+            simplify(found[0])
+        run: Any = lambda arguments: module(*arguments)  # noqa: E731
+        run._boxed_call = True
+        return run
+
+    backend = aot_autograd(fw_compiler=take, keep_inference_input_mutations=True)
+    with torch._dynamo.config.patch(trace_autograd_ops=True):
+        torch.compile(function, backend=backend, fullgraph=True, dynamic=False)(*inputs)
+    return found[0]
+
+
+def kinds(step: Step) -> list[str]:
+    return [" ".join(str(step.call_of(n)[0]).split(".")[1] for n in op.nodes) for op in step.ops]
+
+
+def test_views_lie_in_the_storage_beneath() -> None:
+    step = captured(lambda x: (x * 2).view(4, 2).t()[1:].exp(), torch.rand(8))
+    assert kinds(step) == ["mul", "exp"]
+    assert [step.storages[s].size for op in step.ops for s in op.outputs] == [32, 16]
+
+
+def test_an_op_takes_the_storage_that_nobody_else_reads() -> None:
+    assert kinds(captured(lambda x: torch.relu(x @ x).exp(), torch.rand(4, 4))) == ["mm relu_ exp_"]
+    assert kinds(captured(lambda x: torch.relu(x @ x).exp(), torch.rand(4, 4), simple=False)) == ["mm", "relu", "exp"]
+    # The sum may take either storage; the product is read twice, and the argument is not ours.
+    assert kinds(captured(lambda x: x + x @ x, torch.rand(4, 4))) == ["mm add_"]
+    assert kinds(captured(lambda x: torch.relu(p := x @ x) + p.exp(), torch.rand(4, 4)))[0] == "mm"
+    assert kinds(captured(lambda x: torch.relu(x), torch.rand(4, 4))) == ["relu"]
+
+
+def test_no_storage_of_another_layout_or_size_is_taken() -> None:
+    assert kinds(captured(lambda x: (x @ x)[:2] + 1, torch.rand(4, 4))) == ["mm", "add"]
+    assert kinds(captured(lambda x: (x @ x) > 0.5, torch.rand(4, 4))) == ["mm", "gt"]
+
+
+def test_buffers_are_updated_behind_the_last_op() -> None:
+    memory = torch.zeros(4)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        y = x - memory
+        memory.mul_(0.9).add_(x)
+        return y * 2
+
+    step = captured(run, torch.rand(4))
+    assert len(step.updates) == 1
+    place, source = step.updates[0]
+    assert place in step.placeholders
+    assert all(step.storages[s].keep for s in step.storages_of(source))
+
+
+def test_gradients_that_are_there_are_added_to_in_place() -> None:
+    weight = torch.rand(4, 4, requires_grad=True)
+    weight.grad = torch.ones(4, 4)
+    step = captured(lambda x: F.relu(x @ weight).sum().backward(), torch.rand(4, 4))
+    assert step.updates == []
+    (op,) = [op for op in step.ops if op.nodes[0] in step.in_place]
+    assert not op.recompute
+    assert [step.storages[s].size for s in op.outputs] == [0]
+
+
+def test_what_is_known_only_when_it_runs_is_refused() -> None:
+    step = rt.train_step(lambda x: torch.zeros(int(x.sum().item())).sum(), budget="100%")
+    with pytest.raises(rt.CaptureError, match=r"known only|not a number"):
+        step(torch.full((3,), 2.0))
+
+
+def test_replay_takes_what_the_engine_says() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = (x @ x).tanh() + x.exp()
+        return x.sum()
+
+    step = captured(run, torch.rand(8, 8))
+    costs = _costs.by_flops(step)
+    graph = _plan.graph_of(step, costs, "chain")
+    generator = random.Random(5)
+    for _ in range(20):
+        budget = generator.uniform(60, 100)
+        try:
+            answer = remora.solve(remora.Graph.from_json(graph), f"{budget:.1f}%", time_limit=1, threads=1)
+        except remora.NoSchedule:
+            continue
+        runs = _plan.runs_of(step, json.loads(answer.to_json()))
+        assert _plan.replay(step, costs, runs) == answer.peak
+
+
+@pytest.mark.parametrize(("budget", "expected"), [("50%", 60), ("1KiB", 1024), ("2 KB", 2000), (77, 77), ("123", 123)])
+def test_budgets(budget: int | str, expected: int) -> None:
+    assert _plan.in_bytes(rt.Options(budget=budget), 20, 100) == expected
+
+
+@pytest.mark.parametrize("budget", ["much", "-3", "12 bananas", "60 percent"])
+def test_budgets_that_mean_nothing(budget: str) -> None:
+    with pytest.raises(ValueError, match="budget"):
+        _plan.in_bytes(rt.Options(budget=budget), 20, 100)
