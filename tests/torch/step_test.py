@@ -38,6 +38,10 @@ def test_language_model_with_dropout_and_tied_weights(budget: str) -> None:
     assert (plan.recomputes > 0) == (budget != "100%")
 
 
+def test_another_order_of_the_ops() -> None:
+    checking.check_step(models.Gpt(layers=1), written, tokens(), "75%", order="free")
+
+
 @pytest.mark.parametrize("budget", ["100%", "85%"])
 def test_convolutions_with_batch_norm_and_modules_in_place(budget: str) -> None:
     model = models.convolutions()
@@ -170,6 +174,21 @@ def test_a_budget_below_what_is_possible_names_the_least() -> None:
         rt.train_step(plain, budget="5%", **checking.OPTIONS)(x, y)
     assert caught.value.least > caught.value.budget
     rt.train_step(plain, budget=int(1.05 * caught.value.least), **checking.OPTIONS)(x, y)
+
+
+def test_another_budget_captures_nothing_again() -> None:
+    case = checking.Case(models.Gpt(), written, tokens(), budget="100%")
+    recomputes = []
+    for budget in ("100%", "75%", "60%"):
+        case.step.set_budget(budget)
+        recomputes.append(case.check().recomputes)
+    assert recomputes[0] == 0 < recomputes[1] < recomputes[2]
+    with pytest.raises(rt.Infeasible) as caught:
+        case.step.set_budget("1%")
+    assert caught.value.least <= case.step.plan.predicted_peak
+    points = rt.sweep(case.step, points=3, time_limit=3)
+    assert [p.budget for p in points] == sorted(p.budget for p in points)
+    assert points[-1].overhead == 0
 
 
 def test_costs_by_flops_need_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutpu
 from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
 from ._costs import Cost, adopt_sizes, by_flops, measured
-from ._errors import CaptureError
+from ._errors import CaptureError, Infeasible
 from ._graph import Cut, Op, Step
 from ._plan import Plan, solve
 from ._program import Program, Run, generator_of, state_of, write_program
@@ -80,6 +80,7 @@ class _Captured:
     costs: dict[fx.Node, Cost]
     plan: Plan
     program: Program
+    reached: int  # the smallest peak of its plans so far
 
 
 class TrainStep:
@@ -113,9 +114,15 @@ class TrainStep:
     def set_budget(self, budget: int | str) -> None:
         """Plans what is captured, and what will be, for another budget; nothing is captured or measured again."""
         options = replace(self.options, budget=budget)
-        planned = [_planned(c.step, c.costs, options, _name(self.function)) for c in self._captured]
+        planned = []
+        for captured in self._captured:
+            try:
+                planned.append(_planned(captured.step, captured.costs, options, _name(self.function)))
+            except Infeasible as refusal:
+                raise refusal.knowing(captured.reached) from None
         for captured, (plan, program) in zip(self._captured, planned, strict=True):
             captured.plan, captured.program = plan, program
+            captured.reached = min(captured.reached, plan.predicted_peak)
         self.options = options
 
     def sweep(self, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
@@ -126,7 +133,7 @@ class TrainStep:
         seconds = {"capture": time.perf_counter() - self._start}
         step, costs = _read(module, self.options, None, seconds)
         plan, program = _planned(step, costs, self.options, _name(self.function), seconds)
-        captured = _Captured(step, costs, plan, program)
+        captured = _Captured(step, costs, plan, program, plan.predicted_peak)
         self._captured.append(captured)
         return _boxed(lambda arguments: captured.program.run(arguments))
 

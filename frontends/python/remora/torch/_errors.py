@@ -32,9 +32,15 @@ class Infeasible(TorchError):
         The budget that was asked for, in bytes, with what is there throughout.
     least : int
         The smallest budget for which a schedule is known, in bytes, with what is there throughout.
+    proved : bool
+        Whether it is proved that no schedule holds the budget.
     """
 
-    def __init__(self, message: str, budget: int, least: int) -> None:
-        super().__init__(message)
-        self.budget = budget
-        self.least = least
+    def __init__(self, budget: int, least: int, proved: bool) -> None:
+        verdict = "no schedule holds" if proved else "no schedule was found for"
+        super().__init__(f"{verdict} {budget:,} bytes; the least budget with a known schedule is {least:,} bytes")
+        self.budget, self.least, self.proved = budget, least, proved
+
+    def knowing(self, reached: int) -> Infeasible:
+        """The same, where a schedule with a peak of `reached` bytes is known."""
+        return Infeasible(self.budget, min(self.least, reached), self.proved)

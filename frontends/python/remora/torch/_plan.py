@@ -148,10 +148,7 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
         except Infeasible as refusal:
             if asked == budget:
                 raise
-            least = refusal.least + budget - asked
-            raise Infeasible(
-                f"no schedule was found for {budget:,} bytes; {least:,} are known to do", budget, least
-            ) from None
+            raise Infeasible(budget, refusal.least + budget - asked, False) from None
         runs = runs_of(step, schedule)
         peak = replay(step, costs, runs)
         if peak <= budget:

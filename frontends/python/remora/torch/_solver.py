@@ -106,19 +106,14 @@ def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, A
     try:
         answer = remora.solve(given, max(1, budget), **_words(options), time_limit=options.time_limit)
     except remora.Infeasible as refusal:
-        raise _refused(graph, budget, refusal.least_budget.reached, "no schedule holds") from None
+        raise Infeasible(budget, refusal.least_budget.reached, True) from None
     except remora.NoSchedule:
         least = remora.least_budget(given, time_limit=min(10.0, options.time_limit)).reached
-        raise _refused(graph, budget, least, "no schedule was found for") from None
+        raise Infeasible(budget, least, False) from None
     except remora.Error as error:
         raise SolverError(str(error)) from error
     result: dict[str, Any] = json.loads(answer.to_json())
     return result
-
-
-def _refused(graph: dict[str, Any], budget: int, least: int, verdict: str) -> Infeasible:
-    text = f"{verdict} {budget:,} bytes; the least budget with a known schedule is {least:,} bytes"
-    return Infeasible(f"{text} (of which {graph['fixed_memory']:,} are there throughout)", budget, least)
 
 
 def sweep_graph(graph: dict[str, Any], points: int, time_limit: float, options: Options) -> list[SweepPoint]:

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One training step of one network by one contender: its measured peak and its times, as a line of JSON.
+
+Usage: contenders.py NETWORK CONTENDER RUNS
+
+Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
+compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor); remora:B (a budget, as 60%).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "torch"))
+import checking
+import models
+
+Network = tuple[nn.Module, tuple[torch.Tensor, ...], Callable[..., torch.Tensor], list[nn.Module]]
+
+
+def gpt() -> Network:
+    """The 8-layer GPT of docs/pytorch.md."""
+    model = models.Gpt(layers=8, width=256, vocabulary=4096, length=256, dropout=0.0)
+    words = torch.randint(0, 4096, (8, 256))
+    return model, (words, words), words_lost, list(model.blocks)
+
+
+def small() -> Network:
+    """For a test of this program."""
+    model = models.Gpt(layers=2, dropout=0.0)
+    words = torch.randint(0, 64, (4, 32))
+    return model, (words, words), words_lost, list(model.blocks)
+
+
+def unet() -> Network:
+    model = models.Unet(width=16)
+    blocks = [model.first, model.second, model.bottom, model.third, model.fourth]
+    return model, (torch.randn(8, 3, 64, 64), torch.randint(0, 2, (8, 64, 64))), classified, blocks
+
+
+def resnet50() -> Network:
+    import torchvision
+
+    model = torchvision.models.resnet50(weights=None, num_classes=10)
+    blocks = [block for layer in (model.layer1, model.layer2, model.layer3, model.layer4) for block in layer]
+    return model, (torch.randn(16, 3, 96, 96), torch.randint(0, 10, (16,))), classified, blocks
+
+
+def vit() -> Network:
+    import torchvision
+
+    model = torchvision.models.VisionTransformer(96, 16, 12, 3, 192, 768, num_classes=10)
+    return model, (torch.randn(32, 3, 96, 96), torch.randint(0, 10, (32,))), classified, list(model.encoder.layers)
+
+
+def words_lost(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+def classified(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(x), y)
+
+
+NETWORKS: dict[str, Callable[[], Network]] = {
+    "gpt": gpt,
+    "small": small,
+    "unet": unet,
+    "resnet50": resnet50,
+    "vit": vit,
+}
+
+
+def products_saved(_: Any, op: Any, *__: Any, **___: Any) -> CheckpointPolicy:
+    saved = (
+        torch.ops.aten.mm.default,
+        torch.ops.aten.addmm.default,
+        torch.ops.aten.bmm.default,
+        torch.ops.aten.convolution.default,
+    )
+    return CheckpointPolicy.MUST_SAVE if op in saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def checkpointed(blocks: list[nn.Module], **options: Any) -> None:
+    """Each block's forward by torch.utils.checkpoint."""
+    for block in blocks:
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False, **options)
+
+
+def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
+    """The step, and what else is to be told of it after a run."""
+    model, _, loss, blocks = network
+    kind, _, amount = contender.partition(":")
+    called: Any = model
+    if kind == "checkpoint":
+        checkpointed(blocks)
+    elif kind == "selective":
+        checkpointed(blocks, context_fn=functools.partial(create_selective_checkpoint_contexts, products_saved))
+    elif kind == "compiled":
+        torch._functorch.config.activation_memory_budget = float(amount)
+        called = torch.compile(model, backend="aot_eager_decomp_partition", dynamic=False)
+    elif kind not in ("eager", "remora"):
+        raise SystemExit(f"there is no contender {contender}")
+
+    def step(*inputs: torch.Tensor) -> torch.Tensor:
+        value = loss(called, *inputs)
+        value.backward()
+        return value.detach()
+
+    if kind != "remora":
+        return step, dict
+    import remora.torch as rt
+
+    planned = rt.train_step(step, budget=amount, time_limit=30)
+    return planned, lambda: {
+        "predicted_peak": planned.plan.predicted_peak - planned.plan.fixed_memory,
+        "predicted_overhead": planned.plan.overhead,
+        "planning": planned.plan.seconds,
+    }
+
+
+def main(name: str, contender: str, runs: int) -> None:
+    torch.manual_seed(0)
+    network = NETWORKS[name]()
+    model, inputs, _, _ = network
+    step, more = step_of(contender, network)
+    for _ in range(2):  # captured, planned, and kernels prepared
+        step(*inputs)
+        model.zero_grad()
+    seconds = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        step(*inputs)
+        seconds.append(time.perf_counter() - start)
+        model.zero_grad()
+    peak, _ = checking.peak_of(lambda: step(*inputs))
+    print(json.dumps({"network": name, "contender": contender, "peak": peak, "seconds": seconds, **more()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
