@@ -21,7 +21,9 @@ def run(*words: str) -> None:
 def test_types(tmp_path: Path) -> None:
     # Of this package alone: what the others import need not be in this environment.
     config = tmp_path / "mypy.ini"
-    config.write_text("[mypy]\nstrict = True\nignore_missing_imports = True\n[mypy-networkx.*]\nfollow_imports = skip\n")
+    config.write_text(
+        "[mypy]\nstrict = True\nignore_missing_imports = True\n[mypy-networkx.*]\nfollow_imports = skip\n"
+    )
     run("mypy", "--config-file", str(config), "--cache-dir", str(tmp_path), "-p", "remora.torch")
 
 

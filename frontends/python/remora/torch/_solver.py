@@ -18,6 +18,9 @@ import remora
 from ._costs import cache_folder, write_json
 from ._errors import Infeasible, SolverError
 
+LONGER = 4.0
+"""Times the time limit, for a second look."""
+
 
 @dataclass
 class Options:
@@ -104,16 +107,30 @@ def schedule_for(graph: dict[str, Any], budget: int, options: Options) -> dict[s
 def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, Any]:
     given = remora.Graph.from_json(graph)
     try:
-        answer = remora.solve(given, max(1, budget), **_words(options), time_limit=options.time_limit)
+        answer = _answer(given, budget, options)
     except remora.Infeasible as refusal:
         raise Infeasible(budget, refusal.least_budget.reached, True) from None
-    except remora.NoSchedule:
-        least = remora.least_budget(given, time_limit=min(10.0, options.time_limit)).reached
-        raise Infeasible(budget, least, False) from None
     except remora.Error as error:
         raise SolverError(str(error)) from error
     result: dict[str, Any] = json.loads(answer.to_json())
     return result
+
+
+def _answer(given: remora.Graph, budget: int, options: Options) -> remora.Schedule:
+    """A schedule; where none is found in time though there is one, it is looked for longer, once."""
+    try:
+        return remora.solve(given, max(1, budget), **_words(options), time_limit=options.time_limit)
+    except remora.Infeasible:
+        raise
+    except remora.NoSchedule:
+        least = remora.least_budget(given, time_limit=min(10.0, options.time_limit)).reached
+        if least > budget:
+            raise Infeasible(budget, least, False) from None
+    try:
+        return remora.solve(given, budget, **_words(options), time_limit=LONGER * options.time_limit)
+    except remora.NoSchedule:
+        message = f"no schedule was found in time for {budget:,} bytes, though there is one: raise time_limit"
+        raise SolverError(message) from None
 
 
 def sweep_graph(graph: dict[str, Any], points: int, time_limit: float, options: Options) -> list[SweepPoint]:
