@@ -60,7 +60,7 @@ def train_step(function: Callable[..., Any] | None = None, **options: Any) -> An
 
     Examples
     --------
-    >>> model, optimizer = torch.nn.Linear(8, 4), ...
+    >>> model = torch.nn.Linear(8, 4)
     >>> @train_step(budget="60%")
     ... def step(x, y):
     ...     loss = torch.nn.functional.cross_entropy(model(x), y)
