@@ -30,7 +30,7 @@ TensorId add_op(Graph& graph, std::vector<TensorId> inputs, Phase phase, std::in
   return output;
 }
 
-/// A dozen ops a layer as in generate/transformer.hpp, which stops at 4096 layers, then one backward op for each.
+/// A dozen ops a layer as in tests/support/training_graphs.hpp, then one backward op for each.
 Graph transformer(std::int64_t ops) {
   Graph graph;
   const auto forward = [&](std::vector<TensorId> inputs, std::int64_t size) {

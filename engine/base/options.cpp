@@ -130,8 +130,9 @@ Problem default_problem(Strategy strategy) {
 
 std::vector<OptionRow> option_rows() {
   std::vector<OptionRow> rows;
-#define REMORA_OPTION(type, name, initial, least, most, help) \
-  rows.push_back({#name, type_name<type>(), text_of<type>(initial), range_text<type>(least, most), help});
+#define REMORA_OPTION(type, name, reader, initial, least, most, help) \
+  rows.push_back(                                                     \
+      {#name, type_name<type>(), text_of<type>(initial), range_text<type>(least, most), help, Reader::reader});
 #include "engine/base/options.def"
 #undef REMORA_OPTION
   return rows;
@@ -152,10 +153,10 @@ void set_option(SolveOptions& options, const std::string& name, const std::strin
     options.grouping = grouping_from_name(text);
     return;
   }
-#define REMORA_OPTION(type, name, initial, least, most, help) \
-  if (option == #name) {                                      \
-    options.name = parse<type>(option, text);                 \
-    return;                                                   \
+#define REMORA_OPTION(type, name, reader, initial, least, most, help) \
+  if (option == #name) {                                              \
+    options.name = parse<type>(option, text);                         \
+    return;                                                           \
   }
 #include "engine/base/options.def"
 #undef REMORA_OPTION
@@ -163,7 +164,8 @@ void set_option(SolveOptions& options, const std::string& name, const std::strin
 }
 
 void check_options(const SolveOptions& options) {
-#define REMORA_OPTION(type, name, initial, least, most, help) check_range<type>(#name, options.name, least, most);
+#define REMORA_OPTION(type, name, reader, initial, least, most, help) \
+  check_range<type>(#name, options.name, least, most);
 #include "engine/base/options.def"
 #undef REMORA_OPTION
 }
@@ -171,7 +173,8 @@ void check_options(const SolveOptions& options) {
 std::vector<std::pair<std::string, std::string>> describe_options(const SolveOptions& options) {
   std::vector<std::pair<std::string, std::string>> rows{{"strategy", strategy_name(options.strategy)},
                                                         {"grouping", grouping_name(options.grouping)}};
-#define REMORA_OPTION(type, name, initial, least, most, help) rows.emplace_back(#name, text_of<type>(options.name));
+#define REMORA_OPTION(type, name, reader, initial, least, most, help) \
+  rows.emplace_back(#name, text_of<type>(options.name));
 #include "engine/base/options.def"
 #undef REMORA_OPTION
   return rows;

@@ -48,10 +48,13 @@ inline constexpr double kNoTimeLimit = 1e9;
 struct SolveOptions {
   Strategy strategy = Strategy::automatic;
   Grouping grouping = Grouping::intervals;
-#define REMORA_OPTION(type, name, initial, least, most, help) type name = initial;
+#define REMORA_OPTION(type, name, reader, initial, least, most, help) type name = initial;
 #include "engine/base/options.def"
 #undef REMORA_OPTION
 };
+
+/// Who needs an option: whoever solves, or whoever studies how.
+enum class Reader { user, expert };
 
 /// One row of the table, for help texts: the values as text.
 struct OptionRow {
@@ -60,6 +63,7 @@ struct OptionRow {
   std::string initial;
   std::string range;
   const char* help;
+  Reader reader;
 };
 
 /// The table in its order.

@@ -55,9 +55,9 @@ class Writer {
 };
 
 /// Reads numbers; what is missing or no number makes `failed` true, and every further number 0.
-class Reader {
+class ScheduleParser {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit ScheduleParser(std::string_view text) : text_(text) {}
 
   [[nodiscard]] bool failed() const { return failed_; }
 
@@ -152,9 +152,9 @@ std::string text_of_schedules(const FoundSchedules& found) {
 }
 
 std::optional<FoundSchedules> schedules_of_text(std::string_view text) {
-  Reader reader(text);
-  FoundSchedules found = reader.all();
-  if (reader.failed()) return std::nullopt;
+  ScheduleParser parser(text);
+  FoundSchedules found = parser.all();
+  if (parser.failed()) return std::nullopt;
   return found;
 }
 

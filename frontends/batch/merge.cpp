@@ -2,13 +2,21 @@
 #include "frontends/batch/merge.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <exception>
+#include <iomanip>
+#include <ostream>
 #include <set>
+#include <string>
 #include <utility>
 
-#include "frontends/batch/asking.hpp"
+#include "frontends/batch/question.hpp"
+#include "frontends/formats/json_text.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::batch {
 namespace {
@@ -122,6 +130,155 @@ Merged merge(const std::vector<Task>& tasks, const Store& store, Solver& solver,
   merged.overhead = spread_of(values_of(merged.tasks, [](const Figures& figures) { return figures.overhead; }));
   merged.gap = spread_of(values_of(merged.tasks, [](const Figures& figures) { return figures.gap; }));
   return merged;
+}
+
+namespace {
+
+constexpr double kPercent = 100;
+constexpr std::size_t kNarrowestId = 4;
+constexpr std::size_t kWidestId = 60;
+
+std::string fixed(double value, int digits) {
+  std::array<char, 64> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
+  return buffer.data();
+}
+
+void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks) {
+  std::size_t width = kNarrowestId;
+  for (const MergedTask& task : tasks) width = std::max(width, std::min(kWidestId, task.task.id.size()));
+  const auto id_width = static_cast<int>(width);
+  out << std::left << std::setw(id_width) << "task"
+      << "  " << std::setw(11) << "status" << std::right << std::setw(11) << "overhead %" << std::setw(9) << "gap %"
+      << std::setw(18) << "peak bytes" << std::setw(10) << "seconds"
+      << "\n";
+  for (const MergedTask& task : tasks) {
+    out << std::left << std::setw(id_width) << printable(task.task.id) << "  " << std::setw(11) << task.status
+        << std::right;
+    out << std::setw(11) << (task.figures ? fixed(kPercent * task.figures->overhead, 3) : "") << std::setw(9)
+        << (task.figures ? fixed(kPercent * task.figures->gap, 3) : "") << std::setw(18)
+        << (task.figures ? std::to_string(task.figures->peak_memory) : "") << std::setw(10)
+        << (task.record ? fixed(task.record->seconds, 2) : "") << "\n";
+  }
+}
+
+void print_spread(std::ostream& out, const char* name, const std::optional<Spread>& spread) {
+  if (!spread) return;
+  out << name;
+  const std::array<std::pair<const char*, double>, 5> parts{{{"least ", spread->least},
+                                                             {", quartiles ", spread->lower},
+                                                             {" ", spread->median},
+                                                             {" ", spread->upper},
+                                                             {", most ", spread->most}}};
+  for (const auto& [word, value] : parts) out << word << fixed(kPercent * value, 3);
+  out << "\n";
+}
+
+void print_reasons(std::ostream& out, const Merged& merged) {
+  for (const MergedTask& task : merged.tasks) {
+    if (!task.is_missing() && !task.has_failed()) continue;
+    out << std::left << std::setw(11) << task.status << " " << printable(task.task.id);
+    if (!task.message.empty()) out << ": " << task.message;
+    out << "\n";
+  }
+}
+
+void write_spread(json::ObjectText& object, std::string& out, const char* name, const std::optional<Spread>& spread) {
+  if (!spread) return;
+  object.key(name);
+  json::ObjectText parts(out);
+  parts.number("least", spread->least);
+  parts.number("lower_quartile", spread->lower);
+  parts.number("median", spread->median);
+  parts.number("upper_quartile", spread->upper);
+  parts.number("most", spread->most);
+  parts.close();
+}
+
+void write_task(std::string& out, const MergedTask& task) {
+  json::ObjectText object(out);
+  object.string("id", task.task.id);
+  object.string("graph", task.task.graph);
+  object.string("budget", task.task.budget);
+  object.string("status", task.status);
+  if (!task.key.empty()) object.string("key", task.key);
+  if (task.figures) {
+    object.integer("budget_bytes", task.figures->budget);
+    object.integer("duration", task.figures->duration);
+    object.integer("lower_bound", task.figures->lower_bound);
+    object.integer("peak_memory", task.figures->peak_memory);
+    object.number("overhead", task.figures->overhead);
+    object.number("gap", task.figures->gap);
+  }
+  if (task.record) {
+    object.number("seconds", task.record->seconds);
+    object.integer("runs", task.record->runs);
+  }
+  if (!task.message.empty()) object.string("message", utf8_text(task.message));
+  object.close();
+}
+
+}  // namespace
+
+void print_merged(std::ostream& out, const Merged& merged) {
+  print_rows(out, merged.tasks);
+  out << "\ntasks       " << merged.tasks.size();
+  const char* separator = ": ";
+  for (const auto& [status, count] : merged.counts) {
+    out << separator << count << " " << status;
+    separator = ", ";
+  }
+  out << "\nresults     " << merged.results;
+  if (merged.other_results > 0) out << ", and " << merged.other_results << " of other tasks";
+  out << "\n";
+  print_spread(out, "overhead %  ", merged.overhead);
+  print_spread(out, "gap %       ", merged.gap);
+  out << "seconds     " << fixed(merged.seconds, 2) << " of solving\n";
+  out << "missing     " << merged.missing() << "\n";
+  print_reasons(out, merged);
+}
+
+void write_csv(std::ostream& out, const Merged& merged) {
+  out << "id,graph,budget,status,overhead,gap,duration,lower_bound,peak_memory,budget_bytes,seconds,runs,key,message\n";
+  for (const MergedTask& task : merged.tasks) {
+    out << text::csv_field(task.task.id) << "," << text::csv_field(task.task.graph) << ","
+        << text::csv_field(task.task.budget) << "," << task.status << ",";
+    if (task.figures) {
+      out << json::number_text(task.figures->overhead) << "," << json::number_text(task.figures->gap) << ","
+          << task.figures->duration << "," << task.figures->lower_bound << "," << task.figures->peak_memory << ","
+          << task.figures->budget << ",";
+    } else {
+      out << ",,,,,,";
+    }
+    if (task.record) out << json::number_text(task.record->seconds) << "," << task.record->runs << ",";
+    if (!task.record) out << ",,";
+    out << task.key << "," << text::csv_field(task.message) << "\n";
+  }
+}
+
+void write_summary(std::ostream& out, const Merged& merged) {
+  std::string text;
+  json::ObjectText object(text, ",\n  ");
+  object.string("format", "remora-batch-summary");
+  object.integer("version", 1);
+  object.key("counts");
+  json::ObjectText counts(text);
+  for (const auto& [status, count] : merged.counts) counts.integer(status, static_cast<std::int64_t>(count));
+  counts.close();
+  object.integer("results", static_cast<std::int64_t>(merged.results));
+  object.integer("other_results", static_cast<std::int64_t>(merged.other_results));
+  write_spread(object, text, "overhead", merged.overhead);
+  write_spread(object, text, "gap", merged.gap);
+  object.number("seconds", merged.seconds);
+  std::vector<std::string> missing;
+  for (const MergedTask& task : merged.tasks) {
+    if (task.is_missing()) missing.push_back(task.task.id);
+  }
+  object.names("missing", missing, [](const std::string& id) -> const std::string& { return id; });
+  object.key("tasks");
+  json::append_lines(text, 2, merged.tasks.size(), [&](std::size_t i) { write_task(text, merged.tasks[i]); });
+  object.close();
+  out << text << "\n";
 }
 
 }  // namespace remora::batch

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "frontends/batch/manifest.hpp"
 #include "frontends/batch/solver.hpp"
 #include "frontends/batch/store.hpp"
-#include "frontends/batch/task.hpp"
 
 namespace remora::batch {
 
@@ -69,5 +69,12 @@ using RecordCheck = std::function<std::string(const Task&, const Record&)>;
 
 /// `check`: called for every result; may be empty. Throws InputError for a folder that cannot be read.
 Merged merge(const std::vector<Task>& tasks, const Store& store, Solver& solver, const RecordCheck& check);
+
+/// For people: a line a task, then the figures, then what is missing and why.
+void print_merged(std::ostream& out, const Merged& merged);
+/// A line a task below a line of names; RFC 4180.
+void write_csv(std::ostream& out, const Merged& merged);
+/// The whole as one JSON object.
+void write_summary(std::ostream& out, const Merged& merged);
 
 }  // namespace remora::batch

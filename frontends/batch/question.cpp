@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/batch/question.hpp"
 
+#include "engine/base/version.hpp"
 #include "frontends/batch/manifest.hpp"
+#include "frontends/batch/solver.hpp"
+#include "frontends/formats/file.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/text/sha256.hpp"
+#include "model/error.hpp"
 
 namespace remora::batch {
 
@@ -41,6 +45,25 @@ std::string key_of(const Question& question) {
 
 std::string error_name_of(const Task& task) {
   return text::sha256_hex("task " + manifest_text({task}));
+}
+
+const std::string& Asking::digest_of(const std::string& path) {
+  const auto known = digests_.find(path);
+  if (known != digests_.end()) return known->second;
+  return digests_.emplace(path, text::sha256_hex(json::read_file(path))).first->second;
+}
+
+Question Asking::question_of(const Task& task) {
+  return {.version = version(),
+          .graph_sha256 = task.sha256.empty() ? digest_of(task.graph) : task.sha256,
+          .budget = task.budget,
+          .settings = solver_.settings(task)};
+}
+
+void Asking::check_digest(const Task& task) {
+  if (task.sha256.empty()) return;
+  const std::string& digest = digest_of(task.graph);
+  if (digest != task.sha256) throw InputError(task.graph, "is not the graph of the manifest: its sha256 is " + digest);
 }
 
 }  // namespace remora::batch

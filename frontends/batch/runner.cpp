@@ -9,8 +9,8 @@
 
 #include <unistd.h>
 
-#include "frontends/batch/asking.hpp"
-#include "frontends/text/clock.hpp"
+#include "frontends/batch/question.hpp"
+#include "frontends/text/text.hpp"
 #include "model/quote.hpp"
 
 namespace remora::batch {

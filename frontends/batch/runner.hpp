@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "frontends/batch/manifest.hpp"
 #include "frontends/batch/shard.hpp"
 #include "frontends/batch/solver.hpp"
 #include "frontends/batch/store.hpp"
-#include "frontends/batch/task.hpp"
 
 namespace remora::batch {
 

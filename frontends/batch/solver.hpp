@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "frontends/batch/manifest.hpp"
 #include "frontends/batch/question.hpp"
 #include "frontends/batch/record.hpp"
-#include "frontends/batch/task.hpp"
 
 namespace remora::batch {
 

@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/batch/manifest.hpp"
 #include "frontends/batch/record.hpp"
-#include "frontends/batch/task.hpp"
 
 namespace remora::batch {
 

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <utility>
 
-#include "frontends/text/csv.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 
 namespace remora::interchange {

@@ -3,12 +3,164 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
 namespace remora::json {
+namespace {
+
+constexpr int kNumberOverflow = 406;  // the library's number for a value beyond the range of a double
+constexpr std::size_t kTokenShown = 30;
+constexpr std::size_t kLevelsShown = 12;
+
+/// "line 3, column 14" of the byte at `offset`; columns count characters.
+std::string line_and_column(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t newline = before.rfind('\n');
+  const std::string_view row = newline == std::string_view::npos ? before : before.substr(newline + 1);
+  const auto column =
+      1 + std::count_if(row.begin(), row.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  return "line " + std::to_string(line) + ", column " + std::to_string(column);
+}
+
+/// The library's reason without its frame: of "[json.exception…] parse error at line 1, column 2: syntax error while
+/// parsing value - invalid literal; last read: 'x'" only "invalid literal".
+std::string reason(std::string_view what) {
+  constexpr std::string_view kDash = " - ";
+  const std::size_t dash = what.find(kDash);
+  if (dash == std::string_view::npos) return "syntax error";
+  what.remove_prefix(dash + kDash.size());
+  what = what.substr(0, what.find("; last read"));
+  return std::string(what.substr(0, what.find("; expected")));
+}
+
+/// Builds the document from the library's events. Values of open containers wait on one stack and move into their
+/// container when it closes: a container is allocated once, in its final size.
+class Builder final : public nlohmann::json_sax<Document> {
+ public:
+  explicit Builder(std::string_view text) : text_(text) {}
+
+  Document take() { return std::move(values_.front()); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // not in JSON text
+
+  bool start_object(std::size_t) override { return open(true); }
+  bool start_array(std::size_t) override { return open(false); }
+
+  bool key(string_t& name) override {
+    keys_.push_back(std::move(name));
+    return true;
+  }
+
+  bool end_object() override {
+    const Container closing = open_.back();
+    refuse_repeated_key(closing);
+    Document::object_t object;
+    const auto count = static_cast<std::ptrdiff_t>(values_.size() - closing.first_value);
+    object.reserve(static_cast<std::size_t>(count));
+    for (std::ptrdiff_t i = count; i > 0; --i) {
+      object.emplace_back(std::move(*(keys_.end() - i)), std::move(*(values_.end() - i)));
+    }
+    keys_.erase(keys_.end() - count, keys_.end());
+    return close(std::move(object));
+  }
+
+  bool end_array() override {
+    const auto first = values_.begin() + static_cast<std::ptrdiff_t>(open_.back().first_value);
+    return close(Document::array_t(std::make_move_iterator(first), std::make_move_iterator(values_.end())));
+  }
+
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception& error) override {
+    if (error.id == kNumberOverflow) throw InputError(path(), "the number " + quote(token) + " is too large");
+    if (position > text_.size()) {
+      throw InputError(line_and_column(text_, text_.size()), "not JSON: the text ends too early");
+    }
+    const std::size_t cut = token.size() > kTokenShown ? token.size() - kTokenShown : 0;
+    throw InputError(line_and_column(text_, position == 0 ? 0 : position - 1),
+                     "not JSON: " + reason(error.what()) + " near " + quote(token.substr(cut)));
+  }
+
+ private:
+  struct Container {
+    bool is_object;
+    std::size_t first_value;
+    std::size_t first_key;
+  };
+
+  template <class Value>
+  bool add(Value&& value) {
+    values_.emplace_back(std::forward<Value>(value));
+    return true;
+  }
+
+  bool open(bool is_object) {
+    if (open_.size() == kDeepest) {
+      throw InputError(path(), "nested deeper than " + std::to_string(kDeepest) + " levels");
+    }
+    open_.push_back({.is_object = is_object, .first_value = values_.size(), .first_key = keys_.size()});
+    return true;
+  }
+
+  template <class Contents>
+  bool close(Contents contents) {
+    values_.resize(open_.back().first_value);
+    open_.pop_back();
+    return add(std::move(contents));
+  }
+
+  void refuse_repeated_key(const Container& object) {
+    sorted_keys_.assign(keys_.begin() + static_cast<std::ptrdiff_t>(object.first_key), keys_.end());
+    std::sort(sorted_keys_.begin(), sorted_keys_.end());
+    const auto twice = std::adjacent_find(sorted_keys_.begin(), sorted_keys_.end());
+    if (twice == sorted_keys_.end()) return;
+    throw InputError(path(open_.size() - 1) + path_step(*twice),
+                     "the key " + quote(*twice) + " stands twice in one object");
+  }
+
+  /// The path of the value that comes next; of a very deep one the beginning.
+  [[nodiscard]] std::string path() const { return path(open_.size()); }
+
+  /// The path through the outermost `levels` open containers.
+  [[nodiscard]] std::string path(std::size_t levels) const {
+    std::string result = "$";
+    for (std::size_t level = 0; level < levels; ++level) {
+      if (level == kLevelsShown) return result + "...";
+      const bool innermost = level + 1 == open_.size();
+      const std::size_t next_value = innermost ? values_.size() : open_[level + 1].first_value;
+      const std::size_t next_key = innermost ? keys_.size() : open_[level + 1].first_key;
+      const Container& container = open_[level];
+      result += container.is_object ? path_step(keys_[next_key - 1]) : path_step(next_value - container.first_value);
+    }
+    return result;
+  }
+
+  std::string_view text_;
+  std::vector<Container> open_;
+  std::vector<Document> values_;
+  std::vector<std::string> keys_;
+  std::vector<std::string_view> sorted_keys_;
+};
+
+}  // namespace
+
+Document parse(std::string_view text) {
+  if (text.empty()) throw InputError("", "the text is empty, not JSON");
+  Builder builder(text);
+  Document::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
 namespace {
 
 constexpr std::size_t kLongestWord = 80;

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <string>
 
-#include "frontends/text/csv.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 
 namespace remora::interchange {

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/generate/depth_first_order.hpp"
-#include "frontends/generate/layer_edges.hpp"
 #include "frontends/generate/layers.hpp"
 #include "model/random.hpp"
 

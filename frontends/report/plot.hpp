@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plots as SVG text: panels side by side, each with two axes and the same series, one legend below.
+// Plots as SVG text: series over two axes, with a legend below.
 //
-// A series keeps its mark, dash and colour in every panel of a figure, so that none is told by colour alone. The text
-// needs no network and no fonts of its own, and follows the reader's light or dark scheme.
+// Series are told apart by mark, dash and colour, not by colour alone. The text needs no network and no fonts of its
+// own, and follows the reader's light or dark scheme.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,25 @@
 #include <utility>
 #include <vector>
 
+#include "model/types.hpp"
+
 namespace remora::report {
+
+/// A unit that axes of memory are labelled in.
+struct MemoryUnit {
+  const char* name = "B";
+  double bytes = 1;
+
+  [[nodiscard]] double amount(Bytes count) const { return static_cast<double>(count.count()) / bytes; }
+};
+
+/// The largest of B, KiB, … EiB of which `most` makes at least one.
+MemoryUnit memory_unit_for(Bytes most);
 
 struct Axis {
   /// With its unit: "seconds".
   std::string label{};
-  bool logarithmic = false;
-  /// Ends of the axis; where missing, what the points need.
+  /// Ends of the axis; where missing, what the points need, 0 included.
   std::optional<double> least{};
   std::optional<double> most{};
 };
@@ -33,26 +45,38 @@ struct Series {
   /// What the legend says; series of one name share their style and one line of it.
   std::string name{};
   Join join = Join::none;
-  /// (x, y); points that a logarithmic axis cannot show (not above 0) are left out.
+  /// (x, y). A series without points is left out.
   std::vector<std::pair<double, double>> points{};
 };
 
-struct Panel {
+struct Figure {
+  /// Also what a screen reader says.
   std::string title{};
   Axis x{};
   Axis y{};
   std::vector<Series> series{};
 };
 
-struct Figure {
-  /// Also what a screen reader says.
-  std::string title{};
-  std::vector<Panel> panels{};
-  /// Panels in a row.
-  int columns = 1;
+/// The figure as one SVG document. One without points says so.
+std::string svg(const Figure& figure);
+
+/// Where values lie along an axis, and which of them are written beside it.
+class AxisScale {
+ public:
+  /// The scale of an axis that shows all the values.
+  AxisScale(const Axis& axis, const std::vector<double>& values);
+
+  /// 0 at the beginning of the axis, 1 at its end; beyond that, clipped.
+  [[nodiscard]] double place(double value) const;
+  [[nodiscard]] const std::vector<double>& ticks() const { return ticks_; }
+
+ private:
+  double least_ = 0;
+  double most_ = 1;
+  std::vector<double> ticks_{};
 };
 
-/// The figure as one SVG document. A panel without points says so.
-std::string svg(const Figure& figure);
+/// A tick as people write it: "0.5", "20", "10,000".
+std::string tick_text(double value);
 
 }  // namespace remora::report

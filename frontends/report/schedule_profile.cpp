@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "frontends/report/range_count.hpp"
-#include "frontends/report/range_maximum.hpp"
+#include "frontends/report/ranges.hpp"
 #include "frontends/report/stage_runs.hpp"
 #include "model/evaluate.hpp"
 

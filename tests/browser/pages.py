@@ -48,7 +48,8 @@ class Pages:
 
     def make_large(self):
         """Five thousand ops, by a method that takes no time."""
-        self.remora("generate", "transformer", "--layers", "210", "-o", "large.graph.json")
+        self.run("remora_zoo", "gpt2", "--layers", "76", "-o", "large.onnx")
+        self.remora("convert", "large.onnx", "--training", "-o", "large.graph.json")
         self.solve("large", "90%", "--strategy", "sqrt")
 
     def make_refused(self):

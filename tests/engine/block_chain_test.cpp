@@ -8,16 +8,15 @@
 #include <gtest/gtest.h>
 
 #include "engine/baselines/chains/chain_expansion.hpp"
-#include "frontends/generate/chain.hpp"
 #include "frontends/generate/checkmate.hpp"
-#include "frontends/generate/transformer.hpp"
 #include "tests/support/random_training_graph.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora {
 namespace {
 
 std::shared_ptr<const Graph> layers(std::int64_t count) {
-  return std::make_shared<const Graph>(generate::generate_chain({.layers = count, .batch = 64, .channels = 4}));
+  return std::make_shared<const Graph>(test::generate_chain({.layers = count, .batch = 64, .channels = 4}));
 }
 
 TEST(BlockChain, OfAChainIsItsLayers) {
@@ -36,7 +35,7 @@ TEST(BlockChain, OfAChainIsItsLayers) {
 }
 
 TEST(BlockChain, CutsATransformerBeforeAndBehindAttention) {
-  const Instance instance(std::make_shared<const Graph>(generate::generate_transformer({.layers = 3})), {});
+  const Instance instance(std::make_shared<const Graph>(test::generate_transformer({.layers = 3})), {});
   // Embedding with nothing, then attention and MLP of each of 3 layers, head, loss.
   const auto blocks = block_chain(instance, *forward_part(instance));
   EXPECT_EQ(blocks.size(), 1U + 2 * 3 + 2);

@@ -13,15 +13,15 @@
 #include "engine/groups/groups.hpp"
 #include "engine/groups/schedule_text.hpp"
 #include "engine/solve.hpp"
-#include "frontends/generate/transformer.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora {
 namespace {
 
 Instance transformer(int layers) {
-  const Instance unlimited(std::make_shared<const Graph>(generate::generate_transformer({.layers = layers})), {});
+  const Instance unlimited(std::make_shared<const Graph>(test::generate_transformer({.layers = layers})), {});
   return unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 7 / 10));
 }
 

@@ -12,15 +12,13 @@
 #include "engine/baselines/chains/checkpoint_sqrt.hpp"
 #include "engine/baselines/chains/rotor_table.hpp"
 #include "engine/solve.hpp"
-#include "frontends/generate/chain.hpp"
-#include "frontends/generate/transformer.hpp"
-#include "frontends/generate/unet.hpp"
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_training_graph.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora {
 namespace {
@@ -28,16 +26,15 @@ namespace {
 using GraphPointer = std::shared_ptr<const Graph>;
 
 GraphPointer chain_graph(std::int64_t layers, std::int64_t batch = 64, std::int64_t channels = 4) {
-  return std::make_shared<const Graph>(
-      generate::generate_chain({.layers = layers, .batch = batch, .channels = channels}));
+  return std::make_shared<const Graph>(test::generate_chain({.layers = layers, .batch = batch, .channels = channels}));
 }
 
 GraphPointer transformer_graph() {
-  return std::make_shared<const Graph>(generate::generate_transformer({.layers = 3}));
+  return std::make_shared<const Graph>(test::generate_transformer({.layers = 3}));
 }
 
 GraphPointer unet_graph() {
-  return std::make_shared<const Graph>(generate::generate_unet({.levels = 4}));
+  return std::make_shared<const Graph>(test::generate_unet({.levels = 4}));
 }
 
 /// Generated graphs keep their loss, of so many bytes.

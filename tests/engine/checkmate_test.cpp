@@ -9,13 +9,12 @@
 #include "engine/baselines/checkmate/rounding.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/solve.hpp"
-#include "frontends/generate/chain.hpp"
-#include "frontends/generate/unet.hpp"
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora {
 namespace {
@@ -156,8 +155,8 @@ TEST_F(Checkmate, RoundingNeverBeatsTheOptimumNorItsBoundExceedsIt) {
 
 TEST_F(Checkmate, AgreesWithTheCompleteSearchOnTrainingGraphs) {
   std::vector<std::shared_ptr<const Graph>> graphs{test::training_chain(6)};
-  graphs.push_back(std::make_shared<const Graph>(generate::generate_chain({.layers = 5})));
-  graphs.push_back(std::make_shared<const Graph>(generate::generate_unet({.levels = 2, .size = 16})));
+  graphs.push_back(std::make_shared<const Graph>(test::generate_chain({.layers = 5})));
+  graphs.push_back(std::make_shared<const Graph>(test::generate_unet({.levels = 2, .size = 16})));
   int agreed = 0;
   for (const auto& graph : graphs) {
     const Instance unlimited(graph, {});
@@ -191,7 +190,7 @@ TEST_F(Checkmate, RoundingGivesTheSameForASeed) {
 }
 
 TEST_F(Checkmate, EndsWhenCancelledOrOutOfTime) {
-  const Instance unlimited(std::make_shared<const Graph>(generate::generate_unet({.levels = 5})), {});
+  const Instance unlimited(std::make_shared<const Graph>(test::generate_unet({.levels = 5})), {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 9 / 10));
   const std::atomic<bool> cancelled = true;
   for (const Strategy strategy : {Strategy::checkmate, Strategy::checkmate_lp}) {

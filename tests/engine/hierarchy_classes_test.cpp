@@ -10,10 +10,9 @@
 
 #include "engine/groups/block_classes.hpp"
 #include "engine/groups/partitioners.hpp"
-#include "frontends/generate/chain.hpp"
-#include "frontends/generate/transformer.hpp"
 #include "model/table.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora {
 namespace {
@@ -86,8 +85,8 @@ Classified classified(const Graph& graph) {
 /// Equal layers, some of which are changed in one thing.
 Graph uneven_layers(std::mt19937& random) {
   const auto count = static_cast<std::int64_t>(2 + random() % 6);
-  Graph graph = random() % 2 == 0 ? generate::generate_transformer({.layers = count})
-                                  : generate::generate_chain({.layers = 4 * count, .batch = 2});
+  Graph graph = random() % 2 == 0 ? test::generate_transformer({.layers = count})
+                                  : test::generate_chain({.layers = 4 * count, .batch = 2});
   for (std::size_t changes = random() % 4; changes > 0; --changes) {
     Op& op = graph.ops[random() % graph.ops.size()];
     Tensor& tensor = graph.tensors[random() % graph.tensors.size()];
@@ -161,7 +160,7 @@ TEST(HierarchyClasses, DoNotDependOnNames) {
 
 TEST(HierarchyClasses, OfTransformersAreAHandfulWhateverTheDepth) {
   for (const std::int64_t layers : {16, 32, 64, 128}) {
-    const Classified found = classified(generate::generate_transformer({.layers = layers}));
+    const Classified found = classified(test::generate_transformer({.layers = layers}));
     EXPECT_GE(found.blocks.size(), static_cast<std::size_t>(layers));
     EXPECT_LE(found.distinct(), 24U) << layers << " layers in " << found.blocks.size() << " groups";
   }
@@ -182,7 +181,7 @@ std::size_t parted(const Classified& before, const Classified& after) {
 }
 
 TEST(HierarchyClasses, OneDifferentAmountSplitsAClass) {
-  const Graph graph = generate::generate_transformer({.layers = 12});
+  const Graph graph = test::generate_transformer({.layers = 12});
   const auto shared = std::make_shared<const Graph>(graph);
   const Partition partition = make_partition(Instance(shared, {}), HPartition(), {.group_size = 12, .top_size = 8});
   const Classified before = classified(Instance(shared, {}), partition);

@@ -12,13 +12,13 @@
 #include "engine/groups/hierarchical.hpp"
 #include "engine/groups/partitioners.hpp"
 #include "engine/solve.hpp"
-#include "frontends/generate/transformer.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora {
 namespace {
@@ -240,7 +240,7 @@ TEST(Hierarchical, TakesGraphsWithoutStructure) {
 }
 
 TEST(Hierarchical, TakesACustomPartitioner) {
-  const Instance instance(std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {});
+  const Instance instance(std::make_shared<const Graph>(test::generate_transformer({.layers = 2})), {});
   const int units = static_cast<int>(find_units(instance).units.size());
   SolveOptions options = small_groups(5'000);
   options.group_size = 5;
@@ -255,7 +255,7 @@ std::vector<Instance> instances_to_repeat() {
   std::vector<Instance> result;
   result.reserve(3);
   for (int i = 0; i < 2; ++i) result.push_back(tight(test::blocks_in_a_chain(random, 4, 4), random));
-  const Instance transformer(std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {});
+  const Instance transformer(std::make_shared<const Graph>(test::generate_transformer({.layers = 2})), {});
   result.push_back(transformer.with_budget(Bytes(baseline_peak(transformer).count() * 6 / 10)));
   return result;
 }

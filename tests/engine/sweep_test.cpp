@@ -15,12 +15,12 @@
 #include "engine/base/deadline.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "frontends/generate/layered.hpp"
-#include "frontends/generate/transformer.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora {
 namespace {
@@ -143,7 +143,7 @@ bool has_open_point(const SweepResult& result) {
 }
 
 Instance small_transformer() {
-  return {std::make_shared<const Graph>(generate::generate_transformer({.layers = 2})), {}};
+  return {std::make_shared<const Graph>(test::generate_transformer({.layers = 2})), {}};
 }
 
 SolveOptions in_groups(std::int64_t work) {

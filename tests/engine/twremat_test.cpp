@@ -12,15 +12,13 @@
 #include "engine/baselines/twremat/separator_schedule.hpp"
 #include "engine/baselines/twremat/trimmed_sequence.hpp"
 #include "engine/solve.hpp"
-#include "frontends/generate/chain.hpp"
 #include "frontends/generate/layered.hpp"
-#include "frontends/generate/transformer.hpp"
-#include "frontends/generate/unet.hpp"
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora {
 namespace {
@@ -98,7 +96,7 @@ TEST(TwRemat, EveryLimitGivesAValidSequence) {
 }
 
 TEST(TwRemat, GivesUpASequenceThatIsTooLong) {
-  const Instance instance = free_instance(shared(generate::generate_chain({.layers = 64})), kManyComputes);
+  const Instance instance = free_instance(shared(test::generate_chain({.layers = 64})), kManyComputes);
   const SeparatorTree tree = separator_tree(instance);
   const auto sequence = separator_schedule(instance, tree, 1, kComputesWithin64Bits);
   ASSERT_TRUE(sequence.has_value());
@@ -108,7 +106,7 @@ TEST(TwRemat, GivesUpASequenceThatIsTooLong) {
 
 /// The peak of TWRemat(1), as the paper's figure 2 shows it.
 Bytes peak_of_full_recursion(std::int64_t layers) {
-  const Instance instance = free_instance(shared(generate::generate_chain({.layers = layers})), kManyComputes);
+  const Instance instance = free_instance(shared(test::generate_chain({.layers = layers})), kManyComputes);
   const auto sequence = separator_schedule(instance, separator_tree(instance), 1, kComputesWithin64Bits);
   EXPECT_TRUE(sequence.has_value());
   expect_valid(instance, *sequence);
@@ -117,7 +115,7 @@ Bytes peak_of_full_recursion(std::int64_t layers) {
 
 TEST(TwRemat, PeakOfAChainGrowsWithTheLogarithmOfItsDepth) {
   const auto plain = [](std::int64_t layers) {
-    return baseline_peak(free_instance(shared(generate::generate_chain({.layers = layers})), 1)).count();
+    return baseline_peak(free_instance(shared(test::generate_chain({.layers = layers})), 1)).count();
   };
   const std::int64_t shallow = peak_of_full_recursion(16).count();
   const std::int64_t deep = peak_of_full_recursion(256).count();
@@ -131,7 +129,7 @@ TEST(TwRemat, PeakOfAChainGrowsWithTheLogarithmOfItsDepth) {
 
 TEST(TwRemat, PeakOfATransformerGrowsFarLessThanItsDepth) {
   const auto peak = [](std::int64_t layers) {
-    const Instance unlimited = free_instance(shared(generate::generate_transformer({.layers = layers})), kManyComputes);
+    const Instance unlimited = free_instance(shared(test::generate_transformer({.layers = layers})), kManyComputes);
     const MethodResult result = run_twremat({unlimited.with_budget(Bytes(0)), {}, Deadline(kNoTimeLimit, nullptr)});
     expect_valid(unlimited, result.sequence);
     return evaluate(unlimited, result.sequence).peak;
@@ -216,7 +214,7 @@ std::vector<OpId> once(const Instance& instance, const std::vector<OpId>& sequen
 TEST(RecomputeRemoval, LeavesNoRecomputeWhereTheOrderFitsWithoutAny) {
   const Deadline deadline(kNoTimeLimit, nullptr);
   for (std::int64_t layers : {4, 30, 200}) {
-    const Instance unlimited = free_instance(shared(generate::generate_chain({.layers = layers})), kManyComputes);
+    const Instance unlimited = free_instance(shared(test::generate_chain({.layers = layers})), kManyComputes);
     const auto sequence = separator_schedule(unlimited, separator_tree(unlimited), 1, kComputesWithin64Bits);
     ASSERT_TRUE(sequence.has_value());
     const Instance instance = unlimited.with_budget(evaluate(unlimited, once(unlimited, *sequence)).peak);
@@ -248,9 +246,9 @@ TEST(RecomputeRemoval, BringsEveryOpWithinItsLimit) {
 TEST(TwRemat, HoldsBudgetsFarBelowThePeakOfTrainingSteps) {
   // With the lowest share of the peak to try: the separators of a U-Net are large, and so is its largest op.
   std::vector<std::pair<Graph, int>> cases;
-  cases.emplace_back(generate::generate_chain({.layers = 100}), 20);
-  cases.emplace_back(generate::generate_unet({.levels = 5}), 80);
-  cases.emplace_back(generate::generate_transformer({.layers = 4}), 60);
+  cases.emplace_back(test::generate_chain({.layers = 100}), 20);
+  cases.emplace_back(test::generate_unet({.levels = 5}), 80);
+  cases.emplace_back(test::generate_transformer({.layers = 4}), 60);
   for (auto& [graph, lowest] : cases) {
     const Instance unlimited = free_instance(shared(std::move(graph)), static_cast<int>(kComputesWithin64Bits));
     Duration last = unlimited.baseline_duration();
@@ -293,7 +291,7 @@ TEST(TwRemat, NeverBeatsTheOptimumOfTheFreeOrder) {
 }
 
 TEST(TwRemat, TellsTheLeastPeakWhereNothingFits) {
-  const Instance unlimited = free_instance(shared(generate::generate_chain({.layers = 64})), 64);
+  const Instance unlimited = free_instance(shared(test::generate_chain({.layers = 64})), 64);
   // Two values and a gradient must be there at once; this is less than what the best k needs.
   const Schedule schedule = solve_with_twremat(at_share(unlimited, 7));
   ASSERT_EQ(schedule.status, Status::unknown);
@@ -314,7 +312,7 @@ TEST(TwRemat, KeepsTheInputOrderWhereThatIsTheProblem) {
 }
 
 TEST(TwRemat, GivesTheInputOrderWhenTimeIsUp) {
-  const Instance instance = at_share(free_instance(shared(generate::generate_chain({.layers = 64})), 64), 30);
+  const Instance instance = at_share(free_instance(shared(test::generate_chain({.layers = 64})), 64), 30);
   const MethodResult result = run_twremat({instance, {}, Deadline(0, nullptr)});
   EXPECT_EQ(result.sequence, input_order(instance));
 }

@@ -13,7 +13,7 @@
 
 #include "engine/base/deadline.hpp"
 #include "engine/solve.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
+#include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/signals.hpp"
 #include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -60,7 +60,7 @@ const char* fit_word(Fit fit) {
 /// "10%" of a duration, exactly: as a budget of as many units.
 Duration most_duration(const std::string& overhead, Duration baseline) {
   try {
-    const Bytes allowed = parse_budget(overhead, Bytes(0), Bytes(baseline.count()));
+    const Bytes allowed = read_budget(overhead, Bytes(0), Bytes(baseline.count()));
     if (overhead.ends_with('%')) return baseline + Duration(allowed.count());
   } catch (const UsageError&) {
     // Told below, in terms of overheads.
@@ -86,7 +86,7 @@ class BatchSizeSearch {
         problem_(problem),
         dimension_(arguments.get<std::string>("batch-size")),
         overhead_(arguments.has("overhead") ? arguments.get<std::string>("overhead") : kDefaultOverhead),
-        budget_(read_budget(arguments)),
+        budget_(budget_of(arguments)),
         quiet_(arguments.has("quiet")),
         deadline_(options.time_limit, &signals_.flag()) {
     static_cast<void>(most_duration(overhead_, Duration(1)));
@@ -111,12 +111,12 @@ class BatchSizeSearch {
   }
 
  private:
-  static Bytes read_budget(const Arguments& arguments) {
+  static Bytes budget_of(const Arguments& arguments) {
     const std::string& text = arguments.get<std::string>("budget");
     if (text.ends_with('%')) {
       throw UsageError("--budget: a percentage grows with the batch; --batch-size takes bytes (12GiB)");
     }
-    return parse_budget(text, Bytes(0), Bytes(0));
+    return read_budget(text, Bytes(0), Bytes(0));
   }
 
   [[nodiscard]] LoadedGraph load(std::int64_t size) const {

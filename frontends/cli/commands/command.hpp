@@ -8,8 +8,18 @@
 #include <vector>
 
 namespace remora::cli {
-
 using Words = std::vector<std::string>;
+
+/// What `remora` returns to the shell.
+enum ExitCode : int {
+  kSuccess = 0,
+  kInfeasible = 20,  ///< proved: no schedule holds the budget
+  kNoSchedule = 21,  ///< none found within the limits
+  kUsage = 64,       ///< bad command line
+  kBadInput = 65,    ///< a file or value that is wrong, or a schedule that is not valid
+  kInternalError = 70,
+  kIncomplete = 75  ///< a batch that is to be run again: interrupted, or with tasks that have no result (EX_TEMPFAIL)
+};
 
 int solve_command(const Words& words);
 int sweep_command(const Words& words);
@@ -18,7 +28,6 @@ int order_command(const Words& words);
 int info_command(const Words& words);
 int convert_command(const Words& words);
 int generate_command(const Words& words);
-int bench_command(const Words& words);
 int batch_command(const Words& words);
 int merge_command(const Words& words);
 int report_command(const Words& words);

@@ -5,12 +5,8 @@
 #include <utility>
 
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/reading/choose.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
-#include "frontends/cli/reading/output.hpp"
-#include "frontends/cli/reading/schedule_source.hpp"
 #include "frontends/formats/buffers.hpp"
 #include "frontends/formats/stage_matrices.hpp"
 #include "model/error.hpp"

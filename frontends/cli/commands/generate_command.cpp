@@ -9,16 +9,12 @@
 #include <variant>
 
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/reading/output.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/generate/chain.hpp"
 #include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/option_table.hpp"
-#include "frontends/generate/transformer.hpp"
-#include "frontends/generate/unet.hpp"
 #include "model/error.hpp"
 
 namespace remora::cli {
@@ -97,11 +93,6 @@ int generate_family(const Family& family, const Words& words) {
 constexpr std::array kFamilies{
     Family{"layered", "Random layered graph of Gagrani et al. 2022, of which RL100 to RL1000 are members.",
            generate_family<LayeredOptions, kLayeredTable, generate_layered>},
-    Family{"chain", "Training step of a chain of linear layers.",
-           generate_family<ChainOptions, kChainTable, generate_chain>},
-    Family{"unet", "Training step of a small U-Net.", generate_family<UnetOptions, kUnetTable, generate_unet>},
-    Family{"transformer", "Training step of a small transformer.",
-           generate_family<TransformerOptions, kTransformerTable, generate_transformer>},
     Family{"checkmate", "Training step of a network of Jain et al. 2020, at the level of Keras' layers.",
            generate_family<CheckmateOptions, kCheckmateTable, generate_checkmate>}};
 

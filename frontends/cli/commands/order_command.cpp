@@ -12,15 +12,13 @@
 #include "engine/base/tasks.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/commands/signals.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/model_source.hpp"
-#include "frontends/cli/reading/output.hpp"
-#include "frontends/cli/reading/table_options.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/order_report.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
@@ -112,7 +110,7 @@ OrderResult find_order(const Arguments& arguments, const SolveOptions& options, 
                          .seed = static_cast<std::uint64_t>(options.seed)};
   if (arguments.has("target")) {
     settings.target =
-        parse_budget(arguments.get<std::string>("target"), instance.graph().fixed_memory, input_peak, "--target");
+        read_budget(arguments.get<std::string>("target"), instance.graph().fixed_memory, input_peak, "--target");
   }
   if (!arguments.has("quiet")) {
     table.add(deadline.elapsed(), input_peak);

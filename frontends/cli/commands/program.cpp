@@ -9,9 +9,9 @@
 
 #include "engine/base/version.hpp"
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "model/error.hpp"
+#include "remora_commit.hpp"
 
 namespace remora::cli {
 namespace {
@@ -31,7 +31,6 @@ constexpr std::array kCommands{
     Command{"convert", "write a graph as remora-graph JSON, or a schedule in a form that others read", convert_command},
     Command{"rewrite", "write an ONNX model with what a schedule recomputes, or a training schedule", rewrite_command},
     Command{"generate", "write a graph of a family: random layered, or a training step", generate_command},
-    Command{"bench", "run a suite of graphs, budgets and strategies, and compare", bench_command},
     Command{"report", "show a schedule or a sweep: an HTML page, figures, tables, a trace", report_command},
     Command{"batch", "solve the tasks of a manifest, on one machine or many", batch_command},
     Command{"merge", "what a batch has come to: table, statistics, what is missing", merge_command}};
@@ -54,7 +53,7 @@ int dispatch(const Words& words) {
     return kSuccess;
   }
   if (name == "--version") {
-    std::cout << "remora " << version() << "\n";
+    std::cout << "remora " << version() << " (commit " << kBuiltCommit << ")\n";
     return kSuccess;
   }
   for (const Command& command : kCommands) {

@@ -4,18 +4,14 @@
 #include <string>
 
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/report_source.hpp"
 #include "frontends/cli/showing/report_text.hpp"
 #include "frontends/cli/showing/sweep_table.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/report/chrome_trace.hpp"
-#include "frontends/report/curve_csv.hpp"
-#include "frontends/report/curve_figure.hpp"
-#include "frontends/report/memory_figure.hpp"
+#include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
-#include "frontends/report/recompute_table.hpp"
 #include "model/error.hpp"
 
 namespace remora::cli {

@@ -3,13 +3,10 @@
 #include <string>
 
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/model_source.hpp"
-#include "frontends/cli/reading/output.hpp"
-#include "frontends/cli/reading/schedule_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
@@ -43,7 +40,7 @@ void check_schedule_options(const Arguments& arguments) {
     if (!arguments.has("budget")) throw UsageError("give --budget, or --schedule with a schedule of the model");
     return;
   }
-  for (const OptionGroup& group : {problem_options(false), search_options()}) {
+  for (const OptionGroup& group : {problem_options(false), search_options(), expert_options()}) {
     for (const auto& option : group.options()) {
       const std::string& name = option->long_name();
       if (!arguments.has(name) || arguments.values()[name].defaulted()) continue;
@@ -88,6 +85,7 @@ int rewrite_command(const Words& words) {
        {problem_options(false), schedule_options(), search_options(), graph_options(), rewrite_output()}) {
     arguments.add(group);
   }
+  arguments.add_expert(expert_options());
   arguments.set_notes(
       "Runtimes may undo it: see docs/rewrite.md for the settings that keep it.\n"
       "Exit: 0 written, 20 proved infeasible, 21 no schedule found within the limits; then nothing is written.");

@@ -6,7 +6,7 @@
 #include "engine/base/options.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
-#include "frontends/cli/reading/stated_problem.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 #include "model/schedule.hpp"
 
 namespace remora::cli {

@@ -8,7 +8,6 @@
 #include "engine/sweep.hpp"
 #include "frontends/cli/commands/batch_size.hpp"
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/commands/signals.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/budgets.hpp"
@@ -18,8 +17,7 @@
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
-#include "frontends/report/curve_csv.hpp"
-#include "frontends/report/curve_figure.hpp"
+#include "frontends/report/figures.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -75,8 +73,8 @@ void check_usage(const Arguments& arguments) {
 SweepOptions read_sweep_options(const Arguments& arguments, const Instance& instance) {
   SweepOptions options;
   if (arguments.has("budgets")) {
-    options.budgets = parse_budgets("--budgets", arguments.get<std::string>("budgets"), instance.graph().fixed_memory,
-                                    baseline_peak(instance));
+    options.budgets = read_budgets("--budgets", arguments.get<std::string>("budgets"), instance.graph().fixed_memory,
+                                   baseline_peak(instance));
   }
   if (arguments.has("points")) options.points = arguments.get<int>("points");
   if (options.points < 2) throw UsageError("--points: must be at least 2");
@@ -177,6 +175,7 @@ int sweep_command(const Words& words) {
        {sweep_options(), problem_options(false), search_options(), graph_options(), sweep_output()}) {
     arguments.add(group);
   }
+  arguments.add_expert(expert_options());
   arguments.set_notes(
       "The time limit (default: 180 seconds) and the work limit are of the whole sweep. SIGINT and SIGTERM end it with "
       "what\nis known; a second one kills.\n"

@@ -12,7 +12,6 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
-#include "frontends/cli/reading/schedule_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/reading/task_options.hpp"
 #include "frontends/formats/schedule_json.hpp"
@@ -116,7 +115,7 @@ std::string compare_problems(const batch::Task& task, const batch::Record& recor
                              const std::shared_ptr<const Graph>& graph) {
   const Arguments arguments = task_arguments(task);
   const ProblemRequest problem = read_problem(arguments, read_solve_options(arguments).strategy);
-  const Bytes budget = parse_budget(record.question.budget, graph->fixed_memory, baseline_peak(Instance(graph, {})));
+  const Bytes budget = read_budget(record.question.budget, graph->fixed_memory, baseline_peak(Instance(graph, {})));
   if (schedule.budget != budget) return "its schedule is of another budget";
   if (!is_asked(problem, schedule)) {
     return "its schedule is of another problem: order, or computes an op";

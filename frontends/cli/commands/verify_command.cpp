@@ -4,11 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/exit_code.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
-#include "frontends/cli/reading/schedule_source.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 
@@ -46,7 +44,7 @@ int verify_command(const Words& words) {
   Schedule schedule = load_schedule(arguments.file("SCHEDULE"), *loaded.graph);
   if (arguments.has("budget")) {
     const Bytes peak = baseline_peak(Instance(loaded.graph, {}));
-    schedule.budget = parse_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, peak);
+    schedule.budget = read_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, peak);
   }
   const Verdict verdict = verify(*loaded.graph, schedule);
   if (!quiet) print_verdict(verdict, schedule.steps.size());

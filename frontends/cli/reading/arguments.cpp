@@ -42,19 +42,23 @@ std::string dashed(std::string name) {
 }
 
 Arguments::Arguments(std::string command, std::string summary, std::vector<FileArgument> files)
-    : command_(std::move(command)), summary_(std::move(summary)), files_(std::move(files)), options_(kLineLength) {}
+    : command_(std::move(command)),
+      summary_(std::move(summary)),
+      files_(std::move(files)),
+      options_(kLineLength),
+      expert_options_(kLineLength) {}
 
 bool Arguments::parse(const std::vector<std::string>& words) {
   OptionGroup all;
-  all.add(options_);
-  all.add_options()("help,h", "show this help")(kFiles, po::value<std::vector<std::string>>());
+  all.add(options_).add(expert_options_);
+  all.add_options()("help,h", "")("help-all", "")(kFiles, po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add(kFiles, -1);
   // No guessing: an abbreviation that works today would be ambiguous after the next option.
   const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   try {
     po::store(po::command_line_parser(words).options(all).positional(positional).style(style).run(), values_);
-    if (has("help")) {
+    if (has("help") || has("help-all")) {
       print_help();
       return false;
     }
@@ -103,7 +107,10 @@ void Arguments::print_help() const {
   std::cout << "\n\n" << summary_ << "\n\n";
   for (const FileArgument& file : files_) std::cout << "  " << file.name << ": " << file.help << "\n";
   if (!rest_.name.empty()) std::cout << "  " << rest_.name << ": " << rest_.help << "\n";
-  std::cout << options_ << "\nGeneral:\n  -h [ --help ]  show this help\n";
+  std::cout << options_;
+  if (has("help-all")) std::cout << expert_options_;
+  std::cout << "\nGeneral:\n  -h [ --help ]  show this help\n";
+  if (!expert_options_.options().empty()) std::cout << "  --help-all     also the switches of the methods\n";
   if (!notes_.empty()) std::cout << "\n" << notes_ << "\n";
 }
 

@@ -3,6 +3,8 @@
 // One command's arguments: options, then files, with help that lists both.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -50,6 +52,8 @@ class Arguments {
 
   /// Adds a group of options to parse and to show in the help.
   void add(const OptionGroup& group) { options_.add(group); }
+  /// The same of options that only --help-all shows.
+  void add_expert(const OptionGroup& group) { expert_options_.add(group); }
   /// Text printed after the options.
   void set_notes(std::string notes) { notes_ = std::move(notes); }
 
@@ -85,11 +89,23 @@ class Arguments {
   std::vector<FileArgument> files_;
   FileArgument rest_;
   OptionGroup options_;
+  OptionGroup expert_options_;
   OptionValues values_;
   std::shared_ptr<Files> known_files_ = std::make_shared<Files>();
 };
 
 /// Option names with dashes, as the command line shows them: "time_limit" -> "time-limit".
 std::string dashed(std::string name);
+
+/// The value that stands for `word` in a table of words, or a UsageError that lists them.
+template <class T, std::size_t N>
+T choose(const std::string& option, const std::string& word, const std::array<std::pair<const char*, T>, N>& table) {
+  std::string words;
+  for (const auto& [name, value] : table) {
+    if (word == name) return value;
+    words += words.empty() ? name : std::string(", ") + name;
+  }
+  throw UsageError("--" + option + ": '" + word + "' is none of " + words);
+}
 
 }  // namespace remora::cli

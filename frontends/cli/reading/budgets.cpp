@@ -48,7 +48,7 @@ std::vector<Bytes> percent_range(double from, double to, double step, Bytes fixe
     std::array<char, 64> text{};
     // The last one may miss 0 by a hair.
     std::snprintf(text.data(), text.size(), "%.9f%%", std::max(0.0, from + sign * step * i));
-    budgets.push_back(cli::parse_budget(text.data(), fixed, peak));
+    budgets.push_back(read_budget(text.data(), fixed, peak));
   }
   return budgets;
 }
@@ -64,7 +64,7 @@ int steps_between(double from, double to, double step, const std::string& option
 
 std::vector<Bytes> parse_range(const std::string& option, const std::string& text, Bytes fixed, Bytes peak) {
   const std::vector<std::string> ends = split(text, ':');
-  if (ends.size() == 1) return {parse_budget(text, fixed, peak, option)};
+  if (ends.size() == 1) return {read_budget(text, fixed, peak, option)};
   if (ends.size() != 3) throw UsageError(option + ": '" + text + "' is neither a budget nor FROM:TO:STEP");
   const auto from = percentage(ends[0]);
   const auto to = percentage(ends[1]);
@@ -73,9 +73,9 @@ std::vector<Bytes> parse_range(const std::string& option, const std::string& tex
     return percent_range(*from, *to, *step, fixed, peak, steps_between(*from, *to, *step, option, text));
   }
   if (from || to || step) throw UsageError(option + ": '" + text + "' mixes bytes and percentages");
-  const Bytes first = parse_budget(ends[0], fixed, peak, option);
-  const Bytes last = parse_budget(ends[1], fixed, peak, option);
-  const Bytes width = parse_budget(ends[2], fixed, peak, option);
+  const Bytes first = read_budget(ends[0], fixed, peak, option);
+  const Bytes last = read_budget(ends[1], fixed, peak, option);
+  const Bytes width = read_budget(ends[2], fixed, peak, option);
   if (width == Bytes(0)) throw UsageError(option + ": the step of '" + text + "' must be above 0");
   const std::int64_t count = std::abs(last.count() - first.count()) / width.count() + 1;
   if (count > kMostBudgets) throw UsageError(option + ": '" + text + "' is more than 10,000 budgets");
@@ -90,7 +90,7 @@ std::vector<Bytes> parse_range(const std::string& option, const std::string& tex
 
 }  // namespace
 
-Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak, const std::string& option) {
+Bytes read_budget(const std::string& text, Bytes fixed, Bytes peak, const std::string& option) {
   try {
     return remora::parse_budget(text, fixed, peak);
   } catch (const InputError& error) {
@@ -98,7 +98,7 @@ Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak, const std::
   }
 }
 
-std::vector<Bytes> parse_budgets(const std::string& option, const std::string& text, Bytes fixed, Bytes peak) {
+std::vector<Bytes> read_budgets(const std::string& option, const std::string& text, Bytes fixed, Bytes peak) {
   std::vector<Bytes> budgets;
   for (const std::string& part : split(text, ',')) {
     for (const Bytes budget : parse_range(option, part, fixed, peak)) {

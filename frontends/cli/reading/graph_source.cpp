@@ -7,19 +7,23 @@
 #include <iostream>
 #include <string_view>
 
-#include "frontends/cli/reading/choose.hpp"
+#include "frontends/cli/reading/arguments.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/formats/node_link.hpp"
 #include "frontends/formats/remat2.hpp"
+#include "frontends/formats/schedule_json.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
+#include "model/verify.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
 namespace fs = std::filesystem;
 using namespace onnx_frontend;
+
 namespace {
 
 constexpr std::array kOnnxOnly{"dim", "training", "backward", "gradients", "cost", "device"};
@@ -173,6 +177,42 @@ LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool
     if (text.starts_with(path)) throw;
     throw InputError(path, error.what());
   }
+}
+
+Schedule load_schedule(const std::string& path, const Graph& graph) {
+  return read_schedule_of(path, json::read_file(path), graph);
+}
+
+Schedule read_schedule_of(const std::string& path, const std::string& content, const Graph& graph) {
+  try {
+    return json::read_schedule(json::Text(content), graph);
+  } catch (const InputError& error) {
+    throw InputError(path, error.what());
+  }
+}
+
+void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule) {
+  if (const Verdict verdict = verify(graph, schedule); !verdict.valid()) {
+    throw InputError(path, "not a valid schedule of this graph: " + printable(verdict.errors.front()));
+  }
+}
+
+std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph) {
+  if (!arguments.has("warm-start")) return {};
+  const std::string& path = arguments.input("warm-start");
+  std::vector<OpId> ops = ops_of(load_schedule(path, graph));
+  if (ops.empty()) throw InputError(path, "holds no schedule to start from");
+  return ops;
+}
+
+OptionGroup graph_output_options() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", output_file("-"), "where the result goes, - for standard output");
+  return group;
+}
+
+void write_graph_output(const Arguments& arguments, const Graph& graph) {
+  arguments.files().write(arguments.output("output"), [&](std::ostream& out) { json::write_graph(out, graph); });
 }
 
 }  // namespace remora::cli

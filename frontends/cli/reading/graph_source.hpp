@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/graph.hpp"
+#include "model/schedule.hpp"
 
 namespace remora::cli {
 
@@ -44,5 +46,23 @@ void note_data_files(const std::string& content, const std::string& path, Files&
 /// symbolic dimensions, before those of --dim; with any, other graphs are an error.
 LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
                        const std::map<std::string, std::int64_t>& dimensions = {});
+
+/// Reads a remora-schedule of `graph`. Throws InputError with the file's name.
+Schedule load_schedule(const std::string& path, const Graph& graph);
+
+/// The same from the file's content.
+Schedule read_schedule_of(const std::string& path, const std::string& content, const Graph& graph);
+
+/// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
+void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule);
+
+/// The ops of the schedule that --warm-start names; empty without the option. Throws InputError with the file's name.
+std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph);
+
+/// The options that belong to every command that writes a graph.
+OptionGroup graph_output_options();
+
+/// Writes `graph` as remora-graph JSON where `arguments` say. Throws InputError if it cannot be written.
+void write_graph_output(const Arguments& arguments, const Graph& graph);
 
 }  // namespace remora::cli

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "frontends/cli/reading/schedule_source.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/text/amounts.hpp"

@@ -1,16 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/reading/solve_options.hpp"
 
+#include <algorithm>
+#include <array>
 #include <iostream>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "engine/baselines/method.hpp"
 #include "engine/bound/cover_mip.hpp"
-#include "frontends/cli/reading/table_options.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/budgets.hpp"
 #include "model/error.hpp"
+#include "model/evaluate.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
+
+namespace {
+
+OrderMode mode_of(OrderRequest request) {
+  return request == OrderRequest::free ? OrderMode::free : OrderMode::input;
+}
+
+}  // namespace
+
+StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const ProblemRequest& request,
+                            const std::string& budget, const SolveOptions& options, const std::atomic<bool>* cancel) {
+  const Instance unlimited(graph, {.max_computes = request.max_computes});
+  const Instance instance = unlimited.with_budget(read_budget(budget, graph->fixed_memory, baseline_peak(unlimited)));
+  OrderChoice choice = settle_order(instance, request.order, options, cancel);
+  Instance stated = with_order(instance, choice.mode);
+  return {.instance = std::move(stated), .choice = std::move(choice)};
+}
+
+bool is_asked(const ProblemRequest& request, const Schedule& schedule) {
+  return schedule.solver.max_computes == request.max_computes &&
+         (request.order == OrderRequest::automatic || schedule.order == mode_of(request.order));
+}
+
+Problem problem_of_all(const ProblemRequest& request) {
+  if (request.order == OrderRequest::automatic) {
+    throw UsageError(
+        "--order: auto chooses for one budget; a sweep keeps to the input order (free is for --batch-size and for "
+        "methods that do not search)");
+  }
+  return {.max_computes = request.max_computes, .order = mode_of(request.order)};
+}
+
+namespace {
+
+std::vector<OptionRow> rows_named(std::span<const std::string_view> names) {
+  std::vector<OptionRow> rows = option_rows();
+  std::erase_if(rows,
+                [&](const OptionRow& row) { return std::find(names.begin(), names.end(), row.name) == names.end(); });
+  return rows;
+}
+
+std::vector<OptionRow> rows_for(Reader reader) {
+  std::vector<OptionRow> rows = option_rows();
+  std::erase_if(rows, [&](const OptionRow& row) { return row.reader != reader; });
+  return rows;
+}
+
+}  // namespace
+
+void add_grouping(OptionGroup& group) {
+  group.add_options()(
+      "grouping", po::value<std::string>()->default_value(grouping_name(SolveOptions{}.grouping))->value_name("NAME"),
+      "hierarchy: how groups are found: h-partition (HiRemate), chain (Rockmate's blocks), intervals "
+      "of the input order");
+}
+
+Grouping grouping_of(const Arguments& arguments) {
+  return grouping_from_name(arguments.get<std::string>("grouping"));
+}
+
+void add_table_options(OptionGroup& group, const std::vector<OptionRow>& rows) {
+  for (const OptionRow& row : rows) {
+    const std::string range = row.range.empty() ? "" : row.range + ", ";
+    const std::string help = std::string(row.help) + " (" + range + "default " + row.initial + ")";
+    group.add_options()(dashed(row.name).c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
+  }
+}
+
+void set_table_options(const Arguments& arguments, const std::vector<OptionRow>& rows, SolveOptions& options) {
+  for (const OptionRow& row : rows) {
+    const std::string name = dashed(row.name);
+    if (arguments.has(name)) set_option(options, row.name, arguments.get<std::string>(name));
+  }
+}
+
+std::vector<OptionRow> partition_rows() {
+  return rows_named(std::array<std::string_view, 3>{"group_size", "top_size", "group_alpha"});
+}
+
+std::vector<OptionRow> limit_rows() {
+  return rows_for(Reader::user);
+}
+
+void lift_time_limit(const Arguments& arguments, SolveOptions& options) {
+  if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
+}
 
 OptionGroup problem_options(bool needs_budget) {
   OptionGroup group("The problem");
@@ -40,8 +133,14 @@ OptionGroup search_options() {
       "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
       "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", input_file(),
                                                        "start from this schedule of the graph, of any budget");
+  add_table_options(group, rows_for(Reader::user));
+  return group;
+}
+
+OptionGroup expert_options() {
+  OptionGroup group("Switches of the methods");
   add_grouping(group);
-  add_table_options(group, option_rows());
+  add_table_options(group, rows_for(Reader::expert));
   return group;
 }
 

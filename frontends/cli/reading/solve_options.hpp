@@ -3,16 +3,72 @@
 // What is to be solved, and how: the options of every command that solves.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "engine/base/options.hpp"
+#include "engine/order_choice.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/reading/stated_problem.hpp"
+#include "model/graph.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
 
 namespace remora::cli {
 
+// From what the command line asks for to the instance that is solved.
+
+/// What is asked of every graph: how often an op may run, and in which order.
+struct ProblemRequest {
+  int max_computes = 2;
+  OrderRequest order = OrderRequest::input;
+};
+
+struct StatedProblem {
+  Instance instance;
+  /// Without a reason where the user chose.
+  OrderChoice choice{};
+};
+
+/// `budget`: as --budget takes it. With --order auto the order is chosen here (choose_order), which takes a moment on
+/// large graphs. Throws UsageError for a bad budget.
+StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const ProblemRequest& request,
+                            const std::string& budget, const SolveOptions& options, const std::atomic<bool>* cancel);
+
+/// Whether a schedule of this order and limit is of the problem asked for.
+bool is_asked(const ProblemRequest& request, const Schedule& schedule);
+
+/// The problem of a command that solves many at once, which leaves nothing to choose. Throws UsageError.
+Problem problem_of_all(const ProblemRequest& request);
+
+// A solve's options (engine/base/options.def) on the command line, for commands that take all of them or some.
+
+/// Adds --grouping.
+void add_grouping(OptionGroup& group);
+/// What --grouping says. Throws InputError.
+Grouping grouping_of(const Arguments& arguments);
+
+/// Adds an option for each row, with its range and default in the help.
+void add_table_options(OptionGroup& group, const std::vector<OptionRow>& rows);
+/// Sets those of the rows that were given. Throws InputError; ranges are check_options'.
+void set_table_options(const Arguments& arguments, const std::vector<OptionRow>& rows, SolveOptions& options);
+
+/// The rows that say, besides --grouping, how groups are found.
+std::vector<OptionRow> partition_rows();
+/// The rows that limit any search: time, work, threads, and the seed.
+std::vector<OptionRow> limit_rows();
+
+/// Without a time limit there is none beside a work limit: that one is there for reproducibility, which the default time
+/// limit would spoil on a slow machine.
+void lift_time_limit(const Arguments& arguments, SolveOptions& options);
+
 /// --budget, --max-computes, --order. Without `needs_budget` the budget may be left out.
 OptionGroup problem_options(bool needs_budget);
-/// --strategy, --warm-start, --grouping and the table of engine/base/options.def.
+/// --strategy, --warm-start, and what a user needs of the table in engine/base/options.def.
 OptionGroup search_options();
+/// --grouping and the rest of that table, which only --help-all shows.
+OptionGroup expert_options();
 
 /// Throws UsageError for a value out of its range, and for what the strategy would take no notice of.
 SolveOptions read_solve_options(const Arguments& arguments);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/options.hpp"
+#include "frontends/batch/manifest.hpp"
 #include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
@@ -23,6 +24,7 @@
 namespace remora::cli {
 namespace po = boost::program_options;
 namespace fs = std::filesystem;
+
 namespace {
 
 constexpr const char* kBudget = "budget";
@@ -33,14 +35,10 @@ bool contains(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-std::vector<OptionGroup> task_groups() {
-  return {problem_options(false), search_options(), graph_options()};
-}
-
 /// Names, and whether they take a value.
 std::map<std::string, bool> known_options() {
   std::map<std::string, bool> known;
-  for (const OptionGroup& group : task_groups()) {
+  for (const OptionGroup& group : {problem_options(false), search_options(), expert_options(), graph_options()}) {
     for (const auto& option : group.options()) {
       known.emplace(option->long_name(), option->semantic()->max_tokens() > 0);
     }
@@ -123,7 +121,8 @@ void check(const batch::Task& task) {
 }  // namespace
 
 void add_task_options(Arguments& arguments) {
-  for (const OptionGroup& group : task_groups()) arguments.add(group);
+  for (const OptionGroup& group : {problem_options(false), search_options(), graph_options()}) arguments.add(group);
+  arguments.add_expert(expert_options());
 }
 
 batch::TaskOptions typed_options(const Arguments& arguments) {
@@ -135,7 +134,7 @@ batch::TaskOptions typed_options(const Arguments& arguments) {
     if (contains(kFileOptions, name)) values.front() = absolute("", values.front());
     typed.emplace(name, std::move(values));
   }
-  if (arguments.has(kBudget)) parse_budget(arguments.get<std::string>(kBudget), Bytes(0), Bytes(0));
+  if (arguments.has(kBudget)) read_budget(arguments.get<std::string>(kBudget), Bytes(0), Bytes(0));
   batch::Task task;
   task.graph = "graph";
   task.options = typed;
@@ -154,7 +153,7 @@ void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const 
     if (name == kBudget && task.budget.empty()) task.budget = values.front();
   }
   if (task.budget.empty()) throw UsageError("$.budget: is missing, and --budget says none either");
-  parse_budget(task.budget, Bytes(0), Bytes(0));
+  read_budget(task.budget, Bytes(0), Bytes(0));
   check(task);
 }
 
@@ -196,6 +195,22 @@ batch::Settings task_settings(const batch::Task& task) {
   const auto warm_start = task.options.find("warm-start");
   if (warm_start != task.options.end()) settings.push_back(setting_of(*warm_start));
   return settings;
+}
+
+std::vector<batch::Task> load_manifest(const std::string& path, const batch::TaskOptions& defaults) {
+  const std::string folder = path == "-" ? "" : std::filesystem::path(path).parent_path().string();
+  batch::Manifest manifest = batch::read_manifest(json::read_file(path), folder,
+                                                  [&](batch::Task& task) { complete_task(task, defaults, folder); });
+  if (!manifest.faults.empty()) {
+    std::string what;
+    for (const std::string& fault : manifest.faults) {
+      if (!what.empty()) what.append("\nremora: ").append(path).append(": ");
+      what += fault;
+    }
+    throw InputError(path, what);
+  }
+  if (manifest.tasks.empty()) throw InputError(path, "holds no task");
+  return std::move(manifest.tasks);
 }
 
 }  // namespace remora::cli

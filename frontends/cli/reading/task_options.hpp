@@ -3,10 +3,11 @@
 // A batch task's options: those of `remora solve` that say what is solved and how, read by the same code.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "frontends/batch/manifest.hpp"
 #include "frontends/batch/question.hpp"
-#include "frontends/batch/task.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 
 namespace remora::cli {
@@ -31,5 +32,9 @@ Arguments task_arguments(const batch::Task& task);
 /// Every option that changes what a complete task asks, as name and value, files by their digests; the number of
 /// threads does not. Throws InputError for a file that cannot be read.
 batch::Settings task_settings(const batch::Task& task);
+
+/// The tasks of a manifest, complete; - for standard input. Throws InputError with a line for each faulty line of the
+/// file.
+std::vector<batch::Task> load_manifest(const std::string& path, const batch::TaskOptions& defaults);
 
 }  // namespace remora::cli

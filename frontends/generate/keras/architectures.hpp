@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "frontends/generate/keras/layer_graph.hpp"
+#include "frontends/generate/keras/layers.hpp"
 
 namespace remora::generate::keras {
 

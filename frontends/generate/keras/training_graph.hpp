@@ -12,13 +12,13 @@
 // operations and has no backward op. The image is no tensor. Nothing is `keep`. So a network of L layers with E edges
 // between them has 2 L + 1 ops and 3 E + L + 2 edges.
 //
-// It is not the rule of training_step.hpp, where a backward op reads what its layer's kind demands and writes the
+// It is not the rule of `--training`, where a backward op reads what its layer's kind demands and writes the
 // gradients of the layer's inputs; frontends/onnx/training_checkmate.cpp applies the rule to ONNX models.
 #pragma once
 
 #include <cstdint>
 
-#include "frontends/generate/keras/layer_graph.hpp"
+#include "frontends/generate/keras/layers.hpp"
 #include "model/graph.hpp"
 
 namespace remora::generate::keras {

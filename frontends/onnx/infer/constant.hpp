@@ -8,10 +8,32 @@
 #include <string>
 #include <vector>
 
-#include "frontends/onnx/infer/tensor_type.hpp"
-#include "onnx/onnx_pb.h"
+#include "frontends/onnx/model/network.hpp"
+
+namespace onnx {
+class TensorProto;
+}  // namespace onnx
 
 namespace remora::onnx_frontend {
+
+// What ONNX knows of a tensor while a model is being read: the exact data type and the shape.
+
+/// TensorProto.DataType's number (newer numbers than the installed library's included) and a fully known shape.
+struct TensorType {
+  int data_type = 0;
+  Shape shape{};
+
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+
+/// Width and kind of the elements; none for strings and for numbers that ONNX does not define.
+std::optional<ElementType> element_type(int data_type);
+
+/// "float", "int64", ...; "data type 99" for an unknown number.
+std::string data_type_name(int data_type);
+
+/// "1x3x224x224"; "scalar" for the empty shape.
+std::string shape_text(const Shape& shape);
 
 /// Elements in row-major order. Integers and Booleans stand in `integers`, real numbers in `reals`; the other is empty.
 struct Constant {

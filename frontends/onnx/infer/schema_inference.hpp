@@ -13,9 +13,18 @@
 #include <vector>
 
 #include "frontends/onnx/infer/shape_rules.hpp"
-#include "onnx/onnx_pb.h"
+
+namespace onnx {
+class NodeProto;
+}  // namespace onnx
 
 namespace remora::onnx_frontend {
+
+// What libonnx 1.12's inference functions take for granted and crash without: found by running all of them on random
+// nodes. A node that does not hold it is wrong anyway, so it is an error of the node here, not a crash there.
+
+/// Why libonnx must not see this node, one line; empty if it may.
+std::string schema_objection(const RuleContext& context);
 
 /// The newest opset whose schemas the installed libonnx has.
 inline constexpr std::int64_t kNewestKnownOpset = 17;

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "frontends/onnx/infer/constant.hpp"
-#include "frontends/onnx/infer/tensor_type.hpp"
 #include "frontends/onnx/model/network.hpp"
 
 namespace remora::onnx_frontend {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "frontends/onnx/infer/einsum_labels.hpp"
 #include "frontends/onnx/infer/shape_rule_functions.hpp"
@@ -83,6 +86,172 @@ OutputTypes einsum(const RuleContext& context) {
   for (std::size_t k = 0; k < context.inputs.size(); ++k) operands.push_back(&context.input(k).shape);
   const std::string equation = context.node.attributes.get("equation", std::string());
   return {TensorType{context.input(0).data_type, einsum_shape(equation, operands)}};
+}
+
+namespace {
+
+/// A sliding window over the axes 2, 3, ... of a batch of images.
+struct Window {
+  Shape kernel{};
+  Shape strides{};
+  Shape dilations{};
+  Shape pads{};
+  bool round_up = false;
+};
+
+Shape filled(Shape given, std::size_t size, std::int64_t otherwise, std::string_view what) {
+  if (given.empty()) given.assign(size, otherwise);
+  if (given.size() != size) throw InputError("", std::string(what) + " has the wrong number of entries");
+  return given;
+}
+
+std::int64_t ceiling_quotient(std::int64_t value, std::int64_t divisor) {
+  return (value + divisor - 1) / divisor;
+}
+
+/// The attributes that pooling and convolution share; `kernel` gives the number of spatial axes.
+Window read_window(const RuleContext& context, Shape kernel) {
+  Window window{.kernel = std::move(kernel)};
+  const std::size_t axes = window.kernel.size();
+  window.strides = filled(context.attribute_list("strides"), axes, 1, "strides");
+  window.dilations = filled(context.attribute_list("dilations"), axes, 1, "dilations");
+  window.pads = filled(context.attribute_list("pads"), 2 * axes, 0, "pads");
+  window.round_up = context.attribute("ceil_mode", 0) != 0;
+  for (std::size_t k = 0; k < axes; ++k) {
+    if (window.strides[k] < 1 || window.dilations[k] < 1 || window.kernel[k] < 1) {
+      throw InputError("", "kernel, strides and dilations must be positive");
+    }
+  }
+  return window;
+}
+
+/// The number of positions of the window along spatial axis k.
+std::int64_t positions(const RuleContext& context, const Window& window, std::size_t k, std::int64_t extent) {
+  const std::string automatic = context.node.attributes.get("auto_pad", std::string("NOTSET"));
+  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") return ceiling_quotient(extent, window.strides[k]);
+  const bool padded = automatic != "VALID";
+  const std::int64_t before = padded ? window.pads[k] : 0;
+  const std::int64_t after = padded ? window.pads[window.kernel.size() + k] : 0;
+  const std::int64_t slack = extent + before + after - (window.dilations[k] * (window.kernel[k] - 1) + 1);
+  if (slack < 0) throw InputError("", "the window is larger than the padded input");
+  if (!window.round_up) return slack / window.strides[k] + 1;
+  const std::int64_t count = ceiling_quotient(slack, window.strides[k]) + 1;
+  // A window that would start in the padding behind the input is left out (opset 22 says so, PyTorch always did).
+  return (count - 1) * window.strides[k] >= extent + before ? count - 1 : count;
+}
+
+void slide(const RuleContext& context, const Window& window, Shape& shape) {
+  if (shape.size() != window.kernel.size() + 2) throw InputError("", "kernel_shape does not fit the input's rank");
+  for (std::size_t k = 0; k < window.kernel.size(); ++k) shape[k + 2] = positions(context, window, k, shape[k + 2]);
+}
+
+}  // namespace
+
+/// The second output (MaxPool's indices) has the same shape.
+OutputTypes pool(const RuleContext& context) {
+  constexpr int kInt64 = 7;
+  TensorType result = context.input(0);
+  slide(context, read_window(context, context.attribute_list("kernel_shape")), result.shape);
+  return {result, TensorType{.data_type = kInt64, .shape = result.shape}};
+}
+
+/// The inverse of MaxPool, unless the third input says how large the result is.
+OutputTypes unpool(const RuleContext& context) {
+  TensorType result = context.input(0);
+  if (const auto shape = context.integers(2)) {
+    if (shape->size() != result.shape.size()) throw InputError("", "output_shape does not fit the input's rank");
+    result.shape = *shape;
+    return {result};
+  }
+  const Window window = read_window(context, context.attribute_list("kernel_shape"));
+  const std::size_t axes = window.kernel.size();
+  if (result.shape.size() != axes + 2) throw InputError("", "kernel_shape does not fit the input's rank");
+  for (std::size_t k = 0; k < axes; ++k) {
+    const std::int64_t padding = window.pads[k] + window.pads[axes + k];
+    // element_count as a product that is checked.
+    const std::int64_t stretched = element_count({result.shape[k + 2] - 1, window.strides[k]});
+    result.shape[k + 2] = stretched - padding + window.kernel[k];
+  }
+  return {result};
+}
+
+OutputTypes deformable_convolution(const RuleContext& context) {
+  TensorType result = context.input(0);
+  const Shape& weights = context.input(1).shape;
+  if (weights.size() < 3 || result.shape.size() != weights.size()) throw InputError("", "ranks do not fit");
+  slide(context, read_window(context, Shape(weights.begin() + 2, weights.end())), result.shape);
+  result.shape[1] = weights[0];
+  return {result};
+}
+
+/// Sizes win over scales; `axes` (opset 18) says what they speak of, `keep_aspect_ratio_policy` may shrink or grow
+/// them.
+OutputTypes resize(const RuleContext& context) {
+  TensorType result = context.input(0);
+  std::vector<std::int64_t> axes = context.attribute_list("axes");
+  if (axes.empty()) {
+    axes.resize(result.shape.size());
+    std::iota(axes.begin(), axes.end(), std::int64_t{0});
+  }
+  if (axes.empty()) return {result};
+  const auto sizes = context.integers(3);
+  const bool by_sizes = sizes && !sizes->empty();
+  std::vector<double> scales;
+  if (by_sizes) {
+    if (sizes->size() != axes.size()) throw InputError("", "sizes do not fit the axes");
+    for (std::size_t k = 0; k < axes.size(); ++k) {
+      const std::int64_t extent = result.shape[normalized_axis(axes[k], result.shape.size())];
+      scales.push_back(static_cast<double>((*sizes)[k]) / static_cast<double>(std::max<std::int64_t>(extent, 1)));
+    }
+  } else {
+    if (!context.has_input(2) || context.constants[2] == nullptr) throw InputError("", "the scales are not constant");
+    scales = context.constants[2]->reals;
+  }
+  if (scales.size() != axes.size()) throw InputError("", "scales do not fit the axes");
+  const std::string policy = context.node.attributes.get("keep_aspect_ratio_policy", std::string("stretch"));
+  const bool stretch = policy == "stretch" || !by_sizes;
+  const double common = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
+                                               : *std::max_element(scales.begin(), scales.end());
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    std::int64_t& extent = result.shape[normalized_axis(axes[k], result.shape.size())];
+    const auto scaled = [&](double scale) { return static_cast<double>(extent) * scale; };
+    if (by_sizes && stretch) {
+      extent = (*sizes)[k];
+    } else {
+      extent = static_cast<std::int64_t>(stretch ? std::floor(scaled(scales[k])) : std::round(scaled(common)));
+    }
+  }
+  return {result};
+}
+
+OutputTypes column_to_image(const RuleContext& context) {
+  const TensorType& input = context.input(0);
+  const auto image = context.integers(1);
+  const auto block = context.integers(2);
+  if (input.shape.size() != 3 || !image || !block) throw InputError("", "image and block shapes must be constant");
+  std::int64_t volume = 1;
+  for (const std::int64_t extent : *block) volume *= extent;
+  if (volume < 1) throw InputError("", "the block is empty");
+  Shape shape{input.shape[0], input.shape[1] / volume};
+  shape.insert(shape.end(), image->begin(), image->end());
+  return {TensorType{.data_type = input.data_type, .shape = shape}};
+}
+
+OutputTypes grid_sample(const RuleContext& context) {
+  TensorType result = context.input(0);
+  const Shape& grid = context.input(1).shape;
+  if (grid.size() != result.shape.size() || grid.size() < 3) throw InputError("", "the grid's rank does not fit");
+  std::copy(grid.begin() + 1, grid.end() - 1, result.shape.begin() + 2);
+  return {result};
+}
+
+OutputTypes affine_grid(const RuleContext& context) {
+  const auto size = context.integers(1);
+  if (!size || size->size() < 3) throw InputError("", "the size must be a constant of 4 or 5 entries");
+  Shape shape{size->front()};
+  shape.insert(shape.end(), size->begin() + 2, size->end());
+  shape.push_back(static_cast<std::int64_t>(size->size()) - 2);
+  return {TensorType{.data_type = context.input(0).data_type, .shape = shape}};
 }
 
 }  // namespace remora::onnx_frontend

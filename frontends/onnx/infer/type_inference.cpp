@@ -9,6 +9,7 @@
 #include "frontends/onnx/model/model_proto.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
+#include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {
 namespace {

@@ -17,7 +17,11 @@
 #include <vector>
 
 #include "frontends/onnx/infer/shape_rules.hpp"
-#include "onnx/onnx_pb.h"
+
+namespace onnx {
+class GraphProto;
+class NodeProto;
+}  // namespace onnx
 
 namespace remora::onnx_frontend {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/onnx/model/function_inlining.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +9,10 @@
 
 #include "frontends/onnx/model/model_names.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
-#include "frontends/onnx/model/unique_names.hpp"
+#include "frontends/onnx/model/network.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
+#include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {
 namespace {

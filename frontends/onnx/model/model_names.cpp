@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "onnx/onnx_pb.h"
+
 namespace remora::onnx_frontend {
 namespace {
 

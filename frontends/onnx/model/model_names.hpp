@@ -7,7 +7,11 @@
 #include <string>
 #include <unordered_set>
 
-#include "onnx/onnx_pb.h"
+namespace onnx {
+class GraphProto;
+class ModelProto;
+class NodeProto;
+}  // namespace onnx
 
 namespace remora::onnx_frontend {
 

@@ -10,7 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "onnx/onnx_pb.h"
+namespace onnx {
+class GraphProto;
+class ModelProto;
+class NodeProto;
+}  // namespace onnx
 
 namespace remora::onnx_frontend {
 
@@ -43,5 +47,19 @@ void set_dimensions(onnx::GraphProto& graph, const std::map<std::string, std::in
 /// `text` with control characters and runs of blanks as one blank: library messages, and names from damaged files, made
 /// fit for a one-line error.
 std::string one_line(std::string_view text);
+
+// Local functions of a model (ModelProto.functions), as newer exporters write them for every module, are replaced by
+// their bodies. Names inside a body get the call's name as prefix:
+//
+//     encoder = MyBlock(x)   with  MyBlock(a) = { t = Relu(a); y = Exp(t) }
+//     becomes  encoder/t = Relu(x);  encoder = Exp(encoder/t)
+//
+// A name that the model has already, wherever, gets a number: encoder/t#2.
+
+/// Replaces every call of a local function, nested calls too. Throws InputError for a function that calls itself,
+/// for calls nested deeper than 200, and for models that would grow by more than a million nodes and calls, counted
+/// before anything is written, or beyond twice the file and 256 MiB. Appends a line to `warnings` where a function states another version
+/// of the default operator set than the model (the model's is used).
+void inline_functions(onnx::ModelProto& model, std::vector<std::string>& warnings);
 
 }  // namespace remora::onnx_frontend

@@ -15,7 +15,13 @@
 #include "frontends/onnx/infer/type_inference.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/network_passes.hpp"
-#include "onnx/onnx_pb.h"
+
+namespace onnx {
+class GraphProto;
+class ModelProto;
+class NodeProto;
+class ValueInfoProto;
+}  // namespace onnx
 
 namespace remora::onnx_frontend {
 

@@ -6,6 +6,7 @@
 #include "frontends/onnx/model/model_proto.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"
+#include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {
 

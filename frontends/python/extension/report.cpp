@@ -9,11 +9,8 @@
 #include "frontends/python/extension/curve.hpp"
 #include "frontends/python/extension/solving.hpp"
 #include "frontends/report/chrome_trace.hpp"
-#include "frontends/report/curve_csv.hpp"
-#include "frontends/report/curve_figure.hpp"
-#include "frontends/report/memory_figure.hpp"
+#include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
-#include "frontends/report/recompute_table.hpp"
 #include "frontends/text/amounts.hpp"
 
 namespace remora::python {

@@ -11,15 +11,17 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include "frontends/batch/asking.hpp"
+#include "frontends/batch/question.hpp"
 #include "frontends/batch/runner.hpp"
 #include "frontends/cli/commands/task_solver.hpp"
 #include "frontends/cli/reading/task_options.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 #include "model/error.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora::batch {
 namespace {
@@ -33,11 +35,15 @@ class BatchCommand : public remora::test::TemporaryFolder {
   void SetUp() override {
     TemporaryFolder::SetUp();
     for (const char* name : {"SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"}) unsetenv(name);
-    ASSERT_EQ(run_words("generate chain --layers 6 -o " + path("chain.json")).code, 0);
+    write_graph("chain.json", test::generate_chain({.layers = 6}));
   }
   void TearDown() override {
     unsetenv("JOB_COMPLETION_INDEX");
     TemporaryFolder::TearDown();
+  }
+
+  void write_graph(const std::string& name, const Graph& graph) const {
+    json::write_file(path(name), [&](std::ostream& out) { json::write_graph(out, graph); });
   }
 
   [[nodiscard]] Outcome batch(const std::string& more = "") const {
@@ -331,7 +337,7 @@ TEST_F(BatchCommand, MergeFindsAScheduleOfAnotherBudget) {
 }
 
 TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {
-  ASSERT_EQ(run_words("generate transformer --layers 2 -o " + path("transformer.json")).code, 0);
+  write_graph("transformer.json", test::generate_transformer({.layers = 2}));
   const std::string options = R"("options": {"strategy": "hierarchical", "group_size": 8, "top_size": 6,
     "work_limit": 4000}})";
   std::string manifest;

@@ -6,8 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/batch/asking.hpp"
-#include "frontends/batch/merge_output.hpp"
+#include "frontends/batch/question.hpp"
 #include "frontends/batch/runner.hpp"
 #include "model/error.hpp"
 #include "tests/frontends/batch/counting_solver.hpp"

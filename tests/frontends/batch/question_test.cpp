@@ -4,7 +4,6 @@
 #include <set>
 
 #include "engine/base/options.hpp"
-#include "frontends/batch/asking.hpp"
 #include "frontends/cli/commands/task_solver.hpp"
 #include "frontends/cli/reading/task_options.hpp"
 #include "frontends/text/sha256.hpp"

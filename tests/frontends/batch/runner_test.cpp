@@ -6,8 +6,8 @@
 #include <sstream>
 #include <thread>
 
-#include "frontends/batch/asking.hpp"
 #include "frontends/batch/manifest.hpp"
+#include "frontends/batch/question.hpp"
 #include "model/error.hpp"
 #include "tests/frontends/batch/counting_solver.hpp"
 #include "tests/support/temporary_folder.hpp"

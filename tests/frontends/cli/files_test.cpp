@@ -14,9 +14,12 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/frontends/onnx/model_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora::cli {
 namespace {
@@ -72,14 +75,11 @@ const std::vector<std::string> kClashes{
     "merge @done --csv @done/manifest.jsonl",
     "merge @done --manifest @jobs.jsonl --output @jobs.jsonl",
     "merge @done --output @g.json",
-    "bench @suite.json --best-known @suite.json -o @new",
-    "bench @suite.json --best-known @g.json -o @new",
-    "bench @suite.json -o @out-of-suite",
 };
 
 /// The words after `command` that name options with a file, as its help shows them: "--output FILE".
 std::set<std::string> file_options(const std::string& command) {
-  const std::string help = run_words(command + " --help").out;
+  const std::string help = run_words(command + " --help-all").out;
   static const std::regex kOption(R"(--([a-z-]+)(?: \])? FILE)");
   std::set<std::string> names;
   for (auto at = std::sregex_iterator(help.begin(), help.end(), kOption); at != std::sregex_iterator(); ++at) {
@@ -102,17 +102,14 @@ class WrittenFiles : public remora::test::TemporaryFolder {
  protected:
   void SetUp() override {
     TemporaryFolder::SetUp();
-    ASSERT_EQ(run("generate chain --layers 4 -o @g.json").code, 0);
+    json::write_file(path("g.json"),
+                     [](std::ostream& out) { json::write_graph(out, remora::test::generate_chain({.layers = 4})); });
     ASSERT_EQ(run("solve @g.json -b 100% -q -o @s.json").code, 0);
     write_models();
     ASSERT_EQ(run("solve @m.onnx -b 100% -q -o @ms.json").code, 0);
     write("device.json", R"({"peak_flops": 1e12, "bandwidth": 1e11, "launch_overhead": 0})");
     write_sweep();
     write_batches();
-    write("suite.json", R"({"format": "remora-suite", "version": 1, "name": "s", "time_limit": 5, "budgets": ["90%"],
-      "instances": [{"name": "chain", "file": "g.json"}], "contenders": ["none"]})");
-    fs::create_directories(path("out-of-suite"));
-    fs::create_symlink(path("suite.json"), path("out-of-suite/README.md"));
     fs::create_symlink(path("g.json"), path("link"));
     fs::create_hard_link(path("g.json"), path("hard"));
   }

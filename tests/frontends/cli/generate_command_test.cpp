@@ -8,11 +8,8 @@
 
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
-#include "frontends/generate/chain.hpp"
 #include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
-#include "frontends/generate/transformer.hpp"
-#include "frontends/generate/unet.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 
 namespace remora::cli {
@@ -30,10 +27,6 @@ TEST(GenerateCommand, WritesTheGraphOfItsFamily) {
   EXPECT_EQ(graph("layered --ops 1000 --edges 5875 --seed 3"),
             generate::generate_layered({.ops = 1000, .edges = 5875, .seed = 3}));
   EXPECT_EQ(graph("layered --width 0.4"), generate::generate_layered({.width = 0.4}));
-  EXPECT_EQ(graph("chain --layers 5 --batch 2 --channels 3"),
-            generate::generate_chain({.layers = 5, .batch = 2, .channels = 3}));
-  EXPECT_EQ(graph("unet --levels 3 --size 32"), generate::generate_unet({.levels = 3, .size = 32}));
-  EXPECT_EQ(graph("transformer --layers 2 --heads 4"), generate::generate_transformer({.layers = 2, .heads = 4}));
   EXPECT_EQ(graph("checkmate --network unet --batch 2 --size 64 --fixed-memory parameters"),
             generate::generate_checkmate({.network = "unet", .batch = 2, .size = 64, .fixed_memory = "parameters"}));
 }
@@ -41,18 +34,18 @@ TEST(GenerateCommand, WritesTheGraphOfItsFamily) {
 TEST(GenerateCommand, WritesAFile) {
   const std::string path =
       (std::filesystem::temp_directory_path() / ("remora-generate-" + std::to_string(getpid()) + ".json")).string();
-  const Outcome outcome = generate("chain -o " + path);
+  const Outcome outcome = generate("layered -o " + path);
   EXPECT_EQ(outcome.code, 0);
   EXPECT_TRUE(outcome.out.empty());
   EXPECT_TRUE(outcome.err.empty());
-  EXPECT_EQ(json::read_graph(json::Text(json::read_file(path))), generate::generate_chain({}));
+  EXPECT_EQ(json::read_graph(json::Text(json::read_file(path))), generate::generate_layered({}));
   std::filesystem::remove(path);
 }
 
 TEST(GenerateCommand, HelpListsFamiliesAndOptions) {
   const Outcome all = generate("--help");
   EXPECT_EQ(all.code, 0);
-  for (const std::string family : {"layered", "chain", "unet", "transformer", "checkmate"}) {
+  for (const std::string family : {"layered", "checkmate"}) {
     EXPECT_NE(all.out.find("  " + family), std::string::npos);
     const Outcome one = generate(family + " --help");
     EXPECT_EQ(one.code, 0);
@@ -86,12 +79,7 @@ TEST(GenerateCommand, BadUsageIsSixtyFourAndOneLine) {
                             "layered --width -1",
                             "layered --seed -1",
                             "layered --layers 3",
-                            "chain --layers 0",
-                            "chain --layers 100000 --batch 65536 --channels 65536",
-                            "unet --levels 20",
-                            "unet --size 100",
-                            "transformer --heads 3",
-                            "transformer --ops 3",
+                            "chain",
                             "checkmate --network",
                             "checkmate --network alexnet",
                             "checkmate --batch 0",
@@ -104,9 +92,9 @@ TEST(GenerateCommand, BadUsageIsSixtyFourAndOneLine) {
 }
 
 TEST(GenerateCommand, AnUnwritableOutputIsSixtyFive) {
-  const Outcome outcome = generate("chain -o /nowhere/chain.json");
+  const Outcome outcome = generate("layered -o /nowhere/layered.json");
   EXPECT_EQ(outcome.code, 65);
-  EXPECT_NE(outcome.err.find("/nowhere/chain.json"), std::string::npos);
+  EXPECT_NE(outcome.err.find("/nowhere/layered.json"), std::string::npos);
 }
 
 }  // namespace

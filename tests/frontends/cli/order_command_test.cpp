@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "onnx/onnx_pb.h"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/frontends/onnx/model_builder.hpp"
 #include "tests/support/child_process.hpp"

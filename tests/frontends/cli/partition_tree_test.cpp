@@ -192,7 +192,7 @@ TEST_F(PartitionTree, IsThereOnlyWhenAskedFor) {
 
 TEST_F(PartitionTree, HasOptionsWithTheRangesAndDefaultsOfSolve) {
   const std::string info_help = test::run_words("info --help").out;
-  const std::string solve_help = test::run_words("solve --help").out;
+  const std::string solve_help = test::run_words("solve --help-all").out;
   for (const char* text :
        {"--grouping NAME (=intervals)", "--group-size integer", "--top-size integer", "--group-alpha number"}) {
     EXPECT_NE(info_help.find(text), std::string::npos) << info_help;

@@ -65,13 +65,21 @@ long lines(const std::string& text) {
 TEST_F(Program, HelpOfEachCommandListsItsOptions) {
   EXPECT_EQ(run("--help").code, 0);
   EXPECT_NE(run("--version").out.find("remora "), std::string::npos);
+  EXPECT_NE(run("--version").out.find(" (commit "), std::string::npos);
   const auto solve = run("solve --help");
   EXPECT_EQ(solve.code, 0);
   for (const char* option :
        {"--budget", "--time-limit", "--threads", "--seed", "--order", "--max-computes", "--strategy", "--work-limit",
-        "--progress", "--cover-bound", "--training", "--dim", "--cost", "--device", "--output"}) {
+        "--progress", "--help-all", "--training", "--dim", "--cost", "--device", "--output"}) {
     EXPECT_NE(solve.out.find(option), std::string::npos) << option;
   }
+  const auto all = run("solve --help-all");
+  EXPECT_EQ(all.code, 0);
+  for (const char* option : {"--cover-bound", "--group-size", "--grouping", "--mip-gap"}) {
+    EXPECT_EQ(solve.out.find(option), std::string::npos) << option;
+    EXPECT_NE(all.out.find(option), std::string::npos) << option;
+  }
+  EXPECT_NE(all.out.find("--budget"), std::string::npos);
   for (const char* command : {"verify", "info", "convert"}) {
     const auto help = run(std::string(command) + " --help");
     EXPECT_EQ(help.code, 0);

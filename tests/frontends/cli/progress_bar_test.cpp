@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/showing/progress_bar.hpp"
-
 #include <sstream>
 
 #include <gtest/gtest.h>
 
+#include "frontends/cli/showing/progress.hpp"
 #include "tests/support/random_graph.hpp"
 
 namespace remora::cli {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "onnx/onnx_pb.h"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/frontends/onnx/model_builder.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -19,9 +19,11 @@
 #include "frontends/cli/reading/budgets.hpp"
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora::cli {
 namespace {
@@ -32,8 +34,7 @@ using test::run_words;
 
 std::vector<std::int64_t> budgets_of(const std::string& text) {
   std::vector<std::int64_t> budgets;
-  for (const Bytes budget : parse_budgets("--budgets", text, Bytes(100), Bytes(1100)))
-    budgets.push_back(budget.count());
+  for (const Bytes budget : read_budgets("--budgets", text, Bytes(100), Bytes(1100))) budgets.push_back(budget.count());
   return budgets;
 }
 
@@ -93,7 +94,9 @@ class SweepCommand : public remora::test::TemporaryFolder {
  protected:
   void SetUp() override {
     TemporaryFolder::SetUp();
-    ASSERT_EQ(run_words("generate transformer --layers 1 -o " + path("graph.json")).code, 0);
+    json::write_file(path("graph.json"), [](std::ostream& out) {
+      json::write_graph(out, remora::test::generate_transformer({.layers = 1}));
+    });
   }
   [[nodiscard]] Outcome sweep(const std::string& words) const {
     return run_words("sweep " + path("graph.json") + " --work-limit 20000 --threads 2 " + words);
@@ -226,7 +229,7 @@ TEST_F(BatchSize, SaysWhenNotEvenOneFits) {
 }
 
 TEST_F(BatchSize, IsForModelsInFiles) {
-  ASSERT_EQ(run_words("generate chain -o " + path("graph.json")).code, 0);
+  ASSERT_EQ(run_words("generate layered -o " + path("graph.json")).code, 0);
   const Outcome graph = run_words("sweep " + path("graph.json") + " --batch-size n --budget 1GiB");
   EXPECT_EQ(graph.code, 65);
   EXPECT_NE(graph.err.find("is no ONNX model"), std::string::npos) << graph.err;

@@ -8,13 +8,11 @@
 #include <gtest/gtest.h>
 
 #include "engine/solve.hpp"
-#include "frontends/generate/chain.hpp"
 #include "frontends/generate/layered.hpp"
-#include "frontends/generate/transformer.hpp"
-#include "frontends/generate/unet.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora::test {
 namespace {
@@ -26,9 +24,9 @@ std::vector<std::shared_ptr<const Graph>> generated_graphs() {
   const auto add = [&](Graph graph) { all.push_back(std::make_shared<const Graph>(std::move(graph))); };
   add(generate::generate_layered({.ops = 60, .seed = 3}));
   add(generate::generate_layered({.ops = 120, .seed = 4}));
-  add(generate::generate_chain({.layers = 12}));
-  add(generate::generate_unet({}));
-  add(generate::generate_transformer({}));
+  add(test::generate_chain({.layers = 12}));
+  add(test::generate_unet({}));
+  add(test::generate_transformer({}));
   all.push_back(training_chain(10));
   return all;
 }

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/text/csv.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/generate/layer_edges.hpp"
-
 #include <algorithm>
 #include <set>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "frontends/generate/depth_first_order.hpp"
+#include "frontends/generate/layers.hpp"
 #include "model/error.hpp"
 
 namespace remora::generate {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model_builder.hpp"
+#include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend::test {
 namespace {

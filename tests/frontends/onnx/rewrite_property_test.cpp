@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "onnx/onnx_pb.h"
 #include "rewrite_support.hpp"
 
 namespace remora::onnx_frontend::test {

@@ -20,6 +20,7 @@
 #include "model/verify.hpp"
 #include "model_builder.hpp"
 #include "onnx/checker.h"
+#include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend::test {
 

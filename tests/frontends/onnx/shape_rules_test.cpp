@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model_builder.hpp"
+#include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend::test {
 namespace {

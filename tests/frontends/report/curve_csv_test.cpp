@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/report/curve_csv.hpp"
-
 #include <cstdint>
 #include <sstream>
 
 #include <gtest/gtest.h>
+
+#include "frontends/report/figures.hpp"
 
 namespace remora::report {
 namespace {

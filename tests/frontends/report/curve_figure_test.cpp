@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/report/curve_figure.hpp"
-
 #include <algorithm>
 
 #include <gtest/gtest.h>
+
+#include "frontends/report/figures.hpp"
 
 namespace remora::report {
 namespace {
@@ -25,7 +25,7 @@ Curve sample() {
 }
 
 std::vector<std::pair<double, double>> points_of(const Figure& figure, const std::string& name, Join join) {
-  const auto& all = figure.panels.at(0).series;
+  const auto& all = figure.series;
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const Series& series) { return series.name == name && series.join == join; });
   return found == all.end() ? std::vector<std::pair<double, double>>{} : found->points;
@@ -35,7 +35,7 @@ using Points = std::vector<std::pair<double, double>>;
 
 TEST(CurveFigure, ShowsKnownSchedulesAndBoundsInPerCent) {
   const Figure figure = curve_figure(sample());
-  EXPECT_EQ(figure.panels.at(0).x.label, "budget (MiB)");
+  EXPECT_EQ(figure.x.label, "budget (MiB)");
   EXPECT_EQ(points_of(figure, "shortest known", Join::steps), (Points{{4, 20}, {6, 5}, {8, 0}}));
   EXPECT_EQ(points_of(figure, "shortest known", Join::none), (Points{{4, 20}, {6, 5}, {8, 0}}));
   EXPECT_EQ(points_of(figure, "proved optimal", Join::none), (Points{{6, 5}, {8, 0}}));

@@ -8,11 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/report/chrome_trace.hpp"
+#include "frontends/report/figures.hpp"
 #include "frontends/report/markup.hpp"
-#include "frontends/report/memory_figure.hpp"
 #include "frontends/report/page_assets.hpp"
 #include "frontends/report/page_data.hpp"
-#include "frontends/report/recompute_table.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"
@@ -214,12 +213,12 @@ TEST(MemoryFigure, BundlesStepsAtTheirLargest) {
   for (const test::SolvedGraph& solved : test::solved_graphs()) {
     const ScheduleProfile profile = profile_of(solved.graph, solved.schedule);
     const Figure figure = memory_figure(*solved.graph, solved.schedule, profile);
-    const auto& after = figure.panels.at(0).series.at(0);
+    const auto& after = figure.series.at(0);
     EXPECT_LE(after.points.size(), 701U);
     EXPECT_EQ(after.points.back().first, static_cast<double>(profile.after.memory.size()));
     double most = 0;
     for (const auto& point : after.points) most = std::max(most, point.second);
-    const double budget = figure.panels.at(0).series.at(2).points.front().second;
+    const double budget = figure.series.at(2).points.front().second;
     EXPECT_LE(most, budget * (1 + 1e-12));
   }
 }

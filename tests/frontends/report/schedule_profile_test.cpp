@@ -7,8 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/formats/stage_matrices.hpp"
-#include "frontends/report/range_count.hpp"
-#include "frontends/report/range_maximum.hpp"
+#include "frontends/report/ranges.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"

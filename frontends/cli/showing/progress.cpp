@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/showing/progress.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ostream>
+#include <string>
+
+#include "frontends/text/amounts.hpp"
+
+namespace remora::cli {
+namespace {
+
+/// 0 where there is nothing to divide by.
+double part(std::int64_t amount, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(amount) / static_cast<double>(whole) : 0.0;
+}
+
+}  // namespace
+
+ProgressFigures progress_figures(const Instance& instance, const Progress& progress) {
+  const Duration baseline = instance.baseline_duration();
+  ProgressFigures figures;
+  figures.feasible = progress.peak <= instance.budget();
+  figures.overhead = part((progress.duration - baseline).count(), baseline.count());
+  figures.bound = part((progress.lower_bound - baseline).count(), baseline.count());
+  figures.filled = part(progress.peak.count(), std::max<std::int64_t>(1, instance.budget().count()));
+  figures.gap = part((progress.duration - progress.lower_bound).count(), progress.duration.count());
+  return figures;
+}
+
+namespace {
+
+constexpr double kSecondsBetweenBounds = 0.5;
+
+}  // namespace
+
+void ProgressTable::print_header() {
+  out_ << "  seconds  phase  worker            overhead  peak/budget      bound        gap\n";
+  header_printed_ = true;
+}
+
+void ProgressTable::add(const Progress& progress) {
+  const bool only_bound = header_printed_ && progress.phase == last_.phase && progress.duration == last_.duration &&
+                          progress.peak == last_.peak;
+  const bool closed = progress.duration <= progress.lower_bound;
+  if (only_bound && !closed && progress.seconds < last_bound_line_ + kSecondsBetweenBounds) return;
+  if (only_bound) last_bound_line_ = progress.seconds;
+  if (!header_printed_) print_header();
+  last_ = progress;
+
+  const ProgressFigures figures = progress_figures(instance_, progress);
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(), "%9.2f  %5d  %-12s  %12s  %11s  %9s  %9s\n", progress.seconds, progress.phase,
+                news_name(progress), text::percent_text(figures.overhead, 3).c_str(),
+                text::percent_text(figures.filled, 1).c_str(), text::percent_text(figures.bound, 3).c_str(),
+                figures.feasible ? text::percent_text(figures.gap, 3).c_str() : "-");
+  out_ << line.data() << std::flush;
+}
+
+namespace {
+
+constexpr double kSecondsBetween = 0.2;
+constexpr std::size_t kWidth = 20;
+/// Back to the line's begin and wipe it.
+constexpr const char* kWipe = "\r\033[K";
+
+}  // namespace
+
+ProgressBar::~ProgressBar() {
+  if (last_ >= 0) out_ << kWipe << std::flush;
+}
+
+double ProgressBar::part_used(const Progress& progress) const {
+  double part = 0;
+  if (options_.time_limit < kNoTimeLimit) part = progress.seconds / std::max(options_.time_limit, 1e-9);
+  if (options_.work_limit > 0) {
+    part = std::max(part, static_cast<double>(progress.work) / static_cast<double>(options_.work_limit));
+  }
+  return std::clamp(part, 0.0, 1.0);
+}
+
+void ProgressBar::show(const Progress& progress) {
+  if (last_ >= 0 && progress.seconds < last_ + kSecondsBetween) return;
+  last_ = progress.seconds;
+  const double part = part_used(progress);
+  std::string bar(static_cast<std::size_t>(part * kWidth), '=');
+  if (bar.size() < kWidth) bar += '>';
+  bar.resize(kWidth, ' ');
+  const ProgressFigures figures = progress_figures(instance_, progress);
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(), "%s[%s] %3.0f %%  %7.1f s  phase %d  ", kWipe, bar.c_str(), 100 * part,
+                progress.seconds, progress.phase);
+  out_ << line.data();
+  if (figures.feasible) {
+    out_ << "overhead " << text::percent_text(figures.overhead, 3) << "  gap " << text::percent_text(figures.gap, 3);
+  } else {
+    out_ << "peak " << text::percent_text(figures.filled, 1) << " of the budget";
+  }
+  out_ << std::flush;
+}
+
+}  // namespace remora::cli

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/report/figures.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontends/formats/json_text.hpp"
+#include "frontends/formats/schedule_keys.hpp"
+#include "frontends/report/plot.hpp"
+#include "frontends/text/text.hpp"
+
+namespace remora::report {
+using json::number_text;
+
+namespace {
+
+constexpr std::size_t kMostPoints = 700;
+
+/// A row of amounts as stairs, from its first step to the end of its last.
+std::vector<std::pair<double, double>> stairs(const std::vector<Bytes>& row, const MemoryUnit& unit) {
+  std::vector<std::pair<double, double>> points;
+  const std::size_t bundle = (row.size() + kMostPoints - 1) / kMostPoints;
+  for (std::size_t i = 0; i < row.size(); i += bundle) {
+    const auto end = row.begin() + static_cast<std::ptrdiff_t>(std::min(row.size(), i + bundle));
+    const Bytes most = *std::max_element(row.begin() + static_cast<std::ptrdiff_t>(i), end);
+    points.emplace_back(static_cast<double>(i), unit.amount(most));
+  }
+  if (!points.empty()) points.emplace_back(static_cast<double>(row.size()), points.back().second);
+  return points;
+}
+
+}  // namespace
+
+std::vector<Bytes> memory_beside(const ScheduleProfile& profile) {
+  const Replay& after = profile.after;
+  if (after.ops.empty()) return profile.before.memory;
+  std::vector<Bytes> beside(after.ops.size());
+  std::size_t last = after.ops.size() - 1;
+  while (after.again[last]) --last;
+  OpId next = after.ops[last];
+  for (std::size_t i = after.ops.size(); i-- > 0;) {
+    if (!after.again[i]) next = after.ops[i];
+    beside[i] = profile.before.memory[next];
+  }
+  return beside;
+}
+
+Figure memory_figure(const Graph& graph, const Schedule& schedule, const ScheduleProfile& profile) {
+  const MemoryUnit unit = memory_unit_for(std::max({profile.before.peak, profile.after.peak, schedule.budget}));
+  const std::vector<Bytes> before = memory_beside(profile);
+  const double end = static_cast<double>(std::max(before.size(), profile.after.memory.size()));
+  Figure figure;
+  figure.title = graph.name + ": memory over steps";
+  figure.x = {.label = "step"};
+  figure.y = {.label = std::string("memory (") + unit.name + ")"};
+  figure.series.push_back({"schedule", Join::steps, stairs(profile.after.memory, unit)});
+  figure.series.push_back({"input order", Join::steps, stairs(before, unit)});
+  const double budget = unit.amount(schedule.budget);
+  figure.series.push_back({"budget", Join::steps, {{0, budget}, {end, budget}}});
+  return figure;
+}
+
+namespace {
+
+constexpr double kPercent = 100;
+constexpr double kMargin = 0.05;
+
+/// Turns a curve's amounts into places of its figure.
+class CurvePlaces {
+ public:
+  explicit CurvePlaces(const Curve& curve) : curve_(curve) {
+    Bytes least = curve.least_budget > Bytes(0) || curve.points.empty() ? curve.least_budget : curve.points[0].budget;
+    Bytes most = least;
+    for (const CurvePoint& point : curve.points) {
+      least = std::min(least, point.budget);
+      most = std::max(most, point.budget);
+    }
+    unit_ = memory_unit_for(most);
+    // Budgets of interest begin far from 0; a margin keeps the marks off the border.
+    if (most > least) first_ = across(least) - kMargin * (across(most) - across(least));
+  }
+
+  [[nodiscard]] Axis axis() const { return {.label = std::string("budget (") + unit_.name + ")", .least = first_}; }
+  [[nodiscard]] double across(Bytes budget) const { return unit_.amount(budget); }
+  [[nodiscard]] std::pair<double, double> known(const CurvePoint& point) const {
+    return {across(point.budget), kPercent * curve_.overhead(point)};
+  }
+  [[nodiscard]] std::pair<double, double> bound(const CurvePoint& point) const {
+    return {across(point.budget), kPercent * curve_.least_overhead(point)};
+  }
+
+ private:
+  const Curve& curve_;
+  MemoryUnit unit_{};
+  std::optional<double> first_{};
+};
+
+/// A path by Join::steps holds a value to its right; a bound holds to the left.
+std::vector<std::pair<double, double>> bounds(const Curve& curve, const CurvePlaces& places) {
+  std::vector<std::pair<double, double>> points;
+  for (const CurvePoint& point : curve.points) {
+    if (point.status == Status::infeasible) continue;
+    const auto place = places.bound(point);
+    if (!points.empty()) points.emplace_back(points.back().first, place.second);
+    points.push_back(place);
+  }
+  return points;
+}
+
+}  // namespace
+
+Figure curve_figure(const Curve& curve) {
+  const CurvePlaces places(curve);
+  std::vector<std::pair<double, double>> known;
+  std::vector<std::pair<double, double>> proved;
+  double highest = 0;
+  for (const CurvePoint& point : curve.points) {
+    if (!point.has_schedule()) continue;
+    known.push_back(places.known(point));
+    if (point.status == Status::optimal) proved.push_back(known.back());
+    highest = std::max(highest, known.back().second);
+  }
+  Figure figure{.title = curve.graph + ": overhead against budget", .x = places.axis()};
+  figure.y = {.label = "overhead (%)"};
+  // Of one name, so of one style: the stairs, and a mark on each.
+  figure.series.push_back({"shortest known", Join::steps, known});
+  figure.series.push_back({"shortest known", Join::none, known});
+  figure.series.push_back({"lower bound", Join::steps, bounds(curve, places)});
+  figure.series.push_back({"proved optimal", Join::none, proved});
+  if (curve.knee) figure.series.push_back({"knee", Join::none, {places.known(curve.points[*curve.knee])}});
+  if (const auto smallest = curve.smallest_feasible()) {
+    figure.series.push_back({"smallest feasible", Join::none, {places.known(curve.points[*smallest])}});
+  }
+  if (curve.least_budget > Bytes(0)) {
+    const double x = places.across(curve.least_budget);
+    figure.series.push_back({"none below (proved)", Join::line, {{x, 0}, {x, highest}}});
+  }
+  return figure;
+}
+
+void write_curve_csv(std::ostream& out, const Curve& curve) {
+  out << "budget,part,status,duration,overhead,peak_memory,lower_bound,least_overhead,found_under,seconds,mark,"
+         "schedule\n";
+  const std::optional<std::size_t> smallest = curve.smallest_feasible();
+  for (std::size_t i = 0; i < curve.points.size(); ++i) {
+    const CurvePoint& point = curve.points[i];
+    out << point.budget.count() << ',' << number_text(curve.part_of_baseline(point.budget)) << ','
+        << json::status_word(point.status) << ',';
+    if (point.has_schedule()) {
+      out << point.duration.count() << ',' << number_text(curve.overhead(point)) << ',' << point.peak_memory.count();
+    } else {
+      out << ",,";
+    }
+    out << ',' << point.lower_bound.count() << ',' << number_text(curve.least_overhead(point)) << ',';
+    if (point.has_schedule()) out << point.found_under.count();
+    const bool knee = curve.knee == i;
+    out << ',' << number_text(point.seconds) << ',' << (knee ? "knee" : "") << (knee && smallest == i ? " " : "")
+        << (smallest == i ? "smallest" : "") << ',' << text::csv_field(point.schedule_file) << "\n";
+  }
+}
+
+namespace {
+
+void write_overload(std::ostream& out, const Graph& graph, const Overload& overload) {
+  out << ',' << overload.steps << ',';
+  if (overload.steps > 0) out << text::csv_field(graph.ops[overload.op].name) << ',' << overload.above.count();
+  if (overload.steps == 0) out << ',';
+}
+
+}  // namespace
+
+void write_recompute_table(std::ostream& out, const Graph& graph, const ScheduleProfile& profile) {
+  out << "op,type,recomputes,paid,saved,relieved_steps,relieved_worst_op,relieved_above,kept_steps,kept_worst_op,"
+         "kept_above\n";
+  for (const RecomputedOp& row : profile.recomputed_ops) {
+    const Op& op = graph.ops[row.op];
+    out << text::csv_field(op.name) << ',' << text::csv_field(op.type) << ',' << row.times << ',' << row.paid.count()
+        << ',' << row.saved.count();
+    write_overload(out, graph, row.relieved);
+    write_overload(out, graph, row.if_kept);
+    out << '\n';
+  }
+}
+
+}  // namespace remora::report
