@@ -11,6 +11,7 @@
 #include "engine/baselines/chains/chain_expansion.hpp"
 #include "engine/baselines/chains/checkpoint_sqrt.hpp"
 #include "engine/baselines/chains/rotor_table.hpp"
+#include "engine/baselines/method.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"

@@ -43,7 +43,7 @@ class BatchCommand : public remora::test::TemporaryFolder {
   }
 
   void write_graph(const std::string& name, const Graph& graph) const {
-    json::write_file(path(name), [&](std::ostream& out) { json::write_graph(out, graph); });
+    remora::json::write_file(path(name), [&](std::ostream& out) { remora::json::write_graph(out, graph); });
   }
 
   [[nodiscard]] Outcome batch(const std::string& more = "") const {

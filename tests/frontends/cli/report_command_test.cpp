@@ -24,7 +24,7 @@ class ReportCommand : public remora::test::TemporaryFolder {
   void SetUp() override {
     TemporaryFolder::SetUp();
     json::write_file(path("graph.json"),
-                     [](std::ostream& out) { json::write_graph(out, test::generate_chain({.layers = 12})); });
+                     [](std::ostream& out) { json::write_graph(out, remora::test::generate_chain({.layers = 12})); });
   }
 
   void solve(const std::string& budget) const {
@@ -164,7 +164,7 @@ TEST_F(ReportOfASweep, RefusesSchedulesThatAreNotThePoints) {
 
 TEST_F(ReportOfASweep, RefusesACurveOfAnotherGraph) {
   json::write_file(path("graph.json"),
-                   [](std::ostream& out) { json::write_graph(out, test::generate_chain({.layers = 13})); });
+                   [](std::ostream& out) { json::write_graph(out, remora::test::generate_chain({.layers = 13})); });
   const Outcome page = report("");
   EXPECT_EQ(page.code, 65);
   EXPECT_NE(page.err.find("not a curve of this graph"), std::string::npos) << page.err;
