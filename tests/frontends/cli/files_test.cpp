@@ -38,6 +38,7 @@ const std::vector<std::string> kClashes{
     "solve @g.json -b 100% -o @hard",
     "solve @g.json -b 100% --warm-start @s.json --output @s.json",
     "solve @m.onnx -b 100% --device @device.json --output @device.json",
+    "solve @m.onnx -b 100% --costs @costs.csv --output @costs.csv",
     "solve @m.onnx -b 100% -o @w.bin",
     "solve @m.onnx -b 100% -o @m.onnx",
     "sweep @g.json --points 2 --output @g.json",
@@ -45,21 +46,25 @@ const std::vector<std::string> kClashes{
     "sweep @g.json --points 2 --svg @link -o @new",
     "sweep @budgets/budget-7.json --points 2 --schedules @budgets -o @new",
     "sweep @m.onnx --points 2 --device @device.json --output @device.json",
+    "sweep @m.onnx --points 2 --costs @costs.csv --output @costs.csv",
     "sweep @m.onnx --points 2 -o @w.bin",
     "sweep @named.onnx --batch-size batch --budget 1GiB -o @named.onnx",
     "sweep @budgets/batch-1.json --batch-size batch --budget 1GiB --schedules @budgets -o @new",
     "order @g.json --output @g.json",
     "order @m.onnx --device @device.json -o @device.json",
+    "order @m.onnx --costs @costs.csv -o @costs.csv",
     "order @m.onnx -o @w.bin",
     "convert @g.json --output @g.json",
     "convert @g.json --schedule @s.json --to rs --output @s.json",
     "convert @g.json --schedule @s.json --to minimalloc --output @g.json",
     "convert @m.onnx --device @device.json -o @device.json",
+    "convert @m.onnx --costs @costs.csv -o @costs.csv",
     "convert @m.onnx -o @w.bin",
     "rewrite @m.onnx -b 100% --output @m.onnx",
     "rewrite @m.onnx --schedule @ms.json --output @ms.json",
     "rewrite @m.onnx -b 100% --warm-start @ms.json --output @ms.json",
     "rewrite @m.onnx -b 100% --device @device.json --output @device.json",
+    "rewrite @m.onnx -b 100% --costs @costs.csv --output @costs.csv",
     "rewrite @m.onnx -b 100% -o @w.bin",
     "report @g.json @s.json --output @g.json",
     "report @g.json @s.json --svg @s.json",
@@ -67,9 +72,11 @@ const std::vector<std::string> kClashes{
     "report @g.json @s.json --trace @link",
     "report @g.json @c.json -o @budgets/budget-5.json",
     "report @m.onnx @ms.json --device @device.json -o @device.json",
+    "report @m.onnx @ms.json --costs @costs.csv -o @costs.csv",
     "report @m.onnx @ms.json -o @w.bin",
     "batch @out/manifest.jsonl -o @out",
     "batch @jobs.jsonl -o @out-of-device --device @device.json",
+    "batch @jobs.jsonl -o @out-of-costs --costs @costs.csv",
     "batch @jobs.jsonl -o @out-of-schedule --warm-start @s.json",
     "batch @jobs.jsonl -o @out-of-graph",
     "merge @done --csv @done/manifest.jsonl",
@@ -108,6 +115,7 @@ class WrittenFiles : public remora::test::TemporaryFolder {
     write_models();
     ASSERT_EQ(run("solve @m.onnx -b 100% -q -o @ms.json").code, 0);
     write("device.json", R"({"peak_flops": 1e12, "bandwidth": 1e11, "launch_overhead": 0})");
+    write("costs.csv", "node,duration\nA,5\n");
     write_sweep();
     write_batches();
     fs::create_symlink(path("g.json"), path("link"));
@@ -164,8 +172,10 @@ class WrittenFiles : public remora::test::TemporaryFolder {
     ASSERT_EQ(run("batch @jobs.jsonl -q -o @done").code, 0);
     fs::create_directories(path("out"));
     write("out/manifest.jsonl", R"({"id": "a", "graph": "../g.json", "budget": "100%"})");
-    for (const auto& [name, input] : std::map<std::string, std::string>{
-             {"out-of-device", "device.json"}, {"out-of-schedule", "s.json"}, {"out-of-graph", "g.json"}}) {
+    for (const auto& [name, input] : std::map<std::string, std::string>{{"out-of-costs", "costs.csv"},
+                                                                        {"out-of-device", "device.json"},
+                                                                        {"out-of-schedule", "s.json"},
+                                                                        {"out-of-graph", "g.json"}}) {
       fs::create_directories(path(name));
       fs::create_symlink(path(input), path(name + "/manifest.jsonl"));
     }

@@ -10,8 +10,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/graph_json.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/training_graphs.hpp"
 
 namespace remora::cli {
 namespace {
@@ -30,9 +33,8 @@ constexpr const char* kRow = R"({"format": "remora-graph", "version": 1, "name":
 
 class PartitionTree : public remora::test::TemporaryFolder {
  protected:
-  /// A generated graph in a file of that name.
-  void generate(const std::string& name, const std::string& words) const {
-    ASSERT_EQ(test::run_words("generate " + words + " -o " + path(name)).code, 0);
+  void save(const std::string& name, const Graph& graph) const {
+    remora::json::write_file(path(name), [&](std::ostream& out) { remora::json::write_graph(out, graph); });
   }
   [[nodiscard]] Outcome info(const std::string& name, const std::string& words) const {
     return test::run_words("info " + path(name) + " " + words);
@@ -80,8 +82,8 @@ void add_up(const json& entry, int times, Sums& sums) {
 }
 
 TEST_F(PartitionTree, CountsEveryUnitAndGroupOnce) {
-  generate("transformer.json", "transformer --layers 30");
-  generate("layered.json", "layered --ops 250 --edges 944");
+  save("transformer.json", remora::test::generate_transformer({.layers = 30}));
+  ASSERT_EQ(test::run_words("generate layered --ops 250 --edges 944 -o " + path("layered.json")).code, 0);
   for (const char* graph : {"transformer.json", "layered.json"}) {
     for (const char* grouping : {"h-partition", "chain", "intervals"}) {
       SCOPED_TRACE(std::string(graph) + " " + grouping);
@@ -101,7 +103,7 @@ TEST_F(PartitionTree, CountsEveryUnitAndGroupOnce) {
 }
 
 TEST_F(PartitionTree, IsTheOneThatSolveWorksWith) {
-  generate("chain.json", "chain --layers 60");
+  save("chain.json", remora::test::generate_chain({.layers = 60}));
   for (const std::string words : {"--grouping chain", "--group-size 5 --top-size 7", "--group-alpha 2"}) {
     const json result = partition("chain.json", words);
     const Outcome solved = test::run_words("solve " + path("chain.json") + " --quiet --budget 60% --work-limit 2000" +
@@ -130,7 +132,7 @@ TEST_F(PartitionTree, TellsWhatAGroupReadsAndWrites) {
 }
 
 TEST_F(PartitionTree, OfAThousandEqualLayersIsAPage) {
-  generate("chain.json", "chain --layers 1000");
+  save("chain.json", remora::test::generate_chain({.layers = 1000}));
   const Outcome outcome = info("chain.json", "--partition --group-size 4 --top-size 10");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   constexpr long kPage = 60;
@@ -139,7 +141,7 @@ TEST_F(PartitionTree, OfAThousandEqualLayersIsAPage) {
 }
 
 TEST_F(PartitionTree, ShowsTheInsideOfAFormOnce) {
-  generate("chain.json", "chain --layers 200");
+  save("chain.json", remora::test::generate_chain({.layers = 200}));
   const std::string text = info("chain.json", "--partition --group-size 4 --top-size 4").out;
   EXPECT_NE(text.find("; inside as above"), std::string::npos) << text;
   std::istringstream lines(text.substr(text.find("\nroot")));
@@ -158,7 +160,7 @@ TEST_F(PartitionTree, ShowsTheInsideOfAFormOnce) {
 }
 
 TEST_F(PartitionTree, ShowsAsManyLevelsAsAsked) {
-  generate("chain.json", "chain --layers 200");
+  save("chain.json", remora::test::generate_chain({.layers = 200}));
   const std::string sizes = "--group-size 4 --top-size 4 ";
   EXPECT_FALSE(partition("chain.json", sizes + "--partition-depth 0")["tree"].contains("children"));
   const json shallow = partition("chain.json", sizes + "--partition-depth 1")["tree"];
