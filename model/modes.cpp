@@ -211,7 +211,8 @@ void Instance::index_modes() {
       if (!mode) continue;
       has_inner_ = has_inner_ || !mode->inner.empty();
       durations_[entry.op] = std::min(durations_[entry.op], mode->duration);
-      workspaces_[entry.op] = std::min(workspaces_[entry.op], least_workspace(entry.op, static_cast<ModeNumber>(o) + 1));
+      workspaces_[entry.op] =
+          std::min(workspaces_[entry.op], least_workspace(entry.op, static_cast<ModeNumber>(o) + 1));
       const auto tensors = outputs(entry.op);
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         sizes_[tensors[i]] = std::min(sizes_[tensors[i]], mode->output_sizes[i]);

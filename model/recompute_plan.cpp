@@ -81,9 +81,8 @@ RecomputePlan without_useless(const Instance& instance, RecomputePlan plan) {
 
 RecomputePlan within_limits(const Instance& instance, RecomputePlan plan) {
   Table<OpId, int> computes(instance.op_count(), 1);
-  std::erase_if(plan, [&](const Recompute& recompute) {
-    return ++computes[recompute.op] > instance.max_computes(recompute.op);
-  });
+  std::erase_if(
+      plan, [&](const Recompute& recompute) { return ++computes[recompute.op] > instance.max_computes(recompute.op); });
   return plan;
 }
 

@@ -74,11 +74,9 @@ class Id {
 };
 
 template <class A, class B>
-  requires(!std::same_as<A, B>)
-bool operator==(Id<A>, Id<B>) = delete;
+requires(!std::same_as<A, B>) bool operator==(Id<A>, Id<B>) = delete;
 template <class A, class B>
-  requires(!std::same_as<A, B>)
-std::strong_ordering operator<=>(Id<A>, Id<B>) = delete;
+requires(!std::same_as<A, B>) std::strong_ordering operator<=>(Id<A>, Id<B>) = delete;
 
 /// An op's number: its position in the input topological order, from 0.
 using OpId = Id<struct OpTag>;

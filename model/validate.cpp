@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/graph.hpp"
-
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "model/error.hpp"
+#include "model/graph.hpp"
 #include "model/quote.hpp"
 
 namespace remora {
@@ -210,9 +209,7 @@ class Checker {
   }
 
   [[nodiscard]] const std::string& name_of(OpId op) const { return graph_[op].name; }
-  [[nodiscard]] const std::string& name_of(TensorId tensor) const {
-    return graph_[tensor].name;
-  }
+  [[nodiscard]] const std::string& name_of(TensorId tensor) const { return graph_[tensor].name; }
 
   const Graph& graph_;
   /// The op that writes each tensor, or none; filled by check_outputs.

@@ -50,7 +50,8 @@ Mix mode_crew(const Instance& /*instance*/, const SolveOptions& options, SearchP
   std::vector<std::unique_ptr<Worker>> workers;
   if (plan.complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
   if (options.strategy != Strategy::complete) {
-    for (int i = 0; i < kCompositionsARound; ++i) workers.push_back(std::make_unique<CompositionWorker>(options, seed++));
+    for (int i = 0; i < kCompositionsARound; ++i)
+      workers.push_back(std::make_unique<CompositionWorker>(options, seed++));
   }
   return {std::move(workers), plan.complete ? std::size_t{1} : std::size_t{0}, seed};
 }

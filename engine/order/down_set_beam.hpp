@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "engine/order/order_profile.hpp"
-#include "model/table.hpp"
 #include "model/random.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 

@@ -18,8 +18,8 @@
 #include <span>
 #include <vector>
 
-#include "model/table.hpp"
 #include "model/instance.hpp"
+#include "model/table.hpp"
 #include "model/types.hpp"
 
 namespace remora {

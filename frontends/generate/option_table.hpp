@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The options of a family of generated graphs. A row of the family's table makes the range check here, and the option
-// and its help on the command line (frontends/cli/generate_command.cpp); the default is the field's own.
+// and its help on the command line (frontends/cli/commands/generate_command.cpp); the default is the field's own.
 #pragma once
 
 #include <algorithm>

@@ -133,10 +133,9 @@ DecisionMaker::Found DecisionMaker::next_event(const Views& views, const Context
   for (const CopyId copy : problem.copy_ids()) {
     if (views[copy].assigned() || views[copy].max() == problem.absent() || views[copy].min() != front) continue;
     const Moment now = problem.moment_of(front, problem.free_ops()[problem.owner(copy)].op);
-    const double score =
-        branching_.follow_incumbent
-            ? static_cast<double>(problem.incumbent(copy))
-            : with_noise(static_cast<double>(growth(problem, context.profile, copy, now).count()));
+    const double score = branching_.follow_incumbent
+                             ? static_cast<double>(problem.incumbent(copy))
+                             : with_noise(static_cast<double>(growth(problem, context.profile, copy, now).count()));
     if (best && score >= best_score) continue;
     best_score = score;
     best = Decision{copy, front, front, Reason::next_event};

@@ -26,9 +26,9 @@
 
 #include <gecode/int.hh>
 
-#include "model/cp/retention_problem.hpp"
-#include "model/cp/propagator.hpp"
 #include "model/cp/overload.hpp"
+#include "model/cp/propagator.hpp"
+#include "model/cp/retention_problem.hpp"
 #include "model/random.hpp"
 
 namespace remora::cp {

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 
-
 namespace remora::cp {
 
 using Gecode::ExecStatus;
-using Gecode::Int::IntView;
 using Gecode::Space;
+using Gecode::Int::IntView;
 
 Gecode::PropCost UselessRecompute::cost(const Space&, const Gecode::ModEventDelta&) const {
   return Gecode::PropCost::linear(Gecode::PropCost::HI, x.size());

@@ -9,8 +9,8 @@
 
 #include <gecode/int.hh>
 
-#include "model/cp/propagator.hpp"
 #include "model/cp/overload.hpp"
+#include "model/cp/propagator.hpp"
 
 namespace remora::cp {
 

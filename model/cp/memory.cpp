@@ -114,11 +114,10 @@ bool Memory::fits(CopyId copy, Start start) const {
     const bool counted = profile().covers_slot(t, slot, Reading::mandatory);
     return counted || !problem().reads(owner, profile().modes(copy), t) ? Bytes(0) : problem().touched()[t].size;
   };
-  Bytes needed = profile().memory(Reading::mandatory)[at(slot)] +
-                 profile().least_workspace(copy, [&](TensorId t) {
-                   const TouchedId input = problem().touched_id(t);
-                   return input.valid() ? missing(input) : Bytes(0);
-                 });
+  Bytes needed = profile().memory(Reading::mandatory)[at(slot)] + profile().least_workspace(copy, [&](TensorId t) {
+    const TouchedId input = problem().touched_id(t);
+    return input.valid() ? missing(input) : Bytes(0);
+  });
   // None of its outputs is mandatory there: the copy itself may be what serves the next use.
   for (const TouchedId t : problem().outputs(owner)) needed += profile().least_size(copy, t);
   for (const TouchedId t : problem().inputs(owner)) needed += missing(t);

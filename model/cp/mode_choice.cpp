@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-
 namespace remora::cp {
 
 using Gecode::ExecStatus;

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "model/cp/branching.hpp"
+#include "model/cp/dominance.hpp"
 #include "model/cp/duration.hpp"
 #include "model/cp/event_order.hpp"
-#include "model/cp/dominance.hpp"
 #include "model/cp/memory.hpp"
 #include "model/cp/mode_choice.hpp"
 #include "model/ensure.hpp"
@@ -88,9 +88,8 @@ void RetentionSpace::make_variables() {
   const RetentionProblem& problem = context_->problem;
   variables_ = Gecode::IntVarArray(*this, problem.variable_count());
   for (int variable = 0; variable < problem.variable_count(); ++variable) {
-    variables_[variable] = variable < problem.copy_count()
-                               ? start_variable(*this, problem, CopyId(variable))
-                               : mode_variable(*this, problem, problem.mode_copy(variable));
+    variables_[variable] = variable < problem.copy_count() ? start_variable(*this, problem, CopyId(variable))
+                                                           : mode_variable(*this, problem, problem.mode_copy(variable));
   }
 }
 

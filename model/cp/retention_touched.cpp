@@ -112,8 +112,7 @@ void RetentionProblem::add_workspaces(std::vector<Release> releases) {
   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
     const Compute& compute = fixed_events_[position].compute;
     const auto slot = static_cast<int>(2 * position + 1);
-    const auto peaks =
-        instance_.has_inner() ? instance_.inner(compute.op, compute.mode) : std::span<const InnerPeak>();
+    const auto peaks = instance_.has_inner() ? instance_.inner(compute.op, compute.mode) : std::span<const InnerPeak>();
     if (peaks.empty()) {
       rest_memory_[2 * position + 1] += instance_.workspace(compute.op, compute.mode);
       continue;

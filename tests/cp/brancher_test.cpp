@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The brancher at the nodes of random walks down the search tree.
-#include "model/cp/branching.hpp"
-
 #include <sstream>
 
 #include <gtest/gtest.h>
 
+#include "model/cp/branching.hpp"
 #include "model/cp/retention_space.hpp"
 #include "tests/cp/domain_walk.hpp"
 #include "tests/cp/oracle_check.hpp"

@@ -5,12 +5,12 @@
 #include <map>
 #include <utility>
 
+#include "model/cp/dominance.hpp"
 #include "model/cp/duration.hpp"
 #include "model/cp/event_order.hpp"
-#include "model/cp/dominance.hpp"
 #include "model/cp/memory.hpp"
-#include "model/cp/retention_space.hpp"
 #include "model/cp/mode_choice.hpp"
+#include "model/cp/retention_space.hpp"
 
 namespace remora::test {
 namespace {

@@ -11,8 +11,8 @@ namespace remora {
 namespace {
 
 /// The extra duration of the best sequence of every op's computes, which the oracle confirms; nothing if there is none.
-std::optional<Duration> best_extra(const std::shared_ptr<const Graph>& graph, const Modes& modes,
-                                   Bytes budget, OrderMode order = OrderMode::input) {
+std::optional<Duration> best_extra(const std::shared_ptr<const Graph>& graph, const Modes& modes, Bytes budget,
+                                   OrderMode order = OrderMode::input) {
   const Instance instance(graph, {.budget = budget, .order = order}, std::make_shared<const Modes>(modes));
   const auto outcome = test::solve_whole(instance);
   const auto truth = test::optimum(instance);

@@ -51,7 +51,8 @@ Groups groups_of(const Instance& instance, BlockStore* store) {
 
 std::string text_of(const Groups& groups) {
   std::string text;
-  for (const ClassSchedules& of_class : groups.hierarchy.schedules) text += text_of_schedules({of_class.schedules}) + "\n";
+  for (const ClassSchedules& of_class : groups.hierarchy.schedules)
+    text += text_of_schedules({of_class.schedules}) + "\n";
   return text;
 }
 

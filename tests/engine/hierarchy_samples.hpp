@@ -14,8 +14,8 @@
 
 #include "engine/groups/partitioner.hpp"
 #include "engine/groups/stitching.hpp"
-#include "model/modes.hpp"
 #include "model/instance.hpp"
+#include "model/modes.hpp"
 
 namespace remora::test {
 

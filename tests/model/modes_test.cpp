@@ -109,10 +109,8 @@ TEST(Modes, TheLightestModeLimitsHowOftenAnOpRuns) {
 TEST(Modes, RefuseWeightsBelowOneOrAllAboveTheLimit) {
   EXPECT_THROW(instance_with({.op = kA, .computes = 0}), InputError);
   EXPECT_THROW(instance_with({.op = kA, .computes = 3, .most_computes = 2}), InputError);
-  EXPECT_NO_THROW(instance_with({.op = kA,
-                                 .further = {Mode{.output_sizes = {Bytes(1)}, .computes = 2}},
-                                 .computes = 3,
-                                 .most_computes = 2}));
+  EXPECT_NO_THROW(instance_with(
+      {.op = kA, .further = {Mode{.output_sizes = {Bytes(1)}, .computes = 2}}, .computes = 3, .most_computes = 2}));
 }
 
 TEST(Modes, AnInnerPeakDoesNotCountWhatIsFreedBeforeUnlessItIsNeededLater) {
@@ -156,8 +154,7 @@ TEST(Modes, RefuseToFreeWhatIsNotReadOrTwice) {
 
 TEST(Modes, RefuseUnreadTensorsThatAreNoInputs) {
   EXPECT_THROW(instance_with({.op = kB, .unread = {kOfB}}), InputError);
-  EXPECT_THROW(instance_with({.op = kB, .further = {Mode{.output_sizes = {Bytes(1)}, .unread = {kOfB}}}}),
-               InputError);
+  EXPECT_THROW(instance_with({.op = kB, .further = {Mode{.output_sizes = {Bytes(1)}, .unread = {kOfB}}}}), InputError);
 }
 
 TEST(Modes, RefuseAFollowerThatReadsNothingOfItsLeader) {

@@ -14,10 +14,9 @@ std::int64_t amount(std::mt19937& random, std::int64_t largest) {
   return static_cast<std::int64_t>(wide % static_cast<std::uint64_t>(largest + 1));
 }
 
-Mode random_mode(std::mt19937& random, const Op& op, std::int64_t largest_size,
-                            std::int64_t longest_duration) {
+Mode random_mode(std::mt19937& random, const Op& op, std::int64_t largest_size, std::int64_t longest_duration) {
   Mode mode{.duration = Duration(amount(random, longest_duration)),
-                       .workspace = Bytes(random() % 3 == 0 ? amount(random, largest_size) / 3 : 0)};
+            .workspace = Bytes(random() % 3 == 0 ? amount(random, largest_size) / 3 : 0)};
   for (std::size_t i = 0; i < op.outputs.size(); ++i) mode.output_sizes.emplace_back(amount(random, largest_size));
   return mode;
 }
@@ -85,8 +84,8 @@ void limit_computes(std::mt19937& random, OpModes& entry) {
 
 }  // namespace
 
-std::shared_ptr<const Modes> random_modes(std::mt19937& random, const Graph& graph,
-                                                     std::int64_t largest_size, std::int64_t longest_duration) {
+std::shared_ptr<const Modes> random_modes(std::mt19937& random, const Graph& graph, std::int64_t largest_size,
+                                          std::int64_t longest_duration) {
   Modes result;
   std::vector<std::size_t> further(graph.ops.size(), 0);
   for (std::size_t v = 0; v < graph.ops.size(); ++v) {

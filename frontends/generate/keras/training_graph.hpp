@@ -13,7 +13,7 @@
 // between them has 2 L + 1 ops and 3 E + L + 2 edges.
 //
 // It is not the rule of `--training`, where a backward op reads what its layer's kind demands and writes the
-// gradients of the layer's inputs; frontends/onnx/training_checkmate.cpp applies the rule to ONNX models.
+// gradients of the layer's inputs; frontends/onnx/train/training_checkmate.cpp applies the rule to ONNX models.
 #pragma once
 
 #include <cstdint>
