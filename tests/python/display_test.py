@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy
 import pytest
 from conftest import ladder
+from matplotlib import pyplot
 
 import remora
 
@@ -61,7 +62,7 @@ def test_plots(schedule: remora.Schedule, curve: remora.Curve) -> None:
     assert drawn.max() * 1024 == schedule.peak
     axes = curve.plot()
     assert numpy.size(axes.get_lines()[0].get_xdata()) == sum(point.duration is not None for point in curve)
-    figure = mpl.pyplot.figure()
+    figure = pyplot.figure()
     assert schedule.plot(figure.add_subplot()).figure is figure
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_linted() -> None:
 def test_everything_public_is_documented() -> None:
     for name in remora.__all__:
         thing = getattr(remora, name)
-        if not callable(thing):
+        if not callable(thing) or typing.get_origin(thing) is not None:  # the name of a type has no docstring
             continue
         assert thing.__doc__, name
         for key, member in vars(thing).items() if isinstance(thing, type) else ():
