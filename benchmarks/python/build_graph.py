@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What it takes to build a graph of 100,000 ops from Python, beside what the program takes to read the same one as JSON.
+
+usage: build_graph.py REMORA [OPS]
+
+CPU seconds, the best of three. `remora convert` reads and checks the graph, and writes it to nowhere.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import remora
+
+RUNS = 3
+NEAR = 50
+INPUTS = 3
+
+
+def chosen_inputs(ops: int) -> list[list[int]]:
+    """Of each op, up to three of the fifty before it."""
+    generator = random.Random(1)
+    return [sorted({generator.randrange(max(0, op - NEAR), op) for _ in range(min(INPUTS, op))}) for op in range(ops)]
+
+
+def build(inputs: list[list[int]]) -> remora.Graph:
+    graph = remora.Graph("large")
+    outputs: list[remora.Tensor] = []
+    for number, read in enumerate(inputs):
+        op = graph.op(
+            f"op{number}",
+            type="Conv",
+            duration=10,
+            inputs=[outputs[before] for before in read],
+            outputs={f"tensor{number}": 1000},
+        )
+        outputs.append(op.output)
+    return graph
+
+
+def seconds_of_program(program: str, file: Path) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([program, "convert", str(file), "-o", "/dev/null", "-q"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    program = sys.argv[1]
+    inputs = chosen_inputs(int(sys.argv[2]) if len(sys.argv) > 2 else 100_000)
+    built = []
+    for _ in range(RUNS):
+        begun = time.process_time()
+        graph = build(inputs)
+        built.append(time.process_time() - begun)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "graph.json"
+        graph.save(file)
+        read = min(seconds_of_program(program, file) for _ in range(RUNS))
+        megabytes = file.stat().st_size / 1e6
+    print(
+        f"built in {min(built):.2f} s, {megabytes:.1f} MB of JSON read in {read:.2f} s: {min(built) / read:.2f} times"
+    )
+
+
+if __name__ == "__main__":
+    main()
