@@ -25,7 +25,7 @@
 namespace remora {
 
 /// A node's number is its place in the sequence that the problem was made of: 0, 1, 2 ... is a valid order.
-using NodeId = Id<struct NodeTag>;
+using NodeId = Id<struct OrderNodeTag>;
 using BufferId = Id<struct BufferTag>;
 
 class OrderProblem {

@@ -68,9 +68,9 @@ std::string damage_in_graph(std::string_view graph, std::size_t& place) {
 }  // namespace
 
 std::optional<std::uint64_t> WireReader::varint() {
-  constexpr unsigned kMostBytes = 10;
+  constexpr unsigned kMostVarintBytes = 10;
   std::uint64_t number = 0;
-  for (unsigned k = 0; k < kMostBytes && place_ < content_.size(); ++k) {
+  for (unsigned k = 0; k < kMostVarintBytes && place_ < content_.size(); ++k) {
     const auto byte = static_cast<unsigned char>(content_[place_++]);
     number |= std::uint64_t{byte & 0x7fU} << (7 * k);
     if ((byte & 0x80U) == 0) return number;

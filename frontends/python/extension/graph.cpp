@@ -124,9 +124,10 @@ void GraphHandle::check_outputs(const Op& op, const std::vector<NewTensor>& made
   std::unordered_set<std::int32_t> listed;
   for (std::size_t j = 0; j < op.outputs.size(); ++j) {
     const TensorId output = op.outputs[j];
-    const auto fail = [&](const std::string& before, const std::string& after) {
-      throw InputError(element(path, "outputs", j),
-                       before + quote(graph_->tensors[static_cast<std::size_t>(output)].name) + after);
+    const auto fail = [&](std::string what, const std::string& after) {
+      what += quote(graph_->tensors[static_cast<std::size_t>(output)].name);
+      what += after;
+      throw InputError(element(path, "outputs", j), what);
     };
     if (!listed.insert(output).second) fail("the op " + quote(op.name) + " lists the tensor ", " twice");
     if (const std::int32_t first = producer(output); first >= 0) {

@@ -35,7 +35,8 @@ Problem state_problem(std::shared_ptr<const Graph> graph, const ProblemRequest& 
   }
   const Instance instance = unlimited.with_budget(bytes);
   OrderChoice choice = settle_order(instance, order, options, cancel);
-  return {.instance = with_order(instance, choice.mode), .choice = std::move(choice)};
+  Instance settled = with_order(instance, choice.mode);
+  return {.instance = std::move(settled), .choice = std::move(choice)};
 }
 
 OrderMode fixed_order(OrderRequest order, const std::string& why) {

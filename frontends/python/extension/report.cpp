@@ -25,7 +25,7 @@ std::string written(const Write& write) {
   return std::move(out).str();
 }
 
-report::Page page_of(std::shared_ptr<const Graph> graph) {
+report::Page page_of(const std::shared_ptr<const Graph>& graph) {
   return {.graph = graph, .duration_unit = text::duration_unit_of(*graph)};
 }
 
