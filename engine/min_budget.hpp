@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+
 #include "engine/base/options.hpp"
 #include "model/instance.hpp"
 
@@ -15,7 +17,8 @@ struct BudgetBracket {
 };
 
 /// Bisects for the lower end, then searches at that budget (phase 1) within the options' limits. The instance's own
-/// budget does not matter.
-BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options);
+/// budget does not matter. Throws InputError where every op once by mode 0 is not allowed. `cancel`, which may be null, ends it with the bracket at hand.
+BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options,
+                                 const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace remora

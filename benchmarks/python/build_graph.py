@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it takes to build a graph of 100,000 ops from Python, beside what the program takes to read the same one as JSON.
+"""What it takes to build a graph of 100,000 ops from Python, beside what the program takes to read it as JSON.
 
 usage: build_graph.py REMORA [OPS]
 

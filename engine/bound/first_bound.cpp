@@ -124,6 +124,10 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
 
 Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution) {
   Bytes low = least_budget(instance);
+  if (instance.has_modes()) {
+    const std::optional<Instance> least = least_of_modes(instance);
+    return least ? std::max(low, proved_least_budget(*least, deadline, resolution)) : low;
+  }
   Bytes high = std::max(low, baseline_peak(instance));
   const auto near = static_cast<std::int64_t>(static_cast<double>((high - low).count()) * resolution);
   while (high - low > Bytes(near) && !deadline.reached()) {

@@ -2,6 +2,7 @@
 //
 // solve() where ops have several modes, against brute force.
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <random>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/min_budget.hpp"
 #include "engine/solve.hpp"
 #include "engine/sweep.hpp"
 #include "model/error.hpp"
@@ -125,6 +127,39 @@ TEST(SolveModes, SaysTheSameAtAnyNumberOfThreads) {
     EXPECT_EQ(once.steps, again.steps);
     EXPECT_EQ(once.lower_bound, again.lower_bound);
   }
+}
+
+TEST(SolveModes, TheLeastBudgetIsBracketed) {
+  std::mt19937 random(20261905);
+  int bracketed = 0;
+  int below_one_mode = 0;
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance instance = random_modes_instance(random, OrderMode::input);
+    if (!modes_hold(instance, computes_of(input_order(instance)))) {
+      EXPECT_THROW(bracket_min_budget(instance, limited_to(2'000)), InputError);
+      continue;
+    }
+    SolveOptions options = limited_to(2'000);
+    options.time_limit = 100;
+    const BudgetBracket bracket = bracket_min_budget(instance, options);
+    EXPECT_TRUE(test::optimum(instance.with_budget(bracket.reached)));
+    EXPECT_FALSE(bracket.proved > Bytes(0) && test::optimum(instance.with_budget(bracket.proved - Bytes(1))));
+    ++bracketed;
+    below_one_mode +=
+        bracket.reached < bracket_min_budget({instance.shared_graph(), instance.problem()}, options).reached;
+  }
+  EXPECT_GT(bracketed, 20);
+  EXPECT_GT(below_one_mode, 5);
+}
+
+TEST(SolveModes, ACancelledBracketIsWhatIsKnownByThen) {
+  std::mt19937 random(20261906);
+  const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 6}), {});
+  const std::atomic<bool> cancel{true};
+  const BudgetBracket bracket = bracket_min_budget(instance, limited_to(0), &cancel);
+  EXPECT_LE(bracket.proved, bracket.reached);
+  EXPECT_EQ(bracket.reached, baseline_peak(instance));
 }
 
 TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {

@@ -208,7 +208,10 @@ def test_other_peoples_graphs() -> None:
     assert len(remora.Graph.from_json(text)) == 2
     link = {"directed": True, "multigraph": False, "graph": {}, "nodes": [{"id": 0, "name": "a", "cost_cpu": 1,
             "cost_ram": 1}], "links": []}  # fmt: skip
-    assert len(remora.Graph.from_json(link)) == 1
+    read = remora.Graph.from_json(link)
+    assert len(read) == 1
+    assert "cost_cpu" in read.note
+    assert remora.Graph.from_json(text).note == ""
 
 
 @pytest.mark.parametrize(

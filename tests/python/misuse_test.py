@@ -94,6 +94,10 @@ class Sequence:
             del limits["work_limit"]
         return limits
 
+    def mode(self) -> Any:
+        sizes = [self.random.randint(0, 9) for _ in range(self.random.randint(1, 2))]
+        return self.mixed(remora.Mode(self.mixed(2), self.mixed(sizes), unread=self.mixed([]), inner=self.mixed([])))
+
     # The calls
 
     def call_op(self) -> Any:
@@ -134,6 +138,8 @@ class Sequence:
             limits["warm_start"] = self.schedule()
         if self.random.random() < 0.2:
             limits["on_incumbent"] = self.mixed(lambda schedule: schedule.peak < 0)
+        if self.random.random() < 0.2:
+            limits["modes"] = self.mixed({self.mixed(self.random.randint(0, 3)): self.mixed([self.mode()])})
         schedule = remora.solve(graph, self.mixed(self.random.choice(["60%", "80%", "100%", 20, 40])), **limits)
         assert remora.verify(graph, schedule)
         assert schedule.peak <= schedule.budget

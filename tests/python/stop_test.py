@@ -67,6 +67,10 @@ def test_an_event_stops_it_from_another_thread(deep: remora.Graph) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     assert remora.sweep(deep, time_limit=300, stop=stop).seconds < 200
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    bracket = remora.least_budget(deep, time_limit=1e6, stop=stop)
+    assert bracket.proved <= bracket.reached
 
 
 def test_other_threads_run_meanwhile(deep: remora.Graph) -> None:
@@ -130,7 +134,7 @@ def test_ctrl_c_before_anything_was_found(deep: remora.Graph) -> None:
     assert hasattr(caught.value, "schedule")
 
 
-@pytest.mark.parametrize("call", ["sweep(g, time_limit=300)", "least_budget(g, time_limit=20)"])
+@pytest.mark.parametrize("call", ["sweep(g, time_limit=300)", "least_budget(g, time_limit=300)"])
 def test_ctrl_c_ends_the_other_calls(call: str) -> None:
     code = f"""
 import os, signal, sys, threading

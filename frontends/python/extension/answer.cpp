@@ -15,6 +15,7 @@
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/formats/schedule_keys.hpp"
 #include "frontends/python/extension/graph.hpp"
+#include "frontends/python/extension/modes.hpp"
 #include "frontends/report/replay.hpp"
 #include "frontends/report/schedule_profile.hpp"
 #include "model/ensure.hpp"
@@ -74,11 +75,20 @@ Answer* evaluate_sequence(const GraphHandle& graph, const Ids& ops, int max_comp
   return new Answer(std::move(answer));
 }
 
-std::vector<std::pair<std::int32_t, Ids>> steps_of_answer(const Answer& answer) {
-  std::vector<std::pair<std::int32_t, Ids>> steps;
+/// Op, releases, mode.
+std::vector<std::tuple<std::int32_t, Ids, ModeNumber>> steps_of_answer(const Answer& answer) {
+  std::vector<std::tuple<std::int32_t, Ids, ModeNumber>> steps;
   steps.reserve(answer.schedule.steps.size());
-  for (const Step& step : answer.schedule.steps) steps.emplace_back(step.op, Ids(step.free.begin(), step.free.end()));
+  for (const Step& step : answer.schedule.steps) {
+    steps.emplace_back(step.op, Ids(step.free.begin(), step.free.end()), step.mode);
+  }
   return steps;
+}
+
+Evaluation evaluation_of(const Answer& answer) {
+  std::vector<Compute> computes;
+  for (const Step& step : answer.schedule.steps) computes.push_back({step.op, step.mode});
+  return evaluate(*answer.with_modes, computes);
 }
 
 using CertificateTuple = std::tuple<std::int32_t, std::int64_t, Ids>;
@@ -97,6 +107,10 @@ struct Memory {
 
 /// Of the input order without recompute, and of the schedule, at every step.
 Memory memory_of_answer(const Answer& answer) {
+  if (answer.with_modes) {
+    return {counts(evaluate(*answer.with_modes, computes_of(input_order(*answer.with_modes))).memory),
+            counts(evaluation_of(answer).memory)};
+  }
   expect_valid(answer);
   const nb::gil_scoped_release unlocked;
   return {counts(report::input_order_replay(answer.graph).memory),
@@ -105,8 +119,14 @@ Memory memory_of_answer(const Answer& answer) {
 
 /// The stays of tensors in memory, as tensor, first step, last step.
 std::vector<std::tuple<std::int32_t, int, int>> residences_of(const Answer& answer) {
-  expect_valid(answer);
   std::vector<std::tuple<std::int32_t, int, int>> stays;
+  if (answer.with_modes) {
+    for (const RetentionInterval& stay : evaluation_of(answer).intervals) {
+      stays.emplace_back(stay.tensor, stay.first_step, stay.last_step);
+    }
+    return stays;
+  }
+  expect_valid(answer);
   for (const report::Residence& stay : report::replay(*answer.graph, answer.schedule.steps).residences) {
     stays.emplace_back(stay.tensor, stay.first_step, stay.last_step);
   }
@@ -118,6 +138,11 @@ Verdict verify_for(const Answer& answer, const GraphHandle& graph) {
   const auto snapshot = graph.snapshot();
   const nb::gil_scoped_release unlocked;
   validate(*snapshot);
+  if (answer.with_modes) {
+    if (snapshot == answer.graph || *snapshot == *answer.graph)
+      return verify_modes(*answer.with_modes, answer.schedule);
+    throw InputError("graph", "another than that of the schedule, whose ops have several modes");
+  }
   if (snapshot == answer.graph) return verify(*snapshot, answer.schedule);
   const std::string text = text_of(answer);
   return verify(*snapshot, json::read_schedule(json::Text(text), *snapshot));
@@ -126,12 +151,14 @@ Verdict verify_for(const Answer& answer, const GraphHandle& graph) {
 }  // namespace
 
 std::string text_of(const Answer& answer) {
+  if (answer.with_modes) throw InputError("schedule", "its ops have several modes, and remora-schedule 1 knows one");
   std::ostringstream out;
   json::write_schedule(out, answer.schedule, *answer.graph);
   return std::move(out).str();
 }
 
 void expect_valid(const Answer& answer) {
+  if (answer.with_modes) throw InputError("schedule", "its ops have several modes, and reports know one");
   if (!answer.schedule.has_schedule()) throw InputError("schedule", "there are no steps: none was found");
   const Verdict verdict = verify(*answer.graph, answer.schedule);
   if (!verdict.valid()) {
@@ -141,6 +168,10 @@ void expect_valid(const Answer& answer) {
 
 void expect_found(const Answer& answer) {
   if (!answer.schedule.has_schedule()) return;
+  if (answer.with_modes) {
+    ensure(verify_modes(*answer.with_modes, answer.schedule).valid(), "solve: the schedule found does not verify");
+    return;
+  }
   ensure(verify(*answer.graph, answer.schedule).valid(), "solve: the schedule found does not verify");
 }
 
@@ -166,6 +197,7 @@ void bind_answer(nb::module_& module) {
           "graph_sha256", [](const Answer& self) { return self.schedule.graph_sha256; },
           [](Answer& self, std::string digest) { self.schedule.graph_sha256 = std::move(digest); })
       .def_prop_ro("status", [](const Answer& self) { return json::status_word(self.schedule.status); })
+      .def_prop_ro("has_modes", [](const Answer& self) { return self.with_modes != nullptr; })
       .def_prop_ro("is_free", [](const Answer& self) { return self.schedule.order == OrderMode::free; })
       .def_prop_ro("has_schedule", [](const Answer& self) { return self.schedule.has_schedule(); })
       .def_prop_ro("budget", amount(&Schedule::budget))

@@ -55,7 +55,8 @@ GraphHandle::GraphHandle(std::string name) : graph_(std::make_shared<Graph>()) {
   graph_->name = std::move(name);
 }
 
-GraphHandle::GraphHandle(Graph graph) : graph_(std::make_shared<Graph>(std::move(graph))) {
+GraphHandle::GraphHandle(Graph graph, std::string note)
+    : graph_(std::make_shared<Graph>(std::move(graph))), note_(std::move(note)) {
   const std::size_t tensors = graph_->tensors.size();
   tensor_ids_.reserve(tensors);
   for (std::size_t i = 0; i < tensors; ++i) {

@@ -27,8 +27,10 @@ using NewTensor = std::tuple<std::string, std::int64_t, bool>;
 class GraphHandle {
  public:
   explicit GraphHandle(std::string name);
-  /// The graph must be valid.
-  explicit GraphHandle(Graph graph);
+  /// The graph must be valid. `note`: what the user should know of how it was read.
+  explicit GraphHandle(Graph graph, std::string note = {});
+
+  [[nodiscard]] const std::string& note() const { return note_; }
 
   [[nodiscard]] const Graph& read() const { return *graph_; }
   /// For a change that keeps names and references as they are.
@@ -65,6 +67,7 @@ class GraphHandle {
   void index_op(std::size_t op);
 
   std::shared_ptr<Graph> graph_;
+  std::string note_{};
   /// Whether somebody holds a snapshot of graph_.
   mutable bool is_shared_ = false;
   Names tensor_ids_{};

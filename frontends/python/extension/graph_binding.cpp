@@ -26,22 +26,23 @@ namespace nb = nanobind;
 using Ids = std::vector<std::int32_t>;
 
 /// In text form; which one is told by its content.
-Graph read_text(std::string_view text) {
+interchange::NodeLinkGraph read_text(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string_view::npos) throw InputError("", "the text is empty: not a graph");
-  if (interchange::looks_like_remat2(text)) return interchange::read_remat2(text);
+  if (interchange::looks_like_remat2(text)) return {.graph = interchange::read_remat2(text)};
   if (text[first] != '{') {
     throw InputError("",
                      "not a graph (remora-graph, node-link, p remat2); `remora convert` makes one of an ONNX model");
   }
-  if (interchange::looks_like_node_link(text)) return interchange::read_node_link(text).graph;
-  return json::read_graph(json::Text(text));
+  if (interchange::looks_like_node_link(text)) return interchange::read_node_link(text);
+  return {.graph = json::read_graph(json::Text(text))};
 }
 
 GraphHandle* read_graph(const nb::bytes& text) {
   const std::string_view view(text.c_str(), text.size());
   const nb::gil_scoped_release unlocked;
-  return new GraphHandle(read_text(view));
+  auto [graph, note] = read_text(view);
+  return new GraphHandle(std::move(graph), std::move(note));
 }
 
 std::string write_graph(const GraphHandle& graph) {
@@ -183,6 +184,7 @@ void bind_graph(nb::module_& module) {
       .def("validate", [](const GraphHandle& self) { validate(self.read()); })
       .def("equals", [](const GraphHandle& self, const GraphHandle& other) { return self.read() == other.read(); })
       .def("baseline", &baseline_of)
+      .def_prop_ro("note", &GraphHandle::note)
       .def_prop_rw(
           "name", [](const GraphHandle& self) { return self.read().name; },
           [](GraphHandle& self, std::string name) { self.change().name = std::move(name); })

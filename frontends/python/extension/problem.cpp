@@ -20,7 +20,7 @@ Unbudgeted unbudgeted(std::shared_ptr<const Graph> graph, const ProblemRequest& 
   if (most < 1) throw InputError("max_computes", "must be at least 1, but is " + std::to_string(most));
   OrderRequest order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
   if (request.order) order = order_request_from_name(*request.order, "order");
-  return {.instance = Instance(std::move(graph), {.max_computes = most}), .order = order};
+  return {.instance = Instance(std::move(graph), {.max_computes = most}, request.modes), .order = order};
 }
 
 Problem state_problem(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const std::string& budget,

@@ -15,6 +15,7 @@
 #include "engine/base/options.hpp"
 #include "engine/order_choice.hpp"
 #include "model/instance.hpp"
+#include "model/modes.hpp"
 
 namespace remora::python {
 
@@ -28,6 +29,8 @@ SolveOptions options_from(const OptionTexts& texts);
 struct ProblemRequest {
   std::optional<int> max_computes{};
   std::optional<std::string> order{};
+  /// Null where every op has one mode.
+  std::shared_ptr<const Modes> modes{};
 };
 
 /// The problem without a budget, and who decides on its order.

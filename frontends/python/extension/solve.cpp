@@ -8,6 +8,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "engine/baselines/method.hpp"
@@ -15,6 +16,7 @@
 #include "engine/min_budget.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
+#include "frontends/python/extension/modes.hpp"
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/solving.hpp"
 #include "frontends/python/extension/watched_run.hpp"
@@ -43,7 +45,7 @@ void heed(const nb::object& answer, WatchedRun& watch) {
   if (nb::cast<bool>(nb::bool_(answer))) watch.end();
 }
 
-SolveCallbacks callbacks_for(const Listeners& listeners, const std::shared_ptr<const Graph>& graph, WatchedRun& watch) {
+SolveCallbacks callbacks_for(const Listeners& listeners, const Answer& answer, WatchedRun& watch) {
   SolveCallbacks callbacks;
   callbacks.cancel = &watch.cancel();
   const auto tell = [&watch](const nb::object& listener) {
@@ -52,8 +54,8 @@ SolveCallbacks callbacks_for(const Listeners& listeners, const std::shared_ptr<c
   if (!listeners.progress.is_none()) callbacks.progress = tell(listeners.progress);
   if (!listeners.heartbeat.is_none()) callbacks.heartbeat = tell(listeners.heartbeat);
   if (!listeners.incumbent.is_none()) {
-    callbacks.incumbent = [&watch, &listeners, graph](const Schedule& schedule) {
-      watch.call([&] { heed(listeners.incumbent(Answer{graph, schedule}), watch); });
+    callbacks.incumbent = [&watch, &listeners, &answer](const Schedule& schedule) {
+      watch.call([&] { heed(listeners.incumbent(Answer{answer.graph, schedule, answer.with_modes}), watch); });
     };
   }
   return callbacks;
@@ -78,18 +80,20 @@ void check_heeded(const SolveOptions& options, bool has_start) {
 
 std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::string& budget, const OptionTexts& texts,
                                           std::optional<int> max_computes, std::optional<std::string> order,
+                                          const std::vector<OpModesRow>& modes,
                                           const std::vector<std::int32_t>& warm_start, nb::object incumbent,
                                           nb::object progress, nb::object heartbeat, nb::object stop) {
   const SolveOptions options = options_from(texts);
   check_heeded(options, !warm_start.empty());
   const std::vector<OpId> start = start_from(graph, warm_start);
-  const ProblemRequest request{max_computes, std::move(order)};
+  const ProblemRequest request{max_computes, std::move(order), modes_from(graph, modes)};
   const Listeners listeners{std::move(incumbent), std::move(progress), std::move(heartbeat)};
   WatchedRun watch(std::move(stop));
   Answer answer{.graph = graph.snapshot()};
-  const SolveCallbacks callbacks = callbacks_for(listeners, answer.graph, watch);
+  const SolveCallbacks callbacks = callbacks_for(listeners, answer, watch);
   watch.run([&] {
     const Problem problem = state_problem(answer.graph, request, budget, options, &watch.cancel());
+    if (request.modes) answer.with_modes = std::make_shared<const Instance>(problem.instance);
     answer.schedule = solve(problem.instance, options, callbacks, start);
     problem.choice.explain(answer.schedule);
     expect_found(answer);
@@ -110,10 +114,10 @@ BudgetBracket bracket_free(const Instance& instance, const SolveOptions& options
 
 std::pair<Bracket, nb::object> least_budget_of(const GraphHandle& graph, const OptionTexts& texts,
                                                std::optional<int> max_computes, std::optional<std::string> order,
-                                               nb::object stop) {
+                                               const std::vector<OpModesRow>& modes, nb::object stop) {
   const SolveOptions options = options_from(texts);
   if (!is_search(options.strategy)) throw InputError("strategy", "the least budget is searched for; a method has none");
-  const ProblemRequest request{max_computes, std::move(order)};
+  const ProblemRequest request{max_computes, std::move(order), modes_from(graph, modes)};
   WatchedRun watch(std::move(stop));
   const auto snapshot = graph.snapshot();
   BudgetBracket bracket;
@@ -121,7 +125,7 @@ std::pair<Bracket, nb::object> least_budget_of(const GraphHandle& graph, const O
     const auto [instance, asked] = unbudgeted(snapshot, request, options);
     const OrderMode mode = fixed_order(asked, "the least budget is of one order");
     bracket = mode == OrderMode::free ? bracket_free(with_order(instance, mode), options, {.cancel = &watch.cancel()})
-                                      : bracket_min_budget(instance, options);
+                                      : bracket_min_budget(instance, options, &watch.cancel());
   });
   return {Bracket(bracket.proved.count(), bracket.reached.count()), watch.interruption()};
 }
@@ -130,11 +134,11 @@ std::pair<Bracket, nb::object> least_budget_of(const GraphHandle& graph, const O
 
 void bind_solve(nb::module_& module) {
   module.def("solve", &solve_graph, nb::arg("graph"), nb::arg("budget"), nb::arg("options"),
-             nb::arg("max_computes").none(), nb::arg("order").none(), nb::arg("warm_start"),
+             nb::arg("max_computes").none(), nb::arg("order").none(), nb::arg("modes"), nb::arg("warm_start"),
              nb::arg("incumbent").none(), nb::arg("progress").none(), nb::arg("heartbeat").none(),
              nb::arg("stop").none());
   module.def("least_budget", &least_budget_of, nb::arg("graph"), nb::arg("options"), nb::arg("max_computes").none(),
-             nb::arg("order").none(), nb::arg("stop").none());
+             nb::arg("order").none(), nb::arg("modes"), nb::arg("stop").none());
 }
 
 }  // namespace remora::python

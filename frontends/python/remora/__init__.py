@@ -19,6 +19,7 @@ from remora import _engine
 from remora.curve import Curve, CurvePoint
 from remora.errors import Certificate, Error, Infeasible, InputError, NoSchedule
 from remora.graph import Graph, Op, Phase, Tensor
+from remora.modes import InnerPeak, Mode, Modes, OpModes
 from remora.schedule import Residence, Schedule, Status, Step, Verdict, evaluate, verify
 from remora.solving import (
     Bounds,
@@ -48,9 +49,13 @@ __all__ = [
     "Error",
     "Graph",
     "Infeasible",
+    "InnerPeak",
     "InputError",
+    "Mode",
+    "Modes",
     "NoSchedule",
     "Op",
+    "OpModes",
     "Option",
     "Order",
     "Ordering",

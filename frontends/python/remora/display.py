@@ -43,7 +43,7 @@ def curve_line(curve: Curve) -> str:
 
 def schedule_html(schedule: Schedule) -> str:
     """The line, and the memory curve below it."""
-    picture = schedule.svg() if schedule and len(schedule) else ""
+    picture = schedule.svg() if schedule and len(schedule) and not schedule._answer.has_modes else ""
     return f"<div><p>{escape(schedule_line(schedule))}</p>{picture}</div>"
 
 

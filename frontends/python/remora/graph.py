@@ -470,6 +470,11 @@ class Graph:
         self._changed().meta = text if meta else ""
 
     @property
+    def note(self) -> str:
+        """How a node-link file was read: which keys were taken for what, and which were not; ``""`` of other graphs."""
+        return self._core.note
+
+    @property
     def duration_unit(self) -> str:
         """What durations count, ``""`` if nobody said."""
         unit = self.meta.get("duration_unit", "")
@@ -545,6 +550,8 @@ class Graph:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
         """Reads a graph file: remora-graph, node-link or ``p remat2``, told by its content (docs/formats.md).
+
+        What a node-link file's keys were taken for, `note` says.
 
         Parameters
         ----------

@@ -29,10 +29,11 @@ Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 @dataclass(frozen=True)
 class Step:
-    """Run `op`, then release `free`."""
+    """Run `op` by its mode of this number, then release `free`."""
 
     op: Op
     free: tuple[Tensor, ...]
+    mode: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class Schedule:
         """In the order of execution."""
         graph = self.graph
         return tuple(
-            Step(_op(graph, op), tuple(_tensor(graph, tensor) for tensor in free)) for op, free in self._answer.steps
+            Step(_op(graph, op), tuple(_tensor(graph, tensor) for tensor in free), mode)
+            for op, free, mode in self._answer.steps
         )
 
     @property
@@ -207,7 +209,11 @@ class Schedule:
         return self._answer.has_schedule
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schedule) and (other is self or other.to_json() == self.to_json())
+        if other is self or not isinstance(other, Schedule):
+            return other is self
+        if self._answer.has_modes or other._answer.has_modes:  # these have no files, and are equal to themselves alone
+            return False
+        return other.to_json() == self.to_json()
 
     __hash__ = object.__hash__
 
@@ -261,7 +267,7 @@ class Schedule:
         return cls._of(_engine.Answer.read(graph_of(graph)._core, text), graph)
 
     def to_json(self) -> str:
-        """The text of the schedule's file."""
+        """The text of the schedule's file; an `InputError` where ops have several modes, which no file knows."""
         return self._answer.write()
 
     def report(self, path: str | os.PathLike[str]) -> None:

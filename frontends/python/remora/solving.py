@@ -15,6 +15,7 @@ from remora.curve import Curve
 from remora.display import schedule_line
 from remora.errors import Infeasible, InputError, NoSchedule
 from remora.graph import Graph, Op, OpLike, _listed, _op
+from remora.modes import Modes, mode_rows
 from remora.progress import show_order, show_solve, show_sweep
 from remora.schedule import Schedule, graph_of
 
@@ -222,6 +223,7 @@ def solve(
     strategy: str | None = None,
     order: Ordering | None = None,
     max_computes: SupportsIndex | None = None,
+    modes: Modes | None = None,
     warm_start: Schedule | Iterable[OpLike] | None = None,
     progress: bool = False,
     on_incumbent: Callable[[Schedule], object] | None = None,
@@ -253,6 +255,9 @@ def solve(
         Whether first computes follow the graph's order; ``"input"`` where nobody says (``"free"`` for ``"twremat"``).
     max_computes : int, optional
         How often an op may run, the first time counted; 2 where nobody says (64 for ``"rotor"`` and ``"twremat"``).
+    modes : mapping of Op, str or int to OpModes or sequence of Mode, optional
+        Other ways to run some of the ops; a step then says by which of them it runs. Schedules of several modes can be
+        verified, but neither saved nor reported.
     warm_start : Schedule or iterable of Op, str or int, optional
         A schedule of the graph, of any budget, to begin from.
     progress : bool
@@ -306,6 +311,7 @@ def solve(
             texts,
             count(max_computes, "max_computes"),
             _ordering(order),
+            mode_rows(graph, modes),
             _start(graph, warm_start),
             _telling(on_incumbent, "on_incumbent", lambda found: Schedule._of(found, graph)),
             _telling_too(None if display.is_bar else display.solve_told, Progress, on_progress),
@@ -318,7 +324,7 @@ def solve(
     _interrupt(interruption, schedule if schedule else None)
     if schedule:
         return schedule
-    raise _no_schedule(schedule, dict(texts), max_computes, time.monotonic() - begun, stop)
+    raise _no_schedule(schedule, dict(texts), max_computes, modes, time.monotonic() - begun, stop)
 
 
 def sweep(
@@ -476,7 +482,17 @@ def bounds(
     texts = _search_options(more, time_limit, None, None, None, "none")
     most = count(max_computes, "max_computes")
     answer, interruption = _engine.solve(
-        graph._core, budget_text(budget), texts, most, _ordering(order), [], None, None, None, _asking(stop)
+        graph._core,
+        budget_text(budget),
+        texts,
+        most,
+        _ordering(order),
+        [],
+        [],
+        None,
+        None,
+        None,
+        _asking(stop),
     )
     _interrupt(interruption, None)
     return Bounds(answer.status, answer.lower_bound, answer.least_overhead)
@@ -491,6 +507,7 @@ def least_budget(
     seed: SupportsIndex | None = None,
     order: Literal["input", "free"] | None = None,
     max_computes: SupportsIndex | None = None,
+    modes: Modes | None = None,
     stop: threading.Event | None = None,
     **more: bool | int | float | str,
 ) -> BudgetBracket:
@@ -499,7 +516,7 @@ def least_budget(
     Parameters
     ----------
     graph : Graph
-    time_limit, work_limit, threads, seed, order, max_computes, stop, **more
+    time_limit, work_limit, threads, seed, order, max_computes, modes, stop, **more
         As for `solve`.
 
     Returns
@@ -509,7 +526,9 @@ def least_budget(
     graph_of(graph)
     texts = _search_options(more, time_limit, work_limit, threads, seed, None)
     most = count(max_computes, "max_computes")
-    (proved, reached), interruption = _engine.least_budget(graph._core, texts, most, _ordering(order), _asking(stop))
+    (proved, reached), interruption = _engine.least_budget(
+        graph._core, texts, most, _ordering(order), mode_rows(graph, modes), _asking(stop)
+    )
     _interrupt(interruption, BudgetBracket(proved, reached), "bracket")
     return BudgetBracket(proved, reached)
 
@@ -543,7 +562,7 @@ def _start(graph: Graph, warm_start: Schedule | Iterable[OpLike] | None) -> list
         return []
     if isinstance(warm_start, Schedule):
         if warm_start.graph is graph:
-            numbers = [op for op, _ in warm_start._answer.steps]
+            numbers = [op for op, _, _ in warm_start._answer.steps]
         else:
             numbers = [graph._op_number(step.op.name, "warm_start") for step in warm_start.steps]
     else:
@@ -601,6 +620,7 @@ def _no_schedule(
     answer: Schedule,
     texts: dict[str, str],
     max_computes: SupportsIndex | None,
+    modes: Modes | None,
     seconds: float,
     stop: threading.Event | None,
 ) -> NoSchedule:
@@ -620,6 +640,7 @@ def _no_schedule(
         seed=int(texts["seed"]) if "seed" in texts else None,
         order=answer.order,
         max_computes=max_computes,
+        modes=modes,
         stop=stop,
     )
     certificate = answer.certificate

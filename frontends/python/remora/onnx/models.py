@@ -46,7 +46,8 @@ def fold_constants(model: onnx.ModelProto) -> None:
     from onnx import numpy_helper
 
     known = {tensor.name for tensor in model.graph.initializer}
-    # Before version 4 of the format initializers were listed among the inputs, too.
+    # Before version 4 of the format initializers had to be listed among the inputs, too.
+    model.ir_version = max(model.ir_version, 4)
     inputs = [value for value in model.graph.input if value.name not in known]
     del model.graph.input[:]
     model.graph.input.extend(inputs)

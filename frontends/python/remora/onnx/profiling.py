@@ -136,8 +136,7 @@ def profile(
     for number, node in enumerate(proto.graph.node):
         node.name = f"{_MARK}{number}"
     feed = made_up_inputs(proto, integer(seed, "seed")) if inputs is None else dict(inputs)
-    whole = _whole_run(proto, feed, providers, workers, before, count)
-    medians, places = _node_runs(proto, feed, providers, workers, before, count)
+    whole, medians, places = _measured(proto, feed, providers, workers, before, count)
     nodes = tuple(
         NodeCost(name, node.op_type, places[number], medians[number])
         for number, (name, node) in enumerate(zip(names, proto.graph.node, strict=True))
@@ -165,30 +164,30 @@ def _session(model: onnx.ModelProto, providers: Sequence[str], threads: int, pre
         raise InputError("model", f"onnxruntime refuses it: {error}") from None
 
 
-def _whole_run(
+def _measured(
     model: onnx.ModelProto, feed: dict[str, Any], providers: Sequence[str], threads: int, warm_up: int, runs: int
-) -> int:
-    session = _session(model, providers, threads, None)
-    for _ in range(warm_up):
-        session.run(None, feed)
+) -> tuple[int, dict[int, int], dict[int, str]]:
+    """A whole run in nanoseconds; by node the median of its durations, and where it ran.
+
+    Runs without and with the profiler take turns: whatever else the machine does then slows both.
+    """
     times = []
-    for _ in range(runs):
-        begun = time.perf_counter_ns()
-        session.run(None, feed)
-        times.append(time.perf_counter_ns() - begun)
-    return round(statistics.median(times))
-
-
-def _node_runs(
-    model: onnx.ModelProto, feed: dict[str, Any], providers: Sequence[str], threads: int, warm_up: int, runs: int
-) -> tuple[dict[int, int], dict[int, str]]:
-    """By node: the median of its durations in nanoseconds, and where it ran."""
     with tempfile.TemporaryDirectory() as folder:
-        session = _session(model, providers, threads, os.path.join(folder, "profile"))
+        plain = _session(model, providers, threads, None)
+        watched = _session(model, providers, threads, os.path.join(folder, "profile"))
         for _ in range(warm_up + runs):
-            session.run(None, feed)
-        with open(session.end_profiling(), encoding="utf-8") as file:
+            begun = time.perf_counter_ns()
+            plain.run(None, feed)
+            times.append(time.perf_counter_ns() - begun)
+            watched.run(None, feed)
+        with open(watched.end_profiling(), encoding="utf-8") as file:
             events = json.load(file)
+    medians, places = _of_nodes(events, warm_up)
+    return round(statistics.median(times[warm_up:])), medians, places
+
+
+def _of_nodes(events: list[dict[str, Any]], warm_up: int) -> tuple[dict[int, int], dict[int, str]]:
+    """By node: the median of its durations in nanoseconds, and where it ran."""
     times: dict[int, list[int]] = {}
     places: dict[int, str] = {}
     for event in events:
