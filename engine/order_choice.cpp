@@ -78,7 +78,7 @@ OrderRequest order_request_from_name(const std::string& name, const std::string&
   for (const auto& [request, word] : kRequests) {
     if (name == word) return request;
   }
-  throw InputError(place, "'" + name + "' is none of input, free, auto");
+  throw InputError(place, "'" + name + "' is not one of input, free, auto");
 }
 
 std::string OrderChoice::text() const {

@@ -20,9 +20,48 @@
 namespace remora {
 namespace {
 
+/// Ends a search that finds nothing better any more, or that the caller has enough of, and knows why.
+class Patience {
+ public:
+  Patience(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks)
+      : budget_(instance.budget()), stall_(options.stall), caller_has_enough_(callbacks.enough) {}
+
+  [[nodiscard]] bool is_over(const Progress& now) {
+    if (caller_has_enough_ && caller_has_enough_(now)) stop_ = Stop::callback;
+    if (now.peak > budget_ || now.duration < best_) {
+      best_ = now.peak > budget_ ? best_ : now.duration;
+      since_ = now.seconds;
+    }
+    if (stall_ > 0 && now.seconds >= since_ + stall_) stop_ = Stop::stall;
+    return stop_ != Stop::unknown;
+  }
+  [[nodiscard]] Stop stop() const { return stop_; }
+
+ private:
+  Bytes budget_;
+  double stall_;
+  const std::function<bool(const Progress&)>& caller_has_enough_;
+  Duration best_ = Duration::max();
+  double since_ = 0;
+  Stop stop_ = Stop::unknown;
+};
+
+/// Why a search ended that had all of this.
+Stop stop_of(const Schedule& schedule, const SolveOptions& options, const Deadline& deadline,
+             const Patience& patience) {
+  if (schedule.status == Status::infeasible) return Stop::infeasible;
+  if (schedule.status == Status::optimal) return Stop::optimum;
+  if (schedule.has_schedule() && schedule.gap() <= options.gap) return Stop::gap;
+  if (patience.stop() != Stop::unknown) return patience.stop();
+  if (deadline.cancelled()) return Stop::cancelled;
+  if (deadline.reached()) return Stop::time;
+  if (options.work_limit > 0 && schedule.solver.work >= options.work_limit) return Stop::work;
+  return Stop::exhausted;
+}
+
 /// Gives the caller's functions what the search tells.
-SearchListener listener_of(const SolveCallbacks& callbacks, const Search& search) {
-  SearchListener listener{.enough = callbacks.enough};
+SearchListener listener_of(const SolveCallbacks& callbacks, Patience& patience, const Search& search) {
+  SearchListener listener{.enough = [&patience](const Progress& now) { return patience.is_over(now); }};
   if (!callbacks.incumbent && !callbacks.progress && !callbacks.heartbeat) return listener;
   listener.tell = [&callbacks, &search](const Progress& progress) {
     const bool is_new = progress.event == Event::start || progress.event == Event::schedule;
@@ -34,15 +73,14 @@ SearchListener listener_of(const SolveCallbacks& callbacks, const Search& search
 }
 
 Schedule search_input_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                            std::span<const OpId> warm_start) {
-  const Deadline deadline(options.time_limit, callbacks.cancel);
+                            Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
   bool from_groups = false;
   const auto groups = [&](Search& search) {
     from_groups = wants_groups(instance, options);
     if (from_groups) start_from_groups(search, callbacks.blocks);
   };
   Search search(instance, options, {input_order_crew, {groups}}, warm_start);
-  search.listen(listener_of(callbacks, search));
+  search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
   if (from_groups) search.report().statistics.emplace_back("polish_seconds", search.seconds_in_phases());
   return search.answer();
@@ -50,19 +88,18 @@ Schedule search_input_order(const Instance& instance, const SolveOptions& option
 
 /// Modes, recomputes and, in free order, the order together.
 Schedule search_modes(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                      std::span<const OpId> warm_start) {
+                      Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
   Search search(instance, options, {mode_crew}, warm_start);
-  search.listen(listener_of(callbacks, search));
-  search.sit({Deadline(options.time_limit, callbacks.cancel), work_limit(options.work_limit)});
+  search.listen(listener_of(callbacks, patience, search));
+  search.sit({deadline, work_limit(options.work_limit)});
   return search.answer();
 }
 
 /// Both the order and recomputes, in turns.
 Schedule search_any_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                          std::span<const OpId> warm_start) {
-  const Deadline deadline(options.time_limit, callbacks.cancel);
+                          Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
   Search search(instance, options, {free_order_crew}, warm_start);
-  search.listen(listener_of(callbacks, search));
+  search.listen(listener_of(callbacks, patience, search));
   search.begin(deadline);
   if (!search.infeasible()) search_free_order(search, deadline, callbacks.blocks);
   return search.answer();
@@ -118,8 +155,8 @@ void write_method(const Instance& instance, const SolveOptions& options, const S
   }
 }
 
-Schedule solve_by_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks) {
-  const Deadline deadline(options.time_limit, callbacks.cancel);
+Schedule solve_by_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                         const Deadline& deadline) {
   Schedule schedule = describe_problem(instance, options);
   FirstBound bound = find_first_bound(instance, options, deadline);
   schedule.lower_bound = instance.baseline_duration() + bound.lower_bound;
@@ -142,10 +179,15 @@ void check_problem(const Instance& instance, const SolveOptions& options) {
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                std::span<const OpId> warm_start) {
   check_problem(instance, options);
-  if (!is_search(options.strategy)) return solve_by_method(instance, options, callbacks);
-  if (instance.has_modes()) return search_modes(instance, options, callbacks, warm_start);
-  return instance.problem().order == OrderMode::free ? search_any_order(instance, options, callbacks, warm_start)
-                                                     : search_input_order(instance, options, callbacks, warm_start);
+  const Deadline deadline(options.time_limit, callbacks.cancel);
+  Patience patience(instance, options, callbacks);
+  const auto search = instance.has_modes()                          ? search_modes
+                      : instance.problem().order == OrderMode::free ? search_any_order
+                                                                    : search_input_order;
+  Schedule schedule = is_search(options.strategy) ? search(instance, options, callbacks, patience, deadline, warm_start)
+                                                  : solve_by_method(instance, options, callbacks, deadline);
+  schedule.solver.stop = stop_of(schedule, options, deadline, patience);
+  return schedule;
 }
 
 }  // namespace remora

@@ -5,7 +5,7 @@
 //     const Instance instance(graph, {.budget = Bytes(12LL << 30)});
 //     const Schedule schedule = solve(instance, SolveOptions{});
 //
-// solve() keeps no state, prints nothing, and may run in several threads at once: two solves know nothing of each
+// solve() keeps no state, prints nothing, and may run in several threads at once: solves are independent of each
 // other. Asked for more threads than there are cores, it raises the limit of TBB for the process while it runs.
 #pragma once
 

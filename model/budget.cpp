@@ -2,9 +2,9 @@
 #include "model/budget.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "model/error.hpp"
@@ -42,49 +42,73 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
   return number;
 }
 
-struct Unit {
-  std::string_view name;
-  std::int64_t bytes;
-};
-constexpr std::int64_t kKilo = 1000;
-constexpr std::int64_t kKibi = 1024;
-constexpr std::array kUnits{Unit{"", 1},
-                            Unit{"B", 1},
-                            Unit{"KB", kKilo},
-                            Unit{"MB", kKilo* kKilo},
-                            Unit{"GB", kKilo* kKilo* kKilo},
-                            Unit{"TB", kKilo* kKilo* kKilo* kKilo},
-                            Unit{"KiB", kKibi},
-                            Unit{"MiB", kKibi* kKibi},
-                            Unit{"GiB", kKibi* kKibi* kKibi},
-                            Unit{"TiB", kKibi* kKibi* kKibi* kKibi}};
+/// The bytes of a unit, or 0 for a word that is no unit. Case does not matter; one letter is a power of 1024, as the
+/// memory options of Docker, Java and Slurm have it.
+std::int64_t bytes_of_unit(std::string_view unit) {
+  std::string word(unit);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (word.empty() || word == "b") return 1;
+  const auto power = std::string_view("kmgt").find(word.front());
+  const std::string_view rest = std::string_view(word).substr(1);
+  const bool is_decimal = rest == "b";
+  if (power == std::string_view::npos || (!is_decimal && rest != "ib" && !rest.empty())) return 0;
+  constexpr std::int64_t kKilo = 1000;
+  constexpr std::int64_t kKibi = 1024;
+  std::int64_t bytes = 1;
+  for (std::size_t i = 0; i <= power; ++i) bytes *= is_decimal ? kKilo : kKibi;
+  return bytes;
+}
+
+/// A percentage without its sign: no whole bytes, or as few as nobody has.
+bool looks_like_percentage(const Decimal& number, Bytes peak) {
+  if (number.digits == 0) return false;
+  constexpr Wide kWhole = 100;
+  constexpr std::int64_t kFewPart = 1000;
+  const bool is_part = number.scale > 1 && number.digits <= number.scale;
+  return is_part || (number.digits <= kWhole * number.scale && number.digits / number.scale < peak.count() / kFewPart);
+}
+
+/// "80%" of 80 and of 0.8.
+std::string as_percentage(const Decimal& number, const std::string& text) {
+  if (number.digits > number.scale || number.scale == 1) return text + "%";
+  // At most seven digits after the point are left, without the zeros at the end.
+  std::string percent = std::to_string(static_cast<double>(number.digits) / static_cast<double>(number.scale) * 100);
+  percent.erase(percent.find_last_not_of('0') + 1);
+  if (percent.ends_with('.')) percent.pop_back();
+  return percent + "%";
+}
 
 }  // namespace
 
 Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak) {
-  const auto fail = [&](const char* why) {
-    return InputError("", "'" + text + "' " + why +
-                              "; expected bytes (123456, units B KB MB GB TB KiB MiB GiB TiB) or a percentage (80%)");
-  };
+  const auto fail = [&](const std::string& why) { return InputError("", "'" + text + "' " + why); };
+  const std::string expected =
+      "; expected bytes (123456, 12GiB, 12G, 1.5GB) or a percentage of the peak above fixed memory (80%), or of all of "
+      "it (80%peak)";
   const std::string_view all = text;
   const auto number_end = std::min(all.find_first_not_of("0123456789."), all.size());
   const auto number = parse_decimal(all.substr(0, number_end));
-  if (!number) throw fail("is not a budget");
+  if (!number) throw fail("is not a budget" + expected);
   std::string_view suffix = all.substr(number_end);
   while (!suffix.empty() && suffix.front() == ' ') suffix.remove_prefix(1);
   constexpr Wide kMost = std::numeric_limits<std::int64_t>::max();
-  if (suffix == "%") {
+  if (suffix == "%" || suffix == "%peak") {
     constexpr Wide kMostPercent = 1'000'000;
     if (number->digits / number->scale > kMostPercent) throw fail("is too large");
+    const Bytes base = suffix == "%" ? fixed : Bytes(0);
     // Parts of a per cent beyond 1e-9 were dropped, so the product fits in 128 bits.
-    const Wide part = number->digits * (peak - fixed).count() / (number->scale * 100);
-    if (part + fixed.count() > kMost) throw fail("is too large");
-    return Bytes(static_cast<std::int64_t>(part + fixed.count()));
+    const Wide part = number->digits * (peak - base).count() / (number->scale * 100);
+    if (part + base.count() > kMost) throw fail("is too large");
+    return Bytes(static_cast<std::int64_t>(part + base.count()));
   }
-  const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == suffix; });
-  if (unit == kUnits.end()) throw fail("has an unknown unit");
-  if (number->digits / number->scale > kMost / unit->bytes) throw fail("is too large");
-  const Wide bytes = number->digits * unit->bytes / number->scale;
+  if (suffix.empty() && looks_like_percentage(*number, peak)) {
+    throw fail("would be bytes; did you mean " + as_percentage(*number, text) + "? (bytes: " + text + "B)");
+  }
+  const std::int64_t unit = bytes_of_unit(suffix);
+  if (unit == 0) throw fail("has an unknown unit" + expected);
+  if (number->digits / number->scale > kMost / unit) throw fail("is too large");
+  const Wide bytes = number->digits * unit / number->scale;
   if (bytes > kMost) throw fail("is too large");
   return Bytes(static_cast<std::int64_t>(bytes));
 }

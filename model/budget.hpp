@@ -10,10 +10,12 @@
 
 namespace remora {
 
-/// A budget from text: bytes ("123456", "12GiB", "1.5GB": everything, fixed memory included) or a percentage p
-/// ("62.5%"), which means fixed + p * (peak - fixed), rounded down: parameters cannot be recomputed away, so they
-/// don't count in it. `peak`: of the input order without recompute (baseline_peak). Exact, without floating point.
-/// Throws InputError that quotes the text and says what was expected.
+/// A budget from text: bytes ("123456", "12GiB", "1.5GB": everything, fixed memory included), or a percentage. Units are
+/// read in any case; K, M, G, T alone are KiB, MiB, GiB, TiB. A percentage p ("62.5%") means fixed + p * (peak - fixed),
+/// rounded down: parameters cannot be recomputed away, so they don't count in it; "62.5%peak" means p * peak. `peak`: of
+/// the input order without recompute (baseline_peak). Exact, without floating point.
+/// Throws InputError that quotes the text and says what was expected; for a number without a unit that is a fraction of a
+/// byte, or at most 100 and below a thousandth of the peak, too: that was meant as a percentage.
 REMORA_API Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak);
 
 /// The other way round: p as a part of one; 1 where the peak is nothing but fixed memory.

@@ -47,6 +47,20 @@ struct Certificate {
   std::vector<TensorId> tensors{};
 };
 
+/// Why a search ended.
+enum class Stop {
+  unknown,     ///< it is not said
+  optimum,     ///< its schedule is proved optimal
+  infeasible,  ///< no schedule holds the budget
+  gap,         ///< the schedule is proved to be as near to the optimum as was asked for
+  stall,       ///< no better schedule for as long as was asked for
+  time,        ///< the time limit
+  work,        ///< the work limit
+  cancelled,   ///< by a signal, or by another thread
+  callback,    ///< the caller's function had enough
+  exhausted,   ///< the method has nothing more to try
+};
+
 /// One improvement during a solve.
 struct Incumbent {
   double seconds = 0;
@@ -70,6 +84,7 @@ struct SolverReport {
   std::int64_t work_limit = 0;
   std::int64_t work = 0;
   double seconds = 0;
+  Stop stop = Stop::unknown;
   double phase1_seconds = 0;
   double phase2_seconds = 0;
   /// The smallest peak that phase 1 reached: a budget that would have been feasible.

@@ -20,9 +20,8 @@ class Deadline {
   void excuse(double seconds) { used_ -= seconds; }
   /// Whoever solves a part of the work with a deadline of its own passes this on. May be null.
   [[nodiscard]] const std::atomic<bool>* cancel() const { return cancel_; }
-  [[nodiscard]] bool reached() const {
-    return (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) || elapsed() >= limit_;
-  }
+  [[nodiscard]] bool cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
+  [[nodiscard]] bool reached() const { return cancelled() || elapsed() >= limit_; }
 
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <concepts>
 #include <limits>
+#include <string_view>
 #include <system_error>
 
 #include "model/error.hpp"
@@ -38,21 +39,24 @@ std::string dashed_option(const std::string& name) {
   return dashed;
 }
 
+/// `is_part`: of a whole, which may be said in per cent.
 template <class T>
-T parse(const std::string& name, const std::string& text) {
+T parse(const std::string& name, const std::string& text, bool is_part) {
   if constexpr (std::same_as<T, bool>) {
     if (text == "on") return true;
     if (text == "off") return false;
     throw InputError(dashed_option(name), "expected on or off, got '" + text + "'");
   } else {
     T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) {
+    const bool in_percent = is_part && text.ends_with('%');
+    const char* last = text.data() + text.size() - (in_percent ? 1 : 0);
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    if (error != std::errc() || end != last) {
       throw InputError(
           dashed_option(name),
           std::string("expected a") + (std::floating_point<T> ? " number" : "n integer") + ", got '" + text + "'");
     }
-    return value;
+    return in_percent ? value / 100 : value;
   }
 }
 
@@ -116,7 +120,7 @@ auto value_in(const Names& names, const char* option, const std::string& name) {
   for (const auto& row : names) {
     if (name == row.name) return row.value;
   }
-  throw InputError(option, "'" + name + "' is none of " + listed(names));
+  throw InputError(option, "'" + name + "' is not one of " + listed(names));
 }
 
 }  // namespace
@@ -153,10 +157,10 @@ void set_option(SolveOptions& options, const std::string& name, const std::strin
     options.grouping = grouping_from_name(text);
     return;
   }
-#define REMORA_OPTION(type, name, reader, initial, least, most, help) \
-  if (option == #name) {                                              \
-    options.name = parse<type>(option, text);                         \
-    return;                                                           \
+#define REMORA_OPTION(type, name, reader, initial, least, most, help)           \
+  if (option == #name) {                                                        \
+    options.name = parse<type>(option, text, std::string_view(#most) == "1.0"); \
+    return;                                                                     \
   }
 #include "engine/base/options.def"
 #undef REMORA_OPTION

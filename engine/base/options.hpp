@@ -22,7 +22,7 @@ enum class Strategy {
   anneal,        ///< annealing alone
   hierarchical,  ///< groups' options composed (engine/groups), then the workers of automatic
   // The literature's methods, without a search of ours (engine/baselines/method.hpp).
-  none,          ///< the order as it is
+  none,          ///< the input order, no recomputation
   greedy,        ///< XLA's heuristic
   sqrt,          ///< checkpoints at segments' ends, for training graphs
   rotor,         ///< the dynamic program for chains, for training graphs

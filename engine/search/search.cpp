@@ -78,7 +78,7 @@ void Search::search_phases() {
   if (phase_ == SearchPhase::feasibility) report_.phase1_seconds = second;
   if (holds_budget()) {
     begin_phase_2();
-    run_rounds(SearchPhase::duration, [this] { return incumbent_.extra <= lower_bound_; });
+    run_rounds(SearchPhase::duration, [this] { return settled(); });
     report_.phase2_seconds += deadline_.elapsed() - second;
   }
   seconds_in_phases_ += deadline_.elapsed() - first;
@@ -155,7 +155,9 @@ bool Search::limit_reached() const {
 // What is known, and who is told.
 
 bool Search::settled() const {
-  return infeasible_ || (holds_budget() && incumbent_.extra <= lower_bound_);
+  const auto duration = static_cast<double>((instance_.baseline_duration() + incumbent_.extra).count());
+  const auto missing = static_cast<double>((incumbent_.extra - lower_bound_).count());
+  return infeasible_ || (holds_budget() && missing <= options_.gap * duration);
 }
 
 void Search::take(Solution solution, Source source) {

@@ -92,7 +92,7 @@ class Search {
   [[nodiscard]] Work work() const { return work_; }
   [[nodiscard]] bool infeasible() const { return infeasible_; }
   [[nodiscard]] bool holds_budget() const { return incumbent_.peak <= instance_.budget(); }
-  /// Nothing is left to search for.
+  /// Nothing is left to search for: infeasible, or proved to be as near to the optimum as the options want it.
   [[nodiscard]] bool settled() const;
   [[nodiscard]] const Deadline& deadline() const { return deadline_; }
   /// Seconds of all sittings.

@@ -82,7 +82,7 @@ Task read_task(std::string_view line, const std::string& folder) {
   root.expect_object();
   for (const auto& [key, value] : document.get_ref<const Document::object_t&>()) {
     if (std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end()) continue;
-    root.fail("the key " + quote(key) + " is none of id, graph, sha256, budget, options");
+    root.fail("the key " + quote(key) + " is not one of id, graph, sha256, budget, options");
   }
   Task task;
   task.id = name_at(root, "id");

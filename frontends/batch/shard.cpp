@@ -39,7 +39,7 @@ Shard from_text(std::string_view text) {
               .source = kPlace};
   // 0 has wrapped around and is too large, too.
   if (shard.index < shard.count) return shard;
-  throw InputError(kPlace, quote(text) + " is none of 1/n to n/n");
+  throw InputError(kPlace, quote(text) + " is not one of 1/n to n/n");
 }
 
 std::size_t variable(const char* name, const Environment& environment) {

@@ -27,7 +27,7 @@ Phase phase_from(remora_phase phase) {
     case REMORA_PHASE_BACKWARD:
       return Phase::backward;
   }
-  throw InputError("phase", std::to_string(static_cast<int>(phase)) + " is none of remora_phase");
+  throw InputError("phase", std::to_string(static_cast<int>(phase)) + " is not one of remora_phase");
 }
 
 /// Names leave as C texts, which end at a NUL.

@@ -42,7 +42,7 @@ extern "C" {
 /* What became of a call. */
 typedef enum remora_status {
   REMORA_OK = 0,
-  /* What was given is wrong: a graph that is none, an option out of range, an id that nothing has, a NULL where a
+  /* What was given is wrong: a graph that is none, an option out of range, an unknown id, a NULL where a
    * value is needed, a file that can't be read or written. */
   REMORA_BAD_INPUT = 1,
   REMORA_OUT_OF_MEMORY = 2,
@@ -125,10 +125,10 @@ REMORA_EXPORT remora_status remora_graph_add_after(remora_graph* graph, int32_t 
 
 REMORA_EXPORT int32_t remora_graph_op_count(const remora_graph* graph);
 REMORA_EXPORT int32_t remora_graph_tensor_count(const remora_graph* graph);
-/* NULL for an id that nothing has. Owned by the graph, valid until it is changed or freed. */
+/* NULL for an unknown id. Owned by the graph, valid until it is changed or freed. */
 REMORA_EXPORT const char* remora_graph_op_name(const remora_graph* graph, int32_t op);
 REMORA_EXPORT const char* remora_graph_tensor_name(const remora_graph* graph, int32_t tensor);
-/* -1, NULL or 0 inputs and outputs for an id or index that nothing has. */
+/* -1, NULL or 0 inputs and outputs for an unknown id or index. */
 REMORA_EXPORT int64_t remora_graph_tensor_size(const remora_graph* graph, int32_t tensor);
 REMORA_EXPORT int remora_graph_tensor_keep(const remora_graph* graph, int32_t tensor);
 REMORA_EXPORT const char* remora_graph_op_type(const remora_graph* graph, int32_t op);
@@ -138,7 +138,7 @@ REMORA_EXPORT size_t remora_graph_op_input_count(const remora_graph* graph, int3
 REMORA_EXPORT int32_t remora_graph_op_input(const remora_graph* graph, int32_t op, size_t index);
 REMORA_EXPORT size_t remora_graph_op_output_count(const remora_graph* graph, int32_t op);
 REMORA_EXPORT int32_t remora_graph_op_output(const remora_graph* graph, int32_t op, size_t index);
-/* -1 for a name that nothing has. */
+/* -1 for an unknown name. */
 REMORA_EXPORT int32_t remora_graph_find_op(const remora_graph* graph, const char* name);
 REMORA_EXPORT int32_t remora_graph_find_tensor(const remora_graph* graph, const char* name);
 
@@ -148,7 +148,7 @@ REMORA_EXPORT int32_t remora_graph_find_tensor(const remora_graph* graph, const 
  * peak without recompute, above fixed memory. `max_computes`: of every op, the first one counted, at least 1. The graph
  * is copied. REMORA_BAD_INPUT for a graph that is not valid. */
 REMORA_EXPORT remora_status remora_instance_new(const remora_graph* graph, const char* budget, int32_t max_computes,
-                                               remora_order order, remora_instance** made);
+                                                remora_order order, remora_instance** made);
 REMORA_EXPORT void remora_instance_free(remora_instance* instance);
 REMORA_EXPORT int64_t remora_instance_budget(const remora_instance* instance);
 /* Every op once, in the input order. */

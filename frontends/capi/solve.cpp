@@ -22,7 +22,7 @@ OrderRequest order_from(remora_order order) {
     case REMORA_ORDER_AUTO:
       return OrderRequest::automatic;
   }
-  throw InputError("order", std::to_string(static_cast<int>(order)) + " is none of remora_order");
+  throw InputError("order", std::to_string(static_cast<int>(order)) + " is not one of remora_order");
 }
 
 Instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderRequest order) {

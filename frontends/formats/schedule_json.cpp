@@ -107,6 +107,7 @@ SolverReport read_solver(const Node& node) {
   if (node.has("limits")) read_limits(node.at("limits"), report);
   read(node, "work", report.work);
   read(node, "seconds", report.seconds);
+  if (node.has("stopped")) report.stop = read_word(node.at("stopped"), kStopWords);
   if (node.has("phases")) read_phases(node.at("phases"), report);
   read(node, "note", report.note);
   if (node.has("statistics")) {
@@ -248,6 +249,7 @@ class ScheduleWriter {
     write_limits(report);
     object.integer("work", report.work);
     object.number("seconds", report.seconds);
+    if (report.stop != Stop::unknown) object.string("stopped", word_of(report.stop, kStopWords));
     object.key("phases");
     write_phases(report);
     if (!report.note.empty()) object.string("note", report.note);

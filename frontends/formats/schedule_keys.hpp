@@ -33,12 +33,24 @@ inline constexpr std::array<Word<OrderMode>, 2> kOrderWords = {{
     {OrderMode::free, "free"},
 }};
 
+inline constexpr std::array<Word<Stop>, 9> kStopWords = {{
+    {Stop::optimum, "optimum"},
+    {Stop::infeasible, "infeasible"},
+    {Stop::gap, "gap"},
+    {Stop::stall, "stall"},
+    {Stop::time, "time"},
+    {Stop::work, "work"},
+    {Stop::cancelled, "cancelled"},
+    {Stop::callback, "callback"},
+    {Stop::exhausted, "exhausted"},
+}};
+
 template <class Value, std::size_t count>
 std::string_view word_of(Value value, const std::array<Word<Value>, count>& words) {
   return std::find_if(words.begin(), words.end(), [&](const Word<Value>& word) { return word.value == value; })->text;
 }
 
-/// Throws InputError for a text that is none of the words.
+/// Throws InputError for a text that is not one of the words.
 template <class Value, std::size_t count>
 Value read_word(const Node& node, const std::array<Word<Value>, count>& words) {
   const std::string& text = node.string();

@@ -57,7 +57,7 @@ std::string range_text(const OptionRow<Options>& row) {
 template <class Options>
 void check_word(const OptionRow<Options>& row, const std::string& word) {
   if (std::find(row.words.begin(), row.words.end(), word) != row.words.end()) return;
-  throw InputError(std::string("--") + row.name, quote(word) + " is none of " + range_text(row));
+  throw InputError(std::string("--") + row.name, quote(word) + " is not one of " + range_text(row));
 }
 
 /// Throws InputError, placed at "--name", for an option out of its row's range.

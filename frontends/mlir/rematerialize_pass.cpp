@@ -153,7 +153,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   Option<std::string> budget_{
       *this, "memory-budget",
       llvm::cl::desc("Memory for a function's tensors, its arguments and constants included: bytes "
-                     "(12MiB) or a percentage of the peak of the order as it is (80%)")};
+                     "(12MiB) or a percentage of the input order's peak without recomputation (80%)")};
   Option<double> time_limit_{*this, "time-limit", llvm::cl::desc("Seconds for each function"), llvm::cl::init(10.0)};
   Option<std::string> order_{*this, "order",
                              llvm::cl::desc("input: first computes keep their order; free: any order; "

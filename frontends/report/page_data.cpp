@@ -184,7 +184,7 @@ std::vector<std::pair<std::string, std::string>> solver_pairs(const Schedule& sc
   if (solver.seconds > 0) pairs.emplace_back("Seconds", short_number(solver.seconds));
   if (solver.threads > 0) pairs.emplace_back("Threads", std::to_string(solver.threads));
   pairs.emplace_back("Seed", std::to_string(solver.seed));
-  if (solver.max_computes > 0) pairs.emplace_back("Most computes an op", std::to_string(solver.max_computes));
+  if (solver.max_computes > 0) pairs.emplace_back("Maximum computes per op", std::to_string(solver.max_computes));
   if (solver.work_limit > 0) pairs.emplace_back("Work limit", std::to_string(solver.work_limit));
   for (const auto& [name, value] : solver.statistics) pairs.emplace_back(name, short_number(value));
   if (!solver.note.empty()) pairs.emplace_back("Note", solver.note);

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/budget.hpp"
+
 namespace remora::text {
 namespace {
 
@@ -50,6 +52,12 @@ std::string percent_text(double part, int digits) {
   std::array<char, 64> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "%.*f %%", digits, 100.0 * part);
   return buffer.data();
+}
+
+std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak) {
+  std::string text = percent_text(part_of_peak(amount, fixed, peak), 1) + " of the peak";
+  if (fixed > Bytes(0)) text += " above " + bytes_text(fixed) + " fixed";
+  return text;
 }
 
 std::string grouped(std::int64_t number) {

@@ -26,6 +26,10 @@ std::string duration_unit_of(const Graph& graph);
 /// 0.0213 -> "2.13 %".
 std::string percent_text(double part, int digits = 2);
 
+/// "60.0 % of the peak", or "60.0 % of the peak above 1.07 GiB fixed": a budget's percentage, which leaves fixed memory out
+/// (model/budget.hpp). `peak`: of the input order without recompute.
+std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak);
+
 /// "1,234,567".
 std::string grouped(std::int64_t number);
 

@@ -224,7 +224,7 @@ TEST_F(Checkmate, WhatItProvesHoldsUnderAGapAndUnderANodeLimit) {
     const Instance instance = with_random_budget(test::random_graph(random), random);
     const auto truth = test::optimum(instance);
     SolveOptions options = options_for(Strategy::checkmate);
-    options.mip_gap = round % 2 == 0 ? 0.5 : 0.0;
+    options.gap = round % 2 == 0 ? 0.5 : 0.0;
     options.work_limit = round % 4 == 1 ? 1 : 0;
     const Schedule schedule = checked(instance, solve(instance, options));
     ASSERT_TRUE(options.work_limit > 0 || schedule.has_steps() == truth.has_value());

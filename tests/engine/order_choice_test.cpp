@@ -163,7 +163,7 @@ TEST(OrderRequest, IsReadFromItsName) {
     order_request_from_name("random", "--order");
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "--order: 'random' is none of input, free, auto");
+    EXPECT_STREQ(error.what(), "--order: 'random' is not one of input, free, auto");
   }
 }
 

@@ -139,6 +139,38 @@ std::shared_ptr<const Graph> chain() {
   return test::training_chain(24);
 }
 
+TEST(Solve, SaysWhyItEnded) {
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 120, .seed = 3}));
+  const Instance unlimited(graph, {});
+  const Instance tight = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 8 / 10));
+  const auto stop = [](const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {}) {
+    return solve(instance, options, callbacks).solver.stop;
+  };
+  SolveOptions options = quick_options();
+  EXPECT_EQ(stop(unlimited.with_budget(baseline_peak(unlimited)), options), Stop::optimum);
+  EXPECT_EQ(stop(unlimited.with_budget(Bytes(1)), options), Stop::infeasible);
+  // What never proves anything.
+  options.strategy = Strategy::local;
+  options.covering_bound = false;
+  options.time_limit = 0;
+  EXPECT_EQ(stop(tight, options), Stop::time);
+  options.time_limit = kNoTimeLimit;
+  options.work_limit = 50;
+  EXPECT_EQ(stop(tight, options), Stop::work);
+  options.work_limit = 0;
+  EXPECT_EQ(stop(tight, options, {.enough = [](const Progress& now) { return now.work > 100; }}), Stop::callback);
+  const std::atomic<bool> cancelled = true;
+  EXPECT_EQ(stop(tight, options, {.cancel = &cancelled}), Stop::cancelled);
+  options.gap = 0.5;
+  const Schedule near = solve_verified(tight, options);
+  EXPECT_EQ(near.solver.stop, Stop::gap);
+  EXPECT_LE(near.gap(), 0.5);
+  EXPECT_GT(near.gap(), 0);
+  options.gap = 0;
+  options.stall = 0.05;
+  EXPECT_EQ(solve_verified(tight, options).solver.stop, Stop::stall);
+}
+
 Instance tight_chain(int percent) {
   const Instance unlimited(chain(), {});
   return unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * percent / 100));

@@ -157,7 +157,7 @@ def errors_say_what_and_where(remora):
     graph = chain(remora)
     for call, words in ((lambda: remora.make("instance_new", graph, b"12 parsecs", 2, 0), "12 parsecs"),
                         (lambda: remora.make("instance_new", None, b"80%", 2, 0), "graph: is NULL"),
-                        (lambda: remora.make("instance_new", graph, b"80%", 2, 9), "9 is none of remora_order"),
+                        (lambda: remora.make("instance_new", graph, b"80%", 2, 9), "9 is not one of remora_order"),
                         (lambda: remora.call("graph_set_workspace", graph, 99, ctypes.c_int64(1)), "op 99"),
                         (lambda: remora.make("graph_read", b"/nowhere/graph.json"), "/nowhere/graph.json"),
                         (lambda: remora.make("graph_parse", b"{", ctypes.c_size_t(1)), "line 1")):

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/budget.hpp"
 
+#include <string>
+
 #include <gtest/gtest.h>
+
+#include "model/error.hpp"
 
 namespace remora {
 namespace {
@@ -14,6 +18,42 @@ TEST(PartOfPeak, IsWhatTheBudgetsPercentageIs) {
   EXPECT_EQ(part_of_peak(fixed, fixed, peak), 0);
   // Nothing but fixed memory: any order has all of it.
   EXPECT_EQ(part_of_peak(fixed, fixed, fixed), 1);
+}
+
+std::string error_of(const std::string& text, Bytes peak) {
+  try {
+    static_cast<void>(parse_budget(text, Bytes(0), peak));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ParseBudget, TakesUnitsAsPeopleWriteThem) {
+  const auto bytes = [](const char* text) { return parse_budget(text, Bytes(0), Bytes(0)).count(); };
+  EXPECT_EQ(bytes("12G"), 12LL << 30);
+  EXPECT_EQ(bytes("12g"), 12LL << 30);
+  EXPECT_EQ(bytes("12GiB"), 12LL << 30);
+  EXPECT_EQ(bytes("12gib"), 12LL << 30);
+  EXPECT_EQ(bytes("12gb"), 12'000'000'000);
+  EXPECT_EQ(bytes("1.5K"), 1536);
+  EXPECT_EQ(bytes("7 b"), 7);
+  for (const char* text : {"12P", "12GG", "12Gibi", "12i", "G", "-1"}) EXPECT_NE(error_of(text, Bytes(0)), "") << text;
+}
+
+TEST(ParseBudget, OfThePeakOrOfWhatIsAboveFixedMemory) {
+  EXPECT_EQ(parse_budget("60%", Bytes(1000), Bytes(2000)), Bytes(1600));
+  EXPECT_EQ(parse_budget("60%peak", Bytes(1000), Bytes(2000)), Bytes(1200));
+}
+
+TEST(ParseBudget, AsksWhetherAPercentageWasMeant) {
+  EXPECT_EQ(error_of("80", Bytes(1 << 30)), "'80' would be bytes; did you mean 80%? (bytes: 80B)");
+  EXPECT_EQ(error_of("0.8", Bytes(1 << 30)), "'0.8' would be bytes; did you mean 80%? (bytes: 0.8B)");
+  EXPECT_EQ(error_of("0.625", Bytes(10)), "'0.625' would be bytes; did you mean 62.5%? (bytes: 0.625B)");
+  // Small graphs have such budgets.
+  EXPECT_EQ(parse_budget("80", Bytes(0), Bytes(120)), Bytes(80));
+  EXPECT_EQ(parse_budget("80B", Bytes(0), Bytes(1 << 30)), Bytes(80));
+  EXPECT_EQ(parse_budget("0", Bytes(0), Bytes(0)), Bytes(0));
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ class Sequence:
         self.graphs.append(pickle.loads(pickle.dumps(self.graph())))
 
     def call_engine(self) -> None:
-        """Below the package, too: numbers that nothing has are refused."""
+        """Below the package, too: unknown numbers are refused."""
         core = self.graph()._core
         number = self.random.choice([-(2**31), -1, 0, 1, 5, 10**6, 2**31 - 1])
         names = [name for name in dir(core) if not name.startswith("_")]

@@ -97,7 +97,7 @@ MethodResult run_checkmate(const MethodInput& input) {
   result.note = describe(*program);
   const std::int64_t nodes = input.options.work_limit > 0 ? input.options.work_limit : kUnlimitedNodes;
   const checkmate::MipSolution solution =
-      checkmate::solve_mip(*program, {input.deadline, seconds_left(input), nodes, input.options.mip_gap});
+      checkmate::solve_mip(*program, {input.deadline, seconds_left(input), nodes, input.options.gap});
   result.work = solution.nodes;
   result.lower_bound = bound_for(instance, solution.bound);
   if (solution.infeasible) result.note += "; CBC: infeasible";

@@ -97,9 +97,10 @@ class Report {
 }  // namespace
 
 int report_command(const Words& words) {
-  Arguments arguments("report", "Shows what a schedule does and why, or what a sweep found.",
-                      {{"GRAPH", "the graph that was solved, read with the same options"},
-                       {"SCHEDULE", "a remora-schedule, or the remora-curve of a sweep (JSON), told by its content"}});
+  Arguments arguments(
+      "report", "Shows what a schedule does and why, or what a sweep found.",
+      {{"GRAPH", "the graph that was solved, read with the same options"},
+       {"SCHEDULE", "a remora-schedule, or the remora-curve of a sweep (JSON), detected from its content"}});
   arguments.add(report_output());
   arguments.add(graph_options());
   arguments.set_notes("Exit: 0 written, 65 the schedule is not a valid one of the graph.");

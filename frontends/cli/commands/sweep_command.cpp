@@ -183,6 +183,7 @@ int sweep_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   check_usage(arguments);
   SolveOptions options = read_solve_options(arguments);
+  if (options.stall > 0) throw UsageError("--stall: a sweep has none; --gap ends each of its budgets");
   if (!arguments.has("time-limit") && !arguments.has("work-limit")) options.time_limit *= kSolvesOfTime;
   const Problem problem = problem_of_all(read_problem(arguments, options.strategy));
   if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);

@@ -105,7 +105,7 @@ T choose(const std::string& option, const std::string& word, const std::array<st
     if (word == name) return value;
     words += words.empty() ? name : std::string(", ") + name;
   }
-  throw UsageError("--" + option + ": '" + word + "' is none of " + words);
+  throw UsageError("--" + option + ": '" + word + "' is not one of " + words);
 }
 
 }  // namespace remora::cli

@@ -75,7 +75,8 @@ std::vector<Bytes> parse_range(const std::string& option, const std::string& tex
   if (from || to || step) throw UsageError(option + ": '" + text + "' mixes bytes and percentages");
   const Bytes first = read_budget(ends[0], fixed, peak, option);
   const Bytes last = read_budget(ends[1], fixed, peak, option);
-  const Bytes width = read_budget(ends[2], fixed, peak, option);
+  // A step may be a few bytes.
+  const Bytes width = read_budget(ends[2], Bytes(0), Bytes(0), option);
   if (width == Bytes(0)) throw UsageError(option + ": the step of '" + text + "' must be above 0");
   const std::int64_t count = std::abs(last.count() - first.count()) / width.count() + 1;
   if (count > kMostBudgets) throw UsageError(option + ": '" + text + "' is more than 10,000 budgets");

@@ -41,7 +41,7 @@ std::pair<std::string, std::int64_t> parse_dimension(const std::string& text) {
 
 constexpr const char* kNoGraph = "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model";
 
-/// Reads a graph in text form, which one is told by its content. `taken`: what the user should know of how it was read.
+/// Reads a graph in text form, which one is detected from its content. `taken`: what the user should know of how it was read.
 Graph read_graph_text(const std::string& content, std::string& taken) {
   const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos) throw InputError("", std::string("the file is empty: ") + kNoGraph);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GRAPH argument: a remora-graph, another program's graph or an ONNX model, told by its content, with the options
+// The GRAPH argument: a remora-graph, another program's graph or an ONNX model, detected from its content, with the options
 // that say how to read it.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace remora::cli {
 
 /// What GRAPH may be, for the help.
 inline constexpr const char* kGraphHelp =
-    "a graph (remora-graph, node-link JSON, or TWRemat's p remat2) or an ONNX model, told by its content; - for "
+    "a graph (remora-graph, node-link JSON, or TWRemat's p remat2) or an ONNX model, detected from its content; - for "
     "standard input";
 
 /// The options that belong to every command that reads a graph.

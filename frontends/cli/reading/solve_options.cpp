@@ -98,7 +98,7 @@ std::vector<OptionRow> partition_rows() {
 }
 
 std::vector<OptionRow> limit_rows() {
-  return rows_for(Reader::user);
+  return rows_named(std::array<std::string_view, 4>{"time_limit", "work_limit", "threads", "seed"});
 }
 
 void lift_time_limit(const Arguments& arguments, SolveOptions& options) {
@@ -111,10 +111,10 @@ OptionGroup problem_options(bool needs_budget) {
   if (needs_budget) budget->required();
   group.add_options()(
       "budget,b", budget,
-      "memory budget: bytes (12GiB, 1500MB, 123456; fixed memory included) or a percentage of the input "
-      "order's no-recompute peak above fixed memory (80%)")(
+      "memory budget: bytes (12GiB, 12G, 1500MB, 123456; fixed memory included) or a percentage of the input "
+      "order's no-recompute peak above fixed memory (80%), or of all of it (80%peak)")(
       "max-computes", po::value<int>()->value_name("C"),
-      "how often an op may run, the first time included (default 2; 64 for rotor and twremat)")(
+      "maximum computes per op, the first included (default 2; 64 for rotor and twremat)")(
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
       "short look finds another order that holds the budget or needs clearly less memory");
@@ -129,7 +129,8 @@ OptionGroup search_options() {
       "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal; hierarchical: groups of the graph "
       "solved for several budgets and composed, then as auto, which does so itself where it pays. The literature's "
       "methods: "
-      "none, the order as it is; greedy, XLA's heuristic; sqrt, checkpoints at segments' ends, and rotor, the dynamic "
+      "none, the input order, no recomputation; greedy, XLA's heuristic; sqrt, checkpoints at segments' ends, and "
+      "rotor, the dynamic "
       "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
       "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", input_file(),
                                                        "start from this schedule of the graph, of any budget");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontends/text/amounts.hpp"
+#include "model/budget.hpp"
 #include "model/quote.hpp"
 
 namespace remora::cli {
@@ -55,13 +56,25 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   if (rows.size() > kOpsShown) out << "  and " << rows.size() - kOpsShown << " more\n";
 }
 
+/// "1.11 GiB, 60.0 % of the peak above 1.07 GiB fixed".
+std::string amount_text(const Graph& graph, const Schedule& schedule, Bytes amount) {
+  return text::bytes_text(amount) + ", " +
+         text::part_of_peak_text(amount, graph.fixed_memory, schedule.baseline_peak_memory);
+}
+
+/// The same with the number, for the next --budget.
+std::string exact_amount_text(const Graph& graph, const Schedule& schedule, Bytes amount) {
+  return text::exact_bytes_text(amount) + ", " +
+         text::part_of_peak_text(amount, graph.fixed_memory, schedule.baseline_peak_memory);
+}
+
 void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   const std::string unit = text::duration_unit_of(graph);
-  const double after = static_cast<double>(schedule.peak_memory.count()) /
-                       static_cast<double>(std::max<std::int64_t>(1, schedule.baseline_peak_memory.count()));
-  out << "peak        " << text::bytes_text(schedule.baseline_peak_memory) << " -> "
-      << text::bytes_text(schedule.peak_memory) << " (" << text::percent_text(after, 1) << "), budget "
-      << text::bytes_text(schedule.budget) << "\n"
+  const double after = part_of_peak(schedule.peak_memory, graph.fixed_memory, schedule.baseline_peak_memory);
+  out << "budget      " << amount_text(graph, schedule, schedule.budget) << "\n"
+      << "peak        " << text::bytes_text(schedule.baseline_peak_memory) << " -> "
+      << text::bytes_text(schedule.peak_memory) << " (" << text::percent_text(after, 1)
+      << (graph.fixed_memory > Bytes(0) ? " above fixed)" : ")") << "\n"
       << "time        " << text::duration_text(schedule.baseline_duration, unit) << " -> "
       << text::duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
       << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "
@@ -72,22 +85,69 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   if (schedule.status == Status::infeasible) {
     out << "infeasible  proved: no schedule in the " << (schedule.order == OrderMode::input ? "input" : "free")
-        << " order with at most " << schedule.solver.max_computes << " computes an op holds "
-        << text::bytes_text(schedule.budget) << " (" << schedule.budget.count() << " bytes)\n";
+        << " order with at most " << schedule.solver.max_computes << " computes per op holds the budget\n"
+        << "budget      " << amount_text(graph, schedule, schedule.budget) << "\n";
     if (schedule.certificate) {
       const Op& op = graph.ops[static_cast<std::size_t>(schedule.certificate->op)];
-      out << "because     " << printable(op.name) << " needs " << text::grouped(schedule.certificate->required.count())
-          << " bytes at once, " << text::grouped((schedule.certificate->required - schedule.budget).count())
-          << " more than the budget\n";
+      const Bytes required = schedule.certificate->required;
+      out << "because     " << printable(op.name) << " needs " << text::bytes_text(required) << " at once, "
+          << text::bytes_text(required - schedule.budget) << " more than the budget\n"
+          << "least       " << exact_amount_text(graph, schedule, required) << ", is the least conceivable budget\n";
     }
-    return;
+  } else {
+    out << "no schedule found\nbudget      " << amount_text(graph, schedule, schedule.budget) << "\n";
   }
-  out << "no schedule found within the limits";
-  if (schedule.solver.reached_peak > Bytes(0)) {
-    out << "; a budget of " << schedule.solver.reached_peak.count() << " bytes ("
-        << text::bytes_text(schedule.solver.reached_peak) << ") was reached";
+  if (const Bytes lowest = schedule.solver.reached_peak; lowest > Bytes(0)) {
+    out << "lowest peak found: " << exact_amount_text(graph, schedule, lowest) << "; that budget works\n";
   }
+  if (schedule.status != Status::unknown) return;
+  out << "try         a larger --budget";
+  if (schedule.order == OrderMode::input) out << ", --order free";
+  if (schedule.solver.max_computes < 3) out << ", --max-computes 3";
+  if (schedule.solver.stop == Stop::time) out << ", a longer --time-limit";
+  if (schedule.solver.stop == Stop::work) out << ", a larger --work-limit";
   out << "\n";
+}
+
+/// Why the search ended, where the status does not say it.
+void print_stop(std::ostream& out, const SolverReport& solver) {
+  const auto option = [&](const char* name) {
+    const auto row = std::find_if(solver.options.begin(), solver.options.end(),
+                                  [&](const auto& pair) { return pair.first == name; });
+    return row == solver.options.end() ? std::string() : row->second;
+  };
+  const auto seconds = [](double value) {
+    std::ostringstream text;
+    text << value << " s";
+    return std::move(text).str();
+  };
+  switch (solver.stop) {
+    case Stop::unknown:
+    case Stop::optimum:
+    case Stop::infeasible:
+      return;
+    case Stop::gap:
+      out << "stopped     the gap is at most the --gap of " << option("gap") << "\n";
+      return;
+    case Stop::stall:
+      out << "stopped     no better schedule in the " << option("stall") << " s of --stall\n";
+      return;
+    case Stop::time:
+      out << "stopped     time limit of " << seconds(solver.time_limit) << "\n";
+      return;
+    case Stop::work:
+      out << "stopped     work limit of " << text::grouped(solver.work_limit) << "\n";
+      return;
+    case Stop::cancelled:
+      out << "stopped     cancelled after " << seconds(solver.seconds) << "\n";
+      return;
+    case Stop::callback:
+      out << "stopped     by the caller\n";
+      return;
+    case Stop::exhausted:
+      out << "stopped     nothing more to try\n";
+      return;
+  }
 }
 
 /// Whole numbers by thousands, times to the millisecond.
@@ -129,6 +189,7 @@ void print_headline(std::ostream& out, const Graph& graph, const Schedule& sched
 
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   print_headline(out, graph, schedule);
+  print_stop(out, schedule.solver);
   if (schedule.has_schedule()) print_recomputed(out, graph, schedule);
   print_statistics(out, schedule.solver.statistics);
   if (!schedule.solver.note.empty()) out << "note        " << schedule.solver.note << "\n";

@@ -45,7 +45,7 @@ class GraphHandle {
   /// nothing; then nothing has changed. O(inputs + outputs) expected time.
   std::int32_t add_op(Op op, const std::vector<NewTensor>& made);
 
-  /// -1 for a name that nothing has.
+  /// -1 for an unknown name.
   [[nodiscard]] std::int32_t find_tensor(const std::string& name) const;
   [[nodiscard]] std::int32_t find_op(const std::string& name) const;
 
@@ -53,7 +53,7 @@ class GraphHandle {
   [[nodiscard]] std::int32_t producer(std::int32_t tensor) const;
   [[nodiscard]] const std::vector<std::int32_t>& users(std::int32_t tensor) const;
 
-  /// Throw InputError for a number that nothing has.
+  /// Throw InputError for an unknown number.
   [[nodiscard]] OpId op_id(std::int32_t op) const;
   [[nodiscard]] TensorId tensor_id(std::int32_t tensor) const;
 

@@ -25,7 +25,7 @@ namespace {
 namespace nb = nanobind;
 using Ids = std::vector<std::int32_t>;
 
-/// In text form; which one is told by its content.
+/// In text form; which one is detected from its content.
 interchange::NodeLinkGraph read_text(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string_view::npos) throw InputError("", "the text is empty: not a graph");

@@ -385,7 +385,7 @@ class Graph:
             raise TypeError(f"keep: must be True, False or names of outputs, not {keep.__class__.__name__}")
         for name in keep:
             if name not in outputs:
-                raise InputError("keep", f"{name!r} is none of the outputs {', '.join(map(repr, outputs))}")
+                raise InputError("keep", f"{name!r} is not one of the outputs {', '.join(map(repr, outputs))}")
         return keep
 
     def _written(self, outputs: Iterable[Tensor | str], keep: bool | Collection[str]) -> list[int]:
@@ -549,7 +549,7 @@ class Graph:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
-        """Reads a graph file: remora-graph, node-link or ``p remat2``, told by its content (docs/formats.md).
+        """Reads a graph file: remora-graph, node-link or ``p remat2``, detected from its content (docs/formats.md).
 
         What a node-link file's keys were taken for, `note` says.
 

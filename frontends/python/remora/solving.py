@@ -133,7 +133,7 @@ class Bounds:
     Attributes
     ----------
     status : {"optimal", "feasible", "infeasible", "unknown"}
-        ``"infeasible"`` where that is proved; ``"optimal"`` where the order as it is holds the budget.
+        ``"infeasible"`` where that is proved; ``"optimal"`` where the input order holds the budget without recomputation.
     duration : int
         No schedule within the budget has a smaller duration.
     overhead : float

@@ -72,7 +72,7 @@ class SvgChart {
   }
 }
 
-// The schedules found on the way: overhead over seconds, with the lower bound.
+// Search progress: overhead over seconds, with the lower bound.
 
 class HistoryChart extends SvgChart {
   constructor(host) { super(host, "Overhead of the schedules found, over seconds"); }

@@ -75,7 +75,7 @@ TEST_F(Program, HelpOfEachCommandListsItsOptions) {
   }
   const auto all = run("solve --help-all");
   EXPECT_EQ(all.code, 0);
-  for (const char* option : {"--cover-bound", "--group-size", "--grouping", "--mip-gap"}) {
+  for (const char* option : {"--cover-bound", "--group-size", "--grouping", "--dear-recompute"}) {
     EXPECT_EQ(solve.out.find(option), std::string::npos) << option;
     EXPECT_NE(all.out.find(option), std::string::npos) << option;
   }
@@ -126,13 +126,17 @@ TEST_F(Program, InfeasibleIsTwentyWithACertificate) {
   EXPECT_EQ(schedule["status"], "infeasible");
   EXPECT_EQ(schedule["certificate"]["op"], "D");
   EXPECT_EQ(schedule["certificate"]["required"], 3);
-  EXPECT_NE(solve.err.find("D needs 3 bytes at once, 1 more than the budget"), std::string::npos) << solve.err;
+  EXPECT_NE(solve.err.find("D needs 3 B at once, 1 B more than the budget"), std::string::npos) << solve.err;
 }
 
 TEST_F(Program, NoScheduleWithinTheLimitsIsTwentyOne) {
   const auto solve = run("solve graph.json --budget 3 --time-limit 0");
   EXPECT_EQ(solve.code, 21);
   EXPECT_EQ(json::parse(solve.out)["status"], "unknown");
+  EXPECT_EQ(json::parse(solve.out)["solver"]["stopped"], "time");
+  EXPECT_NE(solve.err.find("try         a larger --budget, --order free, --max-computes 3, a longer --time-limit"),
+            std::string::npos)
+      << solve.err;
 }
 
 TEST_F(Program, BadUsageIsSixtyFourAndOneLine) {

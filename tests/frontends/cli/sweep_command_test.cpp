@@ -143,7 +143,7 @@ TEST_F(SweepCommand, ChoosesBudgetsItselfAndIsQuietWhenAsked) {
 }
 
 TEST_F(SweepCommand, TellsAnInfeasibleSweepByItsExitCode) {
-  const Outcome outcome = sweep("--budgets 1,2,3 -q");
+  const Outcome outcome = sweep("--budgets 1B,2B,3B -q");
   EXPECT_EQ(outcome.code, 20);
   for (const CurvePoint& point : json::read_curve(json::Text(outcome.out)).points) {
     EXPECT_EQ(point.status, Status::infeasible);
