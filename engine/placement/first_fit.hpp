@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Placing items one after the other, each at the lowest place that is free during all its life: the heuristics that
+// runtimes and compilers use, by area, size, or start. Every placement in which no item can sink comes out of some order.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "engine/placement/part.hpp"
+
+namespace remora::placement {
+
+/// What an order goes by; each breaks ties by the next ones.
+enum class Key {
+  area,    ///< size times life, largest first
+  size,    ///< largest first
+  life,    ///< longest first
+  start,   ///< earliest first
+  crowded  ///< the largest load that the item meets, largest first
+};
+
+/// The items in the order of the keys.
+std::vector<int> order_by(const Part& part, const std::vector<Key>& keys);
+
+/// The orders worth trying, best first on most problems.
+std::vector<std::vector<Key>> usual_keys();
+
+/// Which place of those that are free an item takes.
+enum class Fit {
+  lowest,   ///< the lowest that is large enough
+  smallest  ///< the smallest that is large enough, the lowest of these
+};
+
+/// Places items by an order, over and over without new memory.
+class FirstFit {
+ public:
+  /// `overlaps`: of the part (overlaps_of). Both must outlive this.
+  FirstFit(const Part& part, const std::vector<std::vector<int>>& overlaps);
+
+  /// Fixed items lie where they have to, the others are placed in this order, which has every item once. Looks at as
+  /// many items as `overlaps` has entries, and sorts. The result is good until the next call.
+  const std::vector<Units>& place(const std::vector<int>& order, Fit fit = Fit::lowest);
+
+ private:
+  struct Taken {
+    Units begin;
+    Units end;
+  };
+  Units offset_for(int item, Fit fit);
+
+  const Part& part_;
+  const std::vector<std::vector<int>>& overlaps_;
+  std::vector<Units> offsets_;
+  std::vector<Taken> taken_;
+};
+
+}  // namespace remora::placement

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/placement/part_search.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "engine/base/tasks.hpp"
+#include "engine/placement/first_fit.hpp"
+#include "engine/placement/valley_fit.hpp"
+
+namespace remora::placement {
+namespace {
+
+/// Overlaps with which items are placed one by one, and the constraint program is posted.
+constexpr std::int64_t kMostOverlaps = 4'000'000;
+constexpr int kNoisyOrders = 3;
+/// Questions of a round that may stay without an answer.
+constexpr int kMostUnknown = 3;
+/// Searches of each kind on orders; placements of one of them before the first question, and items that they place in the
+/// time of a node.
+constexpr int kOrderSearches = 2;
+constexpr std::int64_t kFirstPlacements = 20;
+constexpr std::int64_t kItemsOfNode = 20;
+
+/// The orders of the constraint program, of which each solves problems that the others do not (docs/place.md).
+const std::vector<std::vector<Key>>& program_keys() {
+  static const std::vector<std::vector<Key>> keys{{Key::life, Key::area, Key::crowded},
+                                                  {Key::crowded, Key::area, Key::life},
+                                                  {Key::crowded, Key::life, Key::area},
+                                                  {Key::area, Key::crowded},
+                                                  {Key::size, Key::life}};
+  return keys;
+}
+
+/// Items move by a random part of the order's length.
+std::vector<int> disturbed(const std::vector<int>& order, Random& random) {
+  constexpr double kPart = 0.2;
+  std::vector<std::pair<double, int>> places;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    places.emplace_back(static_cast<double>(k) + kPart * static_cast<double>(order.size()) * random.unit(), order[k]);
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<int> result;
+  result.reserve(order.size());
+  for (const auto& [place, item] : places) result.push_back(item);
+  return result;
+}
+
+}  // namespace
+
+PartSearch::PartSearch(const Part& part, const Settings& settings)
+    : part_(part), settings_(settings), random_(settings.seed), lower_bound_(part.lower_bound) {}
+
+void PartSearch::offer(const std::vector<Units>& offsets) {
+  const Bytes arena = part_.arena(offsets);
+  if (arena >= arena_) return;
+  arena_ = arena;
+  offsets_ = offsets;
+}
+
+bool PartSearch::finished() const {
+  if (arena_ <= std::max(settings_.enough, lower_bound_)) return true;
+  return settings_.all_or_nothing && lower_bound_ > settings_.enough;
+}
+
+void PartSearch::start(const std::function<bool()>& interrupted) {
+  // Not interrupted, so that there is a placement.
+  const std::function<bool()> never = [] { return false; };
+  offer(*valley_fit(part_, worth_by(part_, Choice::longest), never));
+  work_ += 1 + part_.count() / kItemsOfNode;
+  if (finished() || interrupted()) return;
+  for (int i = 0; i < kOrderSearches; ++i) {
+    for (const Choice choice : {Choice::longest, Choice::largest}) {
+      order_searches_.emplace_back(part_, choice, random_.next());
+    }
+  }
+  search_orders(kFirstPlacements, interrupted);
+  if (finished() || overlap_count(part_) > kMostOverlaps) return;
+  overlaps_ = overlaps_of(part_);
+  FirstFit first_fit(part_, overlaps_);
+  for (const std::vector<Key>& keys : usual_keys()) {
+    const std::vector<int> order = order_by(part_, keys);
+    for (const Fit fit : {Fit::lowest, Fit::smallest}) {
+      if (finished() || interrupted()) return;
+      offer(first_fit.place(order, fit));
+      work_ += 1 + part_.count() / kItemsOfNode;
+    }
+  }
+}
+
+void PartSearch::run_round(std::int64_t nodes, const std::function<bool()>& interrupted) {
+  if (finished() || interrupted()) return;
+  if (!overlaps_.empty()) ask_below(nodes, interrupted);
+  if (!finished()) search_orders(1 + nodes * kItemsOfNode / part_.count(), interrupted);
+}
+
+void PartSearch::search_orders(std::int64_t placements, const std::function<bool()>& interrupted) {
+  const Bytes goal = std::max(settings_.enough, lower_bound_);
+  std::vector<std::vector<Units>> best(order_searches_.size());
+  run_tasks(settings_.threads, order_searches_.size(), [&](std::size_t i) {
+    Bytes arena = arena_;
+    for (std::int64_t k = 0; k < placements && arena > goal; ++k) {
+      std::vector<Units> offsets = order_searches_[i].next(goal, interrupted);
+      if (offsets.empty()) return;
+      if (part_.arena(offsets) >= arena) continue;
+      arena = part_.arena(offsets);
+      best[i] = std::move(offsets);
+    }
+  });
+  for (const std::vector<Units>& offsets : best) {
+    if (!offsets.empty()) offer(offsets);
+  }
+  work_ += static_cast<std::int64_t>(order_searches_.size()) * placements * (1 + part_.count() / kItemsOfNode);
+}
+
+void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& interrupted) {
+  // First what would end it, then between what did not succeed and what there is.
+  Bytes failed = std::max(settings_.enough, lower_bound_);
+  Answer answer = ask(failed, nodes, interrupted);
+  for (int unknown = 0; !finished() && !interrupted();) {
+    if (answer == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(failed));
+    if (settings_.all_or_nothing || next_arena(failed) >= arena_) return;
+    if (answer == Answer::unknown && ++unknown > kMostUnknown) return;
+    const Bytes middle = failed + Bytes((arena_ - failed).count() / 2);
+    answer = ask(middle, nodes, interrupted);
+    if (answer != Answer::found) failed = middle;
+  }
+}
+
+PartSearch::Answer PartSearch::ask(Bytes capacity, std::int64_t nodes, const std::function<bool()>& interrupted) {
+  const std::optional<StackProblem> problem = stack_problem(part_, overlaps_, capacity);
+  if (!problem) return Answer::unknown;
+  const std::vector<std::vector<int>> orders = orders_to_try();
+  std::vector<StackOutcome> outcomes(orders.size());
+  // The first that has an answer; those after it are not needed, whatever they would find.
+  std::atomic<std::size_t> answered{orders.size()};
+  const auto run = [&](std::size_t i) {
+    if (answered.load() < i) return;
+    StackSettings settings{.order = orders[i], .node_limit = nodes, .inferences = settings_.inferences};
+    settings.interrupted = [&, i] { return answered.load(std::memory_order_relaxed) < i || interrupted(); };
+    outcomes[i] = search_stack(*problem, settings);
+    if (!outcomes[i].complete && outcomes[i].offsets.empty()) return;
+    for (std::size_t first = answered.load(); i < first && !answered.compare_exchange_weak(first, i);) {
+    }
+  };
+  if (settings_.threads > 1) {
+    run_tasks(settings_.threads, orders.size(), run);
+  } else {
+    for (std::size_t i = 0; i < orders.size(); ++i) run(i);
+  }
+  const std::size_t first = answered.load();
+  for (std::size_t i = 0; i < orders.size() && i <= first; ++i) work_ += outcomes[i].nodes;
+  if (first == orders.size()) return Answer::unknown;
+  if (outcomes[first].complete) return Answer::none;
+  offer({outcomes[first].offsets.begin(), outcomes[first].offsets.end()});
+  return Answer::found;
+}
+
+std::vector<std::vector<int>> PartSearch::orders_to_try() {
+  std::vector<std::vector<int>> orders;
+  for (const std::vector<Key>& keys : program_keys()) orders.push_back(order_by(part_, keys));
+  for (int i = 0; i < kNoisyOrders; ++i) {
+    orders.push_back(disturbed(orders[random_.below(program_keys().size())], random_));
+  }
+  return orders;
+}
+
+Bytes PartSearch::next_arena(Bytes arena) const {
+  Bytes next = Bytes::max();
+  for (int i = 0; i < part_.count(); ++i) {
+    const Item& item = part_.items[at(i)];
+    const Units below = part_.highest(i, arena);
+    const Bytes end = part_.bytes(below < 0 ? 0 : below + item.alignment) + item.bytes;
+    next = std::min(next, end);
+  }
+  return next;
+}
+
+}  // namespace remora::placement

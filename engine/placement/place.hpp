@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Offsets for buffers in one arena, as small as possible, or within a capacity.
+//
+//     parts that share no time                      part.hpp
+//     for each of them
+//       from below, and one by one in many orders   valley_fit.hpp, first_fit.hpp
+//       then in rounds, each twice as long          the constraint program (stack_space.hpp) is asked for a placement
+//                                                   within the bound, and where it does not say, between the bound and
+//                                                   the best arena; and local search on orders (order_search.hpp), which
+//                                                   is all there is for parts of more than some million overlaps
+//
+// A part that needs no more than another one's bound is left alone. The searches of a round are TBB tasks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/api.hpp"
+#include "model/placement.hpp"
+
+namespace remora {
+
+/// What is known of a placement.
+enum class PlacementStatus {
+  optimal,     ///< no arena is smaller; or, where a capacity was given, it holds the placement
+  feasible,    ///< a placement, perhaps not the smallest
+  infeasible,  ///< proved: the capacity holds no placement, or fixed buffers share bytes
+  unknown      ///< none within the capacity was found
+};
+
+struct PlaceSettings {
+  /// What the arena may take; without it, the smallest arena is sought.
+  std::optional<Bytes> capacity{};
+  /// Units of work, 0 for no limit; with it the same seed gives the same placement whatever the number of threads.
+  std::int64_t work_limit = 0;
+  int threads = 1;
+  std::uint64_t seed = 1;
+  /// Whether the constraint program takes part; without it only the heuristics.
+  bool exact = true;
+  /// Told of every smaller arena and every better bound, from the thread that asked. May be empty.
+  std::function<void(Bytes arena, Bytes lower_bound)> progress{};
+};
+
+struct PlaceResult {
+  PlacementStatus status = PlacementStatus::unknown;
+  /// One for each buffer; empty if infeasible. Of status unknown, those of the smallest arena found, which is larger than
+  /// the capacity.
+  std::vector<Bytes> offsets{};
+  Bytes arena{};
+  /// No arena is smaller; Bytes::max() where fixed buffers share bytes.
+  Bytes lower_bound{};
+  std::int64_t work = 0;
+};
+
+/// Throws InputError for buffers that check_buffers refuses. `interrupted` is asked from several threads, and ends the
+/// search with what there is. Without any limit it may never end. Buffers that never hold memory lie at their fixed
+/// offset, or at 0.
+REMORA_API PlaceResult place(std::span<const Buffer> buffers, const PlaceSettings& settings,
+                             const std::function<bool()>& interrupted);
+
+/// "optimal", "feasible", "infeasible", "unknown".
+REMORA_API const char* status_name(PlacementStatus status);
+
+}  // namespace remora

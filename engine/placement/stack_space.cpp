@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/placement/stack_space.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include <gecode/search.hh>
+
+#include "engine/placement/stack_bounds.hpp"
+
+namespace remora::placement {
+namespace {
+
+/// Ends an engine when the context says so.
+class StackStop : public Gecode::Search::Stop {
+ public:
+  explicit StackStop(StackContext& context) : context_(context) {}
+  bool stop(const Gecode::Search::Statistics&, const Gecode::Search::Options&) override { return context_.stopped(); }
+
+ private:
+  StackContext& context_;
+};
+
+/// A placement of what waits in the space, which is the engine's; null if there is none, or the search was cut.
+std::unique_ptr<StackSpace> search(StackSpace* space, StackContext& context) {
+  StackStop stop(context);
+  Gecode::Search::Options options;
+  options.threads = 1;
+  options.clone = false;
+  options.stop = &stop;
+  Gecode::DFS<StackSpace> engine(space, options);
+  return std::unique_ptr<StackSpace>(engine.next());
+}
+
+constexpr int kNoItem = -1;
+
+/// An item that is placed or refused; or, where the rest falls into groups, all of their offsets.
+class StackChoice : public Gecode::Choice {
+ public:
+  /// An item and its offset.
+  using Settled = std::pair<int, int>;
+
+  StackChoice(const Gecode::Brancher& brancher, unsigned alternatives, int item)
+      : Choice(brancher, alternatives), item_(item) {}
+  StackChoice(const Gecode::Brancher& brancher, std::vector<Settled> settled)
+      : Choice(brancher, 1), item_(kNoItem), settled_(std::move(settled)) {}
+  /// There is no placement.
+  explicit StackChoice(const Gecode::Brancher& brancher) : Choice(brancher, 1), item_(kNoItem), fails_(true) {}
+
+  void archive(Gecode::Archive& archive) const override {
+    Choice::archive(archive);
+    archive << item_;
+  }
+
+  [[nodiscard]] int item() const { return item_; }
+  [[nodiscard]] bool fails() const { return fails_; }
+  [[nodiscard]] const std::vector<Settled>& settled() const { return settled_; }
+
+ private:
+  int item_;
+  std::vector<Settled> settled_;
+  bool fails_ = false;
+};
+
+class StackBrancher : public Gecode::Brancher {
+ public:
+  static void post(Gecode::Home home, StackContext& context) { (void)new (home) StackBrancher(home, context); }
+
+  bool status(const Gecode::Space& home) const override {
+    const auto& space = static_cast<const StackSpace&>(home);
+    for (int i = 0; i < context_->problem.count(); ++i) {
+      if (space.place(i) == StackSpace::Place::waiting) return true;
+    }
+    return false;
+  }
+
+  const Gecode::Choice* choice(Gecode::Space& home) override {
+    auto& space = static_cast<StackSpace&>(home);
+    if (context_->settings.inferences.decompose) {
+      const std::vector<std::vector<int>> groups = groups_of(space);
+      if (groups.size() > 1) return solve_groups(space, groups);
+    }
+    ++context_->nodes;
+    int best = -1;
+    for (int i = 0; i < context_->problem.count(); ++i) {
+      if (space.place(i) != StackSpace::Place::waiting || space.offsets()[i].min() > space.support(i)) continue;
+      if (best < 0 || space.support(i) < space.support(best) ||
+          (space.support(i) == space.support(best) && context_->rank[at(i)] < context_->rank[at(best)])) {
+        best = i;
+      }
+    }
+    // All float: the propagator would have failed, unless its supports are switched off.
+    if (best < 0) return new StackChoice(*this);
+    return new StackChoice(*this, space.offsets()[best].assigned() ? 1 : 2, best);
+  }
+
+  const Gecode::Choice* choice(const Gecode::Space&, Gecode::Archive& archive) override {
+    int item = 0;
+    archive >> item;
+    return new StackChoice(*this, 2, item);
+  }
+
+  Gecode::ExecStatus commit(Gecode::Space& home, const Gecode::Choice& choice, unsigned alternative) override {
+    auto& space = static_cast<StackSpace&>(home);
+    const auto& chosen = static_cast<const StackChoice&>(choice);
+    if (chosen.fails()) return Gecode::ES_FAILED;
+    if (chosen.item() < 0) {
+      for (const auto& [item, offset] : chosen.settled()) space.settle_at(item, offset);
+    } else if (alternative == 0) {
+      space.settle(chosen.item());
+    } else {
+      space.refuse(chosen.item());
+    }
+    return space.failed() ? Gecode::ES_FAILED : Gecode::ES_OK;
+  }
+
+  Gecode::Actor* copy(Gecode::Space& home) override { return new (home) StackBrancher(home, *this); }
+  std::size_t dispose(Gecode::Space& home) override {
+    (void)Brancher::dispose(home);
+    return sizeof(*this);
+  }
+
+ private:
+  StackBrancher(Gecode::Home home, StackContext& context) : Brancher(home), context_(&context) {}
+  StackBrancher(Gecode::Space& home, StackBrancher& other) : Brancher(home, other), context_(other.context_) {}
+
+  /// What waits, in groups that share no time.
+  [[nodiscard]] std::vector<std::vector<int>> groups_of(const StackSpace& space) const {
+    const StackProblem& problem = context_->problem;
+    // Sections that somebody's life goes on from into the next one.
+    std::vector<int> crossing(at(problem.span_count) + 1);
+    std::vector<int> waiting;
+    for (int i = 0; i < problem.count(); ++i) {
+      if (space.place(i) != StackSpace::Place::waiting) continue;
+      waiting.push_back(i);
+      ++crossing[at(problem.span[at(i)].first)];
+      --crossing[at(problem.span[at(i)].end) - 1];
+    }
+    std::vector<int> group_at(at(problem.span_count));
+    int groups = 0;
+    int count = 0;
+    for (int s = 0; s < problem.span_count; ++s) {
+      group_at[at(s)] = groups;
+      count += crossing[at(s)];
+      if (count == 0) ++groups;
+    }
+    std::vector<std::vector<int>> result(at(groups) + 1);
+    for (const int i : waiting) result[at(group_at[at(problem.span[at(i)].first)])].push_back(i);
+    std::erase_if(result, [](const std::vector<int>& group) { return group.empty(); });
+    return result;
+  }
+
+  const Gecode::Choice* solve_groups(StackSpace& space, std::vector<std::vector<int>> groups) {
+    // The small ones cost little, and any of them may end it.
+    std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    std::vector<StackChoice::Settled> settled;
+    for (const std::vector<int>& group : groups) {
+      auto* part = static_cast<StackSpace*>(space.clone());
+      part->keep_only(group);
+      const std::unique_ptr<StackSpace> solution = search(part, *context_);
+      if (!solution) return new StackChoice(*this);
+      for (const int i : group) settled.emplace_back(i, solution->offsets()[i].val());
+    }
+    return new StackChoice(*this, std::move(settled));
+  }
+
+  StackContext* context_;
+};
+
+}  // namespace
+
+StackContext::StackContext(const StackProblem& constant, const StackSettings& chosen)
+    : problem(constant),
+      settings(chosen),
+      rank(constant.size.size()),
+      low(constant.size.size()),
+      high(constant.size.size()),
+      sections(at(constant.section_count)) {
+  for (std::size_t k = 0; k < chosen.order.size(); ++k) rank[at(chosen.order[k])] = static_cast<int>(k);
+}
+
+bool StackContext::stopped() {
+  constexpr std::int64_t kBetweenClocks = 64;
+  cut = cut || nodes >= settings.node_limit ||
+        (nodes % kBetweenClocks == 0 && settings.interrupted && settings.interrupted());
+  return cut;
+}
+
+StackSpace::StackSpace(StackContext& context) : context_(&context) {
+  const StackProblem& problem = context.problem;
+  offsets_ = Gecode::IntVarArray(*this, problem.count());
+  places_ = alloc<Place>(problem.count());
+  supports_ = alloc<int>(problem.count());
+  for (int i = 0; i < problem.count(); ++i) {
+    places_[i] = Place::waiting;
+    const int fixed = problem.fixed[at(i)];
+    supports_[i] = std::max(fixed, 0);
+    if (problem.highest[at(i)] < std::max(fixed, 0)) {
+      fail();
+      return;
+    }
+    offsets_[i] = Gecode::IntVar(*this, std::max(fixed, 0), fixed < 0 ? problem.highest[at(i)] : fixed);
+  }
+  Gecode::ViewArray<Gecode::Int::IntView> views(*this, Gecode::IntVarArgs(offsets_));
+  Gecode::Home home(*this);
+  GECODE_ES_FAIL(StackBounds::post(home, views, context));
+  StackBrancher::post(*this, context);
+}
+
+StackSpace::StackSpace(StackSpace& other) : Space(other), context_(other.context_) {
+  offsets_.update(*this, other.offsets_);
+  const int count = context_->problem.count();
+  places_ = alloc<Place>(count);
+  supports_ = alloc<int>(count);
+  std::copy(other.places_, other.places_ + count, places_);
+  std::copy(other.supports_, other.supports_ + count, supports_);
+}
+
+void StackSpace::settle(int item) {
+  const StackProblem& problem = context_->problem;
+  const int offset = supports_[item];
+  settle_at(item, offset);
+  const int end = offset + problem.size[at(item)];
+  for (const int other : problem.overlaps[at(item)]) {
+    if (places_[other] != Place::waiting || failed()) continue;
+    const int above = problem.fixed[at(other)] < 0 ? problem.aligned(other, end) : end;
+    if (Gecode::me_failed(Gecode::Int::IntView(offsets_[other]).gq(*this, above))) {
+      fail();
+    } else if (problem.fixed[at(other)] < 0) {
+      supports_[other] = std::max(supports_[other], above);
+    }
+  }
+}
+
+void StackSpace::settle_at(int item, int offset) {
+  places_[item] = Place::placed;
+  if (Gecode::me_failed(Gecode::Int::IntView(offsets_[item]).eq(*this, offset))) fail();
+}
+
+void StackSpace::refuse(int item) {
+  if (Gecode::me_failed(Gecode::Int::IntView(offsets_[item]).gr(*this, supports_[item]))) fail();
+}
+
+void StackSpace::keep_only(const std::vector<int>& items) {
+  for (int i = 0; i < context_->problem.count(); ++i) {
+    if (places_[i] == Place::waiting) places_[i] = Place::elsewhere;
+  }
+  for (const int i : items) places_[i] = Place::waiting;
+}
+
+StackOutcome search_stack(const StackProblem& problem, const StackSettings& settings) {
+  StackContext context(problem, settings);
+  StackOutcome outcome;
+  const std::unique_ptr<StackSpace> solution = search(new StackSpace(context), context);
+  outcome.nodes = context.nodes;
+  outcome.complete = !solution && !context.cut;
+  if (solution) {
+    for (int i = 0; i < problem.count(); ++i) outcome.offsets.push_back(solution->offsets()[i].val());
+  }
+  return outcome;
+}
+
+}  // namespace remora::placement

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The constraint program of one part within one capacity, in Gecode.
+//
+// Variables are the offsets, in units. The search looks only for placements in which no item can be moved to a lower
+// place: every feasible capacity has one (move items down until none can be). In such a placement the lowest item that is
+// not placed yet rests on what is placed, or on the ground: at its support, the lowest offset above all placed items that
+// it overlaps. So the search takes an item of lowest support and branches: it lies there, or it lies higher ("floats").
+// Placed items lie below all that come later, which makes this Moffitt's search over canonical placements (minimalloc,
+// ASPLOS 2023), with bounds of variables instead of an order of moves, so that propagators see what was refused:
+//
+//     supports   an item that floats lies on one still to come: above the lowest end of those it overlaps
+//     blockers   and something still to come lies where it would fit now, or it could sink (his check for dominance,
+//                but for each item and its neighbours instead of once for all); if only one can, it must
+//     orders     a above b, or b above a: if one has no room, the other holds
+//     sections   in each section, from the top one down: the lowest start of k items and their sizes end within the
+//                capacity (his section inference is the case of all items)
+//     first      if without item a the others of a section start too high to end in time, a comes first
+//
+// Items that what is placed separates into groups that share no time are searched by engines of their own, inside the
+// node: if one group has no placement, nothing else is tried (his dynamic decomposition).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <gecode/int.hh>
+
+#include "engine/placement/stack_problem.hpp"
+
+namespace remora::placement {
+
+/// What all spaces of one search share; used by one thread.
+struct StackContext {
+  StackContext(const StackProblem& constant, const StackSettings& chosen);
+
+  const StackProblem& problem;
+  const StackSettings& settings;
+  /// Where each item comes in the settings' order.
+  std::vector<int> rank;
+  std::int64_t nodes = 0;
+  /// The limit or somebody's wish cut the search short.
+  bool cut = false;
+
+  /// True once the search is to end.
+  bool stopped();
+
+  /// Bounds while a propagator works, of the items that wait.
+  std::vector<int> low;
+  std::vector<int> high;
+  std::vector<int> waiting;
+  /// The sum, the lowest start and the second lowest of each section.
+  struct Section {
+    int sum;
+    int lowest;
+    int second;
+    int lowest_item;
+  };
+  std::vector<Section> sections;
+};
+
+class StackSpace : public Gecode::Space {
+ public:
+  /// What became of an item.
+  enum class Place : unsigned char {
+    waiting,   ///< to be placed
+    placed,    ///< all that it overlaps and that waits lies above it
+    elsewhere  ///< another engine's business
+  };
+
+  explicit StackSpace(StackContext& context);
+  StackSpace(StackSpace& other);
+  Gecode::Space* copy() override { return new StackSpace(*this); }
+
+  [[nodiscard]] const Gecode::IntVarArray& offsets() const { return offsets_; }
+  [[nodiscard]] Place place(int item) const { return places_[item]; }
+  [[nodiscard]] int support(int item) const { return supports_[item]; }
+
+  /// The item lies at its support, below all that wait.
+  void settle(int item);
+  /// The item lies at this offset, like those of its group.
+  void settle_at(int item, int offset);
+  /// It lies higher than its support.
+  void refuse(int item);
+  /// Leaves every other item that waits to somebody else.
+  void keep_only(const std::vector<int>& items);
+
+ private:
+  StackContext* context_;
+  Gecode::IntVarArray offsets_;
+  Place* places_;
+  int* supports_;
+};
+
+}  // namespace remora::placement

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/placement/valley_fit.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace remora::placement {
+namespace {
+
+/// The items not yet placed, by where they begin: asks for the best one inside a stretch of sections.
+class Waiting {
+ public:
+  Waiting(const Part& part, const std::vector<Worth>& worth) : part_(part) {
+    order_.resize(part.items.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](int a, int b) { return part.items[at(a)].first() < part.items[at(b)].first(); });
+    while (leaves_ < order_.size()) leaves_ *= 2;
+    nodes_.resize(2 * leaves_);
+    for (std::size_t k = 0; k < order_.size(); ++k) {
+      nodes_[leaves_ + k] = {part.items[at(order_[k])].end(), worth[at(order_[k])]};
+    }
+    for (std::size_t node = leaves_ - 1; node > 0; --node) join(node);
+  }
+
+  /// The best of those that live within sections [first, end); -1 if there is none.
+  [[nodiscard]] int best(int first, int end) const {
+    const auto from =
+        std::partition_point(order_.begin(), order_.end(), [&](int i) { return part_.items[at(i)].first() < first; });
+    const auto to = std::partition_point(from, order_.end(), [&](int i) { return part_.items[at(i)].first() < end; });
+    Found found;
+    seek(1, 0, leaves_, static_cast<std::size_t>(from - order_.begin()), static_cast<std::size_t>(to - order_.begin()),
+         end, found);
+    return found.place < order_.size() ? order_[found.place] : -1;
+  }
+
+  void remove(int item) {
+    // Those that begin together stand together.
+    auto found = std::partition_point(order_.begin(), order_.end(), [&](int i) {
+      return part_.items[at(i)].first() < part_.items[at(item)].first();
+    });
+    found = std::find(found, order_.end(), item);
+    std::size_t node = leaves_ + static_cast<std::size_t>(found - order_.begin());
+    nodes_[node] = {};
+    for (node /= 2; node > 0; node /= 2) join(node);
+  }
+
+ private:
+  struct Node {
+    int earliest_end = std::numeric_limits<int>::max();
+    Worth most{-1, -1};
+  };
+  struct Found {
+    Worth worth{-1, -1};
+    std::size_t place = std::numeric_limits<std::size_t>::max();
+  };
+
+  void join(std::size_t node) {
+    const Node& a = nodes_[2 * node];
+    const Node& b = nodes_[2 * node + 1];
+    nodes_[node] = {std::min(a.earliest_end, b.earliest_end), std::max(a.most, b.most)};
+  }
+
+  /// Among the leaves [from, to) of a node that spans `width` of them from `begin` on.
+  void seek(std::size_t node, std::size_t begin, std::size_t width, std::size_t from, std::size_t to, int end,
+            Found& found) const {
+    if (begin >= to || begin + width <= from) return;
+    const Node& here = nodes_[node];
+    if (here.earliest_end > end || here.most <= found.worth) return;
+    if (width == 1) {
+      found = {here.most, begin};
+      return;
+    }
+    const std::size_t half = width / 2;
+    const bool left_first = nodes_[2 * node].most >= nodes_[2 * node + 1].most;
+    for (const bool left : {left_first, !left_first}) {
+      seek(2 * node + (left ? 0 : 1), left ? begin : begin + half, half, from, to, end, found);
+    }
+  }
+
+  const Part& part_;
+  std::vector<int> order_;
+  std::size_t leaves_ = 1;
+  std::vector<Node> nodes_;
+};
+
+/// The outline: terraces by their first section, lowest found first.
+class Outline {
+ public:
+  struct Terrace {
+    int first;
+    int end;
+    Units height;
+  };
+
+  Outline(int sections, Units height) { add({0, sections, height}); }
+
+  [[nodiscard]] Terrace lowest() const { return terraces_.at(by_height_.begin()->second); }
+
+  /// The terrace's sections [first, end) rise to this height.
+  void raise(const Terrace& terrace, int first, int end, Units height) {
+    drop(terrace);
+    if (terrace.first < first) add({terrace.first, first, terrace.height});
+    if (end < terrace.end) add({end, terrace.end, terrace.height});
+    Terrace raised{first, end, height};
+    // One with neighbours of the same height.
+    if (const auto next = terraces_.find(end); next != terraces_.end() && next->second.height == height) {
+      const Terrace other = next->second;
+      drop(other);
+      raised.end = other.end;
+    }
+    auto before = terraces_.lower_bound(first);
+    if (before != terraces_.begin() && (--before)->second.height == height) {
+      const Terrace other = before->second;
+      drop(other);
+      raised.first = other.first;
+    }
+    add(raised);
+  }
+
+  /// Fills the terrace up to its lower neighbour.
+  void fill(const Terrace& terrace) {
+    const auto here = terraces_.find(terrace.first);
+    Units height = std::numeric_limits<Units>::max();
+    if (here != terraces_.begin()) height = std::prev(here)->second.height;
+    if (std::next(here) != terraces_.end()) height = std::min(height, std::next(here)->second.height);
+    raise(terrace, terrace.first, terrace.end, height);
+  }
+
+ private:
+  void add(const Terrace& terrace) {
+    terraces_[terrace.first] = terrace;
+    by_height_.insert({terrace.height, terrace.first});
+  }
+  void drop(const Terrace& terrace) {
+    by_height_.erase({terrace.height, terrace.first});
+    terraces_.erase(terrace.first);
+  }
+
+  std::map<int, Terrace> terraces_;
+  std::set<std::pair<Units, int>> by_height_;
+};
+
+}  // namespace
+
+std::vector<Worth> worth_by(const Part& part, Choice choice) {
+  std::vector<Worth> worth;
+  worth.reserve(part.items.size());
+  for (const Item& item : part.items) {
+    const auto life = static_cast<double>(item.end() - item.first());
+    const auto size = static_cast<double>(item.size);
+    worth.push_back(choice == Choice::longest ? Worth{life, size} : Worth{size, life});
+  }
+  return worth;
+}
+
+std::optional<std::vector<Units>> valley_fit(const Part& part, const std::vector<Worth>& worth,
+                                             const std::function<bool()>& stopped) {
+  std::vector<Units> offsets(part.items.size());
+  Waiting waiting(part, worth);
+  Units ground = 0;
+  std::size_t left = 0;
+  for (int i = 0; i < part.count(); ++i) {
+    const Item& item = part.items[at(i)];
+    if (!item.is_fixed()) {
+      ++left;
+      continue;
+    }
+    offsets[at(i)] = item.fixed;
+    ground = std::max(ground, item.fixed + item.size);
+    waiting.remove(i);
+  }
+  Outline outline(part.sections, ground);
+  for (std::size_t looked = 0; left > 0;) {
+    constexpr std::size_t kBetweenClocks = 1024;
+    if (++looked % kBetweenClocks == 0 && stopped()) return std::nullopt;
+    const Outline::Terrace valley = outline.lowest();
+    const int item = waiting.best(valley.first, valley.end);
+    if (item < 0) {
+      outline.fill(valley);
+      continue;
+    }
+    const Item& placed = part.items[at(item)];
+    offsets[at(item)] = part.aligned(item, valley.height);
+    outline.raise(valley, placed.first(), placed.end(), offsets[at(item)] + placed.size);
+    waiting.remove(item);
+    --left;
+  }
+  return offsets;
+}
+
+}  // namespace remora::placement

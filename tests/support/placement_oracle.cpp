@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/placement_oracle.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <sstream>
+#include <utility>
+
+namespace remora::test {
+namespace {
+
+constexpr int kTimes = 64;
+constexpr int kBytes = 63;
+
+/// Whether the buffers from `next` on can be added to the bytes in use, all ending within `arena`.
+bool fits(const std::vector<Buffer>& buffers, std::size_t next, int arena, std::array<std::uint64_t, kTimes>& used) {
+  if (next == buffers.size()) return true;
+  const Buffer& buffer = buffers[next];
+  const auto size = static_cast<int>(buffer.size.count());
+  std::vector<std::size_t> times;
+  for (std::int64_t t = buffer.lifespan.lower; t < buffer.lifespan.upper; ++t) {
+    const bool in_gap = std::any_of(buffer.gaps.begin(), buffer.gaps.end(),
+                                    [&](const Lifespan& gap) { return gap.lower <= t && t < gap.upper; });
+    if (!in_gap) times.push_back(static_cast<std::size_t>(t));
+  }
+  if (size == 0 || times.empty()) return fits(buffers, next + 1, arena, used);
+  for (int offset = 0; offset + size <= arena; ++offset) {
+    if (offset % buffer.alignment.count() != 0) continue;
+    if (buffer.offset && buffer.offset->count() != offset) continue;
+    const std::uint64_t mask = ((std::uint64_t{1} << static_cast<unsigned>(size)) - 1) << static_cast<unsigned>(offset);
+    if (std::any_of(times.begin(), times.end(), [&](std::size_t t) { return (used[t] & mask) != 0; })) continue;
+    for (const std::size_t t : times) used[t] |= mask;
+    const bool found = fits(buffers, next + 1, arena, used);
+    for (const std::size_t t : times) used[t] &= ~mask;
+    if (found) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Bytes smallest_arena(const std::vector<Buffer>& buffers) {
+  // Fixed ones, then large ones first: what does not fit is seen early. The arena does not depend on it.
+  std::vector<Buffer> sorted = buffers;
+  std::sort(sorted.begin(), sorted.end(), [](const Buffer& a, const Buffer& b) {
+    return std::pair(a.offset.has_value(), a.size) > std::pair(b.offset.has_value(), b.size);
+  });
+  for (int arena = 0; arena <= kBytes; ++arena) {
+    if (Bytes(arena) < largest_load(buffers)) continue;
+    std::array<std::uint64_t, kTimes> used{};
+    if (fits(sorted, 0, arena, used)) return Bytes(arena);
+  }
+  return Bytes::max();
+}
+
+std::vector<Buffer> random_buffers(Random& random, const BufferShape& shape) {
+  const auto up_to = [&](int most) {
+    return static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most) + 1));
+  };
+  std::vector<Buffer> buffers(1 + random.below(static_cast<std::size_t>(shape.most_buffers)));
+  // Of one problem: how often something is special, and which alignments there are.
+  const double often = random.unit() < 0.3 ? 0 : 0.5 * random.unit();
+  const std::vector<std::vector<int>> families{{1, 2, 4}, {2, 4}, {4}, {1, 3}, {2, 3}, {1, 6}};
+  const std::vector<int>& family = families[random.below(families.size())];
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    Buffer& buffer = buffers[i];
+    buffer.id = "b" + std::to_string(i);
+    buffer.lifespan.lower = up_to(shape.times - 1);
+    buffer.lifespan.upper =
+        buffer.lifespan.lower + 1 + up_to(shape.times - 1 - static_cast<int>(buffer.lifespan.lower));
+    buffer.size = Bytes(random.unit() < 0.03 ? 0 : 1 + up_to(shape.most_size - 1));
+    if (shape.alignments && random.unit() < 2 * often) buffer.alignment = Bytes(family[random.below(family.size())]);
+    if (shape.fixed && random.unit() < often / 2) {
+      buffer.offset = Bytes(up_to(12) / buffer.alignment.count() * buffer.alignment.count());
+    }
+    std::int64_t time = buffer.lifespan.lower;
+    while (shape.gaps && random.unit() < often && time < buffer.lifespan.upper) {
+      const std::int64_t begin = time + up_to(static_cast<int>(buffer.lifespan.upper - time));
+      const std::int64_t end = begin + up_to(static_cast<int>(buffer.lifespan.upper - begin));
+      buffer.gaps.push_back({begin, end});
+      time = end;
+    }
+  }
+  return buffers;
+}
+
+std::string text_of(const std::vector<Buffer>& buffers) {
+  std::ostringstream out;
+  for (const Buffer& buffer : buffers) {
+    out << buffer.id << ": " << buffer.lifespan.lower << ".." << buffer.lifespan.upper << ", " << buffer.size.count()
+        << " bytes, alignment " << buffer.alignment.count();
+    if (buffer.offset) out << ", at " << buffer.offset->count();
+    for (const Lifespan& gap : buffer.gaps) out << ", gap " << gap.lower << ".." << gap.upper;
+    out << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace remora::test

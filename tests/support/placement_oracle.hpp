@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "model/placement.hpp"
+#include "model/random.hpp"
+
+namespace remora::test {
+
+/// The smallest arena of a few small buffers, by trying every offset of every buffer on a map of the bytes in use at every
+/// time. Times are from 0 to 63 and no arena above 63 bytes is looked at; a problem that needs more, or whose fixed buffers
+/// share bytes, gives Bytes::max().
+Bytes smallest_arena(const std::vector<Buffer>& buffers);
+
+struct BufferShape {
+  int most_buffers = 9;
+  int times = 8;
+  int most_size = 7;
+  bool alignments = true;
+  bool gaps = true;
+  bool fixed = true;
+};
+
+/// At least one buffer, small enough for smallest_arena nearly always.
+std::vector<Buffer> random_buffers(Random& random, const BufferShape& shape = {});
+
+/// "a: 0..3, 4 bytes, ..." a line each, to print beside a failure.
+std::string text_of(const std::vector<Buffer>& buffers);
+
+}  // namespace remora::test
