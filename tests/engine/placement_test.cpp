@@ -77,7 +77,7 @@ TEST(Placement, SmallestArenaIsThatOfBruteForce) {
 }
 
 TEST(Placement, CapacityHoldsAPlacementIfBruteForceFindsOne) {
-  constexpr int kCases = 4'000;
+  constexpr int kCases = 2'000;
   Random random(5);
   for (int i = 0; i < fewer(kCases); ++i) {
     const std::vector<Buffer> buffers = random_buffers(random);
