@@ -32,7 +32,7 @@ namespace remora {
 ///
 /// In free order the warm start is any valid sequence (engine/free/free_search.hpp has that search).
 ///
-/// Where ops have several modes (model/modes.hpp), steps say which one; the search is that of engine/groups/mode_crew.hpp,
+/// Where ops have several modes (model/modes.hpp), steps say which one; the search is that of engine/groups/composition.hpp,
 /// and a warm start is by mode 0 of every op. verify() and the file format know mode 0 only: evaluate() and modes_hold()
 /// judge such schedules.
 ///

@@ -10,8 +10,6 @@
 #include "engine/base/work.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/bound/footprint.hpp"
-#include "engine/curve/budget_choice.hpp"
 #include "engine/curve/outcomes.hpp"
 #include "engine/curve/search_sweep.hpp"
 #include "engine/solve.hpp"

@@ -2,8 +2,16 @@
 #include "model/graph.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "model/ensure.hpp"
+#include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora {
 namespace {
@@ -105,6 +113,217 @@ Table<OpId, OpId> places_in(std::span<const OpId> order) {
     places[op] = i;
   }
   return places;
+}
+
+namespace {
+
+constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+constexpr std::size_t kNamesShown = 10;
+
+std::string element(std::string_view list, std::size_t i) {
+  return std::string(list) + "[" + std::to_string(i) + "]";
+}
+std::string op_path(std::size_t i) {
+  return element("$.ops", i);
+}
+std::string tensor_path(std::size_t i) {
+  return element("$.tensors", i);
+}
+std::string op_path(OpId op) {
+  return op_path(op.index());
+}
+
+/// Everything that `validate` checks; each step may rely on those before it (see run).
+class Checker {
+ public:
+  explicit Checker(const Graph& graph) : graph_(graph), producer_(graph.tensors.size()) {}
+
+  void run() {
+    check_table_size("$.tensors", graph_.tensors.size());
+    check_table_size("$.ops", graph_.ops.size());
+    check_tensors();
+    check_ops();
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_references(i);
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_outputs(i);
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_order(i);
+    check_memory_sum();
+    check_duration_sum();
+  }
+
+ private:
+  using Names = std::unordered_map<std::string_view, std::size_t>;
+
+  static void check_table_size(const std::string& path, std::size_t size) {
+    if (size > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+      throw InputError(path, "more than 2147483647 entries");
+    }
+  }
+
+  static void check_amount(const std::string& path, std::string_view key, std::int64_t amount) {
+    if (amount < 0) {
+      throw InputError(path + "." + std::string(key), "must not be negative, but is " + std::to_string(amount));
+    }
+  }
+
+  static void check_name(Names& names, std::string_view list, std::size_t i, const std::string& name) {
+    const auto path = [&] { return element(list, i) + ".name"; };
+    if (name.empty()) throw InputError(path(), "a name must not be empty");
+    const auto [entry, inserted] = names.emplace(name, i);
+    if (!inserted) throw InputError(path(), "the name " + quote(name) + " is taken by " + element(list, entry->second));
+  }
+
+  void check_tensors() const {
+    check_amount("$", "fixed_memory", graph_.fixed_memory.count());
+    Names names;
+    names.reserve(graph_.tensors.size());
+    for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
+      const Tensor& tensor = graph_.tensors[i];
+      check_name(names, "$.tensors", i, tensor.name);
+      if (tensor.size < Bytes()) check_amount(tensor_path(i), "size", tensor.size.count());
+    }
+  }
+
+  void check_ops() const {
+    Names names;
+    names.reserve(graph_.ops.size());
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      check_name(names, "$.ops", i, op.name);
+      if (op.duration < Duration()) check_amount(op_path(i), "duration", op.duration.count());
+      if (op.workspace < Bytes()) check_amount(op_path(i), "workspace", op.workspace.count());
+      if (op.max_computes.value_or(1) < 1) {
+        throw InputError(
+            op_path(i) + ".max_computes",
+            "must be at least 1, but is " + std::to_string(*op.max_computes) + " (op " + quote(op.name) + ")");
+      }
+    }
+  }
+
+  /// The ids of a graph that was built by hand may point anywhere; the readers' never do.
+  void check_references(std::size_t i) const {
+    const Op& op = graph_.ops[i];
+    const auto check = [&](std::string_view key, const auto& ids, std::size_t limit, std::string_view kind) {
+      for (std::size_t j = 0; j < ids.size(); ++j) {
+        if (ids[j].valid() && ids[j].index() < limit) continue;
+        throw InputError(op_path(i) + element("." + std::string(key), j),
+                         "no " + std::string(kind) + " has the number " + std::to_string(ids[j]));
+      }
+    };
+    check("inputs", op.inputs, graph_.tensors.size(), "tensor");
+    check("outputs", op.outputs, graph_.tensors.size(), "tensor");
+    check("after", op.after, graph_.ops.size(), "op");
+    if (!op.backward_of.valid()) return;
+    if (op.backward_of.index() >= graph_.ops.size()) {
+      throw InputError(op_path(i) + ".backward_of", "no op has the number " + std::to_string(op.backward_of));
+    }
+    if (op.backward_of == OpId(i)) {
+      throw InputError(op_path(i) + ".backward_of", "the op " + quote(op.name) + " cannot be its own backward op");
+    }
+  }
+
+  void check_outputs(std::size_t i) {
+    const Op& op = graph_.ops[i];
+    if (op.outputs.empty()) throw InputError(op_path(i) + ".outputs", "the op " + quote(op.name) + " has no outputs");
+    for (std::size_t j = 0; j < op.outputs.size(); ++j) {
+      OpId& producer = producer_[op.outputs[j]];
+      if (producer.valid()) throw second_producer(i, j, producer);
+      producer = OpId(i);
+    }
+  }
+
+  [[nodiscard]] InputError second_producer(std::size_t i, std::size_t j, OpId first) const {
+    const std::string path = op_path(i) + element(".outputs", j);
+    const std::string tensor = quote(name_of(graph_.ops[i].outputs[j]));
+    if (first == OpId(i)) return {path, "the op " + quote(name_of(first)) + " lists the tensor " + tensor + " twice"};
+    return {path, "the tensor " + tensor + " has two producers, " + quote(name_of(first)) + " (" + op_path(first) +
+                      ") and " + quote(graph_.ops[i].name)};
+  }
+
+  void check_order(std::size_t i) const {
+    const Op& op = graph_.ops[i];
+    for (std::size_t j = 0; j < op.inputs.size(); ++j) {
+      const OpId producer = producer_[op.inputs[j]];
+      if (!producer.valid() || producer < OpId(i)) continue;
+      throw_if_cyclic();
+      throw InputError(op_path(i) + element(".inputs", j),
+                       "the op " + quote(op.name) + " is listed before " + quote(name_of(producer)) + " (" +
+                           op_path(producer) + "), the producer of its input " + quote(name_of(op.inputs[j])));
+    }
+    for (std::size_t j = 0; j < op.after.size(); ++j) {
+      if (op.after[j] < OpId(i)) continue;
+      throw_if_cyclic();
+      throw InputError(op_path(i) + element(".after", j), "the op " + quote(op.name) + " is listed before " +
+                                                              quote(name_of(op.after[j])) + " (" +
+                                                              op_path(op.after[j]) + "), which it must come after");
+    }
+  }
+
+  /// No order of the ops would be right: say so, rather than that the order given is wrong.
+  void throw_if_cyclic() const {
+    const std::vector<OpId> cycle = find_cycle(graph_, producer_);
+    if (cycle.empty()) return;
+    std::string names;
+    for (std::size_t k = 0; k < cycle.size() && k < kNamesShown; ++k) names += quote(name_of(cycle[k])) + " -> ";
+    if (cycle.size() > kNamesShown) names += "... (" + std::to_string(cycle.size()) + " ops) -> ";
+    // The cycle begins with its first op in the list, which therefore depends on one that is listed later or is itself.
+    throw InputError(dependency_path(cycle.front(), cycle.back()),
+                     "the ops form a cycle: " + names + quote(name_of(cycle.front())));
+  }
+
+  [[nodiscard]] std::string dependency_path(OpId op, OpId on) const {
+    const Op& dependent = graph_[op];
+    for (std::size_t j = 0; j < dependent.inputs.size(); ++j) {
+      if (producer_[dependent.inputs[j]] == on) return op_path(op) + element(".inputs", j);
+    }
+    for (std::size_t j = 0; j < dependent.after.size(); ++j) {
+      if (dependent.after[j] == on) return op_path(op) + element(".after", j);
+    }
+    return op_path(op);
+  }
+
+  /// Nothing that is ever resident at once exceeds the fixed memory, all tensors and the largest workspace.
+  void check_memory_sum() const {
+    std::int64_t total = graph_.fixed_memory.count();
+    for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
+      const std::int64_t size = graph_.tensors[i].size.count();
+      if (size > kLargest - total) {
+        throw InputError(tensor_path(i) + ".size", "fixed_memory and the sizes up to tensor " +
+                                                       quote(graph_.tensors[i].name) + " exceed 64 bits together");
+      }
+      total += size;
+    }
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      if (graph_.ops[i].workspace.count() <= kLargest - total) continue;
+      throw InputError(op_path(i) + ".workspace", "fixed_memory, all sizes and the workspace of op " +
+                                                      quote(graph_.ops[i].name) + " exceed 64 bits together");
+    }
+  }
+
+  void check_duration_sum() const {
+    std::int64_t total = 0;
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const std::int64_t duration = graph_.ops[i].duration.count();
+      if (duration > kLargest / kComputesWithin64Bits - total) {
+        throw InputError(op_path(i) + ".duration", "the durations up to op " + quote(graph_.ops[i].name) +
+                                                       ", each taken " + std::to_string(kComputesWithin64Bits) +
+                                                       " times, exceed 64 bits together");
+      }
+      total += duration;
+    }
+  }
+
+  [[nodiscard]] const std::string& name_of(OpId op) const { return graph_[op].name; }
+  [[nodiscard]] const std::string& name_of(TensorId tensor) const { return graph_[tensor].name; }
+
+  const Graph& graph_;
+  /// The op that writes each tensor, or none; filled by check_outputs.
+  Table<TensorId, OpId> producer_;
+};
+
+}  // namespace
+
+void validate(const Graph& graph) {
+  Checker(graph).run();
 }
 
 }  // namespace remora

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -31,5 +32,18 @@ class Random {
  private:
   std::uint64_t state_;
 };
+
+/// One of `count` (at least 1), with a probability in proportion to weight(i).
+template <class Weight>
+std::size_t draw_weighted(std::size_t count, Random& random, Weight weight) {
+  double total = 0;
+  for (std::size_t i = 0; i < count; ++i) total += weight(i);
+  double point = random.unit() * total;
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    point -= weight(i);
+    if (point < 0) return i;
+  }
+  return count - 1;
+}
 
 }  // namespace remora

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "engine/bound/covering.hpp"
-#include "engine/bound/lagrange.hpp"
 #include "model/cp/retention_problem.hpp"
 #include "model/recompute_plan.hpp"
 

@@ -4,7 +4,7 @@
 //
 // Rows are generated: the LP begins with the events of locally largest excess and takes in those that its solution
 // violates; the same after the integer program, while time is left. Fewer rows give a weaker bound, never a wrong one.
-// The LP bound is computed from the dual values in exact arithmetic (lagrange.hpp). The integer bound is CBC's:
+// The LP bound is computed from the dual values in exact arithmetic (covering.hpp). The integer bound is CBC's:
 // constraints are only ever loosened by rounding, costs are divided by their greatest common divisor, and what double
 // precision cannot tell apart is taken off the bound.
 //
@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "engine/bound/covering.hpp"
-#include "engine/bound/lagrange.hpp"
 
 namespace remora {
 

@@ -11,7 +11,7 @@
 //               and, for every op v,    sum of y(i) over its items <= C_v - 1
 //
 // Three ways to a bound: the dual ascent here (microseconds), COIN-OR CBC (cover_mip.hpp), and whatever prices are at
-// hand (lagrange.hpp).
+// hand (priced_bound).
 //
 // The dual ascent gives the value of a feasible dual solution: events are visited by excess, each takes a fractional
 // knapsack over what earlier events left of the items' costs. Every event is visited on graphs of a few thousand ops;
@@ -22,6 +22,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "model/instance.hpp"
@@ -108,5 +109,31 @@ CoverBoundResult covering_bound(const CoverProblem& problem);
 inline constexpr int kMostOpsOfFreeRelaxation = 2'000;
 
 CoverProblem free_order_relaxation(const Instance& instance);
+
+// What prices prove about a covering problem, in exact arithmetic.
+//
+// A price p(k) >= 0 a byte at each event k turns the covering constraints into a reward: any choice of items costs at
+// least
+//
+//     L(p) = sum of p(k) * excess(k)  +  for each op, the least sum of  cost(i) - sum over k of p(k) * gain(i, k)
+//                                        over at most C_v - 1 of its items
+//
+// with gain(i, k) never counted beyond excess(k) (Lagrangian relaxation). Whatever the prices, that is a lower bound;
+// an LP solver's dual values make it a good one, and their rounding errors do no harm: they are rounded to integers
+// here, and everything is summed in 128 bits.
+
+struct PricedBound {
+  /// No choice of items that covers every excess costs less.
+  Duration bound{};
+  /// By item: what a choice with this item costs more than `bound` at least.
+  std::vector<Duration> penalties{};
+};
+
+/// `prices`: by event, in durations a byte; negative ones count as 0. O(events * gaps across them).
+PricedBound priced_bound(const CoverProblem& problem, std::span<const double> prices);
+
+/// Whether the prices prove that no choice of items covers every excess, whatever it costs: their reward for all that
+/// the limits allow is below what they ask for.
+bool proves_infeasible(const CoverProblem& problem, std::span<const double> prices);
 
 }  // namespace remora

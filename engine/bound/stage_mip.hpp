@@ -1,5 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// A stronger bound from COIN-OR CBC: a 0-1 program with whole costs, and the covering relaxation with stages as one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/bound/cover_mip.hpp"
+#include "engine/bound/covering.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+
+// A 0-1 program with whole costs, minimised by COIN-OR CBC, for its bound.
+
+/// The sum of factor * column is at least `least`.
+struct MipRow {
+  std::vector<int> columns{};
+  std::vector<double> factors{};
+  double least = 0;
+
+  void add(int column, double factor) {
+    columns.push_back(column);
+    factors.push_back(factor);
+  }
+};
+
+struct MipProgram {
+  /// By column, not negative.
+  std::vector<std::int64_t> costs{};
+  std::vector<MipRow> rows{};
+};
+
+struct MipBound {
+  /// No solution costs less; 0 without CBC, or if nothing is known.
+  Duration bound{};
+  bool complete = false;
+};
+
+MipBound solve_mip(const MipProgram& program, const CoverMipLimits& limits);
+
 // The covering relaxation with stages: each gap given up chooses the stage of its (last) recompute, and what the
 // recompute itself needs has to be there (staged form).
 //
@@ -17,13 +57,6 @@
 // Every schedule gives a solution of no more cost, so the optimum is a lower bound. On dense graphs it is far above the
 // plain relaxation's (docs/bounds.md), at the price of columns for all stages: it is for graphs of a hundred ops or
 // two. Ops with several outputs and what is read of them are left as they are in the plain relaxation.
-#pragma once
-
-#include "engine/bound/cover_mip.hpp"
-#include "engine/bound/covering.hpp"
-#include "model/instance.hpp"
-
-namespace remora {
 
 /// How many columns the program would have.
 std::int64_t stage_mip_columns(const Instance& instance, const CoverProblem& problem);

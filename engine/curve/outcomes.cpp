@@ -2,10 +2,13 @@
 #include "engine/curve/outcomes.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -77,6 +80,76 @@ SweepResult assemble_curve(const Instance& instance, std::vector<Outcome> outcom
   }
   curve.knee = find_knee(curve);
   return result;
+}
+
+namespace {
+
+constexpr double kUnknownHeight = 0.5;
+
+/// Between the durations of all schedules.
+double height_of_curve(std::span<const CurvePoint> points) {
+  Duration least = Duration::max();
+  Duration most{};
+  for (const CurvePoint& point : points) {
+    if (!point.has_schedule()) continue;
+    least = std::min(least, point.duration);
+    most = std::max(most, point.duration);
+  }
+  return least < most ? static_cast<double>((most - least).count()) : 1.0;
+}
+
+double height_of(const CurvePoint& low, const CurvePoint& high, double curve) {
+  if (!high.has_schedule()) return 0;
+  return low.has_schedule() ? static_cast<double>((low.duration - high.duration).count()) : kUnknownHeight * curve;
+}
+
+}  // namespace
+
+void check_sweep_options(const SweepOptions& options) {
+  if (options.points < 2) throw InputError("points", "must be at least 2");
+  if (!(options.resolution >= 0 && options.resolution <= 1)) throw InputError("resolution", "must be from 0 to 1");
+  std::vector<Bytes> budgets = options.budgets;
+  std::sort(budgets.begin(), budgets.end());
+  const auto twice = std::adjacent_find(budgets.begin(), budgets.end());
+  if (twice != budgets.end()) throw InputError("budgets", std::to_string(twice->count()) + " bytes are there twice");
+}
+
+BudgetChoice::BudgetChoice(const Instance& instance, const SweepOptions& options, Bytes least_budget)
+    : listed_(options.budgets), least_(least_budget), most_budget_(std::max(least_budget, baseline_peak(instance))) {
+  std::sort(listed_.begin(), listed_.end(), std::greater<>());
+  most_ = listed_.empty() ? static_cast<std::size_t>(options.points) : listed_.size();
+  const auto range = static_cast<double>((most_budget_ - least_).count());
+  resolution_ = Bytes(static_cast<std::int64_t>(range * options.resolution));
+}
+
+std::optional<Bytes> BudgetChoice::next(std::span<const CurvePoint> points, Bytes reached) {
+  if (given_ == most_) return std::nullopt;
+  const std::optional<Bytes> budget = listed_.empty() ? bisect(points, reached) : listed_[given_];
+  if (budget) ++given_;
+  return budget;
+}
+
+std::optional<Bytes> BudgetChoice::bisect(std::span<const CurvePoint> points, Bytes reached) const {
+  if (given_ == 0) return most_budget_;
+  if (given_ == 1) return least_ < most_budget_ ? std::optional<Bytes>(least_) : std::nullopt;
+  const bool is_new = !points.front().has_schedule() && reached < most_budget_;
+  if (given_ == 2 && is_new) return reached;
+  return next_budget(points, resolution_);
+}
+
+std::optional<Bytes> next_budget(std::span<const CurvePoint> points, Bytes resolution) {
+  const double curve = height_of_curve(points);
+  const Bytes least_width = std::max(resolution, Bytes(1));
+  double largest = 0;
+  std::optional<Bytes> middle;
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    const Bytes width = points[i + 1].budget - points[i].budget;
+    const double area = height_of(points[i], points[i + 1], curve) * static_cast<double>(width.count());
+    if (width <= least_width || area <= largest) continue;
+    largest = area;
+    middle = points[i].budget + Bytes(width.count() / 2);
+  }
+  return middle;
 }
 
 }  // namespace remora

@@ -1,16 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A sweep by search: one search for each budget, in sittings, and the sweep that goes from one to the other.
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
-#include "engine/curve/budget_choice.hpp"
+#include "engine/base/work.hpp"
 #include "engine/curve/outcomes.hpp"
 #include "engine/curve/sweep_types.hpp"
+#include "engine/groups/hierarchical.hpp"
+#include "engine/search/search.hpp"
+#include "model/curve.hpp"
 #include "model/instance.hpp"
+#include "model/recompute_plan.hpp"
+#include "model/schedule.hpp"
 
 namespace remora {
+
+// The search under one budget of a sweep, in sittings: it can be left and taken up again.
+
+/// What one sitting may take.
+struct SittingLimits {
+  /// Wall-clock time.
+  double seconds = 0;
+  Work work = Work::max();
+  /// May be null.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+class Probe {
+ public:
+  /// `options`: of a search; its limits are this budget's share of the sweep's. `groups` is asked when the search needs
+  /// a start; it may say null for none.
+  Probe(const Instance& instance, Bytes budget, const SolveOptions& options, std::function<const Groups*()> groups);
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+  ~Probe() = default;
+
+  [[nodiscard]] Bytes budget() const { return instance_.budget(); }
+  [[nodiscard]] const Search& search() const { return search_; }
+  /// The budget under which the incumbent was found.
+  [[nodiscard]] Bytes found_under() const { return found_under_; }
+  [[nodiscard]] bool settled() const { return search_.settled(); }
+  /// What there is to gain at most: the incumbent's extra duration less the bound's; nothing without a schedule.
+  [[nodiscard]] std::optional<Duration> gap() const;
+
+  /// Takes the other budget's plan if it is better here; and what was proved there, if that budget is larger: a bound
+  /// on the extra duration, or that there is no schedule.
+  void learn(const Probe& other);
+
+  /// Goes on with the search, beginning with the neighbours' plans made to fit.
+  void sit(const SittingLimits& limits, std::span<const Probe* const> neighbours);
+
+  [[nodiscard]] CurvePoint point() const;
+  [[nodiscard]] Schedule schedule() const;
+
+ private:
+  void start_from_relaxation();
+  void start_from_shared(const std::function<const Groups*()>& groups);
+  void fit(const RecomputePlan& plan, Source source, const Deadline& deadline);
+
+  Instance instance_;
+  Search search_;
+  Bytes found_under_{};
+  /// Of the sitting at hand, in the search's work.
+  Work end_ = Work::max();
+  int sittings_ = 0;
+};
 
 /// What one sweep works on. The limits of the options are the sweep's.
 struct SweepInput {
@@ -21,7 +83,7 @@ struct SweepInput {
 };
 
 /// By strategies that search: takes the budgets as the choice gives them; every budget's search is left and taken up
-/// again (probe.hpp). What came of each, by budget ascending.
+/// again (Probe). What came of each, by budget ascending.
 std::vector<Outcome> sweep_by_search(const SweepInput& input, BudgetChoice choice);
 
 }  // namespace remora

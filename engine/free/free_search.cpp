@@ -11,14 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/draw_weighted.hpp"
 #include "engine/base/tasks.hpp"
-#include "engine/free/joint_annealing_worker.hpp"
+#include "engine/free/free_workers.hpp"
 #include "engine/free/order_view.hpp"
-#include "engine/free/reorder_worker.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/order/minimise_peak.hpp"
-#include "engine/search/workers/complete_worker.hpp"
+#include "engine/search/workers/cp_workers.hpp"
 #include "engine/search/workers/crew.hpp"
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"

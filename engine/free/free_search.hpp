@@ -6,8 +6,8 @@
 //     then in turns, by what each has brought of late:
 //       recomputes along one order                         all that searches along an input order (order_view.hpp),
 //                                                          of the file, of small peak, of the incumbent
-//       both at once, on the incumbent                     reorder_worker.hpp, joint_annealing_worker.hpp; the
-//                                                          free-order constraint program on neighbourhoods or, if small, on all
+//       both at once, on the incumbent                     free_workers.hpp; the free-order constraint program on
+//                                                          neighbourhoods or, if small, on all
 //
 // One incumbent is handed from turn to turn. The bound is that of the free order: a relaxation of one order says
 // nothing about another.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/groups/block_classes.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
 
+#include "engine/groups/block.hpp"
 #include "model/table.hpp"
 
 namespace remora {

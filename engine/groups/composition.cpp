@@ -2,14 +2,18 @@
 #include "engine/groups/composition.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/groups/mode_exchange.hpp"
 #include "engine/search/neighbourhood.hpp"
 #include "engine/search/solution.hpp"
 #include "engine/search/worker.hpp"
-#include "engine/search/workers/complete_worker.hpp"
+#include "engine/search/workers/cp_workers.hpp"
+#include "engine/search/workers/crew.hpp"
 #include "model/cp/solve_retention.hpp"
 #include "model/evaluate.hpp"
 #include "model/random.hpp"
@@ -173,6 +177,51 @@ class CompositionSearch {
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
                     const CompositionLimits& limits, std::span<const Compute> warm_start) {
   return CompositionSearch(instance, options, seed, limits).run(warm_start);
+}
+
+namespace {
+
+/// Each with draws of its own.
+constexpr int kCompositionsARound = 3;
+/// Rounds of one worker don't draw what another draws.
+constexpr std::uint64_t kRounds = 1'000'000;
+
+/// A composition from the incumbent on, with other draws in every round.
+class CompositionWorker : public Worker {
+ public:
+  CompositionWorker(const SolveOptions& options, std::uint64_t seed) : options_(options), seed_(seed * kRounds) {}
+
+  [[nodiscard]] Source source() const override { return Source::modes; }
+
+  RoundResult run(const RoundInput& input) override {
+    const std::vector<Compute> incumbent = input.incumbent.computes(input.instance);
+    const CompositionLimits limits{.effort = input.effort, .interrupted = input.interrupted};
+    const Composition found = compose(input.instance, options_, seed_++, limits, incumbent);
+    RoundResult result;
+    result.work = work_of(found.effort, EffortOfWork::model);
+    if (found.complete) result.lower_bound = found.extra;
+    Solution solution = make_solution(input.instance, found.sequence);
+    if (better(input.instance, solution, input.incumbent)) result.solution = std::move(solution);
+    return result;
+  }
+
+ private:
+  SolveOptions options_;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+Mix mode_crew(const Instance& /*instance*/, const SolveOptions& options, SearchPhase /*phase*/) {
+  const CrewPlan plan = crew_plan(options.strategy);
+  std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
+  std::vector<std::unique_ptr<Worker>> workers;
+  if (plan.complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
+  if (options.strategy != Strategy::complete) {
+    for (int i = 0; i < kCompositionsARound; ++i)
+      workers.push_back(std::make_unique<CompositionWorker>(options, seed++));
+  }
+  return {std::move(workers), plan.complete ? std::size_t{1} : std::size_t{0}, seed};
 }
 
 }  // namespace remora

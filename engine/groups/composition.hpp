@@ -18,6 +18,7 @@
 
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
+#include "engine/search/mix.hpp"
 #include "model/instance.hpp"
 #include "model/modes.hpp"
 
@@ -44,5 +45,12 @@ struct Composition {
 /// within it was found. The same seed and limits give the same.
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
                     const CompositionLimits& limits, std::span<const Compute> warm_start = {});
+
+// The workers that search where ops have several modes: the complete search of the constraint program, which chooses
+// modes with starts, and compositions (composition.hpp), which exchange modes and search neighbourhoods.
+
+/// In either order. Strategies say whether the complete search takes part, and whether anything else does; of the local
+/// searches, compositions are the one that knows modes.
+Mix mode_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase);
 
 }  // namespace remora

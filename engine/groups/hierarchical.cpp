@@ -2,14 +2,253 @@
 #include "engine/groups/hierarchical.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "engine/base/tasks.hpp"
+#include "engine/base/version.hpp"
+#include "engine/baselines/chains/block_chain.hpp"
+#include "engine/groups/block_schedule.hpp"
 #include "engine/groups/composition.hpp"
+#include "engine/groups/partition.hpp"
+#include "engine/groups/partitioners.hpp"
+#include "engine/groups/schedule_grid.hpp"
 #include "model/evaluate.hpp"
+#include "model/table.hpp"
 
 namespace remora {
+namespace {
+
+/// Share of the time limit.
+constexpr double kScheduleShare = 0.25;
+/// Units of work for one solve of a group at least.
+constexpr std::int64_t kLeastWork = 100;
+/// The number goes up with every change of the engine that makes schedules other ones, or their text.
+constexpr const char* kKeyOfSchedules = "options of a group, 1, ";
+/// Below, the flat search alone does as well.
+constexpr int kLeastOps = 500;
+
+/// Whether sums over the events of a block, of its tensors and of schedules' times stay within 64 bits.
+bool amounts_fit(const Instance& instance) {
+  constexpr double kMost = 9e18;
+  constexpr double kEvents = 4096;
+  double bytes = 0;
+  for (int t = 0; t < instance.tensor_count(); ++t) bytes += static_cast<double>(instance.size(TensorId(t)).count());
+  double workspace = 0;
+  for (int v = 0; v < instance.op_count(); ++v) {
+    workspace = std::max(workspace, static_cast<double>(instance.workspace(OpId(v)).count()));
+  }
+  const auto duration = static_cast<double>(instance.baseline_duration().count());
+  return (bytes + workspace) * kEvents < kMost && duration * 4 * kComputesWithin64Bits < kMost;
+}
+
+class GroupFinder {
+ public:
+  GroupFinder(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+              const Partitioner& partitioner, BlockStore* store)
+      : instance_(instance), options_(options), deadline_(deadline), partitioner_(partitioner), store_(store) {}
+
+  Groups run() {
+    if (!amounts_fit(instance_)) {
+      groups_.note = "amounts too large for groups";
+      return std::move(groups_);
+    }
+    partition();
+    find_schedules();
+    groups_.complete = !deadline_.reached();
+    return std::move(groups_);
+  }
+
+ private:
+  struct RowTask {
+    int problem = 0;
+    GridRow row{};
+    RowResult result{};
+  };
+  struct ClassProblem {
+    int index = 0;
+    BlockProblem problem{};
+    BlockSchedule saving{};
+    /// Its rows among those of its height.
+    std::size_t first_row = 0;
+    std::size_t end_row = 0;
+    /// In the store; empty without one.
+    std::string key{};
+    bool known = false;
+  };
+
+  void note(const char* name, double value) { groups_.statistics.emplace_back(name, value); }
+  /// The seconds since the last call.
+  void note_seconds(const char* name) {
+    const double now = deadline_.elapsed();
+    note(name, now - last_);
+    last_ = now;
+  }
+
+  void partition() {
+    last_ = deadline_.elapsed();
+    const Partition partition = make_partition(instance_, partitioner_, partition_settings(options_));
+    groups_.hierarchy.unit_count = at(partition.unit_count());
+    groups_.hierarchy.blocks = make_blocks(instance_, partition);
+    groups_.hierarchy.classes = classify(instance_, groups_.hierarchy.blocks, groups_.hierarchy.unit_count);
+    groups_.hierarchy.schedules.resize(groups_.hierarchy.classes.representative.size());
+    const auto groups = groups_.hierarchy.blocks.size() - 1;
+    const auto distinct = groups_.hierarchy.schedules.size() - 1;
+    const int levels = partition.node(partition.root()).level;
+    note("levels", levels);
+    note("groups", static_cast<double>(groups));
+    note("distinct_groups", static_cast<double>(distinct));
+    groups_.note = std::to_string(groups) + " groups of " + std::to_string(distinct) + " forms on " +
+                   std::to_string(levels) + " levels";
+    note_seconds("partition_seconds");
+  }
+
+  void find_schedules() {
+    const auto& heights = groups_.hierarchy.classes.height;
+    const int highest = heights.empty() ? 0 : heights[at(groups_.hierarchy.root_class())];
+    for (int height = 0; height < highest && !deadline_.reached(); ++height) solve_classes(height);
+    double count = 0;
+    for (const ClassSchedules& of_class : groups_.hierarchy.schedules)
+      count += static_cast<double>(of_class.schedules.size());
+    note("options", count);
+    if (store_ != nullptr) note("known_groups", known_);
+    note_seconds("options_seconds");
+  }
+
+  void solve_classes(int height) {
+    std::vector<ClassProblem> problems;
+    std::vector<RowTask> rows;
+    for (int c = 0; c < static_cast<int>(groups_.hierarchy.schedules.size()); ++c) {
+      if (c == groups_.hierarchy.root_class() || groups_.hierarchy.classes.height[at(c)] != height) continue;
+      if (deadline_.reached()) return;
+      ClassProblem problem{
+          .index = c,
+          .problem = groups_.hierarchy.problem_of(
+              instance_, groups_.hierarchy.blocks[at(groups_.hierarchy.classes.representative[at(c)])])};
+      problem.saving = saving_schedule(problem.problem);
+      problem.first_row = rows.size();
+      for (const GridRow& row : grid_rows(problem.problem, problem.saving)) {
+        rows.push_back({static_cast<int>(problems.size()), row, {}});
+      }
+      problem.end_row = rows.size();
+      problems.push_back(std::move(problem));
+    }
+    // The same whether some are known already: what is found must not depend on that.
+    const RowLimits limits = row_limits(rows.size());
+    for (ClassProblem& problem : problems) recall(problem, limits);
+    run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
+      const ClassProblem& problem = problems[at(rows[i].problem)];
+      if (!problem.known && !deadline_.reached()) {
+        rows[i].result = solve_row(problem.problem, rows[i].row, problem.saving, options_, limits);
+      }
+    });
+    for (const ClassProblem& problem : problems) keep_schedules(problem, rows);
+  }
+
+  /// Takes the schedules from the store if they are there.
+  void recall(ClassProblem& problem, const RowLimits& limits) {
+    if (store_ == nullptr) return;
+    problem.key = key_of(problem.index, limits);
+    const std::optional<std::string> text = store_->find(problem.key);
+    if (!text) return;
+    auto found = schedules_of_text(*text);
+    const auto is_schedule = [&](const BlockSchedule& schedule) { return is_schedule_of(problem.problem, schedule); };
+    if (!found || !std::all_of(found->schedules.begin(), found->schedules.end(), is_schedule)) return;
+    groups_.hierarchy.schedules[at(problem.index)].schedules = std::move(found->schedules);
+    // Counted as if it had been done here: a work limit must not reach further where a store knows something.
+    groups_.work += Work(found->work);
+    problem.known = true;
+    ++known_;
+  }
+
+  /// All that a class's schedules depend on. Under a time limit they depend on the machine as well; there the first to
+  /// solve a class decides for all.
+  [[nodiscard]] std::string key_of(int index, const RowLimits& limits) const {
+    const BlockClasses& classes = groups_.hierarchy.classes;
+    std::string key = kKeyOfSchedules;
+    key.append(version()).append("\n");
+    for (const auto& [name, value] : describe_options(options_)) {
+      const bool own = name == "threads" || name == "work_limit";
+      if (!own) key.append(name).append("=").append(value).append("\n");
+    }
+    key.append(std::to_string(limits.solves)).append(" ").append(std::to_string(option_of(limits.work))).append(" ");
+    key.append(std::to_string(instance_.problem().max_computes)).append("\n");
+    key.append(std::to_string(classes.description[at(index)].size()))
+        .append("\n")
+        .append(classes.description[at(index)]);
+    for (const int child : classes.child_classes[at(index)]) {
+      const ClassSchedules& of_child = groups_.hierarchy.schedules[at(child)];
+      const std::string text = text_of_schedules({of_child.schedules}) + text_of_schedules({{of_child.pass}});
+      key.append("\n").append(std::to_string(text.size())).append("\n").append(text);
+    }
+    return key;
+  }
+
+  /// Every class of one height gets the same.
+  [[nodiscard]] RowLimits row_limits(std::size_t rows) const {
+    RowLimits limits;
+    limits.solves = options_.grid_levels;
+    limits.cancel = deadline_.cancel();
+    limits.seconds = kNoTimeLimit;
+    const int levels = std::max(1, groups_.hierarchy.classes.height[at(groups_.hierarchy.root_class())]);
+    const double part = kScheduleShare / levels / static_cast<double>(std::max<std::size_t>(1, rows));
+    if (options_.work_limit > 0) {
+      const double work = static_cast<double>(options_.work_limit) * part;
+      limits.solves = std::clamp(static_cast<int>(work / kLeastWork), 1, limits.solves);
+      limits.work = Work(std::max(kLeastWork, static_cast<std::int64_t>(work / limits.solves)));
+    } else {
+      const auto side_by_side = std::min(at(thread_count(options_)), rows);
+      const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
+      limits.seconds = std::min(left, options_.time_limit * part * static_cast<double>(side_by_side));
+    }
+    return limits;
+  }
+
+  void keep_schedules(const ClassProblem& problem, std::vector<RowTask>& rows) {
+    ClassSchedules& kept = groups_.hierarchy.schedules[at(problem.index)];
+    kept.pass = passing_schedule(problem.problem, without_budgets(problem.problem));
+    if (problem.known) return;
+    std::vector<BlockSchedule> schedules{problem.saving};
+    Work work;
+    for (std::size_t row = problem.first_row; row < problem.end_row; ++row) {
+      RowResult& result = rows[row].result;
+      work += result.work;
+      std::move(result.schedules.begin(), result.schedules.end(), std::back_inserter(schedules));
+    }
+    kept.schedules = select_schedules(std::move(schedules), at(options_.group_options));
+    groups_.work += work;
+    // What was cut short others should rather solve again.
+    if (store_ != nullptr && !deadline_.reached())
+      store_->keep(problem.key, text_of_schedules({kept.schedules, work.count()}));
+  }
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  const Deadline& deadline_;
+  const Partitioner& partitioner_;
+  BlockStore* store_;
+  Groups groups_;
+  int known_ = 0;
+  double last_ = 0;
+};
+
+}  // namespace
+
+bool hierarchy_pays(const Instance& instance) {
+  return instance.op_count() >= kLeastOps && forward_part(instance).has_value();
+}
+
+Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                   const Partitioner& partitioner, BlockStore* store) {
+  return GroupFinder(instance, options, deadline, partitioner, store).run();
+}
+
+Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline, BlockStore* store) {
+  return find_groups(instance, options, deadline, *make_partitioner(options.grouping), store);
+}
+
 namespace {
 
 /// Share of the time limit.

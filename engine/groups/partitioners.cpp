@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "engine/groups/partition_blocks.hpp"
+#include "engine/groups/partition_graph.hpp"
 #include "model/table.hpp"
 
 namespace remora {

@@ -1,5 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// How one level of a hierarchy is cut into groups: the place where a custom partitioner plugs in.
+//
+//     class Pairs : public Partitioner {
+//       std::string name() const override { return "pairs"; }
+//       std::vector<int> group(const PartitionGraph& graph, const PartitionSettings&) const override {
+//         std::vector<int> group_of;
+//         for (int node = 0; node < graph.node_count(); ++node) group_of.push_back(node / 2);
+//         return group_of;
+//       }
+//     };
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/options.hpp"
+#include "engine/groups/partition_graph.hpp"
+
+namespace remora {
+
+struct PartitionSettings {
+  /// M^l: the most nodes of a group, at its own level. At least 2.
+  int group_size = 20;
+  /// M^t: the most nodes of the top level. At least 1.
+  int top_size = 60;
+  /// How much the number of units in a group weighs against the memory that it shares with others (HiRemate, eq. 1).
+  double alpha = 0.5;
+};
+
+class Partitioner {
+ public:
+  Partitioner() = default;
+  Partitioner(const Partitioner&) = delete;
+  Partitioner& operator=(const Partitioner&) = delete;
+  virtual ~Partitioner() = default;
+
+  /// What error messages call it.
+  [[nodiscard]] virtual std::string name() const = 0;
+
+  /// For each node the number of its group, in [0, nodes). A group has at most `group_size` nodes, and the graph that
+  /// has the groups as its nodes has no cycle; a node may stay alone. Called for graphs of more than `top_size` nodes,
+  /// again with the groups as nodes until that is no longer so. Should be deterministic; may be called from several
+  /// threads at once.
+  [[nodiscard]] virtual std::vector<int> group(const PartitionGraph& graph,
+                                               const PartitionSettings& settings) const = 0;
+};
+
 // H-Partition (HiRemate, Algorithm 1): groups between a node and its predecessors' closest common ancestor, joined
 // greedily, the ones that share least memory with the rest and hold few units first.
 //
@@ -12,15 +60,7 @@
 // So equal layers are worked off from the front, the same way each, and come out as few distinct shapes.
 //
 // Each candidate is updated at most 2 M^l times, whatever the degrees: O(n M^l (M^l d + log n)) for n nodes of d values
-// each, the hubs among them left out (partition_blocks.hpp).
-#pragma once
-
-#include <memory>
-
-#include "engine/base/options.hpp"
-#include "engine/groups/partitioner.hpp"
-
-namespace remora {
+// each, the hubs among them left out (PartitionBlocks).
 
 class HPartition : public Partitioner {
  public:

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/base/deadline.hpp"
-#include "engine/bound/footprint.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/groups/composition.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/workers/crew.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/groups/schedule_text.hpp"
-
 #include <charconv>
 #include <cstdint>
 #include <limits>
 #include <utility>
+
+#include "engine/groups/block_schedule.hpp"
 
 namespace remora {
 namespace {

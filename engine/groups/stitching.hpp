@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/groups/block.hpp"
-#include "engine/groups/block_classes.hpp"
 #include "engine/groups/block_schedule.hpp"
 #include "model/instance.hpp"
 #include "model/recompute_plan.hpp"

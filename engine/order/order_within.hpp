@@ -1,9 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// The exact search for an order within so much memory, and the cursor that it moves along.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/order/order_problem.hpp"
+
+namespace remora {
+
+/// Which end an order is built from: its first node first, or its last.
+enum class OrderEnd { first, last };
+
+/// How far an order has come from one of its ends: which nodes are taken, which may be next, what is resident between
+/// the nodes taken and the others. Steps are taken back last first.
+class OrderCursor {
+ public:
+  OrderCursor(const OrderProblem& problem, OrderEnd end);
+
+  /// Nodes that may be taken next. Valid until the next step.
+  [[nodiscard]] std::span<const NodeId> ready() const { return ready_; }
+  /// The nodes taken, a bit each.
+  [[nodiscard]] std::span<const std::uint64_t> words() const { return taken_; }
+  /// The nodes that must be taken before this one.
+  [[nodiscard]] std::span<const NodeId> needs(NodeId node) const {
+    return end_ == OrderEnd::first ? problem_.predecessors(node) : problem_.successors(node);
+  }
+  /// Base memory included.
+  [[nodiscard]] Bytes resident() const { return resident_; }
+
+  struct Step {
+    /// What is resident once the node is taken.
+    Bytes left{};
+    /// What is resident before it runs and all that it adds.
+    Bytes needed{};
+  };
+  /// What taking a ready node comes to.
+  [[nodiscard]] Step step(NodeId node) const;
+
+  void take(NodeId node);
+  /// Takes the last step back.
+  void undo(NodeId node);
+
+ private:
+  [[nodiscard]] std::span<const NodeId> freed_by(NodeId node) const {
+    return end_ == OrderEnd::first ? problem_.successors(node) : problem_.predecessors(node);
+  }
+  /// Sizes of the buffers whose last reader among those not run, or first among those run, the node is, or would be.
+  [[nodiscard]] Bytes read_last(NodeId node, int unread) const;
+
+  const OrderProblem& problem_;
+  const OrderEnd end_;
+  std::vector<Bytes> running_;
+  /// What of a node's outputs stays after it.
+  std::vector<Bytes> leaves_;
+  std::vector<int> waiting_;
+  /// How many readers of each buffer have not run, from the first; one more if it is kept.
+  std::vector<int> unread_;
+  std::vector<NodeId> ready_;
+  /// Of each ready node in ready_; for those taken, where it was.
+  std::vector<std::size_t> places_;
+  std::vector<std::uint64_t> taken_;
+  Bytes resident_{};
+};
+
 // Is there an order within so much memory?
 //
 // Depth first over the down-sets S that can be reached from the empty one within the limit: S u {w} follows S if w is
-// ready and R(S) + running(w) fits (R: engine/order/least_resident.hpp). Sets from which the last one cannot be reached
+// ready and R(S) + running(w) fits (R: engine/order/peak_bound.hpp). Sets from which the last one cannot be reached
 // are remembered. What makes it fast: a set that is reached may *settle* earlier ones on its path, whose other
 // continuations then need no look.
 //
@@ -23,16 +90,6 @@
 //
 // The same holds from the last set down to the empty one, with intersections for unions: then R(Ei n X) <= R(Ei), as
 // R(Ei u X) lies between X and A. Some graphs are easy from one end only.
-#pragma once
-
-#include <cstdint>
-#include <functional>
-#include <vector>
-
-#include "engine/order/order_cursor.hpp"
-#include "engine/order/order_problem.hpp"
-
-namespace remora {
 
 struct WithinResult {
   enum class Answer { found, none, out_of_work, out_of_memory };

@@ -2,12 +2,159 @@
 #include "engine/order/peak_bound.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "engine/order/least_resident.hpp"
+#include <boost/graph/boykov_kolmogorov_max_flow.hpp>
+#include <boost/graph/compressed_sparse_row_graph.hpp>
 
 namespace remora {
+
+namespace {
+
+using Network = boost::compressed_sparse_row_graph<boost::directedS>;
+using Edge = boost::graph_traits<Network>::edge_descriptor;
+
+/// The arcs as Boost wants them: ordered by where they start, and each with its reverse.
+struct Arcs {
+  std::vector<std::pair<std::size_t, std::size_t>> ends;
+  std::vector<std::int64_t> capacities;
+  std::vector<Edge> reverse;
+};
+
+}  // namespace
+
+void MinimumCut::merge() {
+  const auto ends = [](const Arc& arc) { return std::tie(arc.from, arc.to); };
+  // Each with its reverse, so that every arc has one even where none was given.
+  const std::size_t given = arcs_.size();
+  arcs_.reserve(2 * given);
+  for (std::size_t i = 0; i < given; ++i) arcs_.push_back({arcs_[i].to, arcs_[i].from, 0});
+  std::sort(arcs_.begin(), arcs_.end(), [&](const Arc& a, const Arc& b) { return ends(a) < ends(b); });
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < arcs_.size(); ++i) {
+    if (ends(arcs_[i]) == ends(arcs_[last])) {
+      arcs_[last].capacity = std::min(kUncut, arcs_[last].capacity + arcs_[i].capacity);
+    } else {
+      arcs_[++last] = arcs_[i];
+    }
+  }
+  if (!arcs_.empty()) arcs_.resize(last + 1);
+}
+
+std::int64_t MinimumCut::solve() {
+  // Where two arcs have the same ends, Boost 1.74's colours do not tell the sides.
+  merge();
+  Arcs arcs;
+  arcs.ends.reserve(arcs_.size());
+  arcs.capacities.reserve(arcs_.size());
+  arcs.reverse.reserve(arcs_.size());
+  for (const Arc& arc : arcs_) {
+    arcs.ends.emplace_back(arc.from, arc.to);
+    arcs.capacities.push_back(arc.capacity);
+  }
+  for (const auto& [from, to] : arcs.ends) {
+    const auto back = std::lower_bound(arcs.ends.begin(), arcs.ends.end(), std::pair(to, from));
+    arcs.reverse.emplace_back(to, static_cast<std::size_t>(back - arcs.ends.begin()));
+  }
+  const auto vertices = static_cast<std::size_t>(vertex_count_);
+  const Network network(boost::edges_are_sorted, arcs.ends.begin(), arcs.ends.end(), vertices);
+  std::vector<std::int64_t> residual(arcs_.size());
+  std::vector<Edge> predecessors(vertices);
+  std::vector<boost::default_color_type> colours(vertices);
+  std::vector<std::int64_t> distances(vertices);
+  const auto edge_index = boost::get(boost::edge_index, network);
+  const auto vertex_index = boost::get(boost::vertex_index, network);
+  const std::int64_t flow = boost::boykov_kolmogorov_max_flow(
+      network, boost::make_iterator_property_map(arcs.capacities.begin(), edge_index),
+      boost::make_iterator_property_map(residual.begin(), edge_index),
+      boost::make_iterator_property_map(arcs.reverse.begin(), edge_index),
+      boost::make_iterator_property_map(predecessors.begin(), vertex_index),
+      boost::make_iterator_property_map(colours.begin(), vertex_index),
+      boost::make_iterator_property_map(distances.begin(), vertex_index), vertex_index,
+      static_cast<std::size_t>(kSource), static_cast<std::size_t>(kSink));
+  // What the last search reached from the source; the rest has no residual path from it.
+  with_source_.assign(vertices, false);
+  for (std::size_t i = 0; i < vertices; ++i) with_source_[i] = colours[i] == boost::black_color;
+  return flow;
+}
+
+/// Adds buffers to the network of one call.
+struct LeastResident::Uses {
+  const OrderProblem& problem;
+  const std::vector<bool>& done;
+  const std::vector<int>& vertices;
+  MinimumCut& cut;
+
+  [[nodiscard]] int vertex(NodeId node) const { return vertices[static_cast<std::size_t>(node)]; }
+
+  /// Whether it stays whatever runs.
+  [[nodiscard]] bool stays(BufferId buffer) const {
+    if (problem.keep(buffer)) return true;
+    for (const NodeId reader : problem.readers(buffer)) {
+      if (vertex(reader) == 0 && !done[static_cast<std::size_t>(reader)]) return true;
+    }
+    return false;
+  }
+
+  /// Pays for the buffer if `from` is on the source's side and a reader is not.
+  void pay(int from, BufferId buffer) {
+    std::vector<int> readers;
+    for (const NodeId reader : problem.readers(buffer)) {
+      if (vertex(reader) != 0) readers.push_back(vertex(reader));
+    }
+    if (readers.size() == 1) {
+      cut.add_arc(from, readers.front(), problem.size(buffer).count());
+    } else if (!readers.empty()) {
+      const int middle = cut.add_vertex();
+      cut.add_arc(from, middle, problem.size(buffer).count());
+      for (const int reader : readers) cut.add_arc(middle, reader, MinimumCut::kUncut);
+    }
+  }
+};
+
+LeastResident::LeastResident(const OrderProblem& problem)
+    : problem_(problem),
+      vertices_(static_cast<std::size_t>(problem.node_count())),
+      met_(static_cast<std::size_t>(problem.buffer_count())) {}
+
+LeastResident::Choice LeastResident::find(const std::vector<bool>& done, std::span<const NodeId> free) {
+  ++call_;
+  MinimumCut cut;
+  for (const NodeId node : free) vertices_[static_cast<std::size_t>(node)] = cut.add_vertex();
+  Uses uses{problem_, done, vertices_, cut};
+  Bytes entering;
+  for (const NodeId node : free) {
+    for (const NodeId earlier : problem_.predecessors(node)) {
+      if (uses.vertex(earlier) != 0) cut.add_arc(uses.vertex(node), uses.vertex(earlier), MinimumCut::kUncut);
+    }
+    for (const BufferId buffer : problem_.writes(node)) {
+      if (uses.stays(buffer)) {
+        cut.add_arc(uses.vertex(node), MinimumCut::kSink, problem_.size(buffer).count());
+      } else {
+        uses.pay(uses.vertex(node), buffer);
+      }
+    }
+    for (const BufferId buffer : problem_.reads(node)) {
+      const NodeId writer = problem_.writer(buffer);
+      const bool written_inside = writer.valid() && uses.vertex(writer) != 0;
+      if (written_inside || met_[static_cast<std::size_t>(buffer)] == call_) continue;
+      met_[static_cast<std::size_t>(buffer)] = call_;
+      if (uses.stays(buffer)) continue;
+      entering += problem_.size(buffer);
+      uses.pay(MinimumCut::kSource, buffer);
+    }
+  }
+  Choice choice;
+  choice.change = Bytes(cut.solve()) - entering;
+  for (const NodeId node : free) {
+    if (cut.with_source(uses.vertex(node))) choice.nodes.push_back(node);
+    vertices_[static_cast<std::size_t>(node)] = 0;
+  }
+  return choice;
+}
+
 namespace {
 
 using Nodes = std::vector<bool>;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/base/draw_weighted.hpp"
+#include "model/random.hpp"
 
 namespace remora {
 namespace {

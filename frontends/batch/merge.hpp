@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "frontends/batch/manifest.hpp"
-#include "frontends/batch/solver.hpp"
+#include "frontends/batch/question.hpp"
 #include "frontends/batch/store.hpp"
 
 namespace remora::batch {

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/batch/question.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "engine/base/version.hpp"
 #include "frontends/batch/manifest.hpp"
-#include "frontends/batch/solver.hpp"
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
+#include "model/schedule.hpp"
 
 namespace remora::batch {
 
@@ -64,6 +69,136 @@ void Asking::check_digest(const Task& task) {
   if (task.sha256.empty()) return;
   const std::string& digest = digest_of(task.graph);
   if (digest != task.sha256) throw InputError(task.graph, "is not the graph of the manifest: its sha256 is " + digest);
+}
+
+namespace {
+
+using json::Document;
+using json::Node;
+
+constexpr std::array<std::string_view, 5> kStatuses{"optimal", "feasible", "infeasible", "unknown", "interrupted"};
+
+/// JSON text one level further in. A line never ends inside a string.
+void append_indented(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+}
+
+constexpr const char* kFinished = "finished";
+constexpr const char* kWhen = "when";
+
+void write_origin(json::ObjectText& object, const Origin& origin, const char* when) {
+  object.string("host", origin.host);
+  object.string("shard", origin.shard);
+  object.string(when, origin.when);
+}
+
+Origin read_origin(const Node& root, const char* when) {
+  return {.host = root.at("host").string(), .shard = root.at("shard").string(), .when = root.at(when).string()};
+}
+
+std::string status_at(const Node& root) {
+  const Node node = root.at("status");
+  const std::string& status = node.string();
+  if (std::find(kStatuses.begin(), kStatuses.end(), status) == kStatuses.end()) {
+    node.fail(quote(status) + " is no status");
+  }
+  return status;
+}
+
+}  // namespace
+
+std::string record_text(const Record& record) {
+  std::string out;
+  json::ObjectText object(out, ",\n  ");
+  object.string("format", "remora-result");
+  object.integer("version", 1);
+  object.string("key", key_of(record.question));
+  object.key("question");
+  out += question_text(record.question);
+  object.string("status", record.status);
+  object.string("task", record.task);
+  object.string("graph", record.graph);
+  object.number("seconds", record.seconds);
+  object.integer("work", record.work);
+  object.integer("runs", record.runs);
+  object.integer("threads", record.threads);
+  object.string("started", record.started);
+  write_origin(object, record.origin, kFinished);
+  object.key("schedule");
+  append_indented(out, record.schedule);
+  object.close();
+  out += '\n';
+  return out;
+}
+
+Record read_record(std::string_view text, const std::string& key) {
+  const Document document = json::parse(text);
+  const Node root(document);
+  json::expect_format(root, "remora-result");
+  const Node question = root.at("question");
+  Record record{.question = read_question(question),
+                .status = status_at(root),
+                .task = root.at("task").string(),
+                .graph = root.at("graph").string(),
+                .seconds = root.at("seconds").number(),
+                .work = root.at("work").integer(),
+                .runs = root.at("runs").integer(1),
+                .threads = root.at("threads").integer(),
+                .started = root.at("started").string(),
+                .origin = read_origin(root, kFinished),
+                .schedule = {}};
+  if (key_of(record.question) != key) question.fail("is not the one that the file is named for");
+  const Node schedule = root.at("schedule");
+  json::expect_format(schedule, "remora-schedule");
+  record.schedule = schedule.value().dump();
+  return record;
+}
+
+std::string utf8_text(const std::string& message) {
+  return is_utf8(message) ? message : printable(message);
+}
+
+std::string error_text(const TaskError& error) {
+  std::string out;
+  json::ObjectText object(out, ",\n  ");
+  object.string("format", "remora-error");
+  object.integer("version", 1);
+  object.string("task", error.task);
+  object.string("graph", error.graph);
+  object.string("message", utf8_text(error.message));
+  write_origin(object, error.origin, kWhen);
+  object.close();
+  out += '\n';
+  return out;
+}
+
+TaskError read_error(std::string_view text) {
+  const Document document = json::parse(text);
+  const Node root(document);
+  json::expect_format(root, "remora-error");
+  return {.task = root.at("task").string(),
+          .graph = root.at("graph").string(),
+          .message = root.at("message").string(),
+          .origin = read_origin(root, kWhen)};
+}
+
+Figures read_figures(std::string_view schedule) {
+  const Document document = json::parse(schedule);
+  const Node root(document);
+  // Both follow from the integers; what the file says they are does not count.
+  const Schedule schedule_of{.status = Status::feasible,
+                             .duration = Duration(root.at("duration").integer()),
+                             .baseline_duration = Duration(root.at("baseline_duration").integer()),
+                             .lower_bound = Duration(root.at("lower_bound").integer())};
+  return {.budget = root.at("budget").integer(),
+          .duration = root.at("duration").integer(),
+          .lower_bound = root.at("lower_bound").integer(),
+          .peak_memory = root.at("peak_memory").integer(),
+          .overhead = schedule_of.overhead(),
+          .gap = schedule_of.gap()};
 }
 
 }  // namespace remora::batch

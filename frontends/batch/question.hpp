@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a task asks, and the key that its result is filed under.
-//
-// The key is a digest of everything that the answer may depend on and the user decides: the graph's bytes, the budget,
-// every option that changes what is asked (defaults written out), and the solver's version. It is not one of the task's
-// id, the graph's path, the number of threads or the machine: these say for whom, where and how fast. Two tasks with
-// the same key ask the same, and share one result.
+// What a task asks and the key of its result, the records that answers are kept in, and who answers.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,13 @@
 #include "frontends/formats/document.hpp"
 
 namespace remora::batch {
+
+// What a task asks, and the key that its result is filed under.
+//
+// The key is a digest of everything that the answer may depend on and the user decides: the graph's bytes, the budget,
+// every option that changes what is asked (defaults written out), and the solver's version. It is not one of the task's
+// id, the graph's path, the number of threads or the machine: these say for whom, where and how fast. Two tasks with
+// the same key ask the same, and share one result.
 
 class Solver;
 
@@ -60,6 +65,107 @@ class Asking {
 
   Solver& solver_;
   std::map<std::string, std::string> digests_{};
+};
+
+// What a batch writes down: a record for each question that was answered, or interrupted, and an error for each task
+// that could not be asked (docs/batch.md shows both).
+
+/// Where and when something was done.
+struct Origin {
+  std::string host{};
+  /// "3/8".
+  std::string shard{};
+  /// When it was done: UTC, ISO 8601.
+  std::string when{};
+};
+
+struct Record {
+  Question question{};
+  /// optimal, feasible, infeasible, unknown, as in the schedule; or interrupted.
+  std::string status{};
+  /// The task that first asked, and its graph's path.
+  std::string task{};
+  std::string graph{};
+  /// Over all runs that it took, of which all but the last were interrupted.
+  double seconds = 0;
+  std::int64_t work = 0;
+  std::int64_t runs = 1;
+  /// Of the last run, as are the origin and the schedule.
+  std::int64_t threads = 0;
+  /// UTC, ISO 8601.
+  std::string started{};
+  Origin origin{};
+  /// A remora-schedule, as JSON; without steps where there is none.
+  std::string schedule{};
+};
+
+/// A whole file. Throws InputError for text that is not UTF-8.
+std::string record_text(const Record& record);
+/// Throws InputError with the JSON path, also if the record is filed under another key than its question's.
+Record read_record(std::string_view text, const std::string& key);
+
+/// Why there is no result.
+struct TaskError {
+  std::string task{};
+  std::string graph{};
+  /// One line.
+  std::string message{};
+  Origin origin{};
+};
+
+/// A message as it can stand in JSON, whatever bytes of a broken file it holds.
+std::string utf8_text(const std::string& message);
+
+std::string error_text(const TaskError& error);
+/// Throws InputError with the JSON path.
+TaskError read_error(std::string_view text);
+
+/// The numbers of a schedule, which need no graph.
+struct Figures {
+  std::int64_t budget = 0;
+  std::int64_t duration = 0;
+  std::int64_t lower_bound = 0;
+  std::int64_t peak_memory = 0;
+  double overhead = 0;
+  double gap = 0;
+};
+/// Throws InputError with the JSON path. `schedule`: a remora-schedule.
+Figures read_figures(std::string_view schedule);
+
+/// What an interrupted run of the same question came to.
+struct Begun {
+  std::string schedule{};
+  double seconds = 0;
+  std::int64_t work = 0;
+};
+
+struct Request {
+  const Task& task;
+  /// Of the graph file that is to be solved.
+  const std::string& graph_sha256;
+  const std::optional<Begun>& begun;
+};
+
+struct Answer {
+  /// As in Record.
+  std::string status{};
+  std::string schedule{};
+  /// Of this run.
+  double seconds = 0;
+  std::int64_t work = 0;
+  std::int64_t threads = 0;
+};
+
+/// How tasks are solved. One lives through all tasks of a batch, so what tasks may share is its own.
+class Solver {
+ public:
+  virtual ~Solver() = default;
+
+  /// Everything that changes what the task asks, but for graph and budget. Throws for a file that cannot be read.
+  virtual Settings settings(const Task& task) = 0;
+  /// Solves it, or goes on with what was begun. Nothing if it was cancelled before it had begun. Throws std::exception
+  /// for what cannot be solved.
+  virtual std::optional<Answer> solve(const Request& request) = 0;
 };
 
 }  // namespace remora::batch

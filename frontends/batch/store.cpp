@@ -8,9 +8,11 @@
 #include <ostream>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "frontends/batch/manifest.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 
 namespace remora::batch {
@@ -192,6 +194,49 @@ void Store::clean(const std::vector<std::string>& settled) const {
     if (!has_result(key)) continue;
     remove(path(kPartial, key));
     remove(mark_path(key));
+  }
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kDigits = 64;
+
+}  // namespace
+
+BlockFolder::BlockFolder(std::string folder, std::function<void(const std::string&)> warn)
+    : folder_(std::move(folder)), warn_(std::move(warn)) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) throw InputError(folder_, "cannot be made: " + error.message());
+}
+
+std::string BlockFolder::path_of(const std::string& key) const {
+  return (fs::path(folder_) / text::sha256_hex(key)).string();
+}
+
+std::optional<std::string> BlockFolder::find(const std::string& key) {
+  const std::string path = path_of(key);
+  std::error_code none;
+  if (!fs::exists(path, none)) return std::nullopt;
+  try {
+    const std::string content = json::read_file(path);
+    if (content.size() <= kDigits || content[kDigits] != '\n') return std::nullopt;
+    std::string value = content.substr(kDigits + 1);
+    if (text::sha256_hex(value) != content.substr(0, kDigits)) return std::nullopt;
+    return value;
+  } catch (const InputError&) {
+    // Gone meanwhile, or not to be read: then it is solved again.
+    return std::nullopt;
+  }
+}
+
+void BlockFolder::keep(const std::string& key, const std::string& value) {
+  try {
+    json::write_file(path_of(key), [&](std::ostream& out) { out << text::sha256_hex(value) << '\n' << value; });
+  } catch (const InputError& error) {
+    if (!warned_.exchange(true) && warn_) warn_(error.what());
   }
 }
 

@@ -8,7 +8,7 @@
 //     DIR/errors/NAME.json      tasks that could not be asked
 //     DIR/begun/KEY             a task that is in work, or that a killed process had in work
 //     DIR/temporary/            files on their way to one of these
-//     DIR/blocks/               groups of graphs solved before (block_folder.hpp)
+//     DIR/blocks/               groups of graphs solved before (BlockFolder)
 //
 // Every file is written in `temporary`, synced and renamed into its place, so that it is there whole or not at all,
 // whenever a process is killed. There are no locks, which not every file system of a cluster has: two processes that
@@ -17,14 +17,16 @@
 // or writes again.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/block_store.hpp"
 #include "frontends/batch/manifest.hpp"
-#include "frontends/batch/record.hpp"
+#include "frontends/batch/question.hpp"
 
 namespace remora::batch {
 
@@ -84,6 +86,26 @@ class Store {
   void put(const File& file, const std::string& text, const std::function<bool()>& is_settled) const;
 
   std::string folder_;
+};
+
+/// A BlockStore in a folder, a file an entry, which any number of processes on any number of machines may share: files
+/// are renamed into place, named by the key's sha256, and begin with that of the value, so that a damaged one is as
+/// good as none.
+class BlockFolder : public BlockStore {
+ public:
+  /// Makes the folder if it is missing; throws InputError if that fails. `warn`: told once, from any thread, if an
+  /// entry cannot be written: the solve goes on without.
+  BlockFolder(std::string folder, std::function<void(const std::string&)> warn);
+
+  std::optional<std::string> find(const std::string& key) override;
+  void keep(const std::string& key, const std::string& value) override;
+
+ private:
+  [[nodiscard]] std::string path_of(const std::string& key) const;
+
+  std::string folder_;
+  std::function<void(const std::string&)> warn_;
+  std::atomic<bool> warned_{false};
 };
 
 }  // namespace remora::batch

@@ -1,5 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// A block's ops as bufferization will treat them, views among them.
+#pragma once
+
+#include <string>
+
+#include "frontends/mlir/cost.hpp"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/IR/Block.h"
+#include "mlir/IR/Operation.h"
+
+namespace remora::mlir_frontend {
+
+// Which ops bufferization turns into another description of their source's buffer.
+//
+//     %s = tensor.extract_slice %x[0, 0] [64, 32] [1, 1]    every other half row of %x: a view, with strides
+//     %c = tensor.collapse_shape %s [[0, 1]]                no description of that as one axis exists: a copy
+//
+// Buffers are taken to be in row-major order where they are made, at function boundaries, too
+// (function-boundary-type-conversion=identity-layout-map).
+
+/// Whether the op's one result shares its source's buffer. Casts, slices and expansions always do.
+bool is_view(mlir::Operation& op);
+
 // A block's ops, grouped as bufferization will treat them. Every op but the terminator is one of these:
 //
 //     resident     constants, and scalar arithmetic on them and on arguments that cannot fault: comes before all else
@@ -16,17 +41,6 @@
 //
 // A tensor.empty or fill that several ops write into belongs to each of them: bufferization would have to copy it
 // anyway.
-#pragma once
-
-#include <string>
-
-#include "frontends/mlir/cost.hpp"
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/SmallVector.h"
-#include "mlir/IR/Block.h"
-
-namespace remora::mlir_frontend {
 
 struct Unit {
   /// The destinations in block order, then the op itself.

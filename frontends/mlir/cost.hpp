@@ -1,14 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one op costs and whether it may run again, from the first source that knows: the op's attributes, its dialect's
-// CostInterface (cost_interface.hpp), the table of flops.hpp.
+// What ops cost, and whether they may run again.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "frontends/mlir/cost_interface.hpp"
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Types.h"
 
 namespace remora::mlir_frontend {
+
+// What ops of linalg, tensor, arith and math cost: for each iteration of the static loop nest the scalar ops of the
+// body, functions such as exp as several, and one at least, for moving an element is not free.
+//
+//     linalg.matmul 64x32x16          64 * 32 * 16 iterations, mulf + addf      65536
+//     linalg.generic 64x64, tanh      64 * 64 iterations, tanh counts as 6      24576
+//     linalg.transpose 64x64          64 * 64 iterations, an empty body          4096
+
+/// Nothing for ops that are not known here and for dynamic shapes. Saturates at 2^62.
+std::optional<std::int64_t> flops(mlir::Operation& op);
+
+/// The bytes of a ranked tensor of static shape whose elements are numbers, each in the bytes that LLVM gives it in an
+/// array (i1 in 1, i24 in 4, f80 in 16); nothing for every
+/// other type and for more than 2^62.
+std::optional<std::int64_t> tensor_bytes(mlir::Type type);
+
+// What one op costs and whether it may run again, from the first source that knows: the op's attributes, its dialect's
+// CostInterface (cost_interface.hpp), the table of flops.
 
 struct JudgedOp {
   OpCost cost{};

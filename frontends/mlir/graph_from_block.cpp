@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/mlir/flops.hpp"
+#include "frontends/mlir/cost.hpp"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "model/saturating.hpp"

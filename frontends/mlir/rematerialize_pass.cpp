@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/mlir/rematerialize_pass.hpp"
+//
+// The pass `remora-rematerialize`: reads a function's block (block_units.hpp, graph_from_block.hpp), asks the engine
+// for a schedule within the budget (plan.hpp), and writes it back (apply_schedule.hpp).
+//
+//     mlir-opt-19 --load-pass-plugin=libremora_mlir.so
+//                 --pass-pipeline='builtin.module(func.func(remora-rematerialize{memory-budget=80%}))'
 
 #include <algorithm>
 #include <iterator>
@@ -7,16 +12,62 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/version.hpp"
 #include "frontends/mlir/apply_schedule.hpp"
 #include "frontends/mlir/graph_from_block.hpp"
-#include "frontends/mlir/memory_aliases.hpp"
 #include "frontends/mlir/plan.hpp"
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"
+#include "mlir/Tools/Plugins/PassPlugin.h"
+#include "model/api.hpp"
 
 namespace remora::mlir_frontend {
 namespace {
+
+/// A function's own budget, as text, instead of the option's; "none" leaves the function alone.
+constexpr const char* kBudgetAttribute = "remora.memory_budget";
+
+// Tensors that are somebody else's memory. As a rule a tensor is a value: whoever reads it reads the same, however
+// late. One that was made of a memref is that memref's buffer, and says so nowhere but at the op that made it:
+//
+//     %x = bufferization.to_tensor %m restrict      %x is %m's buffer
+//     %a = linalg.exp ins(%x) ...                   has no effects, but reads %m
+//     memref.store %v, %m[%i, %i]                   %a, moved behind this, is another tensor
+
+/// Reads one kind of value and gives the other. What is written into a memref that was made of a tensor changes the
+/// tensor, too.
+bool turns_memory_into_tensors_or_back(mlir::Operation& op) {
+  const auto is_tensor = [](mlir::Type type) { return mlir::isa<mlir::TensorType>(type); };
+  const auto is_memory = [](mlir::Type type) { return mlir::isa<mlir::BaseMemRefType>(type); };
+  return (llvm::any_of(op.getOperandTypes(), is_memory) && llvm::any_of(op.getResultTypes(), is_tensor)) ||
+         (llvm::any_of(op.getOperandTypes(), is_tensor) && llvm::any_of(op.getResultTypes(), is_memory));
+}
+
+/// With the ops inside it.
+bool may_write(mlir::Operation& op) {
+  if (mlir::isMemoryEffectFree(&op)) return false;
+  const auto effects = mlir::getEffectsRecursively(&op);
+  return !effects || llvm::any_of(*effects, [](const mlir::MemoryEffects::EffectInstance& effect) {
+    return !mlir::isa<mlir::MemoryEffects::Read, mlir::MemoryEffects::Allocate>(effect.getEffect());
+  });
+}
+
+/// Whether the block, with all inside it, has both an op that turns memory into tensors or back, and one that may write
+/// memory, that is, has effects other than to read and to allocate, or effects that MLIR does not know.
+bool may_write_what_tensors_are_made_of(mlir::Block& block) {
+  bool aliases = false;
+  bool writes = false;
+  for (mlir::Operation& outer : block.without_terminator()) {
+    writes = writes || may_write(outer);
+    outer.walk([&](mlir::Operation* op) { aliases = aliases || turns_memory_into_tensors_or_back(*op); });
+  }
+  return aliases && writes;
+}
 
 /// The function's name after those of what it stands in, outermost first and without the whole module's; what has no
 /// name is told by its place.
@@ -187,9 +238,10 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
 };
 
 }  // namespace
-
-void register_rematerialize_pass() {
-  mlir::PassRegistration<RematerializePass>();
-}
-
 }  // namespace remora::mlir_frontend
+
+/// What `mlir-opt --load-pass-plugin` calls: its last field makes the pass known to the tool's pass registry.
+extern "C" REMORA_API mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
+  return {MLIR_PLUGIN_API_VERSION, "remora", remora::version(),
+          [] { mlir::PassRegistration<remora::mlir_frontend::RematerializePass>(); }};
+}

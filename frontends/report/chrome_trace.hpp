@@ -7,7 +7,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "frontends/report/replay.hpp"
+#include "frontends/report/schedule_profile.hpp"
 
 namespace remora::report {
 

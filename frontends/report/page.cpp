@@ -1,16 +1,294 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/report/page.hpp"
 
+#include <cmath>
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "frontends/formats/json_text.hpp"
+#include "frontends/formats/schedule_keys.hpp"
 #include "frontends/report/markup.hpp"
-#include "frontends/report/page_assets.hpp"
-#include "frontends/report/page_data.hpp"
 #include "frontends/report/schedule_profile.hpp"
 
 namespace remora::report {
+namespace {
+
+/// A list without blanks.
+class List {
+ public:
+  explicit List(std::string& out) : out_(out) { out_ += '['; }
+  void add(std::int64_t value) {
+    separate();
+    out_ += std::to_string(value);
+  }
+  void add(const std::string& text) {
+    separate();
+    json::append_string(out_, text);
+  }
+  void add_number(double value) {
+    separate();
+    json::append_number(out_, value);
+  }
+  /// The caller appends the entry.
+  void separate() {
+    if (!first_) out_ += ',';
+    first_ = false;
+  }
+  void close() { out_ += ']'; }
+
+ private:
+  std::string& out_;
+  bool first_ = true;
+};
+
+/// The member `key`: of each element of `row` what `of` makes of it.
+template <class Row, class Of>
+void append_row(json::ObjectText& object, std::string& out, const char* key, const Row& row, const Of& of) {
+  object.key(key);
+  List list(out);
+  for (const auto& element : row) list.add(of(element));
+  list.close();
+}
+
+void append_stays(json::ObjectText& object, std::string& out, const Replay& replay) {
+  object.key("stays");
+  List list(out);
+  int before = 0;
+  for (const Residence& stay : replay.residences) {
+    list.add(std::int32_t{stay.tensor});
+    list.add(stay.first_step - before);
+    list.add(stay.last_step - stay.first_step);
+    before = stay.first_step;
+  }
+  list.close();
+}
+
+void append_replay(json::ObjectText& object, std::string& out, const Replay& replay) {
+  append_row(object, out, "memory", replay.memory, [](Bytes bytes) { return bytes.count(); });
+  object.integer("peak", replay.peak.count());
+  object.integer("peak_step", replay.peak_step);
+  append_stays(object, out, replay);
+}
+
+void append_ops(std::string& out, const Graph& graph) {
+  std::unordered_map<std::string, std::int64_t> numbers;
+  std::vector<std::string> types;
+  for (const Op& op : graph.ops) {
+    if (numbers.emplace(op.type, static_cast<std::int64_t>(types.size())).second) types.push_back(op.type);
+  }
+  json::ObjectText object(out, ",");
+  append_row(object, out, "name", graph.ops, [](const Op& op) { return op.name; });
+  append_row(object, out, "types", types, [](const std::string& type) { return type; });
+  append_row(object, out, "type", graph.ops, [&](const Op& op) { return numbers.at(op.type); });
+  append_row(object, out, "duration", graph.ops, [](const Op& op) { return op.duration.count(); });
+  append_row(object, out, "workspace", graph.ops, [](const Op& op) { return op.workspace.count(); });
+  object.close();
+}
+
+void append_tensors(std::string& out, const Graph& graph) {
+  std::vector<std::int64_t> producers(graph.tensors.size(), -1);
+  for (std::size_t v = 0; v < graph.ops.size(); ++v) {
+    for (const TensorId t : graph.ops[v].outputs) producers[t] = static_cast<std::int64_t>(v);
+  }
+  json::ObjectText object(out, ",");
+  append_row(object, out, "name", graph.tensors, [](const Tensor& tensor) { return tensor.name; });
+  append_row(object, out, "size", graph.tensors, [](const Tensor& tensor) { return tensor.size.count(); });
+  append_row(object, out, "producer", producers, [](std::int64_t producer) { return producer; });
+  object.close();
+}
+
+void append_point(std::string& out, const Curve& curve, const CurvePoint& point, const Page::PointSchedule& source) {
+  json::ObjectText object(out, ",");
+  object.integer("budget", point.budget.count());
+  object.number("part", curve.part_of_baseline(point.budget));
+  object.string("status", json::word_of(point.status, json::kStatusWords));
+  object.key("overhead");
+  json::append_number(out, point.has_schedule() ? curve.overhead(point) : NAN);
+  object.key("peak");
+  out += point.has_schedule() ? std::to_string(point.peak_memory.count()) : "null";
+  object.number("bound", curve.least_overhead(point));
+  object.integer("schedule", source.schedule ? static_cast<std::int64_t>(*source.schedule) : -1);
+  object.string("why", source.why);
+  object.close();
+}
+
+void append_curve(std::string& out, const Page& page) {
+  const Curve& curve = *page.curve;
+  const auto number = [](const std::optional<std::size_t>& i) { return i ? static_cast<std::int64_t>(*i) : -1; };
+  json::ObjectText object(out, ",");
+  object.integer("least_budget", curve.least_budget.count());
+  object.integer("baseline_peak_memory", curve.baseline_peak_memory.count());
+  object.integer("knee", number(curve.knee));
+  object.integer("smallest", number(curve.smallest_feasible()));
+  object.key("points");
+  List points(out);
+  for (std::size_t i = 0; i < curve.points.size(); ++i) {
+    points.separate();
+    append_point(out, curve, curve.points[i], page.points[i]);
+  }
+  points.close();
+  object.close();
+}
+
+/// What is shown first: the knee's schedule if there is one, else the first.
+std::int64_t first_shown(const Page& page) {
+  if (page.schedules.empty()) return -1;
+  if (page.curve && page.curve->knee && page.points[*page.curve->knee].schedule) {
+    return static_cast<std::int64_t>(*page.points[*page.curve->knee].schedule);
+  }
+  return 0;
+}
+
+void append_recomputed(json::ObjectText& object, std::string& out, const ScheduleProfile& profile) {
+  object.key("recomputed");
+  List list(out);
+  for (const RecomputedOp& op : profile.recomputed_ops) {
+    for (const std::int64_t value : {std::int64_t{op.op}, std::int64_t{op.times}, op.paid.count(), op.saved.count()}) {
+      list.add(value);
+    }
+    for (const Overload& overload : {op.relieved, op.if_kept}) {
+      list.add(overload.steps);
+      list.add(std::int32_t{overload.op});
+      list.add(overload.above.count());
+    }
+  }
+  list.close();
+}
+
+void append_history(json::ObjectText& object, std::string& out, const std::vector<Incumbent>& history) {
+  object.key("history");
+  List list(out);
+  for (const Incumbent& incumbent : history) {
+    list.separate();
+    List entry(out);
+    entry.add_number(incumbent.seconds);
+    entry.add(incumbent.duration.count());
+    entry.add(incumbent.peak.count());
+    entry.add(incumbent.source);
+    entry.close();
+  }
+  list.close();
+}
+
+std::string short_number(double value) {
+  std::string text;
+  json::append_number(text, std::round(value * 1000) / 1000);
+  return text;
+}
+
+/// How the schedule was made, as name and value.
+std::vector<std::pair<std::string, std::string>> solver_pairs(const Schedule& schedule) {
+  const SolverReport& solver = schedule.solver;
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (!solver.version.empty()) pairs.emplace_back("Remora", solver.version);
+  if (solver.seconds > 0) pairs.emplace_back("Seconds", short_number(solver.seconds));
+  if (solver.threads > 0) pairs.emplace_back("Threads", std::to_string(solver.threads));
+  pairs.emplace_back("Seed", std::to_string(solver.seed));
+  if (solver.max_computes > 0) pairs.emplace_back("Maximum computes per op", std::to_string(solver.max_computes));
+  if (solver.work_limit > 0) pairs.emplace_back("Work limit", std::to_string(solver.work_limit));
+  for (const auto& [name, value] : solver.statistics) pairs.emplace_back(name, short_number(value));
+  if (!solver.note.empty()) pairs.emplace_back("Note", solver.note);
+  if (!schedule.graph_sha256.empty()) pairs.emplace_back("SHA-256 of the graph's file", schedule.graph_sha256);
+  return pairs;
+}
+
+void append_pairs(std::string& out, const std::vector<std::pair<std::string, std::string>>& all) {
+  List pairs(out);
+  for (const auto& [name, value] : all) {
+    pairs.separate();
+    List pair(out);
+    pair.add(name);
+    pair.add(value);
+    pair.close();
+  }
+  pairs.close();
+}
+
+void append_solver(std::string& out, const Schedule& schedule) {
+  json::ObjectText object(out, ",");
+  object.number("seconds", schedule.solver.seconds);
+  object.integer("max_computes", schedule.solver.max_computes);
+  object.integer("reached", schedule.solver.reached_peak.count());
+  object.key("pairs");
+  append_pairs(out, solver_pairs(schedule));
+  object.key("options");
+  append_pairs(out, schedule.solver.options);
+  object.close();
+}
+
+void append_figures(json::ObjectText& object, const Schedule& schedule) {
+  object.string("status", json::word_of(schedule.status, json::kStatusWords));
+  object.string("order", json::word_of(schedule.order, json::kOrderWords));
+  object.integer("budget", schedule.budget.count());
+  object.integer("duration", schedule.duration.count());
+  object.integer("baseline_duration", schedule.baseline_duration.count());
+  object.number("overhead", schedule.overhead());
+  object.integer("peak_memory", schedule.peak_memory.count());
+  object.integer("baseline_peak_memory", schedule.baseline_peak_memory.count());
+  object.integer("lower_bound", schedule.lower_bound.count());
+  object.number("gap", schedule.gap());
+}
+
+}  // namespace
+
+std::string graph_data(const Page& page) {
+  const Graph& graph = *page.graph;
+  const Replay before = input_order_replay(page.graph);
+  std::string out;
+  json::ObjectText object(out, ",");
+  object.string("name", graph.name);
+  object.string("unit", page.duration_unit);
+  object.integer("base", before.base.count());
+  object.integer("first", first_shown(page));
+  object.key("ops");
+  append_ops(out, graph);
+  object.key("tensors");
+  append_tensors(out, graph);
+  object.key("before");
+  json::ObjectText replay(out, ",");
+  append_replay(replay, out, before);
+  replay.close();
+  if (page.curve) {
+    object.key("curve");
+    append_curve(out, page);
+  }
+  object.close();
+  return out;
+}
+
+std::string schedule_data(const Schedule& schedule, const ScheduleProfile& profile) {
+  std::string out;
+  json::ObjectText object(out, ",");
+  append_figures(object, schedule);
+  append_row(object, out, "steps", profile.after.ops, [](OpId op) { return std::int64_t{op}; });
+  append_replay(object, out, profile.after);
+  object.key("retained");
+  List retained(out);
+  for (const RetainedStages& piece : profile.retained) {
+    for (const std::int32_t value : {std::int32_t{piece.op}, piece.first, piece.last}) retained.add(value);
+  }
+  retained.close();
+  append_recomputed(object, out, profile);
+  append_history(object, out, schedule.solver.history);
+  if (schedule.certificate) {
+    object.key("certificate");
+    json::ObjectText certificate(out, ",");
+    certificate.integer("op", std::int32_t{schedule.certificate->op});
+    certificate.integer("required", schedule.certificate->required.count());
+    append_row(certificate, out, "tensors", schedule.certificate->tensors, [](TensorId t) { return std::int64_t{t}; });
+    certificate.close();
+  }
+  object.key("solver");
+  append_solver(out, schedule);
+  object.close();
+  return out;
+}
+
 namespace {
 
 void append_data(std::string& out, const std::string& id, std::string_view json) {

@@ -8,8 +8,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "frontends/report/schedule_profile.hpp"
 #include "model/curve.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
@@ -37,5 +39,27 @@ struct Page {
 /// Writes the page. Throws InputError for names that are not UTF-8; then nothing has been written. Numbers are exact up
 /// to 2^53, JavaScript's limit.
 void write_page(std::ostream& out, const Page& page);
+
+// The data inside a page as compact JSON: arrays of numbers instead of an object per interval. What reads it is
+// frontends/report/assets/data.js.
+
+/// The graph, its input order without recompute, and the curve if there is one.
+///
+///     {"name", "unit", "base", "first": number of the schedule shown first or -1,
+///      "ops": {"name", "types": distinct ones, "type": index into them, "duration", "workspace"},
+///      "tensors": {"name", "size", "producer": op or -1}, "before": replay, "curve"?}
+///
+/// A replay is {"memory", "peak", "peak_step", "stays": flat [tensor, first step less that of the stay before, steps
+/// after the first, …]}.
+std::string graph_data(const Page& page);
+
+/// One schedule: the keys of remora-schedule, steps as op numbers, its replay's keys, "retained" flat as [op, first
+/// stage, last stage, …], and "recomputed" flat, ten numbers an op (RecomputedOp, -1 for no op).
+std::string schedule_data(const Schedule& schedule, const ScheduleProfile& profile);
+
+/// The page's style sheet, the inside of its body, and its script (frontends/report/assets), put in by the build.
+extern const std::string_view kPageStyle;
+extern const std::string_view kPageBody;
+extern const std::string_view kPageScript;
 
 }  // namespace remora::report

@@ -3,7 +3,13 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
 #include <ctime>
+
+#include <nlohmann/json.hpp>
+
+#include "model/budget.hpp"
 
 namespace remora::text {
 
@@ -24,6 +30,65 @@ std::string now_text() {
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text.data();
+}
+
+namespace {
+
+std::string print(const char* format, double value) {
+  std::array<char, 64> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), format, value);
+  return buffer.data();
+}
+
+}  // namespace
+
+std::string bytes_text(Bytes bytes) {
+  constexpr std::array kNames{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes.count());
+  std::size_t unit = 0;
+  for (; std::abs(value) >= 1024 && unit + 1 < kNames.size(); ++unit) value /= 1024;
+  return print(unit == 0 ? "%.0f " : "%.2f ", value) + kNames[unit];
+}
+
+std::string exact_bytes_text(Bytes bytes) {
+  return bytes_text(bytes) + " (" + std::to_string(bytes.count()) + " bytes)";
+}
+
+std::string duration_text(Duration duration, const std::string& unit) {
+  if (unit != "ns") return grouped(duration.count()) + (unit.empty() ? "" : " ") + unit;
+  constexpr std::array kNames{"ns", "us", "ms", "s"};
+  auto value = static_cast<double>(duration.count());
+  std::size_t name = 0;
+  for (; value >= 1000 && name + 1 < kNames.size(); ++name) value /= 1000;
+  return print(name == 0 ? "%.0f " : "%.2f ", value) + kNames[name];
+}
+
+std::string duration_unit_of(const Graph& graph) {
+  const auto meta = nlohmann::json::parse(graph.meta, nullptr, false);
+  if (!meta.is_object()) return "";
+  const auto unit = meta.find("duration_unit");
+  return unit != meta.end() && unit->is_string() ? unit->get<std::string>() : "";
+}
+
+std::string percent_text(double part, int digits) {
+  std::array<char, 64> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.*f %%", digits, 100.0 * part);
+  return buffer.data();
+}
+
+std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak) {
+  std::string text = percent_text(part_of_peak(amount, fixed, peak), 1) + " of the peak";
+  if (fixed > Bytes(0)) text += " above " + bytes_text(fixed) + " fixed";
+  return text;
+}
+
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  const std::ptrdiff_t first = number < 0 ? 1 : 0;
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > first; at -= 3) {
+    text.insert(static_cast<std::size_t>(at), 1, ',');
+  }
+  return text;
 }
 
 }  // namespace remora::text

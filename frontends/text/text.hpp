@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small helpers of all front ends that write text.
+// Text that people read, and fields of CSV, for all front ends.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "model/graph.hpp"
+#include "model/types.hpp"
 
 namespace remora::text {
 
@@ -14,5 +18,29 @@ std::string csv_field(std::string_view text);
 
 /// Now, UTC, ISO 8601.
 std::string now_text();
+
+// Amounts as people read them.
+
+/// "3.21 GiB".
+std::string bytes_text(Bytes bytes);
+
+/// The same and the number: "1.50 KiB (1536 bytes)".
+std::string exact_bytes_text(Bytes bytes);
+
+/// "12.3 ms" for nanoseconds, "12,300 flop" or plainly "12,300" for other units.
+std::string duration_text(Duration duration, const std::string& unit);
+
+/// The graph's `meta.duration_unit`, or "".
+std::string duration_unit_of(const Graph& graph);
+
+/// 0.0213 -> "2.13 %".
+std::string percent_text(double part, int digits = 2);
+
+/// "60.0 % of the peak", or "60.0 % of the peak above 1.07 GiB fixed": a budget's percentage, which leaves fixed memory out
+/// (model/budget.hpp). `peak`: of the input order without recompute.
+std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak);
+
+/// "1,234,567".
+std::string grouped(std::int64_t number);
 
 }  // namespace remora::text

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "model/cp/branching.hpp"
-#include "model/cp/retention_space.hpp"
+#include "model/cp/solve_retention.hpp"
 #include "tests/cp/domain_walk.hpp"
 #include "tests/cp/oracle_check.hpp"
 

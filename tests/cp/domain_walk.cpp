@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "model/cp/retention_space.hpp"
+#include "model/cp/solve_retention.hpp"
 #include "tests/cp/model_part.hpp"
 
 namespace remora::test {

@@ -10,7 +10,7 @@
 #include "model/cp/event_order.hpp"
 #include "model/cp/memory.hpp"
 #include "model/cp/mode_choice.hpp"
-#include "model/cp/retention_space.hpp"
+#include "model/cp/solve_retention.hpp"
 
 namespace remora::test {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/baselines/chains/chain_expansion.hpp"
+#include "engine/baselines/chains/chain.hpp"
 #include "frontends/generate/checkmate.hpp"
 #include "tests/support/random_training_graph.hpp"
 #include "tests/support/training_graphs.hpp"

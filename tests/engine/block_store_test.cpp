@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/groups/groups.hpp"
-#include "engine/groups/schedule_text.hpp"
+#include "engine/groups/block_schedule.hpp"
+#include "engine/groups/hierarchical.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"

@@ -6,7 +6,7 @@
 
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/covering.hpp"
-#include "engine/bound/footprint.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/bound/stage_mip.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/fewer.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/curve/budget_choice.hpp"
-
 #include <cstdint>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "engine/curve/outcomes.hpp"
 
 namespace remora {
 namespace {

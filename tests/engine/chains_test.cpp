@@ -8,9 +8,8 @@
 
 #include "engine/baselines/chains/block_chain.hpp"
 #include "engine/baselines/chains/chain.hpp"
-#include "engine/baselines/chains/chain_expansion.hpp"
 #include "engine/baselines/chains/checkpoint_sqrt.hpp"
-#include "engine/baselines/chains/rotor_table.hpp"
+#include "engine/baselines/chains/rotor.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/baselines/checkmate/program.hpp"
-#include "engine/baselines/checkmate/rounding.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"

@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/bound/footprint.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/free/order_view.hpp"
-#include "engine/order/first_orders.hpp"
+#include "engine/order/minimise_peak.hpp"
 #include "engine/order/order_problem.hpp"
 #include "engine/search/solution.hpp"
 #include "engine/solve.hpp"

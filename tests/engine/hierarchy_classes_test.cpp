@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/groups/block_classes.hpp"
+#include "engine/groups/block.hpp"
 #include "engine/groups/partitioners.hpp"
 #include "model/table.hpp"
 #include "tests/engine/hierarchy_samples.hpp"

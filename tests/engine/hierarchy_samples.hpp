@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/groups/partitioner.hpp"
+#include "engine/groups/partitioners.hpp"
 #include "engine/groups/stitching.hpp"
 #include "model/instance.hpp"
 #include "model/modes.hpp"

@@ -7,9 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/search/local/plan_moves.hpp"
-#include "engine/search/local/repair.hpp"
-#include "engine/search/workers/annealing_worker.hpp"
-#include "engine/search/workers/ruin_worker.hpp"
+#include "engine/search/workers/local_workers.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/oracle.hpp"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/order/exact_order.hpp"
-#include "engine/order/first_orders.hpp"
+#include "engine/order/minimise_peak.hpp"
 #include "engine/order/order_within.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"

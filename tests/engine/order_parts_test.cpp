@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/order/exact_order.hpp"
-#include "engine/order/first_orders.hpp"
+#include "engine/order/minimise_peak.hpp"
 #include "engine/order/peak_bound.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/order_oracle.hpp"

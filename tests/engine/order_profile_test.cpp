@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/order/first_orders.hpp"
+#include "engine/order/minimise_peak.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/random_graph.hpp"
 

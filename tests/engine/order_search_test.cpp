@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/order/first_orders.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/groups/partition.hpp"
-#include "engine/groups/partition_blocks.hpp"
+#include "engine/groups/partition_graph.hpp"
 #include "engine/groups/partitioners.hpp"
 #include "tests/engine/partition_oracle.hpp"
 #include "tests/support/random_graph.hpp"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/chains/rotor_table.hpp"
-
 #include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include "engine/baselines/chains/rotor.hpp"
 #include "tests/support/chain_oracle.hpp"
 
 namespace remora {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/baselines/twremat/separator_schedule.hpp"
+#include "engine/baselines/twremat/twremat.hpp"
 
 namespace remora {
 namespace {

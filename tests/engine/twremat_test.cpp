@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/deadline.hpp"
-#include "engine/baselines/twremat/separator_schedule.hpp"
 #include "engine/baselines/twremat/trimmed_sequence.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"

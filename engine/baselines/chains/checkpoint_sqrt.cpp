@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/baselines/chains/block_chain.hpp"
-#include "engine/baselines/chains/chain_expansion.hpp"
+#include "engine/baselines/chains/chain.hpp"
 #include "model/table.hpp"
 
 namespace remora {

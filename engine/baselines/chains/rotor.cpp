@@ -8,8 +8,6 @@
 
 #include "engine/baselines/chains/block_chain.hpp"
 #include "engine/baselines/chains/chain.hpp"
-#include "engine/baselines/chains/chain_expansion.hpp"
-#include "engine/baselines/chains/rotor_table.hpp"
 #include "model/free_sequence.hpp"
 
 namespace remora {

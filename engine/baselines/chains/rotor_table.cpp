@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/chains/rotor_table.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>
 #include <variant>
 
+#include "engine/baselines/chains/rotor.hpp"
 #include "model/ensure.hpp"
 #include "model/table.hpp"
 

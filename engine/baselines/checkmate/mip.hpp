@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkmate's program solved by COIN-OR CBC, branch and cut.
+// Checkmate's program solved by COIN-OR CBC, and its relaxation by Clp.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include "engine/baselines/checkmate/program.hpp"
 
 namespace remora::checkmate {
+
+// Checkmate's program solved by COIN-OR CBC, branch and cut.
 
 struct MipLimits {
   const Deadline& deadline;
@@ -32,5 +34,19 @@ struct MipSolution {
 
 /// Without CBC, nothing.
 MipSolution solve_mip(const Program& program, const MipLimits& limits);
+
+// The linear relaxation of Checkmate's program, solved by COIN-OR Clp.
+
+struct Relaxation {
+  /// By column of the program; empty if the deadline came first, or if there is no solution.
+  std::vector<double> values{};
+  /// No solution of the program costs less, recomputes alone.
+  Duration bound{};
+  bool infeasible = false;
+  std::int64_t iterations = 0;
+};
+
+/// Without CBC, nothing.
+Relaxation solve_relaxation(const Program& program, const Deadline& deadline);
 
 }  // namespace remora::checkmate

@@ -3,11 +3,9 @@
 
 #include <utility>
 
-#include "engine/search/workers/annealing_worker.hpp"
-#include "engine/search/workers/complete_worker.hpp"
-#include "engine/search/workers/neighbourhood_workers.hpp"
+#include "engine/search/workers/cp_workers.hpp"
+#include "engine/search/workers/local_workers.hpp"
 #include "engine/search/workers/relaxation_workers.hpp"
-#include "engine/search/workers/ruin_worker.hpp"
 
 namespace remora {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/bound/stage_mip.hpp"
-#include "engine/search/workers/complete_worker.hpp"
+#include "engine/search/workers/cp_workers.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {

@@ -8,15 +8,12 @@
 #include <ostream>
 #include <vector>
 
-#include "frontends/batch/block_folder.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/merge.hpp"
 #include "frontends/batch/question.hpp"
 #include "frontends/batch/runner.hpp"
-#include "frontends/batch/shard.hpp"
 #include "frontends/batch/store.hpp"
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/signals.hpp"
 #include "frontends/cli/commands/task_solver.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/solve_options.hpp"

@@ -4,6 +4,9 @@
 // run_remora turns into one line and a code.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -35,5 +38,23 @@ int rewrite_command(const Words& words);
 
 /// The whole program: finds the command, runs it, and catches what it throws. Returns the exit code.
 int run_remora(const Words& words);
+
+/// Turns the first SIGINT, SIGTERM or SIGHUP into a flag and lets a second one kill; a reader that goes away (SIGPIPE)
+/// is an error of the write, not the end. Signals that the caller ignores stay ignored. Restores the former handlers at
+/// the end. One at a time in a program, for signal handlers are the process's.
+class SignalGuard {
+ public:
+  SignalGuard();
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+  ~SignalGuard();
+
+  /// True once a signal has come. The flag may be watched from any thread.
+  [[nodiscard]] const std::atomic<bool>& flag() const;
+
+ private:
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+  std::array<struct sigaction, kSignals.size()> former_{};
+};
 
 }  // namespace remora::cli

@@ -6,14 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/bound/footprint.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/min_budget.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/partition_tree.hpp"
-#include "frontends/text/amounts.hpp"
+#include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"

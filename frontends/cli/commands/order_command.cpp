@@ -1,35 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <iosfwd>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "engine/base/tasks.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/signals.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
-#include "frontends/cli/reading/model_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
-#include "frontends/cli/showing/order_report.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
+#include "frontends/text/text.hpp"
+#include "model/budget.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/graph.hpp"
+#include "model/quote.hpp"
+#include "model/types.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
+
+struct OrderFigures {
+  std::string graph{};
+  int ops = 0;
+  Bytes fixed_memory{};
+  /// Of the input order, of the order found, and of any order at least.
+  Bytes input_peak{};
+  Bytes peak{};
+  Bytes lower_bound{};
+  double seconds = 0;
+  std::int64_t work = 0;
+  std::int64_t seed = 0;
+  int threads = 0;
+
+  [[nodiscard]] bool is_optimal() const { return peak <= lower_bound; }
+  /// Of the input order's peak above fixed memory, as budgets are: 0.8 for 80 %.
+  [[nodiscard]] double part(Bytes amount) const;
+};
+
+/// A line for the input order and for every better one as soon as it is found:
+///
+///      seconds          peak   of the input order's
+///         0.02      3.21 GiB                 81.2 %
+class OrderTable {
+ public:
+  OrderTable(const Graph& graph, Bytes input_peak, std::ostream& out)
+      : fixed_memory_(graph.fixed_memory), input_peak_(input_peak), out_(out) {}
+
+  void add(double seconds, Bytes peak);
+
+ private:
+  Bytes fixed_memory_;
+  Bytes input_peak_;
+  std::ostream& out_;
+  bool header_printed_ = false;
+};
+
+double OrderFigures::part(Bytes amount) const {
+  return part_of_peak(amount, fixed_memory, input_peak);
+}
+
+void OrderTable::add(double seconds, Bytes peak) {
+  if (!header_printed_) out_ << "  seconds          peak  of the input order's\n";
+  header_printed_ = true;
+  std::array<char, 120> line{};
+  std::snprintf(line.data(), line.size(), "%9.2f  %12s  %20s\n", seconds, text::bytes_text(peak).c_str(),
+                text::percent_text(part_of_peak(peak, fixed_memory_, input_peak_), 1).c_str());
+  out_ << line.data() << std::flush;
+}
+
+/// For people.
+void print_order_text(std::ostream& out, const OrderFigures& figures) {
+  std::array<char, 64> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
+  out << "graph       " << printable(figures.graph) << ": " << figures.ops << " ops\n"
+      << "before      " << text::exact_bytes_text(figures.input_peak) << "\n"
+      << "after       " << text::exact_bytes_text(figures.peak) << ", "
+      << text::percent_text(figures.part(figures.peak), 1) << " of it above fixed memory\n"
+      << "bound       " << text::exact_bytes_text(figures.lower_bound) << ", "
+      << text::percent_text(figures.part(figures.lower_bound), 1) << ": no order needs less"
+      << (figures.is_optimal()
+              ? "; proved optimal"
+              : "; distance " + text::percent_text(figures.part(figures.peak) - figures.part(figures.lower_bound), 1))
+      << "\n"
+      << "search      " << seconds.data() << " s, work " << text::grouped(figures.work) << ", seed " << figures.seed
+      << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
+}
+
+/// One JSON object; docs/order.md lists its keys.
+void print_order_json(std::ostream& out, const OrderFigures& figures) {
+  const nlohmann::ordered_json text{{"graph", figures.graph},
+                                    {"ops", figures.ops},
+                                    {"fixed_memory", figures.fixed_memory.count()},
+                                    {"input_peak_memory", figures.input_peak.count()},
+                                    {"peak_memory", figures.peak.count()},
+                                    {"lower_bound", figures.lower_bound.count()},
+                                    {"status", figures.is_optimal() ? "optimal" : "feasible"},
+                                    {"seconds", figures.seconds},
+                                    {"work", figures.work},
+                                    {"seed", figures.seed},
+                                    {"threads", figures.threads}};
+  out << text.dump(1) << "\n";
+}
 
 OptionGroup limit_options() {
   OptionGroup group("The search");

@@ -8,7 +8,6 @@
 
 #include "engine/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/signals.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"

@@ -10,7 +10,6 @@
 
 #include "engine/baselines/method.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/reading/task_options.hpp"

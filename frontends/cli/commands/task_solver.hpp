@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/solve.hpp"
-#include "frontends/batch/solver.hpp"
+#include "frontends/batch/question.hpp"
 
 namespace remora::cli {
 

@@ -5,8 +5,8 @@
 
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 

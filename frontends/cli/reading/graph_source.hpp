@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,5 +65,28 @@ OptionGroup graph_output_options();
 
 /// Writes `graph` as remora-graph JSON where `arguments` say. Throws InputError if it cannot be written.
 void write_graph_output(const Arguments& arguments, const Graph& graph);
+
+// An ONNX model that is read to be written again in another order of its nodes: what every command that does so checks
+// and calls.
+
+/// The model as it was read.
+struct LoadedModel {
+  std::string path{};
+  std::string content{};
+  onnx_frontend::OnnxOptions options{};
+  onnx_frontend::LoweredModel lowered{};
+  LoadedGraph graph{};
+};
+
+/// Reads the model; prints warnings as load_graph does. Throws InputError with the file's name, also for a graph that is
+/// no ONNX model.
+LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet);
+
+/// Throws before the search, not after it, what would be thrown for any order: the model's own is written and dropped.
+void check_rewritable(const LoadedModel& model, const std::string& output);
+
+/// The bytes of the model in the order of the schedule, of which is checked that it needs no more than the schedule
+/// says. Not for a training step. Throws InputError as rewrite_model does.
+std::string rewritten_bytes(const LoadedModel& model, const Schedule& schedule, const std::string& output);
 
 }  // namespace remora::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is to be solved, and how: the options of every command that solves.
+// What all commands that solve read: budgets, and the options of a solve.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,21 @@
 #include "model/graph.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
+#include "model/types.hpp"
 
 namespace remora::cli {
+
+// Budgets as people write them: one amount, or a list of amounts and ranges.
+
+/// remora::parse_budget (model/budget.hpp) for the command line: throws UsageError that names `option`.
+Bytes read_budget(const std::string& text, Bytes fixed, Bytes peak, const std::string& option = "--budget");
+
+/// Budgets from a list: amounts as above and ranges FROM:TO:STEP of one kind, both ends included where the step meets
+/// them, between commas ("100%:40%:5%", "12GiB,10GiB:6GiB:1GiB"). In the order of the text; each budget once. Throws
+/// UsageError that names `option`.
+std::vector<Bytes> read_budgets(const std::string& option, const std::string& text, Bytes fixed, Bytes peak);
+
+// What is to be solved, and how: the options of every command that solves.
 
 // From what the command line asks for to the instance that is solved.
 

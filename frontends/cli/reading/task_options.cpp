@@ -13,7 +13,6 @@
 
 #include "engine/base/options.hpp"
 #include "frontends/batch/manifest.hpp"
-#include "frontends/cli/reading/budgets.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"

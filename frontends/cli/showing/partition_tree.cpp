@@ -10,10 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/groups/block.hpp"
-#include "engine/groups/block_classes.hpp"
 #include "engine/groups/partition.hpp"
 #include "engine/groups/partitioners.hpp"
-#include "frontends/text/amounts.hpp"
+#include "frontends/text/text.hpp"
 #include "model/quote.hpp"
 #include "model/table.hpp"
 

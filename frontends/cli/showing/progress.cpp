@@ -7,7 +7,7 @@
 #include <ostream>
 #include <string>
 
-#include "frontends/text/amounts.hpp"
+#include "frontends/text/text.hpp"
 
 namespace remora::cli {
 namespace {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What commands tell people of a schedule, as lines of text.
 #pragma once
 
 #include <iosfwd>
 
+#include "frontends/report/schedule_profile.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 
@@ -13,5 +16,21 @@ void print_headline(std::ostream& out, const Graph& graph, const Schedule& sched
 
 /// What a person wants to know of a finished solve: the headline, which ops are recomputed most, and how it went.
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule);
+
+// A report for terminals: plain lines of UTF-8, no control codes.
+
+/// Memory over steps in characters: the schedule as blocks, what the input order holds above it as shade, the budget as
+/// a line where neither is. A column shows the largest of its steps.
+///
+///     4 B    |      ░
+///     budget |---████-██
+///            |  ███████
+///     0 B    |█████████
+void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profile, Bytes budget);
+
+/// The headline figures, memory over steps as a chart of characters, what is in memory at the peak, and which ops are
+/// recomputed and why.
+void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,
+                  const report::ScheduleProfile& profile);
 
 }  // namespace remora::cli

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "frontends/formats/schedule_keys.hpp"
-#include "frontends/text/amounts.hpp"
+#include "frontends/text/text.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
 

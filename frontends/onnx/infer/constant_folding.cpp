@@ -5,7 +5,6 @@
 #include <map>
 #include <string_view>
 
-#include "frontends/onnx/infer/fold_functions.hpp"
 #include "model/error.hpp"
 
 namespace remora::onnx_frontend {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string_view>
 
-#include "frontends/onnx/infer/fold_functions.hpp"
+#include "frontends/onnx/infer/constant_folding.hpp"
 #include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {

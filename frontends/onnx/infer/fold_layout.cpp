@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "frontends/onnx/infer/fold_functions.hpp"
+#include "frontends/onnx/infer/constant_folding.hpp"
 
 namespace remora::onnx_frontend {
 namespace {

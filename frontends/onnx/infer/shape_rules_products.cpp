@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "frontends/onnx/infer/einsum_labels.hpp"
-#include "frontends/onnx/infer/shape_rule_functions.hpp"
+#include "frontends/onnx/infer/shape_rules.hpp"
 #include "model/error.hpp"
 
 namespace remora::onnx_frontend {

@@ -97,7 +97,7 @@ struct Node {
   /// By position; none where an optional output is left out or nobody uses it. (An output that the op always writes
   /// stays even if nobody reads it: a part of a Split takes memory while the op runs.)
   std::vector<ValueId> outputs{};
-  /// Ops that must have run once before, in a model that is run as it is, for a shape or a type alone (network_passes.hpp).
+  /// Ops that must have run once before, in a model that is run as it is, for a shape or a type alone (node_traits.hpp).
   std::vector<NodeId> after{};
   Phase phase = Phase::forward;
   /// For a node of the backward pass: the forward node whose gradient it computes.

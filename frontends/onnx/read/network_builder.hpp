@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ModelProto -> Network: walks the sorted nodes once, settles each node's types, elements of small constants, views and
-// what is a parameter, and then drops what contributes to no output (network_passes.hpp).
+// what is a parameter, and then drops what contributes to no output (node_traits.hpp).
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 #include "frontends/onnx/infer/shape_rules.hpp"
 #include "frontends/onnx/infer/type_inference.hpp"
 #include "frontends/onnx/model/network.hpp"
-#include "frontends/onnx/read/network_passes.hpp"
+#include "frontends/onnx/read/node_traits.hpp"
 
 namespace onnx {
 class GraphProto;

@@ -9,7 +9,6 @@
 
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
-#include "frontends/onnx/model/wire_format.hpp"
 #include "frontends/onnx/read/network_builder.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"

@@ -22,7 +22,7 @@
 #include <map>
 #include <utility>
 
-#include "frontends/onnx/train/training_passes.hpp"
+#include "frontends/onnx/train/training.hpp"
 
 namespace remora::onnx_frontend {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "frontends/onnx/train/training_passes.hpp"
+#include "frontends/onnx/train/training.hpp"
 
 namespace remora::onnx_frontend {
 

@@ -76,7 +76,7 @@ class RuleTable {
   /// A rule that depends on a node's attributes or on which optional outputs it has.
   using Maker = Rule (*)(const Node& node);
 
-  /// All the rules of training_rules.cpp and training_rules_layer.cpp.
+  /// All the rules of training_rules.cpp.
   static RuleTable standard();
 
   /// The rule of unknown ops, and of recurrent ones: every input gets a gradient that reads all inputs and outputs.
@@ -102,7 +102,7 @@ class RuleTable {
   std::map<std::string, Entry, std::less<>> entries_{};
 };
 
-/// One family each; those of layers and of pointwise ops are in training_rules_layer.cpp.
+/// One family each.
 void add_layer_rules(RuleTable& table);
 void add_normalization_rules(RuleTable& table);
 void add_pointwise_rules(RuleTable& table);

@@ -16,7 +16,6 @@
 #include "frontends/formats/schedule_keys.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/modes.hpp"
-#include "frontends/report/replay.hpp"
 #include "frontends/report/schedule_profile.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"

@@ -11,7 +11,7 @@
 #include "frontends/report/chrome_trace.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
-#include "frontends/text/amounts.hpp"
+#include "frontends/text/text.hpp"
 
 namespace remora::python {
 namespace {

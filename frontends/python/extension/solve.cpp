@@ -12,7 +12,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/baselines/method.hpp"
-#include "engine/bound/footprint.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/min_budget.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"

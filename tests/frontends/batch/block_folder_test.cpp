@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/batch/block_folder.hpp"
-
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "frontends/batch/store.hpp"
 #include "frontends/text/sha256.hpp"
 #include "model/error.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/batch/solver.hpp"
+#include "frontends/batch/question.hpp"
 
 namespace remora::batch::test {
 

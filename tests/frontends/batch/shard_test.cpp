@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/batch/shard.hpp"
-
 #include <algorithm>
 #include <map>
 
 #include <gtest/gtest.h>
 
+#include "frontends/batch/runner.hpp"
 #include "model/error.hpp"
 
 namespace remora::batch {

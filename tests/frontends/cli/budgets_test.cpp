@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/reading/budgets.hpp"
-
 #include <gtest/gtest.h>
 
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 
 namespace remora::cli {
 namespace {

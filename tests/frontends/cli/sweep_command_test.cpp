@@ -16,7 +16,7 @@
 
 #include "frontends/cli/commands/batch_size.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/reading/budgets.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/generate/layers.hpp"
+#include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 
 namespace remora::generate {

@@ -10,8 +10,6 @@
 #include "frontends/report/chrome_trace.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/markup.hpp"
-#include "frontends/report/page_assets.hpp"
-#include "frontends/report/page_data.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/text/amounts.hpp"
-
 #include <gtest/gtest.h>
+
+#include "frontends/text/text.hpp"
 
 namespace remora::text {
 namespace {
