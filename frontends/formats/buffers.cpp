@@ -2,95 +2,191 @@
 #include "frontends/formats/buffers.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <ostream>
+#include <system_error>
 #include <utility>
 
+#include "frontends/formats/csv.hpp"
 #include "frontends/text/text.hpp"
+#include "model/ensure.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
+#include "model/schedule_buffers.hpp"
 
 namespace remora::interchange {
 namespace {
 
-/// Follows the written steps.
-class Replay {
- public:
-  Replay(const Graph& graph, const Schedule& schedule)
-      : graph_(graph),
-        schedule_(schedule),
-        resident_since_(graph.tensors.size(), kAbsent),
-        residences_(graph.tensors.size(), 0),
-        computes_(graph.ops.size(), 0) {}
+enum class Column { id, lower, upper, end, size, alignment, gaps, offset, other };
 
-  std::vector<Buffer> run() {
-    const auto end = static_cast<std::int64_t>(schedule_.steps.size());
-    std::fill(resident_since_.begin(), resident_since_.end(), 0);
-    for (const Op& op : graph_.ops) {
-      for (const TensorId t : op.outputs) resident_since_[index(t)] = kAbsent;
+constexpr std::array<std::pair<std::string_view, Column>, 12> kColumns{{{"id", Column::id},
+                                                                        {"buffer", Column::id},
+                                                                        {"buffer_id", Column::id},
+                                                                        {"lower", Column::lower},
+                                                                        {"begin", Column::lower},
+                                                                        {"start", Column::lower},
+                                                                        {"upper", Column::upper},
+                                                                        {"end", Column::end},
+                                                                        {"size", Column::size},
+                                                                        {"alignment", Column::alignment},
+                                                                        {"gaps", Column::gaps},
+                                                                        {"offset", Column::offset}}};
+
+class BufferReader {
+ public:
+  BufferReader(std::string_view text, const std::string& source) : rows_(text, source) {}
+
+  std::vector<Buffer> read() {
+    const auto header = rows_.next();
+    if (!header) fail("a table of buffers begins with id,lower,upper,size");
+    read_header(*header);
+    std::vector<Buffer> buffers;
+    while (const auto fields = rows_.next()) {
+      if (fields->size() != columns_.size()) {
+        fail("has " + std::to_string(fields->size()) + " fields, not " + std::to_string(columns_.size()));
+      }
+      buffers.push_back(read_row(*fields));
     }
-    for (std::int64_t step = 0; step < end; ++step) run_step(step);
-    for (std::size_t t = 0; t < graph_.tensors.size(); ++t) {
-      if (resident_since_[t] != kAbsent) close(TensorId(t), end);
-    }
-    std::stable_sort(buffers_.begin(), buffers_.end(),
-                     [](const Buffer& a, const Buffer& b) { return a.first_step < b.first_step; });
-    return std::move(buffers_);
+    return buffers;
   }
 
  private:
-  static constexpr std::int64_t kAbsent = -1;
+  [[noreturn]] void fail(const std::string& what) const { throw InputError(rows_.place(), what); }
 
-  template <class Tag>
-  static std::size_t index(Id<Tag> id) {
-    return static_cast<std::size_t>(std::int32_t{id});
+  [[nodiscard]] bool has(Column column) const {
+    return std::find(columns_.begin(), columns_.end(), column) != columns_.end();
   }
 
-  void run_step(std::int64_t step) {
-    const Step& written = schedule_.steps[static_cast<std::size_t>(step)];
-    const Op& op = graph_.ops[index(written.op)];
-    for (const TensorId t : op.outputs) {
-      if (resident_since_[index(t)] == kAbsent) resident_since_[index(t)] = step;
+  void read_header(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const auto* const known =
+          std::find_if(kColumns.begin(), kColumns.end(), [&](const auto& entry) { return entry.first == name; });
+      const Column column = known == kColumns.end() ? Column::other : known->second;
+      if (column != Column::other && has(column)) fail("the column " + quote(name) + " is there twice");
+      columns_.push_back(column);
     }
-    const std::int64_t compute = computes_[index(written.op)]++;
-    add(op.name + "#" + std::to_string(compute) + " workspace", step, step + 1, op.workspace);
-    for (const TensorId t : written.free) close(t, step + 1);
+    if (has(Column::upper) && has(Column::end)) fail("both \"upper\" and \"end\" say when buffers end");
+    if (!has(Column::id) || !has(Column::lower) || !has(Column::size) || !(has(Column::upper) || has(Column::end))) {
+      fail("a table of buffers begins with id,lower,upper,size");
+    }
   }
 
-  /// The tensor's residence ends before `end`.
-  void close(TensorId t, std::int64_t end) {
-    const Tensor& tensor = graph_.tensors[index(t)];
-    const std::int64_t first = std::exchange(resident_since_[index(t)], kAbsent);
-    add(tensor.name + "#" + std::to_string(residences_[index(t)]++), first, end, tensor.size);
+  [[nodiscard]] std::int64_t number(std::string_view text, const char* what) const {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size()) return value;
+    fail(std::string(what) + " must be a whole number within 64 bits, not " + quote(text));
   }
 
-  void add(std::string id, std::int64_t first, std::int64_t end, Bytes size) {
-    if (size == Bytes() || first == end) return;
-    buffers_.push_back({.id = std::move(id), .first_step = first, .end_step = end, .size = size});
+  /// The time after the last one that is written.
+  [[nodiscard]] std::int64_t upper(std::string_view text, const char* what) const {
+    const std::int64_t value = number(text, what);
+    if (!has(Column::end)) return value;
+    if (value == INT64_MAX) fail(std::string(what) + " is the largest number that there is");
+    return value + 1;
   }
 
-  const Graph& graph_;
-  const Schedule& schedule_;
-  /// Of every tensor, or kAbsent.
-  std::vector<std::int64_t> resident_since_;
-  std::vector<std::int64_t> residences_;
-  std::vector<std::int64_t> computes_;
-  std::vector<Buffer> buffers_;
+  [[nodiscard]] std::vector<Lifespan> gaps(std::string_view text) const {
+    std::vector<Lifespan> result;
+    while (!text.empty()) {
+      const std::string_view gap = text.substr(0, text.find(' '));
+      text.remove_prefix(std::min(gap.size() + 1, text.size()));
+      if (gap.empty()) continue;
+      if (gap.find('@') != std::string_view::npos) {
+        fail("the gap " + quote(gap) + " has a window, a part of the buffer that stays alive: that is not supported");
+      }
+      const auto dash = gap.find('-', 1);
+      if (dash == std::string_view::npos) fail("gaps are FROM-TO with blanks between them, not " + quote(gap));
+      result.push_back({number(gap.substr(0, dash), "a gap's beginning"), upper(gap.substr(dash + 1), "a gap's end")});
+    }
+    return result;
+  }
+
+  [[nodiscard]] Buffer read_row(const std::vector<std::string>& fields) const {
+    Buffer buffer;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const std::string& field = fields[i];
+      switch (columns_[i]) {
+        case Column::id:
+          buffer.id = field;
+          break;
+        case Column::lower:
+          buffer.lifespan.lower = number(field, "lower");
+          break;
+        case Column::upper:
+          buffer.lifespan.upper = number(field, "upper");
+          break;
+        case Column::end:
+          buffer.lifespan.upper = upper(field, "end");
+          break;
+        case Column::size:
+          buffer.size = Bytes(number(field, "size"));
+          break;
+        case Column::alignment:
+          if (!field.empty()) buffer.alignment = Bytes(number(field, "alignment"));
+          break;
+        case Column::gaps:
+          buffer.gaps = gaps(field);
+          break;
+        case Column::offset:
+          if (!field.empty()) buffer.offset = Bytes(number(field, "offset"));
+          break;
+        case Column::other:
+          break;
+      }
+    }
+    try {
+      check_buffers(std::span(&buffer, 1));
+    } catch (const InputError& error) {
+      fail(error.what());
+    }
+    return buffer;
+  }
+
+  CsvReader rows_;
+  std::vector<Column> columns_;
 };
 
 }  // namespace
 
-std::vector<Buffer> buffers_of(const Graph& graph, const Schedule& schedule) {
-  if (!schedule.has_schedule()) throw InputError("$.status", "there is no schedule in it, only that none was found");
-  return Replay(graph, schedule).run();
+std::vector<Buffer> read_buffers(std::string_view text, const std::string& source) {
+  std::vector<Buffer> buffers = BufferReader(text, source).read();
+  try {
+    check_buffers(buffers);
+  } catch (const InputError& error) {
+    throw InputError(source, error.what());
+  }
+  return buffers;
+}
+
+void write_buffers(std::ostream& out, std::span<const Buffer> buffers, std::span<const Bytes> offsets) {
+  ensure(offsets.empty() || offsets.size() == buffers.size(), "buffers: not as many offsets as buffers");
+  const bool aligned =
+      std::any_of(buffers.begin(), buffers.end(), [](const Buffer& b) { return b.alignment > Bytes(1); });
+  const bool gaps = std::any_of(buffers.begin(), buffers.end(), [](const Buffer& b) { return !b.gaps.empty(); });
+  const bool placed = !offsets.empty();
+  out << "id,lower,upper,size" << (aligned ? ",alignment" : "") << (gaps ? ",gaps" : "") << (placed ? ",offset" : "")
+      << '\n';
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer& buffer = buffers[i];
+    out << text::csv_field(buffer.id) << ',' << buffer.lifespan.lower << ',' << buffer.lifespan.upper << ','
+        << buffer.size.count();
+    if (aligned) out << ',' << buffer.alignment.count();
+    if (gaps) out << ',';
+    for (std::size_t k = 0; k < buffer.gaps.size(); ++k) {
+      out << (k > 0 ? " " : "") << buffer.gaps[k].lower << '-' << buffer.gaps[k].upper;
+    }
+    if (placed) out << ',' << offsets[i].count();
+    out << '\n';
+  }
 }
 
 void write_minimalloc(std::ostream& out, const Graph& graph, const Schedule& schedule) {
-  const std::vector<Buffer> buffers = buffers_of(graph, schedule);
-  out << "id,lower,upper,size\n";
-  for (const Buffer& buffer : buffers) {
-    out << text::csv_field(buffer.id) << ',' << buffer.first_step << ',' << buffer.end_step << ','
-        << buffer.size.count() << '\n';
-  }
+  if (!schedule.has_schedule()) throw InputError("$.status", "there is no schedule in it, only that none was found");
+  write_buffers(out, buffers_of(graph, schedule).buffers);
 }
 
 }  // namespace remora::interchange

@@ -1,53 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A schedule as buffers with lifespans, what a static allocator places at offsets: the CSV that google/minimalloc
-// (Moffitt 2023) reads, `id,lower,upper,size` (README.md and src/converter.cc there).
+// Buffers and where they lie as CSV, as google/minimalloc (Moffitt 2023) reads and writes it (README.md and
+// src/converter.cc there):
 //
-//     steps   A      B      C, frees a   D, frees b c        id,lower,upper,size
-//     a       |--------------|                               a#0,0,3,1           step i is [i, i + 1)
-//     b              |---------------------|                 b#0,1,4,1
-//     ...
+//     id,lower,upper,size,alignment,gaps,offset
+//     a,0,9,4096,64,2-4 6-7,0
 //
-// The steps are followed as they are written, by the rules of remora-schedule: a tensor's buffer begins with the step
-// that computes it while it is not resident and ends with the step that releases it, or with the last step. So a
-// schedule that releases late has longer buffers than the evaluator would give it. Graph inputs last from the first to
-// the last step; an op's workspace is a buffer of one step; buffers of size 0 are left out, for they need no place; the
-// fixed memory is no buffer, for it is never placed anew. Hence, of a schedule with steps,
-//
-//     peak_memory = fixed_memory + the largest sum of sizes over all buffers alive at one time.
-//
-// The k-th buffer of a tensor is TENSOR#k, the workspace of an op's k-th compute OP#k workspace, k from 0: no two are
-// alike.
+// Alive from `lower` up to but without `upper`, but for the gaps. The first four columns must be there, in any order;
+// `begin` and `start` are other names of lower, `buffer` and `buffer_id` of id, and `end` is the last time of life: upper
+// is one more, of gaps too. An offset that is not empty is where the buffer has to lie.
 #pragma once
 
-#include <cstdint>
 #include <iosfwd>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/graph.hpp"
+#include "model/placement.hpp"
 #include "model/schedule.hpp"
 
 namespace remora::interchange {
 
-/// Memory that one value holds over the steps [first_step, end_step), which are one or more.
-struct Buffer {
-  std::string id{};
-  std::int64_t first_step = 0;
-  std::int64_t end_step = 0;
-  /// More than 0.
-  Bytes size{};
+/// Other columns are left out. Throws InputError with the line: a column that is missing or there twice, a row with more or
+/// fewer fields, what is no whole number, a gap that is not FROM-TO, or one with a window (FROM-TO@LOW:HIGH), in which a
+/// part of the buffer stays alive; and as check_buffers does.
+std::vector<Buffer> read_buffers(std::string_view text, const std::string& source);
 
-  friend bool operator==(const Buffer&, const Buffer&) = default;
-};
+/// The header, a buffer a line, names quoted by RFC 4180, lines that end in LF. (minimalloc's own reader knows no quotes:
+/// it takes names without commas only.) Alignments and gaps have columns where there are any; without `offsets` there is no
+/// such column, else one for each buffer.
+void write_buffers(std::ostream& out, std::span<const Buffer> buffers, std::span<const Bytes> offsets = {});
 
-/// The buffers by their first step, those of one step by their end. The schedule must be one that `verify` finds
-/// valid for the graph. Throws InputError for a schedule without a solution. O(steps + their outputs and releases +
-/// tensors), and sorting.
-std::vector<Buffer> buffers_of(const Graph& graph, const Schedule& schedule);
-
-/// The same as CSV: the header, a buffer a line, names quoted by RFC 4180, lines that end in LF. (minimalloc's own
-/// reader knows no quotes: it takes names without commas only.)
+/// The buffers of a schedule (model/schedule_buffers.hpp). Throws InputError for a schedule without a solution.
 void write_minimalloc(std::ostream& out, const Graph& graph, const Schedule& schedule);
 
 }  // namespace remora::interchange

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/csv.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -20,64 +21,6 @@ namespace {
 std::string line_place(const std::string& source, int line) {
   return source + ": line " + std::to_string(line);
 }
-
-/// Rows of fields as RFC 4180 has them, LF and CRLF both; empty lines are no rows.
-class CsvReader {
- public:
-  CsvReader(std::string_view text, const std::string& source) : text_(text), source_(source) {}
-
-  /// The next row; nothing at the end. line() is where it begins.
-  std::optional<std::vector<std::string>> next() {
-    while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) skip();
-    if (at_ >= text_.size()) return std::nullopt;
-    line_ = next_line_;
-    std::vector<std::string> fields{read_field()};
-    while (at_ < text_.size() && text_[at_] == ',') {
-      ++at_;
-      fields.push_back(read_field());
-    }
-    return fields;
-  }
-
-  [[nodiscard]] int line() const { return line_; }
-
- private:
-  void skip() {
-    if (text_[at_++] == '\n') ++next_line_;
-  }
-
-  std::string read_field() {
-    if (at_ < text_.size() && text_[at_] == '"') return read_quoted();
-    const auto end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
-    std::string field(text_.substr(at_, end - at_));
-    at_ = end;
-    return field;
-  }
-
-  std::string read_quoted() {
-    std::string field;
-    for (++at_; at_ < text_.size();) {
-      if (text_[at_] == '"') {
-        if (text_.substr(at_, 2) != "\"\"") break;
-        ++at_;
-      }
-      field += text_[at_];
-      skip();
-    }
-    if (at_ >= text_.size()) throw InputError(line_place(source_, line_), "a quoted field has no end");
-    ++at_;
-    if (at_ < text_.size() && text_.find_first_of(",\r\n", at_) != at_) {
-      throw InputError(line_place(source_, next_line_), "text after a quoted field");
-    }
-    return field;
-  }
-
-  std::string_view text_;
-  const std::string& source_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-  int next_line_ = 1;
-};
 
 /// Where the known columns are; none for one that is not there.
 struct Columns {
@@ -157,7 +100,7 @@ CostTable read_costs(std::string_view text, const std::string& source) {
   CostTable table{.source = source};
   std::unordered_set<std::string> names;
   while (const auto fields = reader.next()) {
-    const std::string place = line_place(source, reader.line());
+    const std::string place = reader.place();
     if (fields->size() != columns.count) {
       throw InputError(place,
                        "has " + std::to_string(fields->size()) + " fields, not " + std::to_string(columns.count));

@@ -26,6 +26,7 @@ constexpr std::array kCommands{
     Command{"solve", "schedule a graph under a memory budget", solve_command},
     Command{"sweep", "the curve of memory against time over many budgets, or the largest batch", sweep_command},
     Command{"order", "an order of small peak memory, without recompute", order_command},
+    Command{"place", "offsets for buffers in one arena, as small as possible or within a capacity", place_command},
     Command{"verify", "replay a schedule and check it", verify_command},
     Command{"info", "what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},
     Command{"convert", "write a graph as remora-graph JSON, or a schedule in a form that others read", convert_command},

@@ -54,6 +54,7 @@ const std::vector<std::string> kClashes{
     "order @m.onnx --device @device.json -o @device.json",
     "order @m.onnx --costs @costs.csv -o @costs.csv",
     "order @m.onnx -o @w.bin",
+    "place @b.csv --output @b.csv",
     "convert @g.json --output @g.json",
     "convert @g.json --schedule @s.json --to rs --output @s.json",
     "convert @g.json --schedule @s.json --to minimalloc --output @g.json",
@@ -115,6 +116,7 @@ class WrittenFiles : public remora::test::TemporaryFolder {
     write_models();
     ASSERT_EQ(run("solve @m.onnx -b 100% -q -o @ms.json").code, 0);
     write("device.json", R"({"peak_flops": 1e12, "bandwidth": 1e11, "launch_overhead": 0})");
+    write("b.csv", "id,lower,upper,size\na,0,1,2\n");
     write("costs.csv", "node,duration\nA,5\n");
     write_sweep();
     write_batches();

@@ -13,8 +13,10 @@
 
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/schedule_buffers.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"
+#include "tests/support/placement_oracle.hpp"
 #include "tests/support/random_graph.hpp"
 
 namespace remora::interchange {
@@ -24,8 +26,8 @@ namespace {
 Bytes highest_sum(const std::vector<Buffer>& buffers) {
   std::map<std::int64_t, Bytes> change;
   for (const Buffer& buffer : buffers) {
-    change[buffer.first_step] += buffer.size;
-    change[buffer.end_step] -= buffer.size;
+    change[buffer.lifespan.lower] += buffer.size;
+    change[buffer.lifespan.upper] -= buffer.size;
   }
   Bytes sum;
   Bytes highest;
@@ -37,17 +39,17 @@ Bytes highest_sum(const std::vector<Buffer>& buffers) {
 }
 
 void expect_sound(const Graph& graph, const Schedule& schedule) {
-  const std::vector<Buffer> buffers = buffers_of(graph, schedule);
+  const std::vector<Buffer> buffers = buffers_of(graph, schedule).buffers;
   std::set<std::string> ids;
   for (const Buffer& buffer : buffers) {
     EXPECT_TRUE(ids.insert(buffer.id).second) << buffer.id;
-    EXPECT_GE(buffer.first_step, 0);
-    EXPECT_LT(buffer.first_step, buffer.end_step) << buffer.id;
-    EXPECT_LE(buffer.end_step, static_cast<std::int64_t>(schedule.steps.size()));
+    EXPECT_GE(buffer.lifespan.lower, 0);
+    EXPECT_LT(buffer.lifespan.lower, buffer.lifespan.upper) << buffer.id;
+    EXPECT_LE(buffer.lifespan.upper, static_cast<std::int64_t>(schedule.steps.size()));
     EXPECT_GT(buffer.size, Bytes(0)) << buffer.id;
   }
   EXPECT_TRUE(std::is_sorted(buffers.begin(), buffers.end(),
-                             [](const Buffer& a, const Buffer& b) { return a.first_step < b.first_step; }));
+                             [](const Buffer& a, const Buffer& b) { return a.lifespan.lower < b.lifespan.lower; }));
   EXPECT_EQ(graph.fixed_memory + highest_sum(buffers), schedule.peak_memory);
 }
 
@@ -69,7 +71,7 @@ TEST(Buffers, FollowReleasesThatAreWrittenLate) {
     SCOPED_TRACE(solved.about);
     const Schedule late = test::with_late_releases(*solved.graph, solved.schedule, ++seed);
     expect_sound(*solved.graph, late);
-    longer += buffers_of(*solved.graph, late) != buffers_of(*solved.graph, solved.schedule) ? 1 : 0;
+    longer += buffers_of(*solved.graph, late).buffers != buffers_of(*solved.graph, solved.schedule).buffers ? 1 : 0;
   }
   EXPECT_GE(longer, test::solved_graphs().size() / 2) << "else nothing was put off";
 }
@@ -93,9 +95,9 @@ TEST(Buffers, OfEarliestReleasesAreTheEvaluatorsIntervals) {
     for (std::size_t t = 0; t < solved.graph->tensors.size(); ++t) {
       if (!instance.producer(TensorId(t)).valid()) inputs.insert(solved.graph->tensors[t].name + "#0");
     }
-    for (const Buffer& buffer : buffers_of(*solved.graph, exact)) {
+    for (const Buffer& buffer : buffers_of(*solved.graph, exact).buffers) {
       if (inputs.contains(buffer.id) || buffer.id.ends_with(" workspace")) continue;
-      rows.insert({buffer.first_step, buffer.end_step, buffer.size});
+      rows.insert({buffer.lifespan.lower, buffer.lifespan.upper, buffer.size});
     }
     EXPECT_EQ(rows, expected);
   }
@@ -139,9 +141,85 @@ TEST(Buffers, ThereAreNoneWithoutASchedule) {
   Awkward awkward;
   awkward.schedule.status = Status::infeasible;
   awkward.schedule.steps.clear();
-  EXPECT_THROW(buffers_of(awkward.graph, awkward.schedule), InputError);
+  std::ostringstream out;
+  EXPECT_THROW(write_minimalloc(out, awkward.graph, awkward.schedule), InputError);
   awkward.schedule.status = Status::optimal;
-  EXPECT_TRUE(buffers_of({}, awkward.schedule).empty()) << "of a graph without ops";
+  EXPECT_TRUE(buffers_of({}, awkward.schedule).buffers.empty()) << "of a graph without ops";
+}
+
+std::string table_refusal(const std::string& text) {
+  try {
+    read_buffers(text, "b.csv");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(BufferTable, IsReadAsMinimallocReadsIt) {
+  const std::vector<Buffer> plain{{.id = "a", .lifespan = {0, 3}, .size = Bytes(4)},
+                                  {.id = "b,c", .lifespan = {-2, 9}, .size = Bytes(0)}};
+  EXPECT_EQ(read_buffers("id,lower,upper,size\na,0,3,4\n\"b,c\",-2,9,0\n", ""), plain);
+  EXPECT_EQ(read_buffers("size,colour,begin,buffer_id,upper\r\n4,red,0,a,3\r\n0,,-2,\"b,c\",9", ""), plain);
+  EXPECT_EQ(read_buffers("buffer,start,end,size\na,0,2,4\n\"b,c\",-2,8,0\n", ""), plain);
+  const std::vector<Buffer> all =
+      read_buffers("id,lower,upper,size,alignment,gaps,offset\na,0,9,4,2,1-2 4-7,6\nb,-9,0,4,,-8--6 ,\n", "");
+  EXPECT_EQ(all[0].alignment, Bytes(2));
+  EXPECT_EQ(all[0].offset, Bytes(6));
+  EXPECT_EQ(all[0].gaps, (std::vector<Lifespan>{{1, 2}, {4, 7}}));
+  EXPECT_EQ(all[1].alignment, Bytes(1));
+  EXPECT_FALSE(all[1].offset);
+  EXPECT_EQ(all[1].gaps, (std::vector<Lifespan>{{-8, -6}}));
+  EXPECT_EQ(read_buffers("id,start,end,size,gaps\na,0,8,4,1-1 4-6\n", "")[0].gaps,
+            (std::vector<Lifespan>{{1, 2}, {4, 7}}));
+  EXPECT_TRUE(read_buffers("id,lower,upper,size\n", "").empty());
+}
+
+TEST(BufferTable, IsReadAsItIsWritten) {
+  Random random(8);
+  for (int i = 0; i < 500; ++i) {
+    std::vector<Buffer> buffers = test::random_buffers(random);
+    std::vector<Bytes> offsets;
+    for (Buffer& buffer : buffers) {
+      buffer.offset.reset();
+      offsets.emplace_back(static_cast<std::int64_t>(random.below(100)) * buffer.alignment.count());
+    }
+    std::ostringstream out;
+    write_buffers(out, buffers);
+    EXPECT_EQ(read_buffers(out.str(), ""), buffers) << out.str();
+    std::ostringstream placed;
+    write_buffers(placed, buffers, offsets);
+    for (std::size_t k = 0; k < buffers.size(); ++k) buffers[k].offset = offsets[k];
+    EXPECT_EQ(read_buffers(placed.str(), ""), buffers) << placed.str();
+  }
+}
+
+TEST(BufferTable, IsRefusedWithTheLine) {
+  const std::string header = "id,lower,upper,size,alignment,gaps,offset\n";
+  EXPECT_EQ(table_refusal(""), "b.csv: line 1: a table of buffers begins with id,lower,upper,size");
+  EXPECT_EQ(table_refusal("id,lower,upper\n"), "b.csv: line 1: a table of buffers begins with id,lower,upper,size");
+  EXPECT_EQ(table_refusal("id,id,lower,upper,size\n"), R"(b.csv: line 1: the column "id" is there twice)");
+  EXPECT_EQ(table_refusal("id,lower,upper,size,end\n"),
+            R"(b.csv: line 1: both "upper" and "end" say when buffers end)");
+  EXPECT_EQ(table_refusal(header + "a,0,1,2\n"), "b.csv: line 2: has 4 fields, not 7");
+  EXPECT_EQ(table_refusal(header + "a,0,1,2,,,\nb,0,1.5,2,,,\n"),
+            R"(b.csv: line 3: upper must be a whole number within 64 bits, not "1.5")");
+  EXPECT_EQ(table_refusal(header + "a,0,1,99999999999999999999,,,\n"),
+            R"(b.csv: line 2: size must be a whole number within 64 bits, not "99999999999999999999")");
+  EXPECT_EQ(table_refusal(header + "a,0,9,2,,4,\n"),
+            R"(b.csv: line 2: gaps are FROM-TO with blanks between them, not "4")");
+  EXPECT_EQ(
+      table_refusal(header + "a,0,9,2,,1-2@0:1,\n"),
+      R"(b.csv: line 2: the gap "1-2@0:1" has a window, a part of the buffer that stays alive: that is not supported)");
+  EXPECT_EQ(table_refusal(header + "a,0,9,2,,8-12,\n"),
+            "b.csv: line 2: buffer \"a\": the gap from 8 to 12 must lie in the lifespan from 0 to 9, after the gaps "
+            "before it");
+  EXPECT_EQ(table_refusal(header + "a,5,3,2,,,\n"),
+            R"(b.csv: line 2: buffer "a": its lifespan, 5 to 3, ends before it begins)");
+  EXPECT_EQ(table_refusal("id,start,end,size\na,0,9223372036854775807,1\n"),
+            "b.csv: line 2: end is the largest number that there is");
+  EXPECT_EQ(table_refusal(header + "a,0,1,4611686018427387000,,,\nb,0,1,4611686018427387000,,,\n"),
+            "b.csv: the buffers' sizes, alignments and fixed offsets add up to more than 2^62");
 }
 
 }  // namespace

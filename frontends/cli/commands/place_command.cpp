@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iostream>
+#include <numeric>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/deadline.hpp"
+#include "engine/base/tasks.hpp"
+#include "engine/placement/place.hpp"
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/formats/buffers.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/text/text.hpp"
+#include "model/error.hpp"
+#include "model/saturating.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace {
+
+OptionGroup problem_options_of_place() {
+  OptionGroup group("The arena");
+  group.add_options()("capacity,c", po::value<std::string>()->value_name("B"),
+                      "what it may take: bytes (12GiB) or a percentage of the largest load; without it, the smallest "
+                      "arena is sought")("alignment", po::value<std::int64_t>()->default_value(1)->value_name("N"),
+                                         "every offset is a multiple of N, and of the buffer's own alignment");
+  return group;
+}
+
+OptionGroup search_options_of_place() {
+  OptionGroup group("The search");
+  add_table_options(group, limit_rows());
+  group.add_options()("heuristics", "the fast heuristics alone");
+  return group;
+}
+
+OptionGroup place_output() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", output_file(), "where the buffers go with their offsets; - for standard output")(
+      "json", "the figures as JSON")("quiet,q", "no progress table");
+  return group;
+}
+
+/// google/minimalloc's own words for ours: --input=FILE, --timeout=10s, --validate.
+Words translated(const Words& words) {
+  Words result;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const auto value_of = [&](const std::string& option) {
+      if (word.starts_with(option + "=")) return word.substr(option.size() + 1);
+      return word == option && i + 1 < words.size() ? words[++i] : std::string();
+    };
+    if (word.starts_with("--input")) {
+      result.push_back(value_of("--input"));
+    } else if (word.starts_with("--timeout")) {
+      std::string seconds = value_of("--timeout");
+      if (!seconds.ends_with('s') || seconds.ends_with("ms")) {
+        throw UsageError("--timeout: expected seconds like 10s, got '" + seconds + "'");
+      }
+      seconds.pop_back();
+      result.insert(result.end(), {"--time-limit", seconds});
+    } else if (word != "--validate") {
+      result.push_back(word);
+    }
+  }
+  return result;
+}
+
+SolveOptions read_place_limits(const Arguments& arguments) {
+  SolveOptions options;
+  try {
+    set_table_options(arguments, limit_rows(), options);
+    lift_time_limit(arguments, options);
+    check_options(options);
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+  return options;
+}
+
+/// Offsets become multiples of this too.
+void align(std::vector<Buffer>& buffers, std::int64_t alignment) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  if (alignment < 1 || alignment > kMost) {
+    throw UsageError("--alignment: must be from 1 to 2^30, not " + std::to_string(alignment));
+  }
+  for (Buffer& buffer : buffers) {
+    const std::int64_t factor = alignment / std::gcd(buffer.alignment.count(), alignment);
+    buffer.alignment = Bytes(saturating_product(buffer.alignment.count(), factor));
+  }
+}
+
+std::vector<Buffer> load_buffers(const Arguments& arguments) {
+  const std::string& path = arguments.file("BUFFERS");
+  std::vector<Buffer> buffers = interchange::read_buffers(json::read_file(path), path);
+  align(buffers, arguments.get<std::int64_t>("alignment"));
+  try {
+    check_buffers(buffers);
+  } catch (const InputError& error) {
+    throw InputError(path, error.what());
+  }
+  return buffers;
+}
+
+struct PlaceFigures {
+  std::int64_t buffers = 0;
+  Bytes load{};
+  std::optional<Bytes> capacity{};
+  const PlaceResult& result;
+  double seconds = 0;
+  std::int64_t seed = 0;
+  int threads = 0;
+};
+
+/// A line for every smaller arena and every better bound:
+///
+///      seconds         arena         bound
+///         0.02      3.21 GiB      3.20 GiB
+class PlaceTable {
+ public:
+  explicit PlaceTable(std::ostream& out) : out_(out) {}
+
+  void add(double seconds, Bytes arena, Bytes bound);
+
+ private:
+  std::ostream& out_;
+  bool header_printed_ = false;
+};
+
+/// How much larger the arena is than it has to be.
+std::string distance_text(const PlaceResult& result) {
+  const auto bound = static_cast<double>(result.lower_bound.count());
+  if (bound <= 0) return "";
+  return text::percent_text(static_cast<double>(result.arena.count()) / bound - 1) + " above the bound";
+}
+
+std::string verdict(const PlaceFigures& figures) {
+  const PlaceResult& result = figures.result;
+  switch (result.status) {
+    case PlacementStatus::optimal:
+      return figures.capacity ? "within the capacity" : "proved smallest";
+    case PlacementStatus::feasible:
+      return distance_text(result);
+    case PlacementStatus::unknown:
+      return "above the capacity: no placement found, none proved impossible";
+    case PlacementStatus::infeasible:
+      return "";
+  }
+  return "";
+}
+
+void PlaceTable::add(double seconds, Bytes arena, Bytes bound) {
+  if (!header_printed_) out_ << "  seconds         arena         bound\n";
+  header_printed_ = true;
+  std::array<char, 120> line{};
+  std::snprintf(line.data(), line.size(), "%9.2f  %12s  %12s\n", seconds, text::bytes_text(arena).c_str(),
+                text::bytes_text(bound).c_str());
+  out_ << line.data() << std::flush;
+}
+
+/// For people.
+void print_place_text(std::ostream& out, const PlaceFigures& figures) {
+  const PlaceResult& result = figures.result;
+  std::array<char, 64> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
+  out << "buffers     " << text::grouped(figures.buffers) << "\n"
+      << "load        " << text::exact_bytes_text(figures.load) << " at most at one time\n";
+  if (figures.capacity) out << "capacity    " << text::exact_bytes_text(*figures.capacity) << "\n";
+  if (result.lower_bound == Bytes::max()) {
+    out << "impossible  buffers with fixed offsets share bytes\n";
+  } else {
+    out << "bound       " << text::exact_bytes_text(result.lower_bound) << ": no arena is smaller\n";
+    if (result.status == PlacementStatus::infeasible) out << "impossible  the bound is above the capacity\n";
+  }
+  if (result.status != PlacementStatus::infeasible) {
+    out << "arena       " << text::exact_bytes_text(result.arena) << "; " << verdict(figures) << "\n";
+  }
+  out << "search      " << seconds.data() << " s, work " << text::grouped(result.work) << ", seed " << figures.seed
+      << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
+}
+
+/// One JSON object; docs/place.md lists its keys.
+void print_place_json(std::ostream& out, const PlaceFigures& figures) {
+  const PlaceResult& result = figures.result;
+  nlohmann::ordered_json text{{"buffers", figures.buffers}, {"load", figures.load.count()}};
+  if (figures.capacity) text["capacity"] = figures.capacity->count();
+  text["status"] = status_name(result.status);
+  if (result.lower_bound != Bytes::max()) text["lower_bound"] = result.lower_bound.count();
+  if (result.status != PlacementStatus::infeasible) text["arena"] = result.arena.count();
+  text["seconds"] = figures.seconds;
+  text["work"] = result.work;
+  text["seed"] = figures.seed;
+  text["threads"] = figures.threads;
+  out << text.dump(1) << "\n";
+}
+
+int place_exit_code(PlacementStatus status) {
+  if (status == PlacementStatus::infeasible) return kInfeasible;
+  return status == PlacementStatus::unknown ? kNoSchedule : kSuccess;
+}
+
+}  // namespace
+
+int place_command(const Words& words) {
+  Arguments arguments("place", "Gives buffers offsets in one arena: the smallest, or one within a capacity.",
+                      {{"BUFFERS",
+                        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/place.md); - "
+                        "for standard input"}});
+  for (const OptionGroup& group : {problem_options_of_place(), search_options_of_place(), place_output()}) {
+    arguments.add(group);
+  }
+  arguments.set_notes(
+      "minimalloc's own command line works, too: --capacity=N --input=FILE --output=FILE --timeout=10s --validate.\n"
+      "SIGINT and SIGTERM end the search with the best placement so far; a second one kills.\n"
+      "Exit: 0 placed, 20 proved impossible, 21 no placement within the capacity found.");
+  if (!arguments.parse(translated(words))) return kSuccess;
+  const SolveOptions options = read_place_limits(arguments);
+  const std::string output = arguments.has("output") ? arguments.output("output") : "";
+  if (output == "-" && arguments.has("json")) {
+    throw UsageError("--json: the buffers go to standard output; name a file with -o");
+  }
+  if (!output.empty()) json::check_writable(output);
+  const std::vector<Buffer> buffers = load_buffers(arguments);
+
+  PlaceSettings settings{.work_limit = options.work_limit,
+                         .threads = thread_count(options),
+                         .seed = static_cast<std::uint64_t>(options.seed),
+                         .exact = !arguments.has("heuristics")};
+  const Bytes load = largest_load(buffers);
+  if (arguments.has("capacity")) {
+    settings.capacity = read_budget(arguments.get<std::string>("capacity"), Bytes(), load, "--capacity");
+  }
+  const SignalGuard signals;
+  const Deadline deadline(options.time_limit, &signals.flag());
+  PlaceTable table(std::cerr);
+  if (!arguments.has("quiet")) {
+    settings.progress = [&](Bytes arena, Bytes bound) { table.add(deadline.elapsed(), arena, bound); };
+  }
+  const PlaceResult result = place(buffers, settings, [&] { return deadline.reached(); });
+  const int code = place_exit_code(result.status);
+  if (!output.empty() && code == kSuccess) {
+    arguments.files().write(output,
+                            [&](std::ostream& out) { interchange::write_buffers(out, buffers, result.offsets); });
+  }
+  const PlaceFigures figures{.buffers = static_cast<std::int64_t>(buffers.size()),
+                             .load = load,
+                             .capacity = settings.capacity,
+                             .result = result,
+                             .seconds = deadline.elapsed(),
+                             .seed = options.seed,
+                             .threads = settings.threads};
+  if (arguments.has("json")) {
+    print_place_json(std::cout, figures);
+  } else if (output != "-" || !arguments.has("quiet")) {
+    print_place_text(output == "-" ? std::cerr : std::cout, figures);
+  }
+  return code;
+}
+
+}  // namespace remora::cli

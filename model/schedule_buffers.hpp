@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A schedule as buffers with lifespans: what has to be placed so that it can run in one arena.
+//
+//     steps   A      B      C, frees a   D, frees b c        buffer  lifespan
+//     a       |--------------|                               a#0     [0, 3)     step i is [i, i + 1)
+//     b              |---------------------|                 b#0     [1, 4)
+//     ...
+//
+// The steps are followed as they are written, by the rules of remora-schedule: a tensor's buffer begins with the step
+// that computes it while it is not resident and ends with the step that releases it, or with the last step. So a
+// schedule that releases late has longer buffers than the evaluator would give it. Graph inputs last from the first to
+// the last step; an op's workspace is a buffer of one step; buffers of size 0 are left out, for they need no place; the
+// fixed memory is no buffer, for it is never placed anew. Hence, of a schedule with steps,
+//
+//     peak_memory = fixed_memory + the largest sum of sizes over all buffers alive at one time.
+//
+// The k-th buffer of a tensor is TENSOR#k, the workspace of an op's k-th compute OP#k workspace, k from 0: no two are
+// alike.
+#pragma once
+
+#include <vector>
+
+#include "model/api.hpp"
+#include "model/graph.hpp"
+#include "model/placement.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+/// Whose memory a buffer is.
+struct Holder {
+  /// The step that allocates it, or -1 for an input of the graph.
+  int step = -1;
+  /// None for the workspace of the step's op.
+  TensorId tensor{};
+};
+
+struct ScheduleBuffers {
+  /// By their first step, those of one step by their end.
+  std::vector<Buffer> buffers{};
+  /// One for each buffer.
+  std::vector<Holder> holders{};
+};
+
+/// The schedule must be one that `verify` finds valid for the graph. O(steps + their outputs and releases + tensors), and
+/// sorting.
+REMORA_API ScheduleBuffers buffers_of(const Graph& graph, const Schedule& schedule, Bytes alignment = Bytes(1));
+
+}  // namespace remora

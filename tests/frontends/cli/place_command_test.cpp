@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "frontends/formats/buffers.hpp"
+#include "model/placement.hpp"
+#include "tests/frontends/cli/run_words.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace remora::cli {
+namespace {
+
+using Json = nlohmann::json;
+using test::Outcome;
+using test::run_words;
+
+class PlaceCommand : public remora::test::TemporaryFolder {
+ protected:
+  void SetUp() override {
+    TemporaryFolder::SetUp();
+    write("b.csv", "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n");
+  }
+  [[nodiscard]] Outcome place(std::string words) const {
+    for (auto at = words.find('@'); at != std::string::npos; at = words.find('@')) words.replace(at, 1, path(""));
+    return run_words("place --threads 1 " + words);
+  }
+  /// The offsets that a file gives to the buffers of b.csv.
+  [[nodiscard]] std::vector<Bytes> offsets_in(const std::string& name) const {
+    std::vector<Bytes> offsets;
+    const std::vector<Buffer> placed = interchange::read_buffers(read(name), name);
+    const std::vector<Buffer> asked = interchange::read_buffers(read("b.csv"), "b.csv");
+    EXPECT_EQ(placed.size(), asked.size());
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      EXPECT_EQ(placed[i].id, asked[i].id);
+      offsets.push_back(placed[i].offset.value_or(Bytes(-1)));
+    }
+    EXPECT_EQ(placement_fault(asked, offsets), "");
+    return offsets;
+  }
+};
+
+TEST_F(PlaceCommand, WritesOffsetsOfTheSmallestArena) {
+  const Outcome outcome = place("@b.csv -o @out.csv --json -q");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.err.empty()) << outcome.err;
+  const Json figures = Json::parse(outcome.out);
+  EXPECT_EQ(figures["status"], "optimal");
+  EXPECT_EQ(figures["arena"], 12);
+  EXPECT_EQ(figures["lower_bound"], 12);
+  EXPECT_EQ(figures["load"], 12);
+  EXPECT_EQ(figures["buffers"], 5);
+  EXPECT_EQ(arena_of(interchange::read_buffers(read("b.csv"), ""), offsets_in("out.csv")), Bytes(12));
+  EXPECT_EQ(place("@b.csv -q -o -").out, read("out.csv"));
+}
+
+TEST_F(PlaceCommand, SaysWhatACapacityHolds) {
+  EXPECT_EQ(place("@b.csv --capacity 12 -q").code, 0);
+  const Outcome none = place("@b.csv --capacity 11B -q -o @none.csv");
+  EXPECT_EQ(none.code, 20);
+  EXPECT_NE(none.out.find("the bound is above the capacity"), std::string::npos) << none.out;
+  EXPECT_FALSE(std::filesystem::exists(path("none.csv")));
+  write("far.csv", "id,lower,upper,size,alignment\na,0,1,1,4\nb,0,1,1,4\nc,0,1,2,1\nd,0,1,2,1\n");
+  EXPECT_EQ(place("@far.csv --capacity 100%").code, 20);
+  EXPECT_EQ(place("@far.csv --heuristics --capacity 7").code, 0);
+}
+
+TEST_F(PlaceCommand, TakesMinimallocsWords) {
+  const Outcome outcome = place("--capacity=12 --input=@b.csv --output=@out.csv --timeout=10s --validate");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(offsets_in("out.csv").size(), 5U);
+  EXPECT_EQ(place("--capacity=12 --input @b.csv --timeout 10m").code, 64);
+}
+
+TEST_F(PlaceCommand, AlignsOffsets) {
+  EXPECT_EQ(place("@b.csv --alignment 6 -q -o @out.csv").code, 0);
+  for (const Bytes offset : offsets_in("out.csv")) EXPECT_EQ(offset.count() % 6, 0);
+  EXPECT_EQ(place("@b.csv --alignment 0").code, 64);
+  EXPECT_EQ(place("@b.csv --alignment 9999999999").code, 64);
+}
+
+TEST_F(PlaceCommand, RefusesWhatIsNoTable) {
+  write("bad.csv", "id,lower,upper,size\na,0,1,x\n");
+  const Outcome bad = place("@bad.csv");
+  EXPECT_EQ(bad.code, 65);
+  EXPECT_NE(bad.err.find(R"(bad.csv: line 2: size must be a whole number within 64 bits, not "x")"), std::string::npos)
+      << bad.err;
+  EXPECT_EQ(place("@missing.csv").code, 65);
+  EXPECT_EQ(place("").code, 64);
+  EXPECT_EQ(place("@b.csv --json -o -").code, 64);
+  write("clash.csv", "id,lower,upper,size,offset\na,0,2,4,0\nb,1,3,4,2\n");
+  const Outcome clash = place("@clash.csv");
+  EXPECT_EQ(clash.code, 20);
+  EXPECT_NE(clash.out.find("fixed offsets share bytes"), std::string::npos) << clash.out;
+}
+
+}  // namespace
+}  // namespace remora::cli
