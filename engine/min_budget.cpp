@@ -6,7 +6,10 @@
 
 #include "engine/base/deadline.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/solve.hpp"
+#include "engine/groups/composition.hpp"
+#include "engine/groups/hierarchical.hpp"
+#include "engine/search/search.hpp"
+#include "engine/search/workers/crew.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
@@ -20,12 +23,22 @@ constexpr double kSearchShare = 0.3;
 /// Searches end when this part of the budget is all that is undecided.
 constexpr double kResolution = 1e-4;
 
-/// A search at one budget, ended by the first schedule that holds it.
-Schedule search_at(const Instance& instance, SolveOptions options, double seconds, const std::atomic<bool>* cancel) {
-  options.time_limit = seconds;
-  return solve(
-      instance, options,
-      {.enough = [&](const Progress& progress) { return progress.peak <= instance.budget(); }, .cancel = cancel});
+/// A search at one budget from a known sequence, ended by the first schedule that holds it; whether it was refuted. What has
+/// a smaller peak than what is known is taken over.
+bool refuted_by_search(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                       BudgetBracket& bracket) {
+  const auto groups = [&](Search& search) {
+    if (!instance.has_modes() && wants_groups(instance, options)) start_from_groups(search, nullptr);
+  };
+  Search search(instance, options, {instance.has_modes() ? mode_crew : input_order_crew, {groups}}, bracket.sequence);
+  search.listen({.enough = [&](const Progress&) { return search.holds_budget(); }});
+  search.sit({deadline, work_limit(options.work_limit)});
+  if (search.infeasible()) return true;
+  if (search.incumbent().peak < bracket.reached) {
+    bracket.reached = search.incumbent().peak;
+    if (!instance.has_modes()) bracket.sequence = ops_of(search.incumbent().computes(instance));
+  }
+  return false;
 }
 
 }  // namespace
@@ -38,27 +51,20 @@ BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& o
   }
   const Deadline relaxing(options.time_limit * kRelaxationShare, cancel);
   BudgetBracket bracket{proved_least_budget(instance, relaxing), baseline_peak(instance)};
+  if (!instance.has_modes()) bracket.sequence = input_order(instance);
   // Budgets at which a search found nothing and proved nothing are passed over.
   Bytes doubtful = bracket.proved;
-  double left = options.time_limit - relaxing.elapsed();
   const auto is_cancelled = [cancel] { return cancel != nullptr && *cancel; };
+  double left = options.time_limit - relaxing.elapsed();
   for (bool first = true; left > 0 && bracket.proved < bracket.reached && !is_cancelled(); first = false) {
     const Bytes open = bracket.reached - doubtful;
     if (static_cast<double>(open.count()) <= kResolution * static_cast<double>(bracket.reached.count())) break;
     const Bytes budget = first ? bracket.proved : doubtful + Bytes(open.count() / 2);
-    const Schedule schedule = search_at(instance.with_budget(budget), options, left * kSearchShare, cancel);
-    left -= schedule.solver.seconds;
-    if (schedule.has_schedule()) {
-      bracket.reached = std::min(bracket.reached, schedule.peak_memory);
-    } else {
-      doubtful = budget;
-      if (schedule.status == Status::infeasible)
-        bracket.proved = budget + Bytes(1);
-      else if (schedule.solver.reached_peak > Bytes(0)) {
-        bracket.reached = std::min(bracket.reached, schedule.solver.reached_peak);
-      }
-      doubtful = std::max(doubtful, bracket.proved);
-    }
+    const Deadline deadline(left * kSearchShare, cancel);
+    const Instance limited = instance.with_budget(budget);
+    if (refuted_by_search(limited, options, deadline, bracket)) bracket.proved = budget + Bytes(1);
+    left -= deadline.elapsed();
+    if (bracket.reached > budget) doubtful = std::max(budget, bracket.proved);
   }
   return bracket;
 }

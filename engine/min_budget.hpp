@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "engine/base/options.hpp"
 #include "model/instance.hpp"
@@ -14,6 +15,8 @@ struct BudgetBracket {
   Bytes proved{};
   /// The peak of a schedule that was found.
   Bytes reached{};
+  /// Its ops, if they are known; they are not where ops have several modes.
+  std::vector<OpId> sequence{};
 };
 
 /// Bisects for the lower end, then searches at that budget (phase 1) within the options' limits. The instance's own

@@ -5,6 +5,7 @@ it stood."""
 import dataclasses
 import datetime
 import fcntl
+import gzip
 import hashlib
 import json
 import math
@@ -12,6 +13,7 @@ import os
 import platform
 import re
 import subprocess
+import zlib
 
 from harness import process
 from harness.results import Result, ResultsFile
@@ -87,6 +89,18 @@ def graph_of(remora, path):
                  facts["fixed_memory"], facts["no_recompute_peak"], facts["duration"])
 
 
+def unpacked(source, path):
+    """The path of a gzip file's content."""
+    try:
+        with gzip.open(source) as file:
+            content = file.read()
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{source}: cannot be unpacked: {error}") from None
+    with open(path, "wb") as file:
+        file.write(content)
+    return path
+
+
 def make_graph(remora, instance, folder, cancelled=lambda: False):
     """The instance's graph, made anew: a file of an earlier program, or of another suite, may be another graph. Raises
     InputError where it is not to be had."""
@@ -100,6 +114,8 @@ def make_graph(remora, instance, folder, cancelled=lambda: False):
         run([remora.zoo if instance.make[0] == "remora_zoo" else remora.remora, *instance.make[1:], "-o", source])
     elif not os.path.exists(source):
         raise InputError(f"{source}: is not there")
+    elif source.endswith(".gz"):
+        source = unpacked(source, os.path.join(folder, instance.name + ".made"))
     run([remora.remora, "convert", source, "-o", path, "--quiet", *instance.reading])
     return graph_of(remora, path)
 

@@ -4,7 +4,10 @@
 Usage: contenders.py NETWORK CONTENDER RUNS
 
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
-compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor); remora:B (a budget, as 60%).
+compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor); remora:B (a budget, as 60%, or
+"least": the smallest for which a schedule is found).
+
+One thread; times are CPU seconds of the process, which other work on the machine hardly changes.
 """
 
 from __future__ import annotations
@@ -49,6 +52,32 @@ def unet() -> Network:
     return model, (torch.randn(8, 3, 64, 64), torch.randint(0, 2, (8, 64, 64))), classified, blocks
 
 
+def gpt2() -> Network:
+    """GPT-2 as published, 12 layers of width 768, on 128 tokens: what planning takes."""
+    import transformers as t
+
+    model = t.GPT2LMHeadModel(t.GPT2Config(use_cache=False))
+    words = torch.randint(0, 50257, (1, 128))
+    return model, (words, words), named_words_lost, list(model.transformer.h)
+
+
+def bert() -> Network:
+    """BERT with four layers, a third as wide as the smallest published one."""
+    import transformers as t
+
+    config = t.BertConfig(
+        hidden_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        vocab_size=2048,
+        intermediate_size=1024,
+        max_position_embeddings=128,
+    )
+    model = t.BertForMaskedLM(config)
+    words = torch.randint(0, 2048, (8, 128))
+    return model, (words, words), named_words_lost, list(model.bert.encoder.layer)
+
+
 def resnet50() -> Network:
     import torchvision
 
@@ -68,12 +97,18 @@ def words_lost(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tens
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
+def named_words_lost(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(input_ids=x).logits.flatten(0, 1), y.flatten())
+
+
 def classified(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(model(x), y)
 
 
 NETWORKS: dict[str, Callable[[], Network]] = {
     "gpt": gpt,
+    "bert": bert,
+    "gpt2": gpt2,
     "small": small,
     "unet": unet,
     "resnet50": resnet50,
@@ -121,15 +156,24 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
         return step, dict
     import remora.torch as rt
 
-    planned = rt.train_step(step, budget=amount, time_limit=30)
+    planned: Any = rt.train_step(step, budget="1%" if amount == "least" else amount, time_limit=30, threads=1)
+    if amount == "least":
+        try:
+            planned(*network[1])
+        except rt.Infeasible as refusal:
+            model.zero_grad()
+            planned = rt.train_step(step, budget=refusal.least, time_limit=30, threads=1)
     return planned, lambda: {
         "predicted_peak": planned.plan.predicted_peak - planned.plan.fixed_memory,
         "predicted_overhead": planned.plan.overhead,
+        "predicted_seconds": planned.plan.predicted_time / 1e9,
+        "bound": planned.plan.bound / max(1, planned.plan.unscheduled_time) - 1,
         "planning": planned.plan.seconds,
     }
 
 
 def main(name: str, contender: str, runs: int) -> None:
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     network = NETWORKS[name]()
     model, inputs, _, _ = network
@@ -139,9 +183,9 @@ def main(name: str, contender: str, runs: int) -> None:
         model.zero_grad()
     seconds = []
     for _ in range(runs):
-        start = time.perf_counter()
+        start = time.process_time()
         step(*inputs)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
         model.zero_grad()
     peak, _ = checking.peak_of(lambda: step(*inputs))
     print(json.dumps({"network": name, "contender": contender, "peak": peak, "seconds": seconds, **more()}))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """benchmarks/run as its users meet it, with suites of a second or two."""
+import gzip
 import json
 import os
 import shlex
@@ -42,6 +43,18 @@ class Run(harness_case.HarnessCase):
 
     def results(self):
         return [from_line(line) for line in self.read("out/results.jsonl").splitlines()]
+
+    def test_a_graph_may_be_packed(self):
+        packed = self.path("chain.json.gz")
+        with gzip.open(packed, "wb") as file:
+            file.write(self.read("chain.json").encode())
+        self.write_suite("auto", instances=[{"name": "chain", "file": "chain.json.gz"}], budgets=["90%"])
+        self.expect(0, "suite.json")
+        self.assertEqual(self.results()[0].status, "optimal")
+        with open(packed, "wb") as file:
+            file.write(b"\x1f\x8b cut off")
+        os.remove(self.path("out/results.jsonl"))
+        self.assertIn("cannot be unpacked", self.expect(0, "suite.json"))
 
     def test_a_suite_goes_on_where_it_stood(self):
         self.write_suite("auto", "greedy")

@@ -117,6 +117,17 @@ def test_warm_starts_and_sequences(figure_1: remora.Graph) -> None:
         remora.solve(figure_1, 3, strategy="greedy", warm_start=given)
 
 
+def test_the_least_budget_comes_with_its_schedule() -> None:
+    graph = ladder(20)
+    found = remora.least_budget(graph, work_limit=2000)
+    assert found.proved <= found.reached < graph.baseline_peak
+    assert remora.evaluate(graph, found.ops).peak == found.reached
+    again = remora.solve(graph, found.reached, warm_start=found.ops, work_limit=1)
+    assert again.peak <= found.reached
+    free = remora.least_budget(graph, work_limit=2000, order="free")
+    assert not free.ops or remora.evaluate(graph, free.ops, order="free").peak == free.reached
+
+
 def test_infeasible_names_the_op_and_the_least_budget(figure_1: remora.Graph) -> None:
     with pytest.raises(remora.Infeasible, match="'D' needs") as caught:
         remora.solve(figure_1, 2)

@@ -95,6 +95,19 @@ def test_what_is_known_only_when_it_runs_is_refused() -> None:
         step(torch.full((3,), 2.0))
 
 
+def test_ops_tell_their_layer_and_whose_gradient_they_compute() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4))
+    step = captured(lambda x: model(x).exp().sum().backward(), torch.rand(8, 4))
+    graph = _plan.graph_of(step, _costs.by_flops(step), "layers")
+    names = [op["name"] for op in graph["ops"]]
+    assert [name.partition("/")[0] for name in names[:2]] == ["0", "2"], "the second works in the first one's storage"
+    of = {op["type"]: op.get("backward_of", "") for op in graph["ops"] if op["phase"] == "backward"}
+    assert of["tanh_backward"].startswith("0/addmm")
+    weights = [op["backward_of"] for op in graph["ops"] if op["type"] == "mm" and op["name"].startswith("2/")]
+    assert {name.partition("/")[0] for name in weights} == {"2"}
+    remora.Graph.from_json(graph).validate()
+
+
 def test_replay_takes_what_the_engine_says() -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         for _ in range(4):

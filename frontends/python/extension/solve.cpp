@@ -101,14 +101,19 @@ std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::s
   return {std::move(answer), watch.interruption()};
 }
 
-using Bracket = std::pair<std::int64_t, std::int64_t>;
+/// Proved, reached, and the ops of a schedule that reached it, if those are known.
+using Bracket = std::tuple<std::int64_t, std::int64_t, std::vector<std::int32_t>>;
 
-/// In free order the lower end is what one op alone needs, and one search at that budget gives the upper end.
+/// In free order the lower end is what one op alone needs, and one search at that budget gives the upper end; the schedule
+/// that reached it is known only where it is within that budget.
 BudgetBracket bracket_free(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks) {
-  BudgetBracket bracket{least_budget(instance), baseline_peak(instance)};
+  BudgetBracket bracket{least_budget(instance), baseline_peak(instance), input_order(instance)};
   const Schedule schedule = solve(instance.with_budget(bracket.proved), options, callbacks);
   const Bytes reached = schedule.has_schedule() ? schedule.peak_memory : schedule.solver.reached_peak;
-  if (reached > Bytes(0)) bracket.reached = std::min(bracket.reached, reached);
+  if (reached > Bytes(0) && reached < bracket.reached) {
+    bracket.reached = reached;
+    bracket.sequence = ops_of(schedule);
+  }
   return bracket;
 }
 
@@ -127,7 +132,9 @@ std::pair<Bracket, nb::object> least_budget_of(const GraphHandle& graph, const O
     bracket = mode == OrderMode::free ? bracket_free(with_order(instance, mode), options, {.cancel = &watch.cancel()})
                                       : bracket_min_budget(instance, options, &watch.cancel());
   });
-  return {Bracket(bracket.proved.count(), bracket.reached.count()), watch.interruption()};
+  return {Bracket(bracket.proved.count(), bracket.reached.count(),
+                  std::vector<std::int32_t>(bracket.sequence.begin(), bracket.sequence.end())),
+          watch.interruption()};
 }
 
 }  // namespace

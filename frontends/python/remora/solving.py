@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 from remora import _engine
@@ -115,10 +115,13 @@ class BudgetBracket:
         No schedule holds less.
     reached : int
         The peak of a schedule that was found.
+    ops : tuple of Op
+        Of that schedule: what `solve` takes as a warm start, and `evaluate` makes a schedule of. Empty if unknown.
     """
 
     proved: int
     reached: int
+    ops: tuple[Op, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def exact(self) -> bool:
@@ -133,7 +136,8 @@ class Bounds:
     Attributes
     ----------
     status : {"optimal", "feasible", "infeasible", "unknown"}
-        ``"infeasible"`` where that is proved; ``"optimal"`` where the input order holds the budget without recomputation.
+        ``"infeasible"`` where that is proved; ``"optimal"`` where the input order holds the budget
+        without recomputation.
     duration : int
         No schedule within the budget has a smaller duration.
     overhead : float
@@ -526,11 +530,12 @@ def least_budget(
     graph_of(graph)
     texts = _search_options(more, time_limit, work_limit, threads, seed, None)
     most = count(max_computes, "max_computes")
-    (proved, reached), interruption = _engine.least_budget(
+    (proved, reached, ops), interruption = _engine.least_budget(
         graph._core, texts, most, _ordering(order), mode_rows(graph, modes), _asking(stop)
     )
-    _interrupt(interruption, BudgetBracket(proved, reached), "bracket")
-    return BudgetBracket(proved, reached)
+    bracket = BudgetBracket(proved, reached, tuple(_op(graph, number) for number in ops))
+    _interrupt(interruption, bracket, "bracket")
+    return bracket
 
 
 def _search_options(

@@ -30,6 +30,7 @@ from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutpu
 from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
 from ._costs import Cost, adopt_sizes, by_flops, measured
+from ._eager import whole_ops
 from ._errors import CaptureError, Infeasible
 from ._graph import Cut, Op, Step
 from ._plan import Plan, solve
@@ -91,7 +92,12 @@ class TrainStep:
         self.function, self.options = function, options
         self._captured: list[_Captured] = []
         self._start = 0.0
-        backend = aot_autograd(fw_compiler=self._compile, keep_inference_input_mutations=True)
+        compiler = aot_autograd(fw_compiler=self._compile, keep_inference_input_mutations=True)
+
+        def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
+            with whole_ops():
+                return compiler(module, inputs)
+
         self._compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
 
     @property
@@ -190,7 +196,8 @@ class Backend:
             bw_compiler=parts.backward,
             inference_compiler=parts.whole,
         )
-        return compiler(module, inputs)
+        with whole_ops():
+            return compiler(module, inputs)
 
 
 class _Parts:

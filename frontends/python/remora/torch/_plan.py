@@ -21,6 +21,7 @@ from torch import fx
 from ._costs import Cost, op_cost
 from ._errors import Infeasible
 from ._graph import Step
+from ._layers import forward_of, names_of
 from ._program import Run
 from ._solver import Options, schedule_for, write_report
 
@@ -98,10 +99,12 @@ def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> dict[str, Any
         for s in names
     ]
     ops: list[dict[str, Any]] = []
+    forward = forward_of(step)
+    called = names_of(step, forward)
     last: str | None = None
     for op in step.ops:
         duration, workspace = op_cost(op, costs)
-        entry: dict[str, Any] = {"name": op.name, "type": _type(op.nodes), "duration": duration}
+        entry: dict[str, Any] = {"name": called[op], "type": _type(op.nodes), "duration": duration}
         if workspace:
             entry["workspace"] = workspace
         entry["inputs"] = [names[s] for s in op.inputs if s in names]
@@ -110,12 +113,14 @@ def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> dict[str, Any
             tensors.append({"name": f"{op.name} done", "size": 0})
             entry["outputs"] = [f"{op.name} done"]
         entry["phase"] = "backward" if op.backward else "forward"
+        if op in forward:
+            entry["backward_of"] = called[forward[op]]
         if not op.recompute:
             entry["recompute"] = "never"
         if op.random or not op.recompute:
             if last is not None:
                 entry["after"] = [last]
-            last = op.name
+            last = called[op]
         ops.append(entry)
     fixed = sum(s.size for s in step.storages if s.fixed)
     return {
@@ -225,7 +230,7 @@ def _once(step: Step) -> list[tuple[Any, list[int]]]:
 
 def runs_of(step: Step, schedule: dict[str, Any]) -> list[Run]:
     """The steps of a `remora-schedule` as runs of a step's ops."""
-    ops = {op.name: op for op in step.ops}
+    ops = {name: op for op, name in names_of(step, forward_of(step)).items()}
     storages = {step.storages[s].name: s for op in step.ops for s in op.outputs}
     return [
         Run(ops[s["op"]], tuple(storages[t] for t in s.get("free", []) if t in storages)) for s in schedule["steps"]

@@ -17,9 +17,10 @@ import remora
 
 from ._costs import cache_folder, write_json
 from ._errors import Infeasible, SolverError
+from ._known import Known
 
-LONGER = 4.0
-"""Times the time limit, for a second look."""
+LEAST_SECONDS = 10.0
+"""At least so long the least budget is looked for."""
 
 
 @dataclass
@@ -106,31 +107,47 @@ def schedule_for(graph: dict[str, Any], budget: int, options: Options) -> dict[s
 
 def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, Any]:
     given = remora.Graph.from_json(graph)
+    known = Known(graph, options.order, options.cache)
     try:
-        answer = _answer(given, budget, options)
+        answer = _answer(given, budget, options, known)
     except remora.Infeasible as refusal:
-        raise Infeasible(budget, refusal.least_budget.reached, True) from None
+        _learn_least(given, refusal.least_budget, known)
+        least = min(refusal.least_budget.reached, known.least or refusal.least_budget.reached)
+        raise Infeasible(budget, least, True) from None
     except remora.Error as error:
         raise SolverError(str(error)) from error
+    known.learn(answer)
     result: dict[str, Any] = json.loads(answer.to_json())
     return result
 
 
-def _answer(given: remora.Graph, budget: int, options: Options) -> remora.Schedule:
-    """A schedule; where none is found in time though there is one, it is looked for longer, once."""
-    try:
-        return remora.solve(given, max(1, budget), **_words(options), time_limit=options.time_limit)
-    except remora.Infeasible:
-        raise
-    except remora.NoSchedule:
-        least = remora.least_budget(given, time_limit=min(10.0, options.time_limit)).reached
-        if least > budget:
-            raise Infeasible(budget, least, False) from None
-    try:
-        return remora.solve(given, budget, **_words(options), time_limit=LONGER * options.time_limit)
-    except remora.NoSchedule:
-        message = f"no schedule was found in time for {budget:,} bytes, though there is one: raise time_limit"
-        raise SolverError(message) from None
+def _answer(given: remora.Graph, budget: int, options: Options, known: Known) -> remora.Schedule:
+    """A schedule; where none is found in time, the search for the least budget looks for one, too."""
+    words = {**_words(options), "time_limit": options.time_limit}
+    start = known.start(budget)
+    if start is None:
+        try:
+            return remora.solve(given, max(1, budget), **words)
+        except remora.Infeasible:
+            raise
+        except remora.NoSchedule:
+            pass
+        # In input order, whose schedules are schedules in any order.
+        seconds = max(LEAST_SECONDS, options.time_limit)
+        _learn_least(
+            given,
+            remora.least_budget(given, time_limit=seconds, seed=options.seed, threads=options.threads or None),
+            known,
+        )
+        start = known.start(budget)
+        if start is None:
+            raise Infeasible(budget, known.least or budget, False)
+    return remora.solve(given, budget, **words, warm_start=start)
+
+
+def _learn_least(given: remora.Graph, least: remora.BudgetBracket, known: Known) -> None:
+    if least.ops:
+        known.learn(remora.evaluate(given, least.ops, order="free"))
 
 
 def sweep_graph(graph: dict[str, Any], points: int, time_limit: float, options: Options) -> list[SweepPoint]:
