@@ -82,7 +82,9 @@ Schedule search_input_order(const Instance& instance, const SolveOptions& option
   Search search(instance, options, {input_order_crew, {groups}}, warm_start);
   search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
-  if (from_groups) search.report().statistics.emplace_back("polish_seconds", search.seconds_in_phases());
+  if (from_groups) {
+    search.report().statistics.push_back({"polish", search.seconds_in_phases(), Statistic::Unit::seconds});
+  }
   return search.answer();
 }
 

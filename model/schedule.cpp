@@ -3,12 +3,6 @@
 
 namespace remora {
 
-std::optional<std::string> phase_of(std::string_view statistic) {
-  constexpr std::string_view kEnd = "_seconds";
-  if (!statistic.ends_with(kEnd)) return std::nullopt;
-  return std::string(statistic.substr(0, statistic.size() - kEnd.size()));
-}
-
 // Both subtract as integers first: the difference is exact, so equal durations give exactly 0 and neighbouring ones a
 // small number that is right in every digit.
 

@@ -70,8 +70,20 @@ struct Incumbent {
   std::string source{};
 };
 
-/// Figures of a run, as names and values in order.
-using Statistics = std::vector<std::pair<std::string, double>>;
+/// A figure of a run: the number of groups, the seconds that a phase took.
+struct Statistic {
+  enum class Unit { none, seconds };
+
+  /// As JSON keys are: "groups"; of a time, the phase's.
+  std::string name{};
+  /// Finite.
+  double value = 0;
+  Unit unit = Unit::none;
+
+  friend bool operator==(const Statistic&, const Statistic&) = default;
+};
+/// In the order in which they are told.
+using Statistics = std::vector<Statistic>;
 
 /// How the solve went, for the report; nothing here changes what the steps mean.
 struct SolverReport {
@@ -92,15 +104,11 @@ struct SolverReport {
   std::vector<Incumbent> history{};
   /// What a method has to say of its run; empty if nothing.
   std::string note{};
-  /// Figures of a method of its own run as name and value, in order: names are distinct and as JSON keys are
-  /// ("groups"), values finite; the wall-clock time of a phase is "NAME_seconds".
+  /// What a method tells of its own run; no two of one unit have the same name.
   Statistics statistics{};
   /// Other settings of the solve as name and value, in order.
   std::vector<std::pair<std::string, std::string>> options{};
 };
-
-/// "compose" of the statistic "compose_seconds"; nothing of one that is no time.
-REMORA_API std::optional<std::string> phase_of(std::string_view statistic);
 
 struct REMORA_API Schedule {
   std::string graph{};

@@ -16,7 +16,6 @@
 #include "engine/free/order_view.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/order/minimise_peak.hpp"
-#include "engine/search/workers/cp_workers.hpp"
 #include "engine/search/workers/crew.hpp"
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"
@@ -224,20 +223,12 @@ class FreeSearch {
 }  // namespace
 
 Mix free_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
-  const CrewPlan plan = crew_plan(options.strategy);
-  const bool complete =
-      plan.complete && (options.strategy == Strategy::complete || instance.op_count() <= kMostOpsForComplete);
-  std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
-  std::vector<std::unique_ptr<Worker>> workers;
-  if (complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
-  hire_neighbourhoods(plan.neighbourhoods, options, phase, seed, workers);
+  Crew crew(instance, options, {.most_ops = kMostOpsForComplete, .most_ops_of_every_round = kMostOpsForEveryRound});
+  crew.hire_neighbourhoods(phase);
   // In place of the workers that know one order only, which have their turn elsewhere.
-  for (int i = 0; i < std::min(2, plan.ruins); ++i) workers.push_back(std::make_unique<ReorderWorker>(seed++));
-  for (int i = 0; i < std::min(4, 2 * plan.annealings); ++i) {
-    workers.push_back(std::make_unique<JointAnnealingWorker>(seed++));
-  }
-  const bool finishes = complete && instance.op_count() <= kMostOpsForEveryRound;
-  return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};
+  crew.hire<ReorderWorker>(std::min(2, crew.plan().ruins));
+  crew.hire<JointAnnealingWorker>(std::min(4, 2 * crew.plan().annealings));
+  return crew.mix();
 }
 
 void search_free_order(Search& whole, const Deadline& deadline, BlockStore* blocks) {

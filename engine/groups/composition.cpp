@@ -2,6 +2,7 @@
 #include "engine/groups/composition.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -212,16 +213,11 @@ class CompositionWorker : public Worker {
 
 }  // namespace
 
-Mix mode_crew(const Instance& /*instance*/, const SolveOptions& options, SearchPhase /*phase*/) {
-  const CrewPlan plan = crew_plan(options.strategy);
-  std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
-  std::vector<std::unique_ptr<Worker>> workers;
-  if (plan.complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
-  if (options.strategy != Strategy::complete) {
-    for (int i = 0; i < kCompositionsARound; ++i)
-      workers.push_back(std::make_unique<CompositionWorker>(options, seed++));
-  }
-  return {std::move(workers), plan.complete ? std::size_t{1} : std::size_t{0}, seed};
+Mix mode_crew(const Instance& instance, const SolveOptions& options, SearchPhase /*phase*/) {
+  Crew crew(instance, options, {.most_ops = INT_MAX, .most_ops_of_every_round = INT_MAX});
+  const int compositions = options.strategy == Strategy::complete ? 0 : kCompositionsARound;
+  for (int i = 0; i < compositions; ++i) crew.hire(std::make_unique<CompositionWorker>(options, crew.next_seed()));
+  return crew.mix();
 }
 
 }  // namespace remora

@@ -79,11 +79,11 @@ class GroupFinder {
     bool known = false;
   };
 
-  void note(const char* name, double value) { groups_.statistics.emplace_back(name, value); }
+  void note(const char* name, double value) { groups_.statistics.push_back({name, value}); }
   /// The seconds since the last call.
   void note_seconds(const char* name) {
     const double now = deadline_.elapsed();
-    note(name, now - last_);
+    groups_.statistics.push_back({name, now - last_, Statistic::Unit::seconds});
     last_ = now;
   }
 
@@ -102,7 +102,7 @@ class GroupFinder {
     note("distinct_groups", static_cast<double>(distinct));
     groups_.note = std::to_string(groups) + " groups of " + std::to_string(distinct) + " forms on " +
                    std::to_string(levels) + " levels";
-    note_seconds("partition_seconds");
+    note_seconds("partition");
   }
 
   void find_schedules() {
@@ -114,7 +114,7 @@ class GroupFinder {
       count += static_cast<double>(of_class.schedules.size());
     note("options", count);
     if (store_ != nullptr) note("known_groups", known_);
-    note_seconds("options_seconds");
+    note_seconds("options");
   }
 
   void solve_classes(int height) {
@@ -317,7 +317,8 @@ class Composer {
       if (corrected == allowed) break;
       allowed = corrected;
     }
-    result_.statistics = {{"stitch_seconds", stitching}, {"compose_seconds", deadline_.elapsed() - begin - stitching}};
+    result_.statistics = {{"stitch", stitching, Statistic::Unit::seconds},
+                          {"compose", deadline_.elapsed() - begin - stitching, Statistic::Unit::seconds}};
   }
 
   const Hierarchy& hierarchy_;

@@ -10,7 +10,7 @@
 
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/json_text.hpp"
-#include "frontends/formats/schedule_keys.hpp"
+#include "frontends/formats/keys.hpp"
 
 namespace remora::json {
 namespace {

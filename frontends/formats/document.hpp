@@ -23,10 +23,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "model/quote.hpp"
 
 namespace remora::json {
 
@@ -91,6 +94,35 @@ class Node {
   const Node* parent_ = nullptr;
   std::string_view key_{};
   std::size_t index_ = 0;
+};
+
+/// The numbers behind names. The names must stay where they are meanwhile: in the document, or in a graph.
+template <class Identifier>
+class NameTable {
+ public:
+  /// `absent`: what is said of a name that is not there: "there is no op".
+  NameTable(std::string absent, std::size_t count) : absent_(std::move(absent)) { ids_.reserve(count); }
+
+  /// The number of the name, which is another's if that was first.
+  Identifier add(std::string_view name, Identifier id) { return ids_.emplace(name, id).first->second; }
+
+  [[nodiscard]] Identifier resolve(const Node& name) const {
+    const auto found = ids_.find(name.string());
+    if (found == ids_.end()) name.fail(absent_ + " " + quote(name.string()));
+    return found->second;
+  }
+
+  [[nodiscard]] std::vector<Identifier> resolve_all(const Node& names) const {
+    names.expect_array();
+    std::vector<Identifier> ids;
+    ids.reserve(names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(resolve(names.element(i)));
+    return ids;
+  }
+
+ private:
+  std::string absent_;
+  std::unordered_map<std::string_view, Identifier> ids_{};
 };
 
 /// Throws unless `root` is an object that calls itself `format`, version 1.

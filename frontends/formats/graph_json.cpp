@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/formats/graph_json.hpp"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <ostream>
-#include <string_view>
-#include <unordered_map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "frontends/formats/document.hpp"
-#include "frontends/formats/graph_keys.hpp"
 #include "frontends/formats/json_text.hpp"
+#include "frontends/formats/keys.hpp"
 #include "model/error.hpp"
 #include "model/graph.hpp"
 #include "model/quote.hpp"
@@ -24,41 +21,21 @@ namespace {
 /// What the names of one list in the file stand for. Refuses empty and repeated ones, which `validate` would do as
 /// well, but only after the references to them had been taken for the fault.
 template <class Identifier>
-class NameTable {
- public:
-  NameTable(const Node& list, std::string_view kind) : kind_(kind) {
-    list.expect_array();
-    ids_.reserve(list.size());
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const Node entry = list.element(i);
-      entry.expect_object();
-      const Node name = entry.at("name");
-      if (name.string().empty()) name.fail("a name must not be empty");
-      const auto [first, inserted] = ids_.emplace(name.string(), Identifier(i));
-      if (inserted) continue;
-      name.fail("the name " + quote(name.string()) + " is taken by " +
-                list.element(static_cast<std::size_t>(first->second)).path());
-    }
+NameTable<Identifier> read_names(const Node& list, const std::string& kind) {
+  list.expect_array();
+  NameTable<Identifier> names("there is no " + kind, list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Node entry = list.element(i);
+    entry.expect_object();
+    const Node name = entry.at("name");
+    if (name.string().empty()) name.fail("a name must not be empty");
+    const Identifier first = names.add(name.string(), Identifier(i));
+    if (first == Identifier(i)) continue;
+    name.fail("the name " + quote(name.string()) + " is taken by " +
+              list.element(static_cast<std::size_t>(first)).path());
   }
-
-  [[nodiscard]] Identifier resolve(const Node& name) const {
-    const auto found = ids_.find(name.string());
-    if (found == ids_.end()) name.fail("there is no " + std::string(kind_) + " " + quote(name.string()));
-    return found->second;
-  }
-
-  [[nodiscard]] std::vector<Identifier> resolve_all(const Node& names) const {
-    names.expect_array();
-    std::vector<Identifier> ids;
-    ids.reserve(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(resolve(names.element(i)));
-    return ids;
-  }
-
- private:
-  std::string_view kind_;
-  std::unordered_map<std::string_view, Identifier> ids_;  // the names stay in the document
-};
+  return names;
+}
 
 Tensor read_tensor(const Node& node) {
   Tensor tensor{.name = node.at("name").string(), .size = Bytes(node.at("size").integer())};
@@ -73,16 +50,6 @@ bool read_recompute(const Node& node) {
   return word == "allowed";
 }
 
-Phase read_phase(const Node& node) {
-  const std::string& word = node.string();
-  const auto found = std::find_if(kPhaseNames.begin(), kPhaseNames.end(),
-                                  [&](const PhaseName& candidate) { return candidate.name == word; });
-  if (found == kPhaseNames.end()) {
-    node.fail("must be \"forward\", \"loss\" or \"backward\", not " + quote(word));
-  }
-  return found->phase;
-}
-
 Op read_op(const Node& node, const NameTable<TensorId>& tensors, const NameTable<OpId>& ops) {
   Op op{.name = node.at("name").string(), .duration = Duration(node.at("duration").integer())};
   op.inputs = tensors.resolve_all(node.at("inputs"));
@@ -93,7 +60,7 @@ Op read_op(const Node& node, const NameTable<TensorId>& tensors, const NameTable
   if (node.has("max_computes")) {
     op.max_computes = static_cast<int>(node.at("max_computes").integer(1, std::numeric_limits<int>::max()));
   }
-  if (node.has("phase")) op.phase = read_phase(node.at("phase"));
+  if (node.has("phase")) op.phase = read_word(node.at("phase"), kPhaseWords);
   if (node.has("backward_of")) op.backward_of = ops.resolve(node.at("backward_of"));
   if (node.has("after")) op.after = ops.resolve_all(node.at("after"));
   op.extra = node.unknown_keys(kOpKeys);
@@ -112,12 +79,12 @@ Graph read_root(const Node& root) {
   graph.extra = root.unknown_keys(kGraphKeys);
 
   const Node tensors = root.at("tensors");
-  const NameTable<TensorId> tensor_ids(tensors, "tensor");
+  const auto tensor_ids = read_names<TensorId>(tensors, "tensor");
   graph.tensors.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) graph.tensors.push_back(read_tensor(tensors.element(i)));
 
   const Node ops = root.at("ops");
-  const NameTable<OpId> op_ids(ops, "op");
+  const auto op_ids = read_names<OpId>(ops, "op");
   graph.ops.reserve(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) graph.ops.push_back(read_op(ops.element(i), tensor_ids, op_ids));
   return graph;
@@ -203,18 +170,12 @@ class GraphWriter {
       object.names("outputs", op.outputs, tensor_name);
       if (!op.recompute) object.string("recompute", "never");
       if (op.max_computes) object.integer("max_computes", *op.max_computes);
-      if (op.phase != Phase::none) object.string("phase", phase_name(op.phase));
+      if (op.phase != Phase::none) object.string("phase", word_of(op.phase, kPhaseWords));
       if (op.backward_of.valid()) object.string("backward_of", op_name(op.backward_of));
       if (!op.after.empty()) object.names("after", op.after, op_name);
       object.splice(op.extra, kOpKeys);
       object.close();
     });
-  }
-
-  static std::string_view phase_name(Phase phase) {
-    return std::find_if(kPhaseNames.begin(), kPhaseNames.end(),
-                        [&](const PhaseName& candidate) { return candidate.phase == phase; })
-        ->name;
   }
 
   const Graph& graph_;

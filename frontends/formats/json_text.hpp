@@ -39,16 +39,6 @@ class ObjectText {
   void number(std::string_view name, double value);
   void boolean(std::string_view name, bool value);
 
-  /// An object of numbers, `values` being pairs of name and value; nothing at all if there are none.
-  template <class Values>
-  void numbers(std::string_view name, const Values& values) {
-    if (values.empty()) return;
-    key(name);
-    ObjectText object(out_);
-    for (const auto& [member, value] : values) object.number(member, value);
-    object.close();
-  }
-
   /// A list of the names of `ids`; `name_of(id)` is a string.
   template <class Ids, class NameOf>
   void names(std::string_view name, const Ids& ids, const NameOf& name_of) {

@@ -3,50 +3,25 @@
 
 #include <limits>
 #include <ostream>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/json_text.hpp"
-#include "frontends/formats/schedule_keys.hpp"
+#include "frontends/formats/keys.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
 namespace remora::json {
 namespace {
 
-/// The numbers behind a graph's names. The graph must stay where it is meanwhile.
-template <class Identifier>
-class Names {
- public:
-  template <class Table>
-  Names(const Table& table, std::string_view kind, const std::string& graph) : kind_(kind), graph_(graph) {
-    ids_.reserve(table.size());
-    for (std::size_t i = 0; i < table.size(); ++i) ids_.emplace(table[i].name, Identifier(i));
-  }
-
-  [[nodiscard]] Identifier resolve(const Node& name) const {
-    const auto found = ids_.find(name.string());
-    if (found == ids_.end()) {
-      name.fail("the graph " + quote(graph_) + " has no " + std::string(kind_) + " " + quote(name.string()));
-    }
-    return found->second;
-  }
-
-  [[nodiscard]] std::vector<Identifier> resolve_all(const Node& names) const {
-    names.expect_array();
-    std::vector<Identifier> ids;
-    ids.reserve(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(resolve(names.element(i)));
-    return ids;
-  }
-
- private:
-  std::string_view kind_;
-  const std::string& graph_;
-  std::unordered_map<std::string_view, Identifier> ids_;
-};
+/// The numbers behind the names of a graph's ops or tensors.
+template <class Identifier, class Entries>
+NameTable<Identifier> names_of(const Entries& entries, const char* kind, const Graph& graph) {
+  NameTable<Identifier> names("the graph " + quote(graph.name) + " has no " + kind, entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) names.add(entries[i].name, Identifier(i));
+  return names;
+}
 
 // The optional members of `solver` and below: left as they are where the key is missing.
 
@@ -112,7 +87,7 @@ SolverReport read_solver(const Node& node) {
   read(node, "note", report.note);
   if (node.has("statistics")) {
     const Node statistics = node.at("statistics");
-    report.statistics = statistics.numbers();
+    for (const auto& [key, value] : statistics.numbers()) report.statistics.push_back(statistic_of(key, value));
   }
   if (node.has("options")) {
     const Node options = node.at("options");
@@ -132,7 +107,7 @@ SolverReport read_solver(const Node& node) {
 class ScheduleReader {
  public:
   explicit ScheduleReader(const Graph& graph)
-      : ops_(graph.ops, "op", graph.name), tensors_(graph.tensors, "tensor", graph.name) {}
+      : ops_(names_of<OpId>(graph.ops, "op", graph)), tensors_(names_of<TensorId>(graph.tensors, "tensor", graph)) {}
 
   [[nodiscard]] Schedule read_root(const Node& root) const {
     expect_format(root, "remora-schedule");
@@ -177,8 +152,8 @@ class ScheduleReader {
             .tensors = tensors_.resolve_all(node.at("tensors"))};
   }
 
-  Names<OpId> ops_;
-  Names<TensorId> tensors_;
+  NameTable<OpId> ops_;
+  NameTable<TensorId> tensors_;
 };
 
 }  // namespace
@@ -240,6 +215,14 @@ class ScheduleWriter {
     object.close();
   }
 
+  void write_statistics(ObjectText& object, const Statistics& statistics) {
+    if (statistics.empty()) return;
+    object.key("statistics");
+    ObjectText members(out_);
+    for (const Statistic& statistic : statistics) members.number(statistic_key(statistic), statistic.value);
+    members.close();
+  }
+
   void write_solver(const SolverReport& report) {
     ObjectText object(out_, ",\n    ");
     object.string("version", report.version);
@@ -253,7 +236,7 @@ class ScheduleWriter {
     object.key("phases");
     write_phases(report);
     if (!report.note.empty()) object.string("note", report.note);
-    object.numbers("statistics", report.statistics);
+    write_statistics(object, report.statistics);
     if (!report.options.empty()) {
       object.key("options");
       ObjectText options(out_);

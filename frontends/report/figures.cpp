@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "frontends/formats/json_text.hpp"
-#include "frontends/formats/schedule_keys.hpp"
+#include "frontends/formats/keys.hpp"
 #include "frontends/report/plot.hpp"
 #include "frontends/text/text.hpp"
 

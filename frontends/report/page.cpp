@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "frontends/formats/json_text.hpp"
-#include "frontends/formats/schedule_keys.hpp"
+#include "frontends/formats/keys.hpp"
 #include "frontends/report/markup.hpp"
 #include "frontends/report/schedule_profile.hpp"
 
@@ -191,7 +191,9 @@ std::vector<std::pair<std::string, std::string>> solver_pairs(const Schedule& sc
   pairs.emplace_back("Seed", std::to_string(solver.seed));
   if (solver.max_computes > 0) pairs.emplace_back("Maximum computes per op", std::to_string(solver.max_computes));
   if (solver.work_limit > 0) pairs.emplace_back("Work limit", std::to_string(solver.work_limit));
-  for (const auto& [name, value] : solver.statistics) pairs.emplace_back(name, short_number(value));
+  for (const Statistic& statistic : solver.statistics) {
+    pairs.emplace_back(json::statistic_key(statistic), short_number(statistic.value));
+  }
   if (!solver.note.empty()) pairs.emplace_back("Note", solver.note);
   if (!schedule.graph_sha256.empty()) pairs.emplace_back("SHA-256 of the graph's file", schedule.graph_sha256);
   return pairs;

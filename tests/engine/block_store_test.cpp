@@ -38,8 +38,8 @@ SolveOptions reproducible() {
 }
 
 double value_of(const Statistics& statistics, const std::string& name) {
-  for (const auto& [key, value] : statistics) {
-    if (key == name) return value;
+  for (const Statistic& statistic : statistics) {
+    if (statistic.name == name) return statistic.value;
   }
   return -1;
 }

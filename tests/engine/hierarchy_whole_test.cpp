@@ -41,8 +41,8 @@ struct Stitched {
 };
 
 double value_of(const Stitched& result, const std::string& name) {
-  for (const auto& [key, value] : result.statistics) {
-    if (key == name) return value;
+  for (const Statistic& statistic : result.statistics) {
+    if (statistic.name == name) return statistic.value;
   }
   ADD_FAILURE() << "no statistic " << name;
   return 0;

@@ -308,8 +308,8 @@ TEST(Sweep, SharesTheOptionsOfGroups) {
   double distinct = 0;
   for (const Schedule& schedule : result.schedules) {
     EXPECT_TRUE(schedule.has_schedule());
-    for (const auto& [name, value] : schedule.solver.statistics) {
-      if (name == "distinct_groups") distinct = value;
+    for (const Statistic& statistic : schedule.solver.statistics) {
+      if (statistic.name == "distinct_groups") distinct = statistic.value;
     }
   }
   EXPECT_GE(distinct, 1);

@@ -8,13 +8,6 @@
 #include "engine/search/workers/relaxation_workers.hpp"
 
 namespace remora {
-namespace {
-
-constexpr int kMostOpsForCompleteSearch = 10'000;
-/// Up to here it may well end, and takes part in every round.
-constexpr int kMostOpsForEveryRound = 200;
-
-}  // namespace
 
 CrewPlan crew_plan(Strategy strategy) {
   switch (strategy) {
@@ -39,36 +32,39 @@ CrewPlan crew_plan(Strategy strategy) {
   return {};
 }
 
-void hire_neighbourhoods(int count, const SolveOptions& options, SearchPhase phase, std::uint64_t& seed,
-                         std::vector<std::unique_ptr<Worker>>& workers) {
-  for (int i = 0; i < count; ++i) {
+Crew::Crew(const Instance& instance, const SolveOptions& options, const CompleteSearch& complete)
+    : options_(options),
+      plan_(crew_plan(options.strategy)),
+      seed_(static_cast<std::uint64_t>(options.seed) * 1000),
+      has_complete_(plan_.complete &&
+                    (options.strategy == Strategy::complete || instance.op_count() <= complete.most_ops)) {
+  if (has_complete_) hire(std::make_unique<CompleteWorker>(options, next_seed()));
+  if (has_complete_ && instance.op_count() <= complete.most_ops_of_every_round) exempt_ = 1;
+}
+
+void Crew::hire_neighbourhoods(SearchPhase phase) {
+  for (int i = 0; i < plan_.neighbourhoods; ++i) {
     if (phase == SearchPhase::feasibility) {
-      workers.push_back(std::make_unique<PeakWorker>(options, seed++));
+      hire(std::make_unique<PeakWorker>(options_, next_seed()));
     } else {
-      workers.push_back(std::make_unique<NeighbourhoodWorker>(options, seed++));
+      hire(std::make_unique<NeighbourhoodWorker>(options_, next_seed()));
     }
   }
 }
 
 Mix input_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
-  const CrewPlan plan = crew_plan(options.strategy);
-  // On a very large graph even the root of a complete search takes longer than all that the others need.
-  const bool complete =
-      plan.complete && (options.strategy == Strategy::complete || instance.op_count() <= kMostOpsForCompleteSearch);
-  std::uint64_t seed = static_cast<std::uint64_t>(options.seed) * 1000;
-  std::vector<std::unique_ptr<Worker>> workers;
-  if (complete) workers.push_back(std::make_unique<CompleteWorker>(options, seed++));
-  if (plan.benders && phase == SearchPhase::duration && options.benders) {
-    workers.push_back(std::make_unique<BendersWorker>(options, seed++));
+  Crew crew(instance, options, {.most_ops = 10'000, .most_ops_of_every_round = 200});
+  const bool shortens = phase == SearchPhase::duration;
+  if (crew.plan().benders && shortens && options.benders) {
+    crew.hire(std::make_unique<BendersWorker>(options, crew.next_seed()));
   }
-  if (complete && phase == SearchPhase::duration && options.covering_stages) {
-    workers.push_back(std::make_unique<StageBoundWorker>(options));
+  if (crew.has_complete() && shortens && options.covering_stages) {
+    crew.hire(std::make_unique<StageBoundWorker>(options));
   }
-  hire_neighbourhoods(plan.neighbourhoods, options, phase, seed, workers);
-  for (int i = 0; i < plan.ruins; ++i) workers.push_back(std::make_unique<RuinWorker>(seed++));
-  for (int i = 0; i < plan.annealings; ++i) workers.push_back(std::make_unique<AnnealingWorker>(seed++));
-  const bool finishes = complete && instance.op_count() <= kMostOpsForEveryRound;
-  return {std::move(workers), finishes ? std::size_t{1} : std::size_t{0}, seed};
+  crew.hire_neighbourhoods(phase);
+  crew.hire<RuinWorker>(crew.plan().ruins);
+  crew.hire<AnnealingWorker>(crew.plan().annealings);
+  return crew.mix();
 }
 
 }  // namespace remora

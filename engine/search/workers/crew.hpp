@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/base/options.hpp"
@@ -22,9 +23,44 @@ struct CrewPlan {
 
 CrewPlan crew_plan(Strategy strategy);
 
-/// Those of the constraint program's neighbourhoods that the phase needs; takes a seed for each.
-void hire_neighbourhoods(int count, const SolveOptions& options, SearchPhase phase, std::uint64_t& seed,
-                         std::vector<std::unique_ptr<Worker>>& workers);
+/// A crew while it is hired: who draws at random takes the next seed.
+class Crew {
+ public:
+  /// The complete search runs on graphs of up to so many ops, unless it is asked for alone: on very large ones even its
+  /// root takes longer than all that the others need. It takes part in every round where it may well end.
+  struct CompleteSearch {
+    int most_ops = 0;
+    int most_ops_of_every_round = 0;
+  };
+
+  /// Begins with the complete search, if the strategy has it and the graph is small enough.
+  Crew(const Instance& instance, const SolveOptions& options, const CompleteSearch& complete);
+
+  [[nodiscard]] const CrewPlan& plan() const { return plan_; }
+  [[nodiscard]] bool has_complete() const { return has_complete_; }
+
+  void hire(std::unique_ptr<Worker> worker) { workers_.push_back(std::move(worker)); }
+  /// Workers that need nothing but a seed.
+  template <class Kind>
+  void hire(int count) {
+    for (int i = 0; i < count; ++i) hire(std::make_unique<Kind>(next_seed()));
+  }
+  /// As many of the constraint program's neighbourhoods as the plan says, of the kind that the phase needs.
+  void hire_neighbourhoods(SearchPhase phase);
+  [[nodiscard]] std::uint64_t next_seed() { return seed_++; }
+
+  /// Leaves the crew empty.
+  [[nodiscard]] Mix mix() { return {std::move(workers_), exempt_, seed_}; }
+
+ private:
+  const SolveOptions& options_;
+  CrewPlan plan_;
+  std::uint64_t seed_;
+  bool has_complete_ = false;
+  /// How many, from the first, run in every round.
+  std::size_t exempt_ = 0;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
 
 /// The crew that searches along the input order.
 Mix input_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase);

@@ -155,8 +155,10 @@ void print_stop(std::ostream& out, const SolverReport& solver) {
 }
 
 /// Whole numbers by thousands, times to the millisecond.
-std::string statistic_text(double value, bool is_time) {
+std::string statistic_text(const Statistic& statistic) {
   constexpr double kExact = 1e15;
+  const double value = statistic.value;
+  const bool is_time = statistic.unit == Statistic::Unit::seconds;
   if (!is_time && std::trunc(value) == value && std::abs(value) < kExact) {
     return text::grouped(static_cast<std::int64_t>(value));
   }
@@ -169,11 +171,10 @@ std::string statistic_text(double value, bool is_time) {
 /// "levels 3, distinct groups 1,028, compose 1.250 s".
 void print_statistics(std::ostream& out, const Statistics& statistics) {
   const char* separator = "figures     ";
-  for (const auto& [name, value] : statistics) {
-    const auto phase = phase_of(name);
-    std::string words = phase.value_or(name);
+  for (const Statistic& statistic : statistics) {
+    std::string words = statistic.name;
     std::replace(words.begin(), words.end(), '_', ' ');
-    out << separator << printable(words) << " " << statistic_text(value, phase.has_value());
+    out << separator << printable(words) << " " << statistic_text(statistic);
     separator = ", ";
   }
   if (!statistics.empty()) out << "\n";

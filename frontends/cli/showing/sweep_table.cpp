@@ -7,7 +7,7 @@
 #include <ostream>
 #include <string>
 
-#include "frontends/formats/schedule_keys.hpp"
+#include "frontends/formats/keys.hpp"
 #include "frontends/text/text.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"

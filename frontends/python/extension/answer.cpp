@@ -12,8 +12,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "frontends/formats/keys.hpp"
 #include "frontends/formats/schedule_json.hpp"
-#include "frontends/formats/schedule_keys.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/modes.hpp"
 #include "frontends/report/schedule_profile.hpp"

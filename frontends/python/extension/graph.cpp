@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "frontends/formats/graph_keys.hpp"
+#include "frontends/formats/keys.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -194,18 +194,15 @@ TensorId GraphHandle::tensor_id(std::int32_t tensor) const {
 Phase phase_from(std::string_view name, const std::string& place) {
   if (name.empty()) return Phase::none;
   std::string known;
-  for (const json::PhaseName& row : json::kPhaseNames) {
-    if (row.name == name) return row.phase;
-    known += (known.empty() ? "" : ", ") + quote(row.name);
+  for (const json::Word<Phase>& row : json::kPhaseWords) {
+    if (row.text == name) return row.value;
+    known += (known.empty() ? "" : ", ") + quote(row.text);
   }
   throw InputError(place, "must be one of " + known + ", not " + quote(name));
 }
 
 std::string_view phase_name(Phase phase) {
-  for (const json::PhaseName& row : json::kPhaseNames) {
-    if (row.phase == phase) return row.name;
-  }
-  return "";
+  return phase == Phase::none ? "" : json::word_of(phase, json::kPhaseWords);
 }
 
 }  // namespace remora::python

@@ -12,7 +12,7 @@
 
 #include "engine/baselines/method.hpp"
 #include "frontends/formats/curve_json.hpp"
-#include "frontends/formats/schedule_keys.hpp"
+#include "frontends/formats/keys.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/curve.hpp"
 #include "frontends/python/extension/graph.hpp"

@@ -19,7 +19,8 @@ std::string summary_of(const SolverReport& report) {
 
 TEST(Summary, TellsStatisticsInOneLine) {
   const std::string text = summary_of(
-      {.statistics = {{"levels", 3}, {"distinct_groups", 1028}, {"share", 0.25}, {"compose_seconds", 1.25}}});
+      {.statistics = {
+           {"levels", 3}, {"distinct_groups", 1028}, {"share", 0.25}, {"compose", 1.25, Statistic::Unit::seconds}}});
   EXPECT_NE(text.find("\nfigures     levels 3, distinct groups 1,028, share 0.25, compose 1.250 s\n"),
             std::string::npos)
       << text;

@@ -46,7 +46,7 @@ Schedule full_schedule() {
                      .phase2_seconds = 2e-9,
                      .reached_peak = Bytes(3),
                      .history = {{0.25, Duration(7), Bytes(3), "cp 0"}, {0.5, Duration(6), Bytes(3), "lns \"1\""}},
-                     .statistics = {{"levels", 3}, {"compose_seconds", 0.125}},
+                     .statistics = {{"levels", 3}, {"compose", 0.125, Statistic::Unit::seconds}},
                      .options = {{"z", "1"}, {"a", "2"}}};
   return schedule;
 }

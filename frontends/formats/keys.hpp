@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of remora-schedule 1 and remora-curve 1.
+// The words of remora-graph 1, remora-schedule 1 and remora-curve 1.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,22 @@
 #include <string_view>
 
 #include "frontends/formats/document.hpp"
+#include "model/graph.hpp"
 #include "model/quote.hpp"
 #include "model/schedule.hpp"
 
 namespace remora::json {
+
+// The keys of remora-graph in the order in which they are written. Every other key is unknown, and kept.
+
+inline constexpr std::array<std::string_view, 7> kGraphKeys = {"format",  "version", "name", "fixed_memory",
+                                                               "tensors", "ops",     "meta"};
+
+inline constexpr std::array<std::string_view, 3> kTensorKeys = {"name", "size", "keep"};
+
+inline constexpr std::array<std::string_view, 11> kOpKeys = {"name",   "type",        "duration",  "workspace",
+                                                             "inputs", "outputs",     "recompute", "max_computes",
+                                                             "phase",  "backward_of", "after"};
 
 template <class Value>
 struct Word {
@@ -31,6 +43,13 @@ inline constexpr std::array<Word<Status>, 4> kStatusWords = {{
 inline constexpr std::array<Word<OrderMode>, 2> kOrderWords = {{
     {OrderMode::input, "input"},
     {OrderMode::free, "free"},
+}};
+
+/// Phase::none is the absence of the key.
+inline constexpr std::array<Word<Phase>, 3> kPhaseWords = {{
+    {Phase::forward, "forward"},
+    {Phase::loss, "loss"},
+    {Phase::backward, "backward"},
 }};
 
 inline constexpr std::array<Word<Stop>, 9> kStopWords = {{
@@ -60,6 +79,20 @@ Value read_word(const Node& node, const std::array<Word<Value>, count>& words) {
     known += (known.empty() ? "" : ", ") + quote(word.text);
   }
   node.fail("must be one of " + known + ", not " + quote(text));
+}
+
+/// How the key of a time ends.
+inline constexpr std::string_view kSecondsEnd = "_seconds";
+
+/// The key of a figure of a run: "levels", or "compose_seconds" of a time.
+inline std::string statistic_key(const Statistic& statistic) {
+  return statistic.unit == Statistic::Unit::seconds ? statistic.name + std::string(kSecondsEnd) : statistic.name;
+}
+
+inline Statistic statistic_of(std::string_view key, double value) {
+  if (!key.ends_with(kSecondsEnd)) return {.name = std::string(key), .value = value};
+  key.remove_suffix(kSecondsEnd.size());
+  return {.name = std::string(key), .value = value, .unit = Statistic::Unit::seconds};
 }
 
 /// "optimal", ...
