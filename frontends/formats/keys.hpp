@@ -100,4 +100,9 @@ inline std::string status_word(Status status) {
   return std::string(word_of(status, kStatusWords));
 }
 
+/// "optimum", ..., or "" where it is unknown.
+inline std::string stop_word(Stop stop) {
+  return stop == Stop::unknown ? "" : std::string(word_of(stop, kStopWords));
+}
+
 }  // namespace remora::json

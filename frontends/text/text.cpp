@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/text/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <vector>
 
 #include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
 
 #include "model/budget.hpp"
 
@@ -89,6 +92,49 @@ std::string grouped(std::int64_t number) {
     text.insert(static_cast<std::size_t>(at), 1, ',');
   }
   return text;
+}
+
+int terminal_width(int descriptor, int otherwise) {
+  winsize size{};
+  if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return otherwise;
+  return std::clamp(static_cast<int>(size.ws_col), 60, 180);
+}
+
+namespace {
+
+/// Edits from one word to the other: letters put in, left out, changed, or two neighbours swapped.
+std::size_t distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> before;
+  std::vector<std::size_t> last;
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    before = std::move(last);
+    last = std::move(row);
+    row.assign(to.size() + 1, i);
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (from[i - 1] == to[j - 1] ? 0U : 1U)});
+      const bool swapped = i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  constexpr std::size_t kLongestWord = 64;
+  if (word.size() > kLongestWord) return "";
+  std::string best;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t edits = distance(word, candidate);
+    if (edits >= least) continue;
+    least = edits;
+    best = candidate;
+  }
+  return best;
 }
 
 }  // namespace remora::text

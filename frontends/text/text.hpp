@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -42,5 +43,12 @@ std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak);
 
 /// "1,234,567".
 std::string grouped(std::int64_t number);
+
+/// Columns of the terminal behind a file descriptor, within 60 and 180; `otherwise` where there is none.
+int terminal_width(int descriptor, int otherwise);
+
+/// The candidate that somebody may have meant who typed `word`: the nearest one by edits (Levenshtein; two letters swapped
+/// count once), if it takes at most one edit for every three letters; else "".
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace remora::text

@@ -6,10 +6,12 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "engine/base/version.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "remora_commit.hpp"
 
@@ -41,26 +43,110 @@ void print_help(std::ostream& out) {
   for (const Command& command : kCommands) {
     out << "  " << std::left << std::setw(9) << command.name << command.summary << "\n";
   }
-  out << "\n'remora COMMAND --help' shows a command's options; 'remora --version' the version.\n"
+  out << "\n'remora help COMMAND' shows a command's options; 'remora --version' the version;\n"
+         "'remora completions bash', zsh or fish a script that completes commands and options.\n"
          "Exit: 0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage,\n"
          "65 bad input or an invalid schedule, 70 internal error, 75 a batch is to be run again.\n";
+}
+
+const Command& command_of(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    if (name == command.name) return command;
+    names.emplace_back(command.name);
+  }
+  const std::string meant = text::nearest(name, names);
+  throw UsageError("there is no command '" + name + "'" + (meant.empty() ? "" : "; did you mean " + meant + "?") +
+                   " (see 'remora --help')");
+}
+
+int help(const Words& words) {
+  if (words.empty()) {
+    print_help(std::cout);
+    return kSuccess;
+  }
+  Words asked{words.begin() + 1, words.end()};
+  asked.emplace_back("--help");
+  return command_of(words.front()).run(asked);
+}
+
+/// The program's own manual page; a command's is `remora COMMAND --help-man`.
+void print_man() {
+  std::cout << ".TH REMORA 1 \"\" \"remora " << version()
+            << "\"\n.SH NAME\nremora \\- tensor rematerialization by constraint programming\n"
+               ".SH SYNOPSIS\n.B remora\nCOMMAND [options] FILE...\n.SH COMMANDS\n";
+  for (const Command& command : kCommands) {
+    std::cout << ".TP\n.BR remora\\-" << command.name << " (1)\n" << command.summary << "\n";
+  }
+  std::cout
+      << ".SH EXIT STATUS\n0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage, 65 bad "
+         "input or an invalid schedule, 70 internal error, 75 a batch is to be run again.\n";
+}
+
+/// A script for the shell. It asks this program for its words, so that it never grows old.
+int completions(const Words& words) {
+  std::string commands;
+  for (const Command& command : kCommands) commands.append(commands.empty() ? "" : " ").append(command.name);
+  const std::string shell = words.size() == 1 ? words.front() : "";
+  if (shell == "bash") {
+    std::cout
+        << "_remora() {\n"
+           "  local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
+           "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+           "    mapfile -t COMPREPLY < <(compgen -W '"
+        << commands
+        << " help' -- \"$word\")\n"
+           "  elif [[ $word == -* ]]; then\n"
+           "    mapfile -t COMPREPLY < <(compgen -W \"$(remora \"$command\" --help-words 2>/dev/null | cut -f1)\" -- "
+           "\"$word\")\n"
+           "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
+           "  else\n"
+           "    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
+           "  fi\n"
+           "}\n"
+           "complete -o filenames -F _remora remora\n";
+  } else if (shell == "zsh") {
+    std::cout << "#compdef remora\n"
+                 "_remora() {\n"
+                 "  if (( CURRENT == 2 )); then\n"
+                 "    compadd "
+              << commands
+              << " help\n"
+                 "  elif [[ $words[CURRENT] == -* ]]; then\n"
+                 "    compadd -S '' -- ${(f)\"$(remora $words[2] --help-words 2>/dev/null | cut -f1)\"}\n"
+                 "  else\n"
+                 "    _files\n"
+                 "  fi\n"
+                 "}\n"
+                 "_remora \"$@\"\n";
+  } else if (shell == "fish") {
+    for (const Command& command : kCommands) {
+      std::cout << "complete -c remora -n __fish_use_subcommand -a " << command.name << " -d '" << command.summary
+                << "'\n";
+    }
+    std::cout << "complete -c remora -n 'not __fish_use_subcommand' -a '(remora (commandline -opc)[2] --help-words "
+                 "2>/dev/null)'\n";
+  } else {
+    throw UsageError("completions: expected bash, zsh or fish");
+  }
+  return kSuccess;
 }
 
 int dispatch(const Words& words) {
   if (words.empty()) throw UsageError("no command given (see 'remora --help')");
   const std::string& name = words.front();
-  if (name == "--help" || name == "-h" || name == "help") {
-    print_help(std::cout);
-    return kSuccess;
-  }
-  if (name == "--version") {
+  const Words rest{words.begin() + 1, words.end()};
+  if (name == "--help" || name == "-h" || name == "help") return help(rest);
+  if (name == "--version" || name == "-V") {
     std::cout << "remora " << version() << " (commit " << kBuiltCommit << ")\n";
     return kSuccess;
   }
-  for (const Command& command : kCommands) {
-    if (name == command.name) return command.run({words.begin() + 1, words.end()});
+  if (name == "--help-man") {
+    print_man();
+    return kSuccess;
   }
-  throw UsageError("there is no command '" + name + "' (see 'remora --help')");
+  if (name == "completions") return completions(rest);
+  return command_of(name).run(rest);
 }
 
 /// Prints what is wrong, of a very long line the two ends: only a name out of a file, of which no path is as long, can

@@ -2,6 +2,8 @@
 #include <iostream>
 #include <string>
 
+#include <unistd.h>
+
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -10,6 +12,7 @@
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/onnx/write/runtime_schedule.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
@@ -94,7 +97,7 @@ int rewrite_command(const Words& words) {
   const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
-  const LoadedModel model = load_model(arguments.file("MODEL"), arguments, arguments.has("quiet"));
+  const LoadedModel model = load_model(arguments.file("MODEL"), arguments, is_quiet(arguments));
   if (!arguments.has("schedule")) check_writable_form(model, output);
   const Schedule schedule = arguments.has("schedule") ? load_made_schedule(arguments.input("schedule"), model)
                                                       : solve_as_asked(arguments, model.graph, options, problem);
@@ -102,7 +105,8 @@ int rewrite_command(const Words& words) {
     const std::string text = rewritten_text(model, schedule, output);
     arguments.files().write(output, [&](std::ostream& out) { out << text; });
   }
-  if (!arguments.has("quiet")) print_summary(std::cerr, *model.graph.graph, schedule);
+  if (!is_quiet(arguments))
+    print_summary(std::cerr, *model.graph.graph, schedule, text::terminal_width(STDERR_FILENO, 100));
   return solve_exit_code(schedule);
 }
 

@@ -15,6 +15,7 @@
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
+#include "frontends/text/text.hpp"
 #include "model/ensure.hpp"
 #include "model/verify.hpp"
 
@@ -24,40 +25,59 @@ namespace po = boost::program_options;
 namespace {
 
 /// How a solve shows what it does.
-enum class Display { none, table, bar };
+enum class Display { none, table, bar, lines };
+
+/// A log gets a line every few seconds.
+constexpr double kPauseInLogs = 5;
 
 Display display_of(const Arguments& arguments) {
+  if (arguments.has("json-progress")) return Display::lines;
   if (arguments.has("quiet")) return Display::none;
   return arguments.has("progress") && isatty(STDERR_FILENO) == 1 ? Display::bar : Display::table;
 }
 
 Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, Display display,
              const SignalGuard& signals) {
-  ProgressTable table(instance, std::cerr);
+  const bool is_log = isatty(STDERR_FILENO) != 1;
+  ProgressTable table(instance, std::cerr, text::terminal_width(STDERR_FILENO, ProgressTable::kWideTable),
+                      is_log ? kPauseInLogs : 0);
   ProgressBar bar(instance, options, std::cerr);
+  ProgressLines lines(instance, std::cerr);
   SolveCallbacks callbacks;
   callbacks.cancel = &signals.flag();
-  if (display == Display::table) callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+  if (display == Display::table) {
+    callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+    callbacks.heartbeat = [&](const Progress& progress) { table.beat(progress); };
+  }
   if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
-  return solve(instance, options, callbacks, warm_start);
+  if (display == Display::lines) callbacks.progress = [&](const Progress& progress) { lines.add(progress); };
+  Schedule schedule = solve(instance, options, callbacks, warm_start);
+  if (display == Display::lines) lines.end(schedule);
+  return schedule;
 }
 
 }  // namespace
 
 void add_display_options(OptionGroup& group) {
-  group.add_options()("progress", "on a terminal one line that is written anew, in place of the progress table")(
+  group.add_options()("progress", "on a terminal a single updating line instead of the progress table")(
+      "json-progress", "progress on standard error as JSON, a line an event, instead of table and summary")(
       "quiet,q", "no progress table, no summary, no warnings");
+}
+
+bool is_quiet(const Arguments& arguments) {
+  return arguments.has("quiet") || arguments.has("json-progress");
 }
 
 Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
                         const ProblemRequest& problem) {
   const auto warm_start = read_warm_start(arguments, *loaded.graph);
   const Display display = display_of(arguments);
-  if (display != Display::none) warn_of_weaker_bound(options);
+  const bool says_more = display == Display::table || display == Display::bar;
+  if (says_more) warn_of_weaker_bound(options);
   const SignalGuard signals;
   const StatedProblem stated =
       state_problem(loaded.graph, problem, arguments.get<std::string>("budget"), options, &signals.flag());
-  if (display != Display::none && !stated.choice.reason.empty()) {
+  if (says_more && !stated.choice.reason.empty()) {
     std::cerr << "remora: " << stated.choice.text() << "\n";
   }
   Schedule schedule = run(stated.instance, options, warm_start, display, signals);
@@ -87,7 +107,8 @@ namespace {
 
 OptionGroup solve_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", output_file("-"), "where the schedule goes, - for standard output");
+  group.add_options()("output,o", output_file("-"),
+                      "where the schedule goes; - is standard output, and the default unless that is a terminal");
   add_display_options(group);
   return group;
 }
@@ -105,15 +126,19 @@ int solve_command(const Words& words) {
       "SIGINT and SIGTERM end the search with the best schedule so far; a second one kills.\n"
       "Exit: 0 a schedule was written, 20 proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
-  const bool quiet = arguments.has("quiet");
+  const bool quiet = is_quiet(arguments);
   const SolveOptions options = read_solve_options(arguments);
   const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
   const Schedule schedule = solve_as_asked(arguments, loaded, options, problem);
-  arguments.files().write(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
-  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule);
+  // A terminal shows the summary; the schedule itself where it is asked for.
+  const bool is_wanted = !arguments.values()["output"].defaulted() || isatty(STDOUT_FILENO) != 1;
+  if (is_wanted) {
+    arguments.files().write(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
+  }
+  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, text::terminal_width(STDERR_FILENO, 100));
   return solve_exit_code(schedule);
 }
 

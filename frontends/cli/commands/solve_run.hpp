@@ -11,8 +11,10 @@
 
 namespace remora::cli {
 
-/// --progress and --quiet, into `group`.
+/// --progress, --json-progress and --quiet, into `group`.
 void add_display_options(OptionGroup& group);
+/// Nothing but what --json-progress prints goes to standard error.
+bool is_quiet(const Arguments& arguments);
 
 /// Solves the graph under --budget, from --warm-start if there is one, and shows the progress on standard error as
 /// --progress and --quiet say. SIGINT and SIGTERM end the search. The schedule is verified. Throws as the options'

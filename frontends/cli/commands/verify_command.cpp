@@ -7,6 +7,7 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/formats/keys.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 
@@ -45,6 +46,11 @@ int verify_command(const Words& words) {
   if (arguments.has("budget")) {
     const Bytes peak = baseline_peak(Instance(loaded.graph, {}));
     schedule.budget = read_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, peak);
+  }
+  if (!schedule.has_schedule()) {
+    const std::string status = json::status_word(schedule.status);
+    if (!quiet) std::cerr << "remora: the file holds no schedule to verify: its status is " << status << "\n";
+    if (!quiet && schedule.status == Status::infeasible) std::cerr << "remora: what proves it is not replayed\n";
   }
   const Verdict verdict = verify(*loaded.graph, schedule);
   if (!quiet) print_verdict(verdict, schedule.steps.size());

@@ -3,12 +3,18 @@
 
 #include <algorithm>
 #include <iostream>
+#include <sstream>
+
+#include <unistd.h>
+
+#include "engine/base/version.hpp"
+#include "frontends/text/text.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
 
-constexpr unsigned kLineLength = 110;
+constexpr int kLineLength = 100;
 constexpr const char* kFiles = "files";
 
 template <class File>
@@ -42,27 +48,28 @@ std::string dashed(std::string name) {
 }
 
 Arguments::Arguments(std::string command, std::string summary, std::vector<FileArgument> files)
-    : command_(std::move(command)),
-      summary_(std::move(summary)),
-      files_(std::move(files)),
-      options_(kLineLength),
-      expert_options_(kLineLength) {}
+    : command_(std::move(command)), summary_(std::move(summary)), files_(std::move(files)) {}
 
 bool Arguments::parse(const std::vector<std::string>& words) {
   OptionGroup all;
-  all.add(options_).add(expert_options_);
-  all.add_options()("help,h", "")("help-all", "")(kFiles, po::value<std::vector<std::string>>());
+  for (const OptionGroup& group : groups_) all.add(group);
+  for (const OptionGroup& group : expert_groups_) all.add(group);
+  all.add_options()("help,h", "")("help-all", "")("help-man", "")("help-words", "")(
+      kFiles, po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add(kFiles, -1);
   // No guessing: an abbreviation that works today would be ambiguous after the next option.
   const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   try {
     po::store(po::command_line_parser(words).options(all).positional(positional).style(style).run(), values_);
-    if (has("help") || has("help-all")) {
-      print_help();
-      return false;
-    }
+    if (print_asked()) return false;
     po::notify(values_);
+  } catch (const po::unknown_option& error) {
+    std::vector<std::string> known;
+    for (const auto& option : all.options()) known.push_back("--" + option->long_name());
+    const std::string meant = text::nearest(error.get_option_name(), known);
+    throw UsageError(std::string(error.what()) + (meant.empty() ? "" : "; did you mean " + meant + "?") +
+                     " (see 'remora " + command_ + " --help')");
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + " (see 'remora " + command_ + " --help')");
   }
@@ -100,18 +107,129 @@ std::vector<std::string> Arguments::rest() const {
   return {all.begin() + static_cast<std::ptrdiff_t>(files_.size()), all.end()};
 }
 
+bool Arguments::print_asked() const {
+  if (has("help-man")) {
+    print_man();
+  } else if (has("help-words")) {
+    print_words();
+  } else if (has("help") || has("help-all")) {
+    print_help();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+namespace {
+
+/// Prints `text` from column `at` of the line on, wrapped between words; further lines are indented by `indent`.
+void print_wrapped(const std::string& text, std::size_t at, std::size_t indent, std::size_t width) {
+  std::istringstream words(text);
+  bool is_first = true;
+  for (std::string word; words >> word; is_first = false) {
+    if (!is_first && at + 1 + word.size() > width) {
+      std::cout << "\n" << std::string(indent, ' ') << word;
+      at = indent + word.size();
+    } else {
+      std::cout << (is_first ? "" : " ") << word;
+      at += word.size() + (is_first ? 0 : 1);
+    }
+  }
+  std::cout << "\n";
+}
+
+/// "-b, --budget B".
+std::string name_of(const po::option_description& option) {
+  const std::string brief = option.canonical_display_name(po::command_line_style::allow_dash_for_short);
+  std::string name = brief.size() == 2 ? brief + ", --" + option.long_name() : "--" + option.long_name();
+  if (option.semantic()->max_tokens() > 0) name += " " + option.format_parameter();
+  return name;
+}
+
+void print_group(const OptionGroup& group, std::size_t width) {
+  const std::size_t column = width < 80 ? 8 : 28;
+  std::cout << "\n" << group.caption() << ":\n";
+  for (const auto& option : group.options()) {
+    const std::string name = "  " + name_of(*option);
+    const bool fits = name.size() + 2 <= column;
+    std::cout << name << (fits ? std::string(column - name.size(), ' ') : "\n" + std::string(column, ' '));
+    print_wrapped(option->description(), column, column, width);
+  }
+}
+
+}  // namespace
+
 void Arguments::print_help() const {
+  const auto width = static_cast<std::size_t>(text::terminal_width(STDOUT_FILENO, kLineLength));
   std::cout << "usage: remora " << command_ << " [options]";
   for (const FileArgument& file : files_) std::cout << ' ' << file.name;
   if (!rest_.name.empty()) std::cout << " [" << rest_.name << "...]";
-  std::cout << "\n\n" << summary_ << "\n\n";
-  for (const FileArgument& file : files_) std::cout << "  " << file.name << ": " << file.help << "\n";
-  if (!rest_.name.empty()) std::cout << "  " << rest_.name << ": " << rest_.help << "\n";
-  std::cout << options_;
-  if (has("help-all")) std::cout << expert_options_;
-  std::cout << "\nGeneral:\n  -h [ --help ]  show this help\n";
-  if (!expert_options_.options().empty()) std::cout << "  --help-all     also the switches of the methods\n";
+  std::cout << "\n\n";
+  print_wrapped(summary_, 0, 0, width);
+  std::cout << "\n";
+  const auto print_file = [&](const FileArgument& file) {
+    std::cout << "  " << file.name << ": ";
+    print_wrapped(file.help, file.name.size() + 4, 4, width);
+  };
+  for (const FileArgument& file : files_) print_file(file);
+  if (!rest_.name.empty()) print_file(rest_);
+  for (const OptionGroup& group : groups_) print_group(group, width);
+  if (has("help-all")) {
+    for (const OptionGroup& group : expert_groups_) print_group(group, width);
+  }
+  OptionGroup general("General");
+  general.add_options()("help,h", "show this help");
+  if (!expert_groups_.empty()) general.add_options()("help-all", "also the switches of the methods");
+  print_group(general, width);
   if (!notes_.empty()) std::cout << "\n" << notes_ << "\n";
+}
+
+namespace {
+
+/// Text for roff: dashes are minus signs, and nothing begins a request.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '-') out += '\\';
+    out += c;
+    if (c == '\n') out += "\\&";
+  }
+  return "\\&" + out;
+}
+
+void print_roff(const OptionGroup& group) {
+  std::cout << ".SS " << roff(group.caption()) << "\n";
+  for (const auto& option : group.options()) {
+    std::cout << ".TP\n.B " << roff(name_of(*option)) << "\n" << roff(option->description()) << "\n";
+  }
+}
+
+}  // namespace
+
+void Arguments::print_man() const {
+  std::cout << ".TH REMORA\\-" << command_ << " 1 \"\" \"remora " << version() << "\"\n.SH NAME\nremora\\-" << command_
+            << " \\- " << roff(summary_) << "\n.SH SYNOPSIS\n.B remora " << command_ << "\n[options]";
+  for (const FileArgument& file : files_) std::cout << ' ' << file.name;
+  if (!rest_.name.empty()) std::cout << " [" << rest_.name << "...]";
+  std::cout << "\n";
+  for (const FileArgument& file : files_) std::cout << ".TP\n.I " << file.name << "\n" << roff(file.help) << "\n";
+  std::cout << ".SH OPTIONS\n";
+  for (const OptionGroup& group : groups_) print_roff(group);
+  for (const OptionGroup& group : expert_groups_) print_roff(group);
+  if (!notes_.empty()) std::cout << ".SH NOTES\n.nf\n" << roff(notes_) << "\n.fi\n";
+  std::cout << ".SH SEE ALSO\n.BR remora (1)\n";
+}
+
+void Arguments::print_words() const {
+  for (const auto* groups : {&groups_, &expert_groups_}) {
+    for (const OptionGroup& group : *groups) {
+      for (const auto& option : group.options()) {
+        std::cout << "--" << option->long_name() << (option->semantic()->max_tokens() == 0 ? "" : "=") << '\t'
+                  << option->description() << '\n';
+      }
+    }
+  }
+  std::cout << "--help\tshow the options\n";
 }
 
 }  // namespace remora::cli

@@ -23,7 +23,16 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-using OptionGroup = boost::program_options::options_description;
+/// Options under a caption.
+class OptionGroup : public boost::program_options::options_description {
+ public:
+  explicit OptionGroup(std::string caption = "") : caption_(std::move(caption)) {}
+
+  [[nodiscard]] const std::string& caption() const { return caption_; }
+
+ private:
+  std::string caption_;
+};
 using OptionValues = boost::program_options::variables_map;
 
 /// What an option names that is a file: the type of its value. parse() refuses a command line that would write over a
@@ -51,9 +60,9 @@ class Arguments {
   Arguments(std::string command, std::string summary, std::vector<FileArgument> files);
 
   /// Adds a group of options to parse and to show in the help.
-  void add(const OptionGroup& group) { options_.add(group); }
+  void add(const OptionGroup& group) { groups_.push_back(group); }
   /// The same of options that only --help-all shows.
-  void add_expert(const OptionGroup& group) { expert_options_.add(group); }
+  void add_expert(const OptionGroup& group) { expert_groups_.push_back(group); }
   /// Text printed after the options.
   void set_notes(std::string notes) { notes_ = std::move(notes); }
 
@@ -81,15 +90,21 @@ class Arguments {
 
  private:
   void note_files();
+  /// What was asked for instead of a run: --help and its like.
+  bool print_asked() const;
   void print_help() const;
+  /// A manual page (roff).
+  void print_man() const;
+  /// An option a line, as completion scripts read them: "--budget=<tab>help".
+  void print_words() const;
 
   std::string command_;
   std::string summary_;
   std::string notes_;
   std::vector<FileArgument> files_;
   FileArgument rest_;
-  OptionGroup options_;
-  OptionGroup expert_options_;
+  std::vector<OptionGroup> groups_;
+  std::vector<OptionGroup> expert_groups_;
   OptionValues values_;
   std::shared_ptr<Files> known_files_ = std::make_shared<Files>();
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/reading/graph_source.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
@@ -117,12 +118,35 @@ OptionGroup graph_options() {
       "parameter gradients: fixed (default: counted under fixed memory) or keep (tensors that stay)")(
       "cost", po::value<std::string>()->value_name("MODEL"),
       "durations: roofline (default, nanoseconds), flops or unit")(
-      "device", input_file(), "device for the roofline, see examples/devices (default: an A100-like accelerator)")(
+      "device", input_file(),
+      "device for the roofline: a file, or the name of an installed one such as rtx-3090 (default: an A100-like "
+      "accelerator)")(
       "costs", input_file(),
       "measured durations, as python -m remora.onnx profile writes them; backward ops without one by their FLOPs. Of "
       "any "
       "graph, by the names of its ops");
   return group;
+}
+
+std::string device_file(const std::string& name) {
+  if (fs::exists(name) || name.find('/') != std::string::npos) return name;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path folder = program.parent_path().parent_path() / "share" / "remora" / "devices";
+  std::vector<std::string> known;
+  std::vector<std::string> matching;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string stem = entry.path().stem().string();
+    if (stem == name) return entry.path().string();
+    known.push_back(stem);
+    if (stem.starts_with(name)) matching.push_back(entry.path().string());
+  }
+  if (matching.size() == 1) return matching.front();
+  if (known.empty()) return name;
+  std::sort(known.begin(), known.end());
+  std::string names;
+  for (const std::string& one : known) names.append(names.empty() ? "" : ", ").append(one);
+  throw UsageError("--device: '" + name + "' is neither a file nor one of " + names);
 }
 
 OnnxOptions read_onnx_options(const Arguments& arguments) {
@@ -154,7 +178,7 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
   }
   if (arguments.has("device")) {
     if (options.cost != CostModel::roofline) throw UsageError("--device needs --cost roofline");
-    options.device = read_device(arguments.input("device"));
+    options.device = read_device(device_file(arguments.input("device")));
   }
   if (arguments.has("costs")) {
     if (options.cost != CostModel::roofline) throw UsageError("--costs are nanoseconds, as --cost roofline is");

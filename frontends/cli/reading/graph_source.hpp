@@ -25,6 +25,9 @@ inline constexpr const char* kGraphHelp =
 
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();
+/// The file that --device names: itself if it is there, else the installed device of that name or of the only name that
+/// begins so ("rtx-3090", "h100"). Throws UsageError that lists the names.
+std::string device_file(const std::string& name);
 
 /// Throws what load_graph would throw for these options whatever the graph: UsageError where they contradict each
 /// other, InputError for a device that cannot be read.

@@ -130,6 +130,7 @@ batch::TaskOptions typed_options(const Arguments& arguments) {
     if (!arguments.has(name) || arguments.values()[name].defaulted()) continue;
     std::vector<std::string> values{"on"};
     if (takes_value) values = values_of(arguments.values()[name]);
+    if (name == "device") values.front() = device_file(values.front());
     if (contains(kFileOptions, name)) values.front() = absolute("", values.front());
     typed.emplace(name, std::move(values));
   }
@@ -145,7 +146,11 @@ batch::TaskOptions typed_options(const Arguments& arguments) {
 void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const std::string& folder) {
   for (const std::string_view name : kFileOptions) {
     const auto file = task.options.find(std::string(name));
-    if (file != task.options.end()) file->second.front() = absolute(folder, file->second.front());
+    if (file == task.options.end()) continue;
+    std::string& path = file->second.front();
+    const std::string own = absolute(folder, path);
+    // A device may be an installed one.
+    path = name == "device" && !fs::exists(own) ? device_file(path) : own;
   }
   for (const auto& [name, values] : defaults) {
     if (name != kBudget) task.options.emplace(name, values);

@@ -6,7 +6,11 @@
 #include <cstdio>
 #include <ostream>
 #include <string>
+#include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include "frontends/formats/keys.hpp"
 #include "frontends/text/text.hpp"
 
 namespace remora::cli {
@@ -34,11 +38,32 @@ namespace {
 
 constexpr double kSecondsBetweenBounds = 0.5;
 
+const char* event_name(Event event) {
+  switch (event) {
+    case Event::start:
+      return "start";
+    case Event::phase:
+      return "phase";
+    case Event::schedule:
+      return "schedule";
+    case Event::bound:
+      return "bound";
+    case Event::round:
+      return "round";
+  }
+  return "";
+}
+
 }  // namespace
 
 void ProgressTable::print_header() {
-  out_ << "  seconds  phase  worker            overhead  peak/budget      bound        gap\n";
-  header_printed_ = true;
+  if (std::exchange(header_printed_, true)) return;
+  out_ << (is_wide_ ? "  seconds  phase  worker            overhead  peak/budget      bound        gap\n"
+                    : "  seconds     overhead      bound        gap\n");
+}
+
+ProgressTable::~ProgressTable() {
+  if (is_waiting_) print(last_);
 }
 
 void ProgressTable::add(const Progress& progress) {
@@ -47,16 +72,63 @@ void ProgressTable::add(const Progress& progress) {
   const bool closed = progress.duration <= progress.lower_bound;
   if (only_bound && !closed && progress.seconds < last_bound_line_ + kSecondsBetweenBounds) return;
   if (only_bound) last_bound_line_ = progress.seconds;
-  if (!header_printed_) print_header();
   last_ = progress;
+  const bool may_wait = header_printed_ && progress.event != Event::phase && !closed;
+  is_waiting_ = may_wait && progress.seconds < last_line_ + pause_;
+  if (!is_waiting_) print(progress);
+}
 
+void ProgressTable::beat(const Progress& progress) {
+  if (is_waiting_ && progress.seconds >= last_line_ + pause_) print(last_);
+}
+
+void ProgressTable::print(const Progress& progress) {
+  print_header();
+  is_waiting_ = false;
+  last_line_ = progress.seconds;
   const ProgressFigures figures = progress_figures(instance_, progress);
+  const std::string overhead = text::percent_text(figures.overhead, 3);
+  const std::string bound = text::percent_text(figures.bound, 3);
+  const std::string gap = figures.feasible ? text::percent_text(figures.gap, 3) : "-";
   std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "%9.2f  %5d  %-12s  %12s  %11s  %9s  %9s\n", progress.seconds, progress.phase,
-                news_name(progress), text::percent_text(figures.overhead, 3).c_str(),
-                text::percent_text(figures.filled, 1).c_str(), text::percent_text(figures.bound, 3).c_str(),
-                figures.feasible ? text::percent_text(figures.gap, 3).c_str() : "-");
+  if (is_wide_) {
+    std::snprintf(line.data(), line.size(), "%9.2f  %5d  %-12s  %12s  %11s  %9s  %9s\n", progress.seconds,
+                  progress.phase, news_name(progress), overhead.c_str(), text::percent_text(figures.filled, 1).c_str(),
+                  bound.c_str(), gap.c_str());
+  } else {
+    std::snprintf(line.data(), line.size(), "%9.2f  %11s  %9s  %9s\n", progress.seconds, overhead.c_str(),
+                  bound.c_str(), gap.c_str());
+  }
   out_ << line.data() << std::flush;
+}
+
+void ProgressLines::add(const Progress& progress) {
+  const ProgressFigures figures = progress_figures(instance_, progress);
+  const nlohmann::ordered_json line{{"event", event_name(progress.event)},
+                                    {"seconds", progress.seconds},
+                                    {"phase", progress.phase},
+                                    {"source", source_name(progress.source)},
+                                    {"feasible", figures.feasible},
+                                    {"duration", progress.duration.count()},
+                                    {"peak_memory", progress.peak.count()},
+                                    {"lower_bound", progress.lower_bound.count()},
+                                    {"overhead", figures.overhead},
+                                    {"work", progress.work}};
+  out_ << line.dump() << std::endl;
+}
+
+void ProgressLines::end(const Schedule& schedule) {
+  const nlohmann::ordered_json line{{"event", "end"},
+                                    {"seconds", schedule.solver.seconds},
+                                    {"status", json::status_word(schedule.status)},
+                                    {"stopped", json::stop_word(schedule.solver.stop)},
+                                    {"duration", schedule.duration.count()},
+                                    {"peak_memory", schedule.peak_memory.count()},
+                                    {"lower_bound", schedule.lower_bound.count()},
+                                    {"overhead", schedule.overhead()},
+                                    {"gap", schedule.gap()},
+                                    {"work", schedule.solver.work}};
+  out_ << line.dump() << std::endl;
 }
 
 namespace {

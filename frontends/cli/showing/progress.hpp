@@ -8,6 +8,7 @@
 #include "engine/base/options.hpp"
 #include "engine/solve.hpp"
 #include "model/instance.hpp"
+#include "model/schedule.hpp"
 
 namespace remora::cli {
 
@@ -30,23 +31,53 @@ ProgressFigures progress_figures(const Instance& instance, const Progress& progr
 ///
 ///      seconds  phase  worker        overhead  peak/budget     bound       gap
 ///         0.02      1  peak            1.63 %      99.9 %     0.51 %    1.10 %
+///
+/// Below kWideTable columns phase, worker and peak are left out.
 class ProgressTable {
  public:
-  ProgressTable(const Instance& instance, std::ostream& out) : instance_(instance), out_(out) {}
+  static constexpr int kWideTable = 84;
+
+  /// `pause`: seconds between two lines at least, for logs; what came last is printed at the end.
+  ProgressTable(const Instance& instance, std::ostream& out, int width = kWideTable, double pause = 0)
+      : instance_(instance), out_(out), is_wide_(width >= kWideTable), pause_(pause) {}
+  ProgressTable(const ProgressTable&) = delete;
+  ProgressTable& operator=(const ProgressTable&) = delete;
+  ~ProgressTable();
 
   void add(const Progress& progress);
+  /// After every round: what waits is printed when its time has come.
+  void beat(const Progress& progress);
 
  private:
   void print_header();
+  void print(const Progress& progress);
 
   const Instance& instance_;
   std::ostream& out_;
+  bool is_wide_;
+  double pause_;
+  double last_line_ = 0;
+  /// The last one is not printed yet.
+  bool is_waiting_ = false;
   bool header_printed_ = false;
   double last_bound_line_ = -1;
   Progress last_{};
 };
 
-/// One line on a terminal that is written anew a few times a second while a solve runs, and wiped away at the end:
+/// One line for every event, as JSON: what a program reads. `end` adds what came out.
+class ProgressLines {
+ public:
+  ProgressLines(const Instance& instance, std::ostream& out) : instance_(instance), out_(out) {}
+
+  void add(const Progress& progress);
+  void end(const Schedule& schedule);
+
+ private:
+  const Instance& instance_;
+  std::ostream& out_;
+};
+
+/// One line on a terminal that is updated a few times a second while a solve runs, and wiped away at the end:
 ///
 ///     [=======>            ]  38 %    22.9 s  phase 2  overhead 3.031 %  gap 1.943 %
 ///

@@ -33,7 +33,14 @@ std::string signed_percent(double part) {
   return (part >= 0 ? "+" : "") + text::percent_text(part, 3);
 }
 
-void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+/// The name in `width` columns; of a longer one the middle is left out.
+std::string fitted(const std::string& name, std::size_t width) {
+  if (name.size() <= width) return name + std::string(width - name.size(), ' ');
+  const std::size_t head = (width - 3) / 2;
+  return name.substr(0, head) + "..." + name.substr(name.size() - (width - 3 - head));
+}
+
+void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
   std::vector<Row> rows(graph.ops.size());
   for (std::size_t v = 0; v < rows.size(); ++v) rows[v] = {v, -1, Duration(0)};
   for (const Step& step : schedule.steps) {
@@ -47,15 +54,20 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
     return;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.paid > b.paid; });
+  constexpr std::size_t kFigures = 36;
+  const std::size_t type_width = width < 84 ? 0 : 18;
+  const std::size_t name_width =
+      std::clamp<std::size_t>(static_cast<std::size_t>(width) - kFigures - type_width, 24, 80);
   const std::string unit = text::duration_unit_of(graph);
   out << "recomputed  " << rows.size() << (rows.size() == 1 ? " op" : " ops") << ", costliest first:\n";
   for (std::size_t i = 0; i < std::min(rows.size(), kOpsShown); ++i) {
     const Op& op = graph.ops[rows[i].op];
     Bytes size;
     for (const TensorId t : op.outputs) size += graph.tensors[static_cast<std::size_t>(t)].size;
-    out << "  " << std::left << std::setw(36) << printable(op.name) << std::setw(20) << printable(op.type) << std::right
-        << rows[i].times << "x  " << std::setw(12) << text::duration_text(rows[i].paid, unit) << "  " << std::setw(11)
-        << text::bytes_text(size) << "\n";
+    out << "  " << fitted(printable(op.name), name_width);
+    if (type_width > 0) out << " " << fitted(printable(op.type), type_width);
+    out << " " << std::setw(3) << rows[i].times << "x  " << std::setw(12) << text::duration_text(rows[i].paid, unit)
+        << "  " << std::setw(11) << text::bytes_text(size) << "\n";
   }
   if (rows.size() > kOpsShown) out << "  and " << rows.size() - kOpsShown << " more\n";
 }
@@ -192,10 +204,10 @@ void print_headline(std::ostream& out, const Graph& graph, const Schedule& sched
   }
 }
 
-void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
   print_headline(out, graph, schedule);
   print_stop(out, schedule.solver);
-  if (schedule.has_schedule()) print_recomputed(out, graph, schedule);
+  if (schedule.has_schedule()) print_recomputed(out, graph, schedule, width);
   print_statistics(out, schedule.solver.statistics);
   if (!schedule.solver.note.empty()) out << "note        " << schedule.solver.note << "\n";
 }

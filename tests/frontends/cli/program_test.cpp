@@ -87,6 +87,51 @@ TEST_F(Program, HelpOfEachCommandListsItsOptions) {
   }
 }
 
+TEST_F(Program, HelpsWithCommandsOptionsAndTheirNames) {
+  EXPECT_EQ(run("help solve").out, run("solve --help").out);
+  EXPECT_EQ(run("-V").out, run("--version").out);
+  EXPECT_NE(run("slove graph.json").err.find("did you mean solve?"), std::string::npos);
+  EXPECT_NE(run("solve graph.json --bugdet 3").err.find("did you mean --budget?"), std::string::npos);
+  EXPECT_EQ(run("solve graph.json --xyzzy 3").err.find("did you mean"), std::string::npos);
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const auto script = run(std::string("completions ") + shell);
+    EXPECT_EQ(script.code, 0);
+    EXPECT_NE(script.out.find("--help-words"), std::string::npos);
+  }
+  EXPECT_EQ(run("completions bash > script.sh; bash -n script.sh; echo").code, 0);
+  EXPECT_EQ(run("completions tcsh").code, 64);
+  EXPECT_NE(run("solve --help-words").out.find("--budget=\t"), std::string::npos);
+  EXPECT_NE(run("solve --help-man").out.find(".TH REMORA"), std::string::npos);
+  EXPECT_NE(run("--help-man").out.find("remora\\-solve"), std::string::npos);
+}
+
+TEST_F(Program, ProgressAsJsonIsALineAnEvent) {
+  const auto solve = run("solve graph.json --budget 3 --json-progress -o schedule.json");
+  ASSERT_EQ(solve.code, 0) << solve.err;
+  std::istringstream text(solve.err);
+  json last;
+  for (std::string line; std::getline(text, line);) last = json::parse(line);
+  EXPECT_EQ(last["event"], "end");
+  EXPECT_EQ(last["status"], "optimal");
+  EXPECT_EQ(last["stopped"], "optimum");
+  EXPECT_EQ(last["duration"], 6);
+}
+
+TEST_F(Program, VerifySaysWhereThereIsNoSchedule) {
+  ASSERT_EQ(run("solve graph.json --budget 3 --time-limit 0 -o unknown.json").code, 21);
+  EXPECT_NE(run("verify graph.json unknown.json").err.find("no schedule to verify: its status is unknown"),
+            std::string::npos);
+}
+
+TEST_F(Program, DevicesAreFoundByName) {
+  const auto none = run("solve graph.json --budget 3 --device gpu9000");
+  EXPECT_EQ(none.code, 64);
+  EXPECT_NE(none.err.find("'gpu9000' is neither a file nor one of a100-sxm4-40gb,"), std::string::npos) << none.err;
+  // An installed one: the next thing that is wrong is that there is no model.
+  EXPECT_NE(run("solve graph.json --budget 3 --device rtx-3090").err.find("--device is for ONNX models"),
+            std::string::npos);
+}
+
 TEST_F(Program, SolveWritesAScheduleThatVerifyAccepts) {
   const auto solve = run("solve graph.json --budget 3 -o schedule.json");
   ASSERT_EQ(solve.code, 0) << solve.err;

@@ -26,6 +26,21 @@ TEST(Summary, TellsStatisticsInOneLine) {
       << text;
 }
 
+TEST(Summary, FitsTheTerminal) {
+  Graph graph{.name = "wide"};
+  const TensorId a = graph.add_tensor(std::string(200, 'a'), Bytes(1 << 20));
+  graph.add_op({.name = std::string(100, 'x'), .type = "Convolution", .duration = Duration(5), .outputs = {a}});
+  Schedule schedule{.status = Status::feasible, .baseline_duration = Duration(5)};
+  schedule.steps = {{OpId(0)}, {OpId(0)}};
+  for (const int width : {60, 100, 180}) {
+    std::ostringstream out;
+    print_summary(out, graph, schedule, width);
+    std::istringstream lines(out.str());
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
+    EXPECT_EQ(out.str().find("Convolution") == std::string::npos, width == 60);
+  }
+}
+
 TEST(Summary, HasNoLineForStatisticsThatAreNotThere) {
   EXPECT_EQ(summary_of({}).find("figures"), std::string::npos);
 }
