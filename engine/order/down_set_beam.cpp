@@ -9,7 +9,7 @@
 namespace remora {
 
 OrderWindow::OrderWindow(const OrderProfile& profile, int first, int size)
-    : nodes_(profile.order().begin() + first, profile.order().begin() + first + size),
+    : nodes_(std::vector<NodeId>(profile.order().begin() + first, profile.order().begin() + first + size)),
       resident_(profile.resident(first)) {
   needs_.reserve(nodes_.size());
   leaves_.reserve(nodes_.size());
@@ -66,12 +66,12 @@ void OrderWindow::index_buffers(const OrderProfile& profile, int first) {
 
 DownSetBeam::DownSetBeam(const OrderWindow& window, const std::function<bool()>& interrupted, Random& random)
     : window_(window), interrupted_(interrupted) {
-  hashes_.reserve(static_cast<std::size_t>(window.size()));
+  hashes_.reserve(window.size());
   for (int i = 0; i < window.size(); ++i) hashes_.push_back(random.next());
 }
 
 std::optional<std::vector<NodeId>> DownSetBeam::run(Bytes target, int width, std::int64_t most_effort) {
-  const auto size = static_cast<std::size_t>(window_.size());
+  const std::size_t size = at(window_.size());
   // By how many nodes have run: those that came there with more than one node at a time.
   std::vector<std::vector<State>> ahead(size + 1);
   std::vector<State> states;
@@ -82,7 +82,7 @@ std::optional<std::vector<NodeId>> DownSetBeam::run(Bytes target, int width, std
     candidates_.clear();
     for (std::size_t i = 0; i < states.size(); ++i) {
       run_what_is_free(states[i], target);
-      const auto reached = static_cast<std::size_t>(states[i].count);
+      const std::size_t reached = at(states[i].count);
       if (reached == size) return order_of(states[i]);
       if (reached == count) {
         expand(states[i], i, target);
@@ -98,7 +98,7 @@ std::optional<std::vector<NodeId>> DownSetBeam::run(Bytes target, int width, std
 
 DownSetBeam::State DownSetBeam::first_state() const {
   State state;
-  state.done.resize(static_cast<std::size_t>(window_.size()));
+  state.done.resize(window_.size());
   state.resident = window_.resident();
   for (int i = 0; i < window_.size(); ++i) {
     if (window_.predecessors(WindowNode(i)).empty()) state.ready.emplace_back(i);
@@ -110,9 +110,8 @@ Bytes DownSetBeam::resident_after(const State& state, WindowNode node) {
   Bytes resident = state.resident + window_.left(node);
   for (const WindowBuffer buffer : window_.reads(node)) {
     const auto readers = window_.readers(buffer);
-    const bool last = std::all_of(readers.begin(), readers.end(), [&](WindowNode reader) {
-      return reader == node || state.done[static_cast<std::size_t>(reader)];
-    });
+    const bool last = std::all_of(readers.begin(), readers.end(),
+                                  [&](WindowNode reader) { return reader == node || state.done[reader]; });
     if (last) resident -= window_.size(buffer);
     effort_ += static_cast<std::int64_t>(readers.size());
   }
@@ -125,17 +124,17 @@ bool DownSetBeam::fits(const State& state, WindowNode node, Bytes target) const 
 }
 
 void DownSetBeam::execute(State& state, WindowNode node, Bytes resident) {
-  state.done[static_cast<std::size_t>(node)] = true;
+  state.done[node] = true;
   state.ready.erase(std::find(state.ready.begin(), state.ready.end(), node));
   for (const WindowNode later : window_.successors(node)) {
     const auto earlier = window_.predecessors(later);
-    const bool ready = std::all_of(earlier.begin(), earlier.end(),
-                                   [&state](WindowNode other) { return state.done[static_cast<std::size_t>(other)]; });
+    const bool ready =
+        std::all_of(earlier.begin(), earlier.end(), [&state](WindowNode other) { return state.done[other]; });
     if (ready) state.ready.push_back(later);
     effort_ += static_cast<std::int64_t>(earlier.size());
   }
   state.resident = resident;
-  state.hash ^= hashes_[static_cast<std::size_t>(node)];
+  state.hash ^= hashes_[node];
   steps_.push_back({node, state.trace});
   state.trace = static_cast<int>(steps_.size()) - 1;
   ++state.count;
@@ -155,7 +154,7 @@ void DownSetBeam::run_what_is_free(State& state, Bytes target) {
 void DownSetBeam::expand(const State& state, std::size_t index, Bytes target) {
   for (const WindowNode node : state.ready) {
     if (!fits(state, node, target)) continue;
-    const std::uint64_t hash = state.hash ^ hashes_[static_cast<std::size_t>(node)];
+    const std::uint64_t hash = state.hash ^ hashes_[node];
     candidates_.push_back({index, node, resident_after(state, node), hash});
   }
 }
@@ -172,7 +171,7 @@ std::vector<DownSetBeam::State> DownSetBeam::select(std::vector<State> states, c
             [&key](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
   const auto same = [](const Candidate& a, const Candidate& b) { return a.hash == b.hash; };
   candidates_.erase(std::unique(candidates_.begin(), candidates_.end(), same), candidates_.end());
-  if (candidates_.size() > static_cast<std::size_t>(width)) candidates_.resize(static_cast<std::size_t>(width));
+  if (candidates_.size() > at(width)) candidates_.resize(at(width));
   effort_ += static_cast<std::int64_t>(expanded);
   std::vector<State> selected;
   selected.reserve(candidates_.size());
@@ -191,9 +190,9 @@ std::vector<DownSetBeam::State> DownSetBeam::select(std::vector<State> states, c
 
 std::vector<NodeId> DownSetBeam::order_of(const State& state) const {
   std::vector<NodeId> order;
-  order.reserve(static_cast<std::size_t>(state.count));
-  for (int step = state.trace; step >= 0; step = steps_[static_cast<std::size_t>(step)].before) {
-    order.push_back(window_.node(steps_[static_cast<std::size_t>(step)].node));
+  order.reserve(at(state.count));
+  for (int step = state.trace; step >= 0; step = steps_[step].before) {
+    order.push_back(window_.node(steps_[step].node));
   }
   std::reverse(order.begin(), order.end());
   return order;

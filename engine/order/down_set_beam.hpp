@@ -28,30 +28,30 @@ class OrderWindow {
   OrderWindow(const OrderProfile& profile, int first, int size);
 
   [[nodiscard]] int size() const { return static_cast<int>(nodes_.size()); }
-  [[nodiscard]] NodeId node(WindowNode node) const { return nodes_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] NodeId node(WindowNode node) const { return nodes_[node]; }
   /// Before the first of them runs.
   [[nodiscard]] Bytes resident() const { return resident_; }
   /// What a node takes beyond what is resident, and what of it stays when it has run.
-  [[nodiscard]] Bytes need(WindowNode node) const { return needs_[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] Bytes left(WindowNode node) const { return leaves_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] Bytes need(WindowNode node) const { return needs_[node]; }
+  [[nodiscard]] Bytes left(WindowNode node) const { return leaves_[node]; }
   [[nodiscard]] std::span<const WindowNode> predecessors(WindowNode node) const { return predecessors_[node]; }
   [[nodiscard]] std::span<const WindowNode> successors(WindowNode node) const { return successors_[node]; }
   [[nodiscard]] std::span<const WindowBuffer> reads(WindowNode node) const { return reads_[node]; }
   [[nodiscard]] std::span<const WindowNode> readers(WindowBuffer buffer) const { return readers_[buffer]; }
-  [[nodiscard]] Bytes size(WindowBuffer buffer) const { return sizes_[static_cast<std::size_t>(buffer)]; }
+  [[nodiscard]] Bytes size(WindowBuffer buffer) const { return sizes_[buffer]; }
 
  private:
   void index_buffers(const OrderProfile& profile, int first);
 
-  std::vector<NodeId> nodes_;
+  Table<WindowNode, NodeId> nodes_;
   Bytes resident_;
-  std::vector<Bytes> needs_;
-  std::vector<Bytes> leaves_;
+  Table<WindowNode, Bytes> needs_;
+  Table<WindowNode, Bytes> leaves_;
   Adjacency<WindowNode, WindowNode> predecessors_;
   Adjacency<WindowNode, WindowNode> successors_;
   Adjacency<WindowNode, WindowBuffer> reads_;
   Adjacency<WindowBuffer, WindowNode> readers_;
-  std::vector<Bytes> sizes_;
+  Table<WindowBuffer, Bytes> sizes_;
 };
 
 class DownSetBeam {
@@ -67,7 +67,7 @@ class DownSetBeam {
 
  private:
   struct State {
-    std::vector<bool> done{};
+    Table<WindowNode, bool> done{};
     std::vector<WindowNode> ready{};
     Bytes resident{};
     std::uint64_t hash = 0;
@@ -99,9 +99,9 @@ class DownSetBeam {
 
   const OrderWindow& window_;
   const std::function<bool()>& interrupted_;
-  std::vector<std::uint64_t> hashes_;
+  Table<WindowNode, std::uint64_t> hashes_;
   std::vector<Candidate> candidates_;
-  std::vector<Step> steps_;
+  Table<int, Step> steps_;
   std::int64_t effort_ = 0;
 };
 

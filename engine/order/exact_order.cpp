@@ -107,20 +107,20 @@ class Crossings {
  public:
   Crossings(const OrderProblem& problem, const std::vector<int>& bounds)
       : entering_(bounds.size() - 1), staying_(bounds.size()) {
-    std::vector<std::size_t> part_of(static_cast<std::size_t>(problem.node_count()));
+    Table<NodeId, std::size_t> part_of(problem.node_count());
     for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
-      for (int node = bounds[i]; node < bounds[i + 1]; ++node) part_of[static_cast<std::size_t>(node)] = i;
+      for (const NodeId node : Ids<NodeId>(bounds[i], bounds[i + 1])) part_of[node] = i;
     }
     for (int b = 0; b < problem.buffer_count(); ++b) {
       const BufferId buffer(b);
       const NodeId writer = problem.writer(buffer);
       const auto readers = problem.readers(buffer);
       // The first part over which it stays.
-      const std::size_t from = writer.valid() ? part_of[static_cast<std::size_t>(writer)] + 1 : 0;
+      const std::size_t from = writer.valid() ? part_of[writer] + 1 : 0;
       std::size_t to = bounds.size() - 1;
       if (!problem.keep(buffer)) {
         if (readers.empty()) continue;
-        to = part_of[static_cast<std::size_t>(readers.back())];
+        to = part_of[readers.back()];
         if (to < from) continue;
         entering_[to].push_back(buffer);
       }
@@ -154,9 +154,9 @@ class Partwise {
     states_.reserve(split_.parts.size());
     for (const OrderPart& part : split_.parts) {
       PartState state;
-      state.order.reserve(static_cast<std::size_t>(part.end - part.begin));
+      state.order.reserve(at(part.end - part.begin));
       for (int i = part.begin; i < part.end; ++i) {
-        state.order.emplace_back(known[static_cast<std::size_t>(i)] - part.begin);
+        state.order.emplace_back(known[at(i)] - part.begin);
       }
       state.peak = peak_of(part.problem, state.order);
       state.lower_bound = part.problem.base_memory();
@@ -216,7 +216,7 @@ class Partwise {
     state.order = std::move(found.order);
     const int begin = split_.parts[i].begin;
     for (std::size_t k = 0; k < state.order.size(); ++k) {
-      result_.order[static_cast<std::size_t>(begin) + k] = NodeId(begin + state.order[k]);
+      result_.order[at(begin) + k] = NodeId(begin + state.order[k]);
     }
   }
 
@@ -232,17 +232,17 @@ class Partwise {
 std::vector<NodeId> fixed_nodes(const OrderProblem& problem) {
   const int nodes = problem.node_count();
   // All earlier nodes lead to node i if each has a successor up to i; from there on the same holds again.
-  std::vector<bool> fixed(static_cast<std::size_t>(nodes));
+  Table<int, bool> fixed(nodes);
   int latest = 0;
   for (int i = 0; i < nodes; ++i) {
-    fixed[static_cast<std::size_t>(i)] = latest <= i;
+    fixed[i] = latest <= i;
     const auto later = problem.successors(NodeId(i));
     latest = std::max(latest, later.empty() ? nodes : static_cast<int>(later.front()));
   }
   int earliest = nodes;
   std::vector<NodeId> found;
   for (int i = nodes - 1; i >= 0; --i) {
-    if (fixed[static_cast<std::size_t>(i)] && earliest >= i) found.emplace_back(i);
+    if (fixed[i] && earliest >= i) found.emplace_back(i);
     const auto earlier = problem.predecessors(NodeId(i));
     earliest = std::min(earliest, earlier.empty() ? -1 : static_cast<int>(earlier.back()));
   }
@@ -261,7 +261,7 @@ OrderParts split_at_fixed_nodes(const OrderProblem& problem) {
     const int begin = bounds[i];
     const int end = bounds[i + 1];
     if (end - begin == 1) {
-      split.fixed = std::max(split.fixed, memory[static_cast<std::size_t>(begin)]);
+      split.fixed = std::max(split.fixed, memory[at(begin)]);
     } else {
       split.parts.push_back(
           {begin, end,

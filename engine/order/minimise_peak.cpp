@@ -38,11 +38,11 @@ class ListScheduler {
  public:
   ListScheduler(const OrderProblem& problem, double noise, Random& random)
       : problem_(problem), noise_(noise), random_(random) {
-    const auto nodes = static_cast<std::size_t>(problem.node_count());
+    const int nodes = problem.node_count();
     since_.resize(nodes);
     versions_.resize(nodes);
     waiting_.reserve(nodes);
-    unread_.reserve(static_cast<std::size_t>(problem.buffer_count()));
+    unread_.reserve(problem.buffer_count());
     for (int b = 0; b < problem.buffer_count(); ++b) {
       unread_.push_back(static_cast<int>(problem.readers(BufferId(b)).size()));
     }
@@ -54,19 +54,19 @@ class ListScheduler {
 
   std::vector<NodeId> run() {
     std::vector<NodeId> order;
-    order.reserve(static_cast<std::size_t>(problem_.node_count()));
+    order.reserve(at(problem_.node_count()));
     while (!ready_.empty()) {
       const Ready best = ready_.top();
       ready_.pop();
-      if (best.version != versions_[static_cast<std::size_t>(best.node)]) continue;
+      if (best.version != versions_[best.node]) continue;
       order.push_back(best.node);
-      waiting_[static_cast<std::size_t>(best.node)] = -1;
+      waiting_[best.node] = -1;
       for (const BufferId buffer : problem_.reads(best.node)) {
-        if (--unread_[static_cast<std::size_t>(buffer)] == 1) push_last_reader(buffer);
+        if (--unread_[buffer] == 1) push_last_reader(buffer);
       }
       for (const NodeId later : problem_.successors(best.node)) {
-        if (--waiting_[static_cast<std::size_t>(later)] > 0) continue;
-        since_[static_cast<std::size_t>(later)] = static_cast<int>(order.size());
+        if (--waiting_[later] > 0) continue;
+        since_[later] = static_cast<int>(order.size());
         push(later);
       }
     }
@@ -78,18 +78,17 @@ class ListScheduler {
     const Bytes needs = running(problem_, node);
     Bytes left = leaving(problem_, node);
     for (const BufferId buffer : problem_.reads(node)) {
-      if (unread_[static_cast<std::size_t>(buffer)] == 1 && !problem_.keep(buffer)) left -= problem_.size(buffer);
+      if (unread_[buffer] == 1 && !problem_.keep(buffer)) left -= problem_.size(buffer);
     }
     const Bytes writes = needs - problem_.workspace(node);
     const double blur = noise_ > 0 ? noise_ * random_.unit() * static_cast<double>(writes.count()) : 0;
-    ready_.push({static_cast<double>(left.count()) + blur, needs, since_[static_cast<std::size_t>(node)], node,
-                 ++versions_[static_cast<std::size_t>(node)]});
+    ready_.push({static_cast<double>(left.count()) + blur, needs, since_[node], node, ++versions_[node]});
   }
 
   /// One node is left to read the buffer: it frees it.
   void push_last_reader(BufferId buffer) {
     for (const NodeId reader : problem_.readers(buffer)) {
-      if (waiting_[static_cast<std::size_t>(reader)] == 0) push(reader);
+      if (waiting_[reader] == 0) push(reader);
     }
   }
 
@@ -97,10 +96,10 @@ class ListScheduler {
   double noise_;
   Random& random_;
   /// Predecessors that have not run; -1 for a node that has.
-  std::vector<int> waiting_;
-  std::vector<int> unread_;
-  std::vector<int> since_;
-  std::vector<int> versions_;
+  Table<NodeId, int> waiting_;
+  Table<BufferId, int> unread_;
+  Table<NodeId, int> since_;
+  Table<NodeId, int> versions_;
   std::priority_queue<Ready, std::vector<Ready>, Later> ready_;
 };
 
@@ -123,7 +122,7 @@ struct Estimate {
 class DepthFirst {
  public:
   DepthFirst(const OrderProblem& problem, double noise, Random& random)
-      : problem_(problem), estimates_(static_cast<std::size_t>(problem.node_count())), done_(estimates_.size()) {
+      : problem_(problem), estimates_(problem.node_count()), done_(estimates_.size()) {
     for (int i = 0; i < problem.node_count(); ++i) estimate(NodeId(i), noise, random);
   }
 
@@ -139,7 +138,7 @@ class DepthFirst {
   }
 
  private:
-  [[nodiscard]] const Estimate& of(NodeId node) const { return estimates_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] const Estimate& of(NodeId node) const { return estimates_[node]; }
 
   void sort(std::vector<NodeId>& nodes) const {
     std::stable_sort(nodes.begin(), nodes.end(), [this](NodeId a, NodeId b) { return of(a).key > of(b).key; });
@@ -154,7 +153,7 @@ class DepthFirst {
 
   /// Nodes are numbered in a valid order: its predecessors have theirs.
   void estimate(NodeId node, double noise, Random& random) {
-    Estimate& here = estimates_[static_cast<std::size_t>(node)];
+    Estimate& here = estimates_[node];
     double resident = 0;
     for (const NodeId earlier : sorted_predecessors(node)) {
       here.peak = std::max(here.peak, resident + of(earlier).peak);
@@ -175,8 +174,8 @@ class DepthFirst {
   void visit(NodeId end) {
     std::vector<Visit> path;
     const auto enter = [&](NodeId node) {
-      if (done_[static_cast<std::size_t>(node)]) return;
-      done_[static_cast<std::size_t>(node)] = true;
+      if (done_[node]) return;
+      done_[node] = true;
       path.push_back({node, sorted_predecessors(node)});
     };
     enter(end);
@@ -192,8 +191,8 @@ class DepthFirst {
   }
 
   const OrderProblem& problem_;
-  std::vector<Estimate> estimates_;
-  std::vector<bool> done_;
+  Table<NodeId, Estimate> estimates_;
+  Table<NodeId, bool> done_;
   std::vector<NodeId> order_;
 };
 

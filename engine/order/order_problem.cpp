@@ -23,7 +23,7 @@ void push_row(Adjacency<NodeId, NodeId>& table, Row& row) {
 OrderProblem::OrderProblem(const Instance& instance) : OrderProblem(instance, input_order(instance)) {}
 
 OrderProblem::OrderProblem(const Instance& instance, std::span<const OpId> sequence)
-    : ops_(sequence.begin(), sequence.end()), base_memory_(instance.base_memory()) {
+    : ops_(std::vector<OpId>(sequence.begin(), sequence.end())), base_memory_(instance.base_memory()) {
   ensure(!instance.has_modes(), "order: the instance has several modes per op");
   bind(instance, sequence);
   index_readers();
@@ -69,19 +69,19 @@ OrderProblem::OrderProblem(const OrderProblem& whole, int begin, int end, std::s
 
 /// A buffer for each output of each compute; each use is bound to the latest one before it.
 void OrderProblem::bind(const Instance& instance, std::span<const OpId> sequence) {
-  std::vector<BufferId> current(static_cast<std::size_t>(instance.tensor_count()));
+  Table<TensorId, BufferId> current(instance.tensor_count());
   workspaces_.reserve(sequence.size());
   for (std::size_t i = 0; i < sequence.size(); ++i) {
     const OpId op = sequence[i];
     workspaces_.push_back(instance.workspace(op));
     for (const TensorId t : instance.inputs(op)) {
-      ensure(current[static_cast<std::size_t>(t)].valid(), "order: an op comes before the producer of its input");
-      reads_.push(current[static_cast<std::size_t>(t)]);
+      ensure(current[t].valid(), "order: an op comes before the producer of its input");
+      reads_.push(current[t]);
     }
     reads_.end_row();
     for (const TensorId t : instance.outputs(op)) {
       const BufferId buffer(sizes_.size());
-      current[static_cast<std::size_t>(t)] = buffer;
+      current[t] = buffer;
       sizes_.push_back(instance.size(t));
       writers_.emplace_back(i);
       kept_.push_back(false);
@@ -89,16 +89,16 @@ void OrderProblem::bind(const Instance& instance, std::span<const OpId> sequence
     }
     writes_.end_row();
   }
-  for (int t = 0; t < instance.tensor_count(); ++t) {
-    const BufferId last = current[static_cast<std::size_t>(t)];
-    if (last.valid() && instance.keep(TensorId(t))) kept_[static_cast<std::size_t>(last)] = true;
+  for (const TensorId t : current.ids()) {
+    const BufferId last = current[t];
+    if (last.valid() && instance.keep(t)) kept_[last] = true;
   }
 }
 
 void OrderProblem::index_readers() {
-  std::vector<std::vector<NodeId>> readers(sizes_.size());
+  Table<BufferId, std::vector<NodeId>> readers(sizes_.size());
   for (int i = 0; i < node_count(); ++i) {
-    for (const BufferId buffer : reads(NodeId(i))) readers[static_cast<std::size_t>(buffer)].emplace_back(i);
+    for (const BufferId buffer : reads(NodeId(i))) readers[buffer].emplace_back(i);
   }
   for (const auto& row : readers) {
     for (const NodeId node : row) readers_.push(node);
@@ -107,11 +107,11 @@ void OrderProblem::index_readers() {
 }
 
 void OrderProblem::index_precedences(const Instance& instance) {
-  std::vector<NodeId> first(static_cast<std::size_t>(instance.op_count()));
-  std::vector<NodeId> latest(first.size());
+  Table<OpId, NodeId> first(instance.op_count());
+  Table<OpId, NodeId> latest(first.size());
   std::vector<NodeId> row;
   for (int i = 0; i < node_count(); ++i) {
-    const OpId op = ops_[static_cast<std::size_t>(i)];
+    const OpId op = ops_[NodeId(i)];
     row.clear();
     for (const BufferId buffer : reads(NodeId(i))) row.push_back(writer(buffer));
     if (!first[op].valid()) {
@@ -126,9 +126,9 @@ void OrderProblem::index_precedences(const Instance& instance) {
 }
 
 void OrderProblem::index_successors() {
-  std::vector<std::vector<NodeId>> successors(ops_.size());
+  Table<NodeId, std::vector<NodeId>> successors(ops_.size());
   for (int i = 0; i < node_count(); ++i) {
-    for (const NodeId earlier : predecessors(NodeId(i))) successors[static_cast<std::size_t>(earlier)].emplace_back(i);
+    for (const NodeId earlier : predecessors(NodeId(i))) successors[earlier].emplace_back(i);
   }
   for (auto& later : successors) push_row(successors_, later);
 }
@@ -155,24 +155,25 @@ Bytes leaving(const OrderProblem& problem, NodeId node) {
 }
 
 std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId> order) {
-  std::vector<int> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
-  std::vector<Bytes> change(order.size() + 1);
+  Table<NodeId, int> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
+  Table<int, Bytes> change(order.size() + 1);
   for (int b = 0; b < problem.buffer_count(); ++b) {
     const BufferId buffer(b);
     const NodeId writer = problem.writer(buffer);
-    const int begin = writer.valid() ? place[static_cast<std::size_t>(writer)] : 0;
+    const int begin = writer.valid() ? place[writer] : 0;
     int last = problem.keep(buffer) ? static_cast<int>(order.size()) - 1 : begin;
-    for (const NodeId reader : problem.readers(buffer)) last = std::max(last, place[static_cast<std::size_t>(reader)]);
-    change[static_cast<std::size_t>(begin)] += problem.size(buffer);
-    change[static_cast<std::size_t>(last) + 1] -= problem.size(buffer);
+    for (const NodeId reader : problem.readers(buffer)) last = std::max(last, place[reader]);
+    change[begin] += problem.size(buffer);
+    change[last + 1] -= problem.size(buffer);
   }
   std::vector<Bytes> memory;
   memory.reserve(order.size());
   Bytes resident = problem.base_memory();
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    resident += change[i];
-    memory.push_back(resident + problem.workspace(order[i]));
+  int i = 0;
+  for (const NodeId node : order) {
+    resident += change[i++];
+    memory.push_back(resident + problem.workspace(node));
   }
   return memory;
 }
@@ -185,20 +186,20 @@ Bytes peak_of(const OrderProblem& problem, std::span<const NodeId> order) {
 
 std::vector<NodeId> given_order(const OrderProblem& problem) {
   std::vector<NodeId> order;
-  order.reserve(static_cast<std::size_t>(problem.node_count()));
+  order.reserve(at(problem.node_count()));
   for (int i = 0; i < problem.node_count(); ++i) order.emplace_back(i);
   return order;
 }
 
 bool is_valid(const OrderProblem& problem, std::span<const NodeId> order) {
-  if (order.size() != static_cast<std::size_t>(problem.node_count())) return false;
-  std::vector<bool> done(order.size(), false);
+  if (std::ssize(order) != problem.node_count()) return false;
+  Table<NodeId, bool> done(order.size());
   for (const NodeId node : order) {
-    if (!node.valid() || node >= problem.node_count() || done[static_cast<std::size_t>(node)]) return false;
+    if (!node.valid() || node >= problem.node_count() || done[node]) return false;
     for (const NodeId earlier : problem.predecessors(node)) {
-      if (!done[static_cast<std::size_t>(earlier)]) return false;
+      if (!done[earlier]) return false;
     }
-    done[static_cast<std::size_t>(node)] = true;
+    done[node] = true;
   }
   return true;
 }

@@ -42,20 +42,20 @@ class OrderProblem {
   [[nodiscard]] int node_count() const { return static_cast<int>(ops_.size()); }
   [[nodiscard]] int buffer_count() const { return static_cast<int>(sizes_.size()); }
 
-  [[nodiscard]] OpId op(NodeId node) const { return ops_[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] Bytes workspace(NodeId node) const { return workspaces_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] OpId op(NodeId node) const { return ops_[node]; }
+  [[nodiscard]] Bytes workspace(NodeId node) const { return workspaces_[node]; }
   /// The nodes that must come before it, and after it, each once: by data or by precedence alone.
   [[nodiscard]] std::span<const NodeId> predecessors(NodeId node) const { return predecessors_[node]; }
   [[nodiscard]] std::span<const NodeId> successors(NodeId node) const { return successors_[node]; }
   [[nodiscard]] std::span<const BufferId> reads(NodeId node) const { return reads_[node]; }
   [[nodiscard]] std::span<const BufferId> writes(NodeId node) const { return writes_[node]; }
 
-  [[nodiscard]] Bytes size(BufferId buffer) const { return sizes_[static_cast<std::size_t>(buffer)]; }
+  [[nodiscard]] Bytes size(BufferId buffer) const { return sizes_[buffer]; }
   /// None for what is resident from the start; such a buffer has a reader.
-  [[nodiscard]] NodeId writer(BufferId buffer) const { return writers_[static_cast<std::size_t>(buffer)]; }
+  [[nodiscard]] NodeId writer(BufferId buffer) const { return writers_[buffer]; }
   [[nodiscard]] std::span<const NodeId> readers(BufferId buffer) const { return readers_[buffer]; }
   /// Resident to the end.
-  [[nodiscard]] bool keep(BufferId buffer) const { return kept_[static_cast<std::size_t>(buffer)]; }
+  [[nodiscard]] bool keep(BufferId buffer) const { return kept_[buffer]; }
 
   /// Fixed memory and the graph's inputs, resident throughout.
   [[nodiscard]] Bytes base_memory() const { return base_memory_; }
@@ -69,11 +69,11 @@ class OrderProblem {
   void index_readers();
   void index_successors();
 
-  std::vector<OpId> ops_;
-  std::vector<Bytes> workspaces_;
-  std::vector<Bytes> sizes_;
-  std::vector<NodeId> writers_;
-  std::vector<bool> kept_;
+  Table<NodeId, OpId> ops_;
+  Table<NodeId, Bytes> workspaces_;
+  Table<BufferId, Bytes> sizes_;
+  Table<BufferId, NodeId> writers_;
+  Table<BufferId, bool> kept_;
   Adjacency<NodeId, BufferId> reads_;
   Adjacency<NodeId, BufferId> writes_;
   Adjacency<BufferId, NodeId> readers_;

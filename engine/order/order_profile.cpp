@@ -17,9 +17,9 @@ OrderProfile::OrderProfile(const OrderProblem& problem, std::span<const NodeId> 
       order_(order.size()),
       places_(order.size()),
       memory_(order.size()),
-      last_readers_(static_cast<std::size_t>(problem.buffer_count())),
+      last_readers_(problem.buffer_count()),
       final_(problem.base_memory().count()),
-      marks_(static_cast<std::size_t>(problem.buffer_count())) {
+      marks_(problem.buffer_count()) {
   most_above_ = kMostOverflow / std::max<std::int64_t>(1, static_cast<std::int64_t>(order.size()));
   needs_.reserve(order.size());
   leaves_.reserve(order.size());
@@ -30,9 +30,9 @@ OrderProfile::OrderProfile(const OrderProblem& problem, std::span<const NodeId> 
     needs_.push_back(running(problem, NodeId(i)).count());
     leaves_.push_back(leaving(problem, NodeId(i)).count());
   }
-  for (int b = 0; b < problem.buffer_count(); ++b) {
-    const auto readers = problem.readers(BufferId(b));
-    if (!readers.empty() && !problem.keep(BufferId(b))) last_readers_[static_cast<std::size_t>(b)] = readers.back();
+  for (const BufferId buffer : last_readers_.ids()) {
+    const auto readers = problem.readers(buffer);
+    if (!readers.empty() && !problem.keep(buffer)) last_readers_[buffer] = readers.back();
   }
   reset(order);
 }
@@ -74,9 +74,9 @@ Bytes OrderProfile::overflow_after(NodeId node, int place) {
   // The others move by one: places are the old ones.
   const int end = late ? place + 1 : from;
   int begin = late ? from + 1 : place;
-  const std::int64_t need = needs_[static_cast<std::size_t>(node)];
+  const std::int64_t need = needs_[node];
   std::int64_t here = resident_before(place) + need;
-  std::int64_t change = -above(memory_[static_cast<std::size_t>(from)]);
+  std::int64_t change = -above(memory_[from]);
   for (const Step& step : steps_) {
     change += overflow_change(begin, step.place, shift);
     begin = step.place;
@@ -101,9 +101,9 @@ void OrderProfile::move(NodeId node, int place) {
 /// The node is gone from where it was, and its inputs stay until it runs.
 std::int64_t OrderProfile::list_steps_late(NodeId node, int to) {
   steps_.clear();
-  std::int64_t shift = -leaves_[static_cast<std::size_t>(node)];
+  std::int64_t shift = -leaves_[node];
   for (const BufferId buffer : problem_->reads(node)) {
-    const NodeId last = last_readers_[static_cast<std::size_t>(buffer)];
+    const NodeId last = last_readers_[buffer];
     if (!last.valid()) continue;
     const std::int64_t bytes = problem_->size(buffer).count();
     if (last == node) {
@@ -120,9 +120,9 @@ std::int64_t OrderProfile::list_steps_late(NodeId node, int to) {
 /// What the node leaves is there earlier, and its inputs end earlier if nobody else reads them.
 std::int64_t OrderProfile::list_steps_early(NodeId node, int to) {
   steps_.clear();
-  std::int64_t shift = leaves_[static_cast<std::size_t>(node)];
+  std::int64_t shift = leaves_[node];
   for (const BufferId buffer : problem_->reads(node)) {
-    if (last_readers_[static_cast<std::size_t>(buffer)] != node) continue;
+    if (last_readers_[buffer] != node) continue;
     const NodeId other = last_other_reader(buffer, node);
     const std::int64_t bytes = problem_->size(buffer).count();
     if (other.valid() && place(other) >= to) {
@@ -152,13 +152,13 @@ NodeId OrderProfile::last_other_reader(BufferId buffer, NodeId node) {
 
 std::int64_t OrderProfile::resident_before(int place) const {
   if (place == size()) return final_;
-  return memory_[static_cast<std::size_t>(place)] - needs_[static_cast<std::size_t>(at(place))];
+  return memory_[place] - needs_[at(place)];
 }
 
 std::int64_t OrderProfile::overflow_change(int begin, int end, std::int64_t shift) const {
   std::int64_t change = 0;
   for (int i = begin; i < end; ++i) {
-    const std::int64_t bytes = memory_[static_cast<std::size_t>(i)];
+    const std::int64_t bytes = memory_[i];
     change += above(bytes + shift) - above(bytes);
   }
   return change;
@@ -170,30 +170,30 @@ void OrderProfile::move_late(NodeId node, int to) {
   std::size_t step = 0;
   for (int i = place(node) + 1; i <= to; ++i) {
     for (; step < steps_.size() && steps_[step].place == i; ++step) shift += steps_[step].bytes;
-    put(i - 1, at(i), memory_[static_cast<std::size_t>(i)] + shift);
+    put(i - 1, at(i), memory_[i] + shift);
   }
   for (; step < steps_.size(); ++step) shift += steps_[step].bytes;
-  put(to, node, after + shift + needs_[static_cast<std::size_t>(node)]);
+  put(to, node, after + shift + needs_[node]);
   for (const BufferId buffer : problem_->reads(node)) {
-    NodeId& last = last_readers_[static_cast<std::size_t>(buffer)];
+    NodeId& last = last_readers_[buffer];
     if (last.valid() && place(last) < to) last = node;
   }
 }
 
 void OrderProfile::move_early(NodeId node, int to) {
   std::int64_t shift = list_steps_early(node, to);
-  const std::int64_t here = resident_before(to) + needs_[static_cast<std::size_t>(node)];
-  auto step = static_cast<std::ptrdiff_t>(steps_.size());
+  const std::int64_t here = resident_before(to) + needs_[node];
+  std::size_t step = steps_.size();
   for (const Step& each : steps_) shift += each.bytes;
   for (int i = place(node) - 1; i >= to; --i) {
-    for (; step > 0 && steps_[static_cast<std::size_t>(step - 1)].place > i; --step) {
-      shift -= steps_[static_cast<std::size_t>(step - 1)].bytes;
+    for (; step > 0 && steps_[step - 1].place > i; --step) {
+      shift -= steps_[step - 1].bytes;
     }
-    put(i + 1, at(i), memory_[static_cast<std::size_t>(i)] + shift);
+    put(i + 1, at(i), memory_[i] + shift);
   }
   put(to, node, here);
   for (const BufferId buffer : problem_->reads(node)) {
-    NodeId& last = last_readers_[static_cast<std::size_t>(buffer)];
+    NodeId& last = last_readers_[buffer];
     if (last != node) continue;
     const NodeId other = last_other_reader(buffer, node);
     if (other.valid() && place(other) > to) last = other;
@@ -201,33 +201,33 @@ void OrderProfile::move_early(NodeId node, int to) {
 }
 
 void OrderProfile::put(int place, NodeId node, std::int64_t memory) {
-  order_[static_cast<std::size_t>(place)] = node;
-  places_[static_cast<std::size_t>(node)] = place;
-  memory_[static_cast<std::size_t>(place)] = memory;
+  order_[remora::at(place)] = node;
+  places_[node] = place;
+  memory_[place] = memory;
 }
 
 void OrderProfile::rearrange(int first, std::span<const NodeId> nodes) {
   const int end = first + static_cast<int>(nodes.size());
   std::int64_t resident_after = resident_before(end);
   for (int i = first; i < end; ++i) {
-    const NodeId node = nodes[static_cast<std::size_t>(i - first)];
-    overflow_ -= above(memory_[static_cast<std::size_t>(i)]);
+    const NodeId node = nodes[remora::at(i - first)];
+    overflow_ -= above(memory_[i]);
     put(i, node, 0);
   }
   ++mark_;
   for (int i = end - 1; i >= first; --i) {
     const NodeId node = at(i);
-    resident_after -= leaves_[static_cast<std::size_t>(node)];
+    resident_after -= leaves_[node];
     for (const BufferId buffer : problem_->reads(node)) {
-      NodeId& last = last_readers_[static_cast<std::size_t>(buffer)];
-      std::int64_t& mark = marks_[static_cast<std::size_t>(buffer)];
+      NodeId& last = last_readers_[buffer];
+      std::int64_t& mark = marks_[buffer];
       if (mark == mark_ || !last.valid() || place(last) >= end) continue;
       mark = mark_;
       last = node;
       resident_after += problem_->size(buffer).count();
     }
-    memory_[static_cast<std::size_t>(i)] = resident_after + needs_[static_cast<std::size_t>(node)];
-    overflow_ += above(memory_[static_cast<std::size_t>(i)]);
+    memory_[i] = resident_after + needs_[node];
+    overflow_ += above(memory_[i]);
     effort_ += static_cast<std::int64_t>(problem_->reads(node).size());
   }
   effort_ += end - first;

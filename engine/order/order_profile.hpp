@@ -29,10 +29,10 @@ class OrderProfile {
   [[nodiscard]] const OrderProblem& problem() const { return *problem_; }
   [[nodiscard]] int size() const { return static_cast<int>(order_.size()); }
   [[nodiscard]] const std::vector<NodeId>& order() const { return order_; }
-  [[nodiscard]] NodeId at(int place) const { return order_[static_cast<std::size_t>(place)]; }
-  [[nodiscard]] int place(NodeId node) const { return places_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] NodeId at(int place) const { return order_[remora::at(place)]; }
+  [[nodiscard]] int place(NodeId node) const { return places_[node]; }
   /// As memory_of() says.
-  [[nodiscard]] Bytes memory(int place) const { return Bytes(memory_[static_cast<std::size_t>(place)]); }
+  [[nodiscard]] Bytes memory(int place) const { return Bytes(memory_[place]); }
   /// Base memory where there is no node. O(nodes).
   [[nodiscard]] Bytes peak() const;
 
@@ -45,8 +45,8 @@ class OrderProfile {
   /// Resident before the node at a place runs; after the last one, for the place after it.
   [[nodiscard]] Bytes resident(int place) const { return Bytes(resident_before(place)); }
   /// What a node takes beyond what is resident while it runs, and what of it stays when it has run.
-  [[nodiscard]] Bytes need(NodeId node) const { return Bytes(needs_[static_cast<std::size_t>(node)]); }
-  [[nodiscard]] Bytes left(NodeId node) const { return Bytes(leaves_[static_cast<std::size_t>(node)]); }
+  [[nodiscard]] Bytes need(NodeId node) const { return Bytes(needs_[node]); }
+  [[nodiscard]] Bytes left(NodeId node) const { return Bytes(leaves_[node]); }
 
   /// The first and the last place that a node may move to while all others stay in their order.
   [[nodiscard]] int earliest(NodeId node) const;
@@ -87,13 +87,13 @@ class OrderProfile {
 
   const OrderProblem* problem_;
   std::vector<NodeId> order_;
-  std::vector<int> places_;
-  std::vector<std::int64_t> memory_;
+  Table<NodeId, int> places_;
+  Table<int, std::int64_t> memory_;
   /// Of each node: what it writes and its workspace, and the part of what it writes that stays when it has run.
-  std::vector<std::int64_t> needs_;
-  std::vector<std::int64_t> leaves_;
+  Table<NodeId, std::int64_t> needs_;
+  Table<NodeId, std::int64_t> leaves_;
   /// Of each buffer: its last reader, none if it has none or is kept.
-  std::vector<NodeId> last_readers_;
+  Table<BufferId, NodeId> last_readers_;
   std::int64_t final_ = 0;
   std::int64_t target_ = 0;
   /// What counts of a place at most, so that the sum over places fits in 64 bits whatever the sizes.
@@ -102,7 +102,7 @@ class OrderProfile {
   std::int64_t effort_ = 0;
   std::vector<Step> steps_;
   /// Of each buffer: the rearrangement that last met it.
-  std::vector<std::int64_t> marks_;
+  Table<BufferId, std::int64_t> marks_;
   std::int64_t mark_ = 0;
 };
 

@@ -12,10 +12,10 @@ namespace remora {
 OrderCursor::OrderCursor(const OrderProblem& problem, OrderEnd end)
     : problem_(problem),
       end_(end),
-      places_(static_cast<std::size_t>(problem.node_count())),
-      taken_((static_cast<std::size_t>(problem.node_count()) + 63) / 64),
+      places_(problem.node_count()),
+      taken_((at(problem.node_count()) + 63) / 64),
       resident_(problem.base_memory()) {
-  const auto nodes = static_cast<std::size_t>(problem.node_count());
+  const int nodes = problem.node_count();
   running_.reserve(nodes);
   leaves_.reserve(nodes);
   waiting_.reserve(nodes);
@@ -25,10 +25,10 @@ OrderCursor::OrderCursor(const OrderProblem& problem, OrderEnd end)
     running_.push_back(running(problem, node));
     waiting_.push_back(static_cast<int>(needs(node).size()));
     if (waiting_.back() != 0) continue;
-    places_[static_cast<std::size_t>(i)] = ready_.size();
+    places_[node] = ready_.size();
     ready_.push_back(node);
   }
-  unread_.reserve(static_cast<std::size_t>(problem.buffer_count()));
+  unread_.reserve(problem.buffer_count());
   for (int b = 0; b < problem.buffer_count(); ++b) {
     const BufferId buffer(b);
     const bool from_first = end == OrderEnd::first;
@@ -41,14 +41,14 @@ OrderCursor::OrderCursor(const OrderProblem& problem, OrderEnd end)
 Bytes OrderCursor::read_last(NodeId node, int unread) const {
   Bytes bytes;
   for (const BufferId buffer : problem_.reads(node)) {
-    if (unread_[static_cast<std::size_t>(buffer)] == unread) bytes += problem_.size(buffer);
+    if (unread_[buffer] == unread) bytes += problem_.size(buffer);
   }
   return bytes;
 }
 
 OrderCursor::Step OrderCursor::step(NodeId node) const {
-  const Bytes leaves = leaves_[static_cast<std::size_t>(node)];
-  const Bytes running = running_[static_cast<std::size_t>(node)];
+  const Bytes leaves = leaves_[node];
+  const Bytes running = running_[node];
   if (end_ == OrderEnd::first) return {resident_ + leaves - read_last(node, 1), resident_ + running};
   const Bytes before = resident_ - leaves + read_last(node, 0);
   return {before, before + running};
@@ -57,36 +57,36 @@ OrderCursor::Step OrderCursor::step(NodeId node) const {
 void OrderCursor::take(NodeId node) {
   resident_ = step(node).left;
   for (const BufferId buffer : problem_.reads(node)) {
-    unread_[static_cast<std::size_t>(buffer)] += end_ == OrderEnd::first ? -1 : 1;
+    unread_[buffer] += end_ == OrderEnd::first ? -1 : 1;
   }
-  taken_[static_cast<std::size_t>(node) / 64] |= std::uint64_t{1} << (static_cast<unsigned>(node) % 64);
-  const std::size_t place = places_[static_cast<std::size_t>(node)];
+  taken_[node.index() / 64] |= std::uint64_t{1} << (node.index() % 64);
+  const std::size_t place = places_[node];
   ready_[place] = ready_.back();
-  places_[static_cast<std::size_t>(ready_[place])] = place;
+  places_[ready_[place]] = place;
   ready_.pop_back();
   for (const NodeId later : freed_by(node)) {
-    if (--waiting_[static_cast<std::size_t>(later)] != 0) continue;
-    places_[static_cast<std::size_t>(later)] = ready_.size();
+    if (--waiting_[later] != 0) continue;
+    places_[later] = ready_.size();
     ready_.push_back(later);
   }
 }
 
 void OrderCursor::undo(NodeId node) {
   for (const NodeId later : freed_by(node)) {
-    if (waiting_[static_cast<std::size_t>(later)]++ == 0) ready_.pop_back();
+    if (waiting_[later]++ == 0) ready_.pop_back();
   }
-  const std::size_t place = places_[static_cast<std::size_t>(node)];
+  const std::size_t place = places_[node];
   if (place == ready_.size()) {
     ready_.push_back(node);
   } else {
     ready_.push_back(ready_[place]);
-    places_[static_cast<std::size_t>(ready_.back())] = ready_.size() - 1;
+    places_[ready_.back()] = ready_.size() - 1;
     ready_[place] = node;
   }
-  taken_[static_cast<std::size_t>(node) / 64] &= ~(std::uint64_t{1} << (static_cast<unsigned>(node) % 64));
-  const Bytes leaves = leaves_[static_cast<std::size_t>(node)];
+  taken_[node.index() / 64] &= ~(std::uint64_t{1} << (node.index() % 64));
+  const Bytes leaves = leaves_[node];
   for (const BufferId buffer : problem_.reads(node)) {
-    unread_[static_cast<std::size_t>(buffer)] += end_ == OrderEnd::first ? 1 : -1;
+    unread_[buffer] += end_ == OrderEnd::first ? 1 : -1;
   }
   if (end_ == OrderEnd::first) {
     resident_ += read_last(node, 1) - leaves;
@@ -166,7 +166,7 @@ class Search {
         limit_(limit),
         end_(end),
         cursor_(problem, end),
-        before_(static_cast<std::size_t>(problem.node_count()), end == OrderEnd::last),
+        before_(problem.node_count(), end == OrderEnd::last),
         least_resident_(problem),
         failed_(cursor_.words().size()),
         least_(Bytes::max()) {}
@@ -176,7 +176,7 @@ class Search {
     WithinResult result;
     push(NodeId::none());
     arrive();
-    while (!frames_.empty() && frames_.size() <= static_cast<std::size_t>(problem_.node_count())) {
+    while (!frames_.empty() && frames_.size() <= at(problem_.node_count())) {
       const bool over = (work_limit > 0 && work_ >= work_limit) || (interrupted && look(interrupted));
       if (over || failed_.bytes() + sizeof(NodeId) * candidates_.size() > kMostBytes) {
         result.answer = over ? Answer::out_of_work : Answer::out_of_memory;
@@ -234,7 +234,7 @@ class Search {
   void push(NodeId node) {
     if (node.valid()) {
       cursor_.take(node);
-      before_[static_cast<std::size_t>(node)] = end_ == OrderEnd::first;
+      before_[node] = end_ == OrderEnd::first;
       ++work_;
     }
     frames_.push_back({node, cursor_.resident(), frames_.size(), candidates_.size(), candidates_.size()});
@@ -245,7 +245,7 @@ class Search {
     candidates_.resize(frame.first);
     if (frame.node.valid()) {
       cursor_.undo(frame.node);
-      before_[static_cast<std::size_t>(frame.node)] = end_ == OrderEnd::last;
+      before_[frame.node] = end_ == OrderEnd::last;
     }
     frames_.pop_back();
     while (!open_.empty() && open_.back() >= frames_.size()) open_.pop_back();
@@ -302,9 +302,9 @@ class Search {
   bool go_lower(std::size_t settled, const std::vector<NodeId>& nodes) {
     const bool from_first = end_ == OrderEnd::first;
     work_ += static_cast<std::int64_t>(nodes.size());
-    for (const NodeId node : nodes) before_[static_cast<std::size_t>(node)] = false;
+    for (const NodeId node : nodes) before_[node] = false;
     const LeastResident::Choice choice = least_resident_.find(before_, nodes);
-    for (const NodeId node : nodes) before_[static_cast<std::size_t>(node)] = from_first;
+    for (const NodeId node : nodes) before_[node] = from_first;
     // From the last node, the chosen ones are those that are not taken.
     const Bytes least = frames_[from_first ? settled : frames_.size() - 1].resident + choice.change;
     if (least == frames_.back().resident) return false;
@@ -350,7 +350,7 @@ class Search {
   const OrderEnd end_;
   OrderCursor cursor_;
   /// The nodes before the place where the cursor is.
-  std::vector<bool> before_;
+  Table<NodeId, bool> before_;
   LeastResident least_resident_;
   NodeSets failed_;
   Bytes least_;

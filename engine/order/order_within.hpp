@@ -54,15 +54,15 @@ class OrderCursor {
 
   const OrderProblem& problem_;
   const OrderEnd end_;
-  std::vector<Bytes> running_;
+  Table<NodeId, Bytes> running_;
   /// What of a node's outputs stays after it.
-  std::vector<Bytes> leaves_;
-  std::vector<int> waiting_;
+  Table<NodeId, Bytes> leaves_;
+  Table<NodeId, int> waiting_;
   /// How many readers of each buffer have not run, from the first; one more if it is kept.
-  std::vector<int> unread_;
+  Table<BufferId, int> unread_;
   std::vector<NodeId> ready_;
   /// Of each ready node in ready_; for those taken, where it was.
-  std::vector<std::size_t> places_;
+  Table<NodeId, std::size_t> places_;
   std::vector<std::uint64_t> taken_;
   Bytes resident_{};
 };

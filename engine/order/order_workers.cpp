@@ -65,7 +65,7 @@ void OrderAnnealer::begin(const OrderRound& round) {
   cooling.first_effort = settings_.effort * round.problem.node_count();
   cooling.growth = kGrowth;
   walk_.emplace(Walk{OrderProfile(round.problem, round.order), Cooling(cooling)});
-  walk_->taken.resize(static_cast<std::size_t>(round.problem.node_count()));
+  walk_->taken.resize(round.problem.node_count());
 }
 
 void OrderAnnealer::begin_cooling(const OrderRound& round, const OrderFind& find) {
@@ -96,8 +96,7 @@ bool OrderAnnealer::accepts(Bytes more) {
 int OrderAnnealer::draw_place() {
   const std::vector<int>& hot = walk_->hot;
   const int size = walk_->profile.size();
-  if (hot.empty() || random_.unit() >= kHotShare)
-    return static_cast<int>(random_.below(static_cast<std::size_t>(size)));
+  if (hot.empty() || random_.unit() >= kHotShare) return static_cast<int>(random_.below(at(size)));
   const int place = hot[random_.below(hot.size())];
   const int far = draw_distance(size, random_) - 1;
   return std::clamp(random_.below(2) == 0 ? place - far : place + far, 0, size - 1);
@@ -129,22 +128,22 @@ void OrderAnnealer::move_node(NodeId node, int place) {
 void OrderAnnealer::move_block(NodeId node, int place) {
   OrderProfile& profile = walk_->profile;
   const OrderProblem& problem = profile.problem();
-  std::vector<bool>& taken = walk_->taken;
+  Table<NodeId, bool>& taken = walk_->taken;
   const int from = profile.place(node);
   const bool late = place > from;
   const int first = std::min(place, from);
   old_.assign(profile.order().begin() + first, profile.order().begin() + std::max(place, from) + 1);
-  const auto is_taken = [&taken](NodeId other) { return taken[static_cast<std::size_t>(other)]; };
-  taken[static_cast<std::size_t>(node)] = true;
+  const auto is_taken = [&taken](NodeId other) { return taken[other]; };
+  taken[node] = true;
   for (std::size_t i = 1; i < old_.size(); ++i) {
     const NodeId other = late ? old_[i] : old_[old_.size() - 1 - i];
     const auto links = late ? problem.predecessors(other) : problem.successors(other);
-    taken[static_cast<std::size_t>(other)] = std::any_of(links.begin(), links.end(), is_taken);
+    taken[other] = std::any_of(links.begin(), links.end(), is_taken);
     step_effort_ += static_cast<std::int64_t>(links.size());
   }
   nodes_ = old_;
   std::stable_partition(nodes_.begin(), nodes_.end(), [&](NodeId other) { return is_taken(other) != late; });
-  for (const NodeId other : old_) taken[static_cast<std::size_t>(other)] = false;
+  for (const NodeId other : old_) taken[other] = false;
   const Bytes before = profile.overflow();
   profile.rearrange(first, nodes_);
   if (!accepts(profile.overflow() - before)) profile.rearrange(first, old_);
@@ -186,7 +185,7 @@ OrderFind WindowWorker::run(const OrderRound& round) {
 
 void WindowWorker::improve(const OrderRound& round) {
   const int size = draw_size();
-  const int before = static_cast<int>(random_.below(static_cast<std::size_t>(size)));
+  const int before = static_cast<int>(random_.below(at(size)));
   const int first = std::clamp(draw_place() - before, 0, profile_->size() - size);
   const OrderWindow window(*profile_, first, size);
   DownSetBeam beam(window, round.interrupted, random_);

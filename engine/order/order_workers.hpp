@@ -82,7 +82,7 @@ class OrderAnnealer : public OrderWorker {
     Cooling cooling;
     /// The places of overflow, now and then brought up to date.
     std::vector<int> hot{};
-    std::vector<bool> taken{};
+    Table<NodeId, bool> taken{};
   };
 
   void begin(const OrderRound& round);

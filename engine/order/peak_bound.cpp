@@ -58,7 +58,7 @@ std::int64_t MinimumCut::solve() {
     const auto back = std::lower_bound(arcs.ends.begin(), arcs.ends.end(), std::pair(to, from));
     arcs.reverse.emplace_back(to, static_cast<std::size_t>(back - arcs.ends.begin()));
   }
-  const auto vertices = static_cast<std::size_t>(vertex_count_);
+  const std::size_t vertices = at(vertex_count_);
   const Network network(boost::edges_are_sorted, arcs.ends.begin(), arcs.ends.end(), vertices);
   std::vector<std::int64_t> residual(arcs_.size());
   std::vector<Edge> predecessors(vertices);
@@ -76,24 +76,24 @@ std::int64_t MinimumCut::solve() {
       static_cast<std::size_t>(kSource), static_cast<std::size_t>(kSink));
   // What the last search reached from the source; the rest has no residual path from it.
   with_source_.assign(vertices, false);
-  for (std::size_t i = 0; i < vertices; ++i) with_source_[i] = colours[i] == boost::black_color;
+  for (int i = 0; i < vertex_count_; ++i) with_source_[i] = colours[at(i)] == boost::black_color;
   return flow;
 }
 
 /// Adds buffers to the network of one call.
 struct LeastResident::Uses {
   const OrderProblem& problem;
-  const std::vector<bool>& done;
-  const std::vector<int>& vertices;
+  const Table<NodeId, bool>& done;
+  const Table<NodeId, int>& vertices;
   MinimumCut& cut;
 
-  [[nodiscard]] int vertex(NodeId node) const { return vertices[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] int vertex(NodeId node) const { return vertices[node]; }
 
   /// Whether it stays whatever runs.
   [[nodiscard]] bool stays(BufferId buffer) const {
     if (problem.keep(buffer)) return true;
     for (const NodeId reader : problem.readers(buffer)) {
-      if (vertex(reader) == 0 && !done[static_cast<std::size_t>(reader)]) return true;
+      if (vertex(reader) == 0 && !done[reader]) return true;
     }
     return false;
   }
@@ -115,14 +115,12 @@ struct LeastResident::Uses {
 };
 
 LeastResident::LeastResident(const OrderProblem& problem)
-    : problem_(problem),
-      vertices_(static_cast<std::size_t>(problem.node_count())),
-      met_(static_cast<std::size_t>(problem.buffer_count())) {}
+    : problem_(problem), vertices_(problem.node_count()), met_(problem.buffer_count()) {}
 
-LeastResident::Choice LeastResident::find(const std::vector<bool>& done, std::span<const NodeId> free) {
+LeastResident::Choice LeastResident::find(const Table<NodeId, bool>& done, std::span<const NodeId> free) {
   ++call_;
   MinimumCut cut;
-  for (const NodeId node : free) vertices_[static_cast<std::size_t>(node)] = cut.add_vertex();
+  for (const NodeId node : free) vertices_[node] = cut.add_vertex();
   Uses uses{problem_, done, vertices_, cut};
   Bytes entering;
   for (const NodeId node : free) {
@@ -139,8 +137,8 @@ LeastResident::Choice LeastResident::find(const std::vector<bool>& done, std::sp
     for (const BufferId buffer : problem_.reads(node)) {
       const NodeId writer = problem_.writer(buffer);
       const bool written_inside = writer.valid() && uses.vertex(writer) != 0;
-      if (written_inside || met_[static_cast<std::size_t>(buffer)] == call_) continue;
-      met_[static_cast<std::size_t>(buffer)] = call_;
+      if (written_inside || met_[buffer] == call_) continue;
+      met_[buffer] = call_;
       if (uses.stays(buffer)) continue;
       entering += problem_.size(buffer);
       uses.pay(MinimumCut::kSource, buffer);
@@ -150,26 +148,26 @@ LeastResident::Choice LeastResident::find(const std::vector<bool>& done, std::sp
   choice.change = Bytes(cut.solve()) - entering;
   for (const NodeId node : free) {
     if (cut.with_source(uses.vertex(node))) choice.nodes.push_back(node);
-    vertices_[static_cast<std::size_t>(node)] = 0;
+    vertices_[node] = 0;
   }
   return choice;
 }
 
 namespace {
 
-using Nodes = std::vector<bool>;
+using Nodes = Table<NodeId, bool>;
 
 /// The nodes that `next` leads to from `from`, without it.
 template <class Next>
 Nodes reached(const OrderProblem& problem, NodeId from, const Next& next) {
-  Nodes seen(static_cast<std::size_t>(problem.node_count()));
+  Nodes seen(problem.node_count());
   std::vector<NodeId> stack{from};
   while (!stack.empty()) {
     const NodeId node = stack.back();
     stack.pop_back();
     for (const NodeId other : next(node)) {
-      if (seen[static_cast<std::size_t>(other)]) continue;
-      seen[static_cast<std::size_t>(other)] = true;
+      if (seen[other]) continue;
+      seen[other] = true;
       stack.push_back(other);
     }
   }
@@ -181,10 +179,9 @@ Bytes resident_after(const OrderProblem& problem, const Nodes& done) {
   for (int b = 0; b < problem.buffer_count(); ++b) {
     const BufferId buffer(b);
     const NodeId writer = problem.writer(buffer);
-    if (writer.valid() && !done[static_cast<std::size_t>(writer)]) continue;
+    if (writer.valid() && !done[writer]) continue;
     const auto readers = problem.readers(buffer);
-    const bool wanted = std::any_of(readers.begin(), readers.end(),
-                                    [&](NodeId reader) { return !done[static_cast<std::size_t>(reader)]; });
+    const bool wanted = std::any_of(readers.begin(), readers.end(), [&](NodeId reader) { return !done[reader]; });
     if (wanted || problem.keep(buffer)) resident += problem.size(buffer);
   }
   return resident;
@@ -223,10 +220,8 @@ PeakBound peak_bound(const OrderProblem& problem, std::span<const NodeId> known,
     const Nodes before = reached(problem, node, [&](NodeId k) { return problem.predecessors(k); });
     const Nodes after = reached(problem, node, [&](NodeId k) { return problem.successors(k); });
     free.clear();
-    for (int i = 0; i < problem.node_count(); ++i) {
-      if (NodeId(i) != node && !before[static_cast<std::size_t>(i)] && !after[static_cast<std::size_t>(i)]) {
-        free.emplace_back(i);
-      }
+    for (const NodeId other : before.ids()) {
+      if (other != node && !before[other] && !after[other]) free.push_back(other);
     }
     bound.work += static_cast<std::int64_t>(free.size()) + problem.node_count();
     const Bytes least = resident_after(problem, before) + least_resident.find(before, free).change;

@@ -40,7 +40,7 @@ class MinimumCut {
   /// Finds the cut whose source's side is smallest; its capacity.
   std::int64_t solve();
   /// After solve().
-  [[nodiscard]] bool with_source(int vertex) const { return with_source_[static_cast<std::size_t>(vertex)]; }
+  [[nodiscard]] bool with_source(int vertex) const { return with_source_[vertex]; }
 
  private:
   struct Arc {
@@ -54,7 +54,7 @@ class MinimumCut {
 
   int vertex_count_ = 2;
   std::vector<Arc> arcs_;
-  std::vector<bool> with_source_;
+  Table<int, bool> with_source_;
 };
 
 class LeastResident {
@@ -70,16 +70,16 @@ class LeastResident {
 
   /// `done` (one entry a node) have run, of `free` any down-set may run, nothing else. Both `done` and the union are
   /// down-sets. Time: that of a maximum flow on as many vertices as there are free nodes and buffers they touch.
-  Choice find(const std::vector<bool>& done, std::span<const NodeId> free);
+  Choice find(const Table<NodeId, bool>& done, std::span<const NodeId> free);
 
  private:
   struct Uses;
 
   const OrderProblem& problem_;
   /// Vertex of each free node, 0 for others.
-  std::vector<int> vertices_;
+  Table<NodeId, int> vertices_;
   /// The call that last met each buffer.
-  std::vector<std::int64_t> met_;
+  Table<BufferId, std::int64_t> met_;
   std::int64_t call_ = 0;
 };
 
