@@ -212,6 +212,7 @@ class Checker {
     check("inputs", op.inputs, graph_.tensors.size(), "tensor");
     check("outputs", op.outputs, graph_.tensors.size(), "tensor");
     check("after", op.after, graph_.ops.size(), "op");
+    for (std::size_t j = 0; j < op.in_place.size(); ++j) check_in_place(i, j);
     if (!op.backward_of.valid()) return;
     if (op.backward_of.index() >= graph_.ops.size()) {
       throw InputError(op_path(i) + ".backward_of", "no op has the number " + std::to_string(op.backward_of));
@@ -219,6 +220,27 @@ class Checker {
     if (op.backward_of == OpId(i)) {
       throw InputError(op_path(i) + ".backward_of", "the op " + quote(op.name) + " cannot be its own backward op");
     }
+  }
+
+  /// Pair j of op i: its own output and input, neither in an earlier pair.
+  void check_in_place(std::size_t i, std::size_t j) const {
+    const Op& op = graph_.ops[i];
+    const auto check = [&](std::size_t side, const std::vector<TensorId>& own, TensorId InPlace::*tensor) {
+      const TensorId t = op.in_place[j].*tensor;
+      const std::string kind = side == 0 ? "output" : "input";
+      const auto fail = [&](const std::string& what) {
+        throw InputError(op_path(i) + element(".in_place", j) + element("", side), what);
+      };
+      if (!t.valid() || t.index() >= graph_.tensors.size()) fail("no tensor has the number " + std::to_string(t));
+      if (std::find(own.begin(), own.end(), t) == own.end()) {
+        fail("the tensor " + quote(name_of(t)) + " is no " + kind + " of the op " + quote(op.name));
+      }
+      for (std::size_t k = 0; k < j; ++k) {
+        if (op.in_place[k].*tensor == t) fail("the " + kind + " " + quote(name_of(t)) + " is in two pairs");
+      }
+    };
+    check(0, op.outputs, &InPlace::output);
+    check(1, op.inputs, &InPlace::input);
   }
 
   void check_outputs(std::size_t i) {

@@ -27,6 +27,12 @@ namespace remora {
 /// The part of a training step that an op belongs to.
 enum class Phase { none, forward, loss, backward };
 
+/// What a run of an op allocates (remora-graph 2, `recompute_allocates`).
+enum class Allocation {
+  missing,  ///< those of its outputs that are not resident
+  all  ///< all its outputs anew, as PyTorch does: the older copy of one still resident counts, too, while the op runs
+};
+
 /// What one op writes and others read. Either an op's output or, without a producer, an input of the graph: resident
 /// throughout, counted, never evicted.
 struct Tensor {
@@ -38,6 +44,15 @@ struct Tensor {
   std::string extra{};
 
   friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+/// An output that takes over an input's storage (remora-graph 2): where at a run the output is not resident and the run
+/// releases the input, which some op produces, the larger of their sizes counts instead of both.
+struct InPlace {
+  TensorId output{};
+  TensorId input{};
+
+  friend bool operator==(const InPlace&, const InPlace&) = default;
 };
 
 /// One operation.
@@ -58,6 +73,8 @@ struct Op {
   OpId backward_of{};
   /// Order-only dependencies: those ops' first computes come before this op's first compute.
   std::vector<OpId> after{};
+  /// Each output and each input in one pair at most.
+  std::vector<InPlace> in_place{};
   std::string extra{};
 
   friend bool operator==(const Op&, const Op&) = default;
@@ -67,6 +84,9 @@ struct Graph {
   std::string name{};
   /// Always resident: parameters, optimizer state.
   Bytes fixed_memory{};
+  /// No schedule that `evaluate` makes keeps an older copy of what a run writes, so that nothing but the replay of a
+  /// written schedule depends on it (docs/model.md).
+  Allocation recompute_allocates = Allocation::missing;
   std::vector<Tensor> tensors{};
   /// In the input topological order.
   std::vector<Op> ops{};
@@ -95,10 +115,10 @@ struct Graph {
 /// accepted. A solve with a larger `max_computes` has to check its own sums.
 inline constexpr std::int64_t kComputesWithin64Bits = 64;
 
-/// Checks what remora-graph 1 demands beyond syntax: unique names that are not empty, one or more outputs an op, one
+/// Checks what remora-graph demands beyond syntax: unique names that are not empty, one or more outputs an op, one
 /// producer a tensor, every op after the producers of its inputs and after its `after` ops, amounts not negative, and
 /// sums within 64 bits: the fixed memory, all sizes and any one workspace; kComputesWithin64Bits times all durations.
-/// Also that every id is in range. Throws InputError with the path ("$.ops[3].inputs[0]") of the first fault and, where
+/// Also that every id is in range, and that `in_place` pairs an output of the op with an input, neither twice. Throws InputError with the path ("$.ops[3].inputs[0]") of the first fault and, where
 /// two things clash, both names; ops that no order could satisfy are reported as the cycle they form. A tensor twice
 /// among an op's inputs is allowed. O(tensors + edges) expected time.
 REMORA_API void validate(const Graph& graph);

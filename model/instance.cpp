@@ -17,6 +17,7 @@ Instance::Instance(std::shared_ptr<const Graph> graph, const Problem& problem, s
   if (problem_.max_computes < 1) throw InputError("max_computes", "must be at least 1");
   index_tensors();
   index_ops();
+  index_in_place();
   if (has_modes()) index_modes();
   limit_computes();
 }
@@ -60,6 +61,28 @@ void Instance::index_ops() {
   for (const auto& row : users) {
     for (const OpId v : row) users_.push(v);
     users_.end_row();
+  }
+}
+
+/// After index_ops. Of graph inputs nothing is saved; ops of which the modes speak say their inner peaks there.
+void Instance::index_in_place() {
+  Table<OpId, bool> by_modes(has_modes() ? op_count() : 0, false);
+  for (std::size_t i = 0; has_modes() && i < modes_->size(); ++i) {
+    const OpId op = (*modes_)[i].op;
+    if (op.valid() && op < op_count()) by_modes[op] = true;
+  }
+  for (const OpId v : ops()) {
+    if ((*graph_)[v].in_place.empty() || (has_modes() && by_modes[v])) continue;
+    InnerPeak peak{.workspace = workspaces_[v]};
+    for (const InPlace& pair : (*graph_)[v].in_place) {
+      if (!producers_[pair.input].valid() || sizes_[pair.output] == Bytes(0)) continue;
+      peak.freed.emplace_back(pair.input, sizes_[pair.output]);
+      workspaces_[v] -= std::min(sizes_[pair.output], sizes_[pair.input]);
+    }
+    if (peak.freed.empty()) continue;
+    if (in_place_.empty()) in_place_.resize(op_count());
+    in_place_[v].push_back(std::move(peak));
+    has_inner_ = true;
   }
 }
 

@@ -7,7 +7,8 @@
 // no op produces are inputs of the graph: they count in base_memory() and appear in no list of inputs.
 //
 // Where ops have several modes (model/modes.hpp), the amounts asked without a mode are the least of all
-// modes: what is a lower bound for them is one for every choice.
+// modes: what is a lower bound for them is one for every choice. A workspace asked without a mode is less by what an
+// op's `in_place` may save at most, and may then be negative.
 //
 // An Instance is safe to share between threads.
 #pragma once
@@ -78,11 +79,14 @@ class REMORA_API Instance {
   /// The amounts of a mode that the op offers.
   [[nodiscard]] Duration duration(OpId op, ModeNumber mode) const;
   [[nodiscard]] Bytes workspace(OpId op, ModeNumber mode) const;
-  /// The mode's inner peaks, instead of a workspace if there are any.
+  /// The mode's inner peaks, instead of a workspace if there are any. For an op of which the modes do not speak, that
+  /// of the graph's `in_place`: before it goes what the outputs take over.
   [[nodiscard]] std::span<const InnerPeak> inner(OpId op, ModeNumber mode) const;
   /// Whether some mode, of any op or of this one, has inner peaks.
   [[nodiscard]] bool has_inner() const { return has_inner_; }
   [[nodiscard]] bool has_inner(OpId op) const;
+  /// Whether some op has an inner peak by the graph's `in_place`.
+  [[nodiscard]] bool has_in_place() const { return !in_place_.empty(); }
   /// The tensor's size where its producer was computed with the mode.
   [[nodiscard]] Bytes size(TensorId tensor, ModeNumber mode) const;
   /// What the op's computes may weigh together, and what each weighs by its mode, at least 1.
@@ -116,6 +120,7 @@ class REMORA_API Instance {
  private:
   void index_tensors();
   void index_ops();
+  void index_in_place();
   void index_modes();
   void index_readers();
   void index_followers();
@@ -142,6 +147,8 @@ class REMORA_API Instance {
   Table<OpId, Bytes> footprints_;
   Table<TensorId, Bytes> sizes_;
   Table<TensorId, OpId> producers_;
+  /// By op, at most one; no rows where no op has an `in_place` that could ever save something.
+  Table<OpId, std::vector<InnerPeak>> in_place_;
   Adjacency<OpId, TensorId> inputs_;
   Adjacency<TensorId, OpId> users_;
   /// Only where ops have modes: the op's place in modes_ or -1, its leader and its followers.

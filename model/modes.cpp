@@ -101,7 +101,8 @@ Bytes Instance::size(TensorId tensor, ModeNumber mode) const {
 std::span<const InnerPeak> Instance::inner(OpId op, ModeNumber mode) const {
   if (mode > 0) return further(op, mode).inner;
   const OpModes* modes = further(op);
-  return modes == nullptr ? std::span<const InnerPeak>() : modes->inner;
+  if (modes != nullptr) return modes->inner;
+  return in_place_.empty() ? std::span<const InnerPeak>() : std::span<const InnerPeak>(in_place_[op]);
 }
 
 bool Instance::has_inner(OpId op) const {
@@ -203,6 +204,10 @@ void Instance::index_modes() {
     leaders_[op] = (*modes_)[entry].follows;
   }
   check_modes();
+  // What an input leaves may be larger by another mode.
+  for (const OpId v : in_place_.ids()) {
+    if (!in_place_[v].empty()) workspaces_[v] = least_workspace(v, 0);
+  }
   for (const OpModes& entry : *modes_) {
     has_inner_ = has_inner_ || !entry.inner.empty();
     workspaces_[entry.op] = least_workspace(entry.op, 0);
@@ -305,11 +310,13 @@ void Instance::check_inner(std::size_t entry) const {
     if (!offers(op, mode)) continue;
     for (const InnerPeak& peak : inner(op, mode)) {
       for (std::size_t i = 0; i < peak.freed.size(); ++i) {
-        const TensorId t = peak.freed[i];
+        const TensorId t = peak.freed[i].tensor;
         if (!contains(all, t) || contains(unread(op, mode), t)) {
           throw InputError(place, "what is freed must be read by the mode");
         }
-        if (contains(std::span(peak.freed).first(i), t)) throw InputError(place, "each input is freed once");
+        const bool twice = std::any_of(peak.freed.begin(), peak.freed.begin() + static_cast<std::ptrdiff_t>(i),
+                                       [&](const FreedInput& other) { return other.tensor == t; });
+        if (twice) throw InputError(place, "each input is freed once");
       }
     }
   }

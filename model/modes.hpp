@@ -44,12 +44,22 @@ inline constexpr int kMostModes = 64;
 /// So many computes that they are no limit.
 inline constexpr int kNoMostComputes = std::numeric_limits<int>::max();
 
+/// An input that a compute is done with before a moment inside.
+struct FreedInput {
+  // NOLINTNEXTLINE(google-explicit-constructor): most often a tensor is all there is to say
+  FreedInput(TensorId freed, Bytes at_most = Bytes::max()) : tensor(freed), most(at_most) {}
+
+  TensorId tensor{};
+  /// No more of its bytes go: those that an output takes over, where that is smaller.
+  Bytes most = Bytes::max();
+};
+
 /// A moment inside a compute.
 struct InnerPeak {
   /// What it takes beside what is retained, all inputs and outputs included; negative where some aren't there.
   Bytes workspace{};
   /// Inputs that the mode reads and is done with before: released if their retention ends with this compute.
-  std::vector<TensorId> freed{};
+  std::vector<FreedInput> freed{};
 };
 
 struct Mode {
@@ -93,13 +103,13 @@ struct Compute {
 };
 
 /// What the highest of the peaks (at least one) takes beside all inputs and outputs; `released(tensor)`: what is off
-/// for an input that is freed before a peak.
+/// for an input that is freed before a peak, were all of it freed.
 template <class Released>
 Bytes highest_peak(std::span<const InnerPeak> peaks, Released released) {
   Bytes highest(std::numeric_limits<std::int64_t>::min());
   for (const InnerPeak& peak : peaks) {
     Bytes here = peak.workspace;
-    for (const TensorId t : peak.freed) here -= released(t);
+    for (const FreedInput& freed : peak.freed) here -= std::min(freed.most, Bytes(released(freed.tensor)));
     highest = std::max(highest, here);
   }
   return highest;

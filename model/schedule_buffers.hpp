@@ -15,6 +15,10 @@
 //
 //     peak_memory = fixed_memory + the largest sum of sizes over all buffers alive at one time.
 //
+// Not so where an output takes over an input's storage (`in_place`) or an older copy of an output counts, too
+// (`recompute_allocates`): buffers know nothing of either. An output is a buffer of its own beside the input's, and their
+// sum may then be the larger one; one that is resident still is the same buffer as before.
+//
 // The k-th buffer of a tensor is TENSOR#k, the workspace of an op's k-th compute OP#k workspace, k from 0: no two are
 // alike.
 #pragma once

@@ -23,6 +23,8 @@ bool knows_its_own(const Graph& graph, const Op& op) {
   const auto has_tensor = [&](TensorId t) { return is_one_of(t, graph.tensors); };
   const auto has_op = [&](OpId v) { return is_one_of(v, graph.ops); };
   return std::all_of(op.inputs.begin(), op.inputs.end(), has_tensor) &&
+         std::all_of(op.in_place.begin(), op.in_place.end(),
+                     [&](const InPlace& pair) { return has_tensor(pair.output) && has_tensor(pair.input); }) &&
          std::all_of(op.outputs.begin(), op.outputs.end(), has_tensor) &&
          std::all_of(op.after.begin(), op.after.end(), has_op);
 }
@@ -57,7 +59,7 @@ class Replay {
         continue;
       }
       here_ += " (" + graph_.ops[index(op)].name + "): ";
-      compute(op, static_cast<int>(i));
+      compute(op, static_cast<int>(i), schedule_.steps[i].free);
       for (const TensorId t : schedule_.steps[i].free) release(t);
     }
     finish();
@@ -69,7 +71,7 @@ class Replay {
     if (verdict_.errors.size() < kErrorsShown) verdict_.errors.push_back(text);
   }
 
-  void compute(OpId id, int step) {
+  void compute(OpId id, int step, const std::vector<TensorId>& free) {
     const Op& op = graph_.ops[index(id)];
     for (const TensorId t : op.inputs) {
       if (!resident_[index(t)]) error(here_ + "input " + graph_.tensors[index(t)].name + " is not resident");
@@ -79,12 +81,10 @@ class Replay {
     }
     check_count(op, ++computed_[index(id)]);
     check_order(id, computed_[index(id)] == 1);
-    for (const TensorId t : op.outputs) {
-      if (!resident_[index(t)]) memory_ += graph_.tensors[index(t)].size;
-      resident_[index(t)] = true;
-    }
+    Bytes now = op.workspace;
+    for (const TensorId t : op.outputs) now += allocate(op, t, free);
     add_duration(op.duration);
-    const Bytes now = memory_ + op.workspace;
+    now += memory_;
     if (now > verdict_.peak) {
       verdict_.peak = now;
       verdict_.peak_step = step;
@@ -93,6 +93,21 @@ class Replay {
       error(here_ + std::to_string(now.count()) + " bytes exceed the budget of " +
             std::to_string(schedule_.budget.count()));
     }
+  }
+
+  /// Makes the output resident; what it takes while the op runs beside all that is resident then: the older copy, or
+  /// less by what it takes over.
+  Bytes allocate(const Op& op, TensorId output, const std::vector<TensorId>& free) {
+    const Bytes size = graph_.tensors[index(output)].size;
+    if (resident_[index(output)]) return graph_.recompute_allocates == Allocation::all ? size : Bytes(0);
+    resident_[index(output)] = true;
+    memory_ += size;
+    for (const InPlace& pair : op.in_place) {
+      const bool released = std::find(free.begin(), free.end(), pair.input) != free.end();
+      if (pair.output != output || !released || !produced_[index(pair.input)]) continue;
+      return Bytes(0) - std::min(size, graph_.tensors[index(pair.input)].size);
+    }
+    return Bytes(0);
   }
 
   /// A schedule may compute an op more often than any graph's sums allow for.

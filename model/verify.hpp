@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays a written schedule by the format's rules (remora-schedule 1). Shares nothing with the evaluator or the
+// Replays a written schedule by the format's rules (remora-schedule, remora-graph 2 without devices). Shares nothing with the evaluator or the
 // search: it reads the graph, keeps a set of resident tensors and adds up.
 #pragma once
 

@@ -91,6 +91,34 @@ class DualAscent {
   std::vector<CoverOffer> offers_;
 };
 
+/// Whether the input, freed by op v's first compute in some schedule, is read later in the one without recompute.
+bool read_later(const Instance& instance, OpId v, TensorId input) {
+  return instance.keep(input) || instance.users(input).back() != v;
+}
+
+bool may_run_again(const Instance& instance, TensorId tensor) {
+  return instance.max_computes(instance.producer(tensor)) > 1;
+}
+
+/// Calls visit(input, saved) for each input of which an output of the op may take over the storage.
+template <class Visit>
+void for_each_taken_over(const Instance& instance, OpId op, Visit visit) {
+  if (!instance.has_in_place()) return;
+  for (const InnerPeak& peak : instance.inner(op, 0)) {
+    for (const FreedInput& freed : peak.freed) visit(freed.tensor, std::min(freed.most, instance.size(freed.tensor)));
+  }
+}
+
+/// What the op's first compute takes at least beside its inputs and outputs: an input that is read later is taken over
+/// only where its op runs again.
+Bytes first_workspace(const Instance& instance, OpId op) {
+  Bytes workspace = instance.workspace(op);
+  for_each_taken_over(instance, op, [&](TensorId input, Bytes saved) {
+    if (read_later(instance, op, input) && !may_run_again(instance, input)) workspace += saved;
+  });
+  return workspace;
+}
+
 }  // namespace
 
 Bytes CoverItem::gain(Stage k) const {
@@ -108,6 +136,12 @@ CoverProblem covering_relaxation(const Instance& instance, bool limit_computes) 
   for (const Bytes live : evaluate(instance, input_order(instance)).memory) {
     problem.excess.push_back(live - instance.budget());
   }
+  // What is read for the last time is taken over in the memory above.
+  for (const OpId op : instance.ops()) {
+    for_each_taken_over(instance, op, [&](TensorId input, Bytes saved) {
+      if (read_later(instance, op, input) && may_run_again(instance, input)) problem.excess[op.index()] -= saved;
+    });
+  }
   for (int v = 0; v < instance.op_count(); ++v) {
     const int most = instance.max_computes(OpId(v)) - 1;
     if (most < 1) continue;
@@ -123,7 +157,7 @@ Certificate cover_certificate(const Instance& instance, const CoverProblem& prob
     const bool away = given_up.empty() || given_up[i];
     if (away && problem.items[i].gain(event) > Bytes(0)) may_be_away[problem.items[i].op] = true;
   }
-  Certificate certificate{event, instance.base_memory() + instance.workspace(event), {}};
+  Certificate certificate{event, instance.base_memory() + first_workspace(instance, event), {}};
   const auto used = instance.inputs(event);
   for (const RetentionInterval& interval : evaluate(instance, input_order(instance)).intervals) {
     if (interval.first_step > event || interval.last_step < event) continue;

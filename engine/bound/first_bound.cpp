@@ -96,6 +96,8 @@ std::optional<Instance> least_of_modes(const Instance& instance) {
     Op& op = graph[v];
     op.duration = instance.duration(v);
     op.max_computes = instance.max_computes(v);
+    // Its least workspace has it already.
+    op.in_place.clear();
     std::erase_if(op.inputs, [&](TensorId t) {
       const OpId producer = instance.producer(t);
       const bool unread = producer.valid() && ~instance.readers(v, t) != 0;

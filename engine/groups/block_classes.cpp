@@ -71,8 +71,19 @@ class Description {
     text_ += op.type;
     add(op.duration.count());
     add(op.workspace.count());
-    add(op.recompute ? 1 : 0);
+    add((op.recompute ? 1 : 0) + (op.in_place.empty() ? 0 : 2));
     add(op.max_computes.value_or(0));
+    if (!op.in_place.empty()) add_in_place(id, op);
+  }
+
+  /// By position among the op's outputs and inputs.
+  void add_in_place(OpId id, const Op& op) {
+    const auto inputs = instance_.inputs(id);
+    add(static_cast<std::int64_t>(op.in_place.size()));
+    for (const InPlace& pair : op.in_place) {
+      add(std::find(op.outputs.begin(), op.outputs.end(), pair.output) - op.outputs.begin());
+      add(std::find(inputs.begin(), inputs.end(), pair.input) - inputs.begin());
+    }
   }
 
   const Instance& instance_;

@@ -69,6 +69,7 @@ class ProblemBuilder {
       result.workspace = original.workspace;
       result.recompute = original.recompute;
       result.max_computes = original.max_computes;
+      add_in_place(op, original, result);
     } else if (op.kind == Kind::forward_half || op.kind == Kind::backward_half) {
       const bool forward = op.kind == Kind::forward_half;
       const BlockSchedule& first = children_[at(op.child)].schedules.front();
@@ -81,6 +82,18 @@ class ProblemBuilder {
       result.recompute = false;
     }
     return result;
+  }
+
+  /// Local inputs and outputs stand in the order of the network's.
+  void add_in_place(const BlockOp& op, const Op& original, Op& result) const {
+    const auto inputs = network_.inputs(op.op);
+    for (const InPlace& pair : original.in_place) {
+      const auto input = std::find(inputs.begin(), inputs.end(), pair.input) - inputs.begin();
+      const auto output = std::find(original.outputs.begin(), original.outputs.end(), pair.output);
+      if (at(input) == inputs.size()) continue;  // an input of the network, never released
+      result.in_place.push_back(
+          {TensorId(op.outputs[at(output - original.outputs.begin())]), TensorId(op.inputs[at(input)])});
+    }
   }
 
   [[nodiscard]] Mode make_mode(const BlockOp& op, const HalfCost& cost, Bytes saved) const {
@@ -100,7 +113,7 @@ class ProblemBuilder {
     for (const HalfPeak& peak : cost.peaks) {
       InnerPeak& added = result.emplace_back();
       added.workspace = peak.workspace;
-      for (const int position : peak.freed) added.freed.emplace_back(interface[at(position)]);
+      for (const int position : peak.freed) added.freed.emplace_back(TensorId(interface[at(position)]));
     }
     return result;
   }

@@ -90,28 +90,36 @@ class Half {
 
   /// A moment of the step at which it takes so much beside what is retained, and is done with some inputs. Left out if
   /// the moment before it, with no more freed, takes as much.
-  void add_peak(int step, Bytes workspace, const std::vector<TensorId>& done, std::vector<HalfPeak>& peaks) const {
+  void add_peak(int step, Bytes workspace, const std::vector<FreedInput>& done, std::vector<HalfPeak>& peaks) const {
     const Bytes here = beyond_[at(step - first_)] + workspace;
     if (!peaks.empty() && here <= peaks.back().workspace) return;
     std::vector<int> freed;
     for (int i = 0; i < static_cast<int>(interface_.size()); ++i) {
       const int last = last_use_[at(i)];
       // Whether an input goes at the step of its last use, too, is for the parent to say: others may need it.
-      const bool goes = last == step && std::find(done.begin(), done.end(), TensorId(interface_[at(i)])) != done.end();
+      const bool goes = last == step && goes_whole(TensorId(interface_[at(i)]), done);
       if (last >= 0 && (last < step || goes)) freed.push_back(i);
     }
     if (!peaks.empty() && peaks.back().freed == freed) peaks.pop_back();
     peaks.push_back({here, std::move(freed)});
   }
 
+  /// Whether all of the input is freed. A half says no more of its inputs than that they are gone, so that one of which
+  /// an output takes over a part is counted in full.
+  [[nodiscard]] bool goes_whole(TensorId input, const std::vector<FreedInput>& done) const {
+    return std::any_of(done.begin(), done.end(), [&](const FreedInput& freed) {
+      return freed.tensor == input && freed.most >= block_.tensors[at(input)].size;
+    });
+  }
+
   /// What a child's half releases before its peak of the tensors that are no inputs of this half.
   [[nodiscard]] Bytes released_inside(int step, const InnerPeak& peak, const std::vector<int>& serving) const {
     const bool last_step = at(step) + 1 == evaluation_.memory.size();
     Bytes sum;
-    for (const TensorId t : peak.freed) {
-      const RetentionInterval& interval = evaluation_.intervals[at(serving[at(t)])];
-      const bool stays = interval.last_step > step || (last_step && block_.tensors[at(t)].keep);
-      if (!stays && !is_input(interval)) sum += interval.size;
+    for (const FreedInput& freed : peak.freed) {
+      const RetentionInterval& interval = evaluation_.intervals[at(serving[at(freed.tensor)])];
+      const bool stays = interval.last_step > step || (last_step && block_.tensors[at(freed.tensor)].keep);
+      if (!stays && !is_input(interval)) sum += std::min(freed.most, interval.size);
     }
     return sum;
   }

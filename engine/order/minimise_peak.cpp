@@ -226,7 +226,7 @@ class PeakSearch {
       : problem_(problem), settings_(settings), interrupted_(interrupted), random_(settings.seed) {
     result_.order = given_order(problem);
     result_.peak = peak_of(problem, result_.order);
-    result_.lower_bound = largest_footprint(problem);
+    result_.lower_bound = largest_footprint(problem) - problem.slack();
   }
 
   OrderResult run() {
@@ -277,7 +277,7 @@ class PeakSearch {
     settings.interrupted = interrupted_;
     const PeakBound bound = peak_bound(problem_, result_.order, settings);
     result_.work += 1 + bound.work / kCutNodesOfWork;
-    result_.lower_bound = std::max(result_.lower_bound, bound.bytes);
+    result_.lower_bound = std::max(result_.lower_bound, bound.bytes - problem_.slack());
   }
 
   void search_exactly(std::int64_t nodes) {
@@ -287,7 +287,7 @@ class PeakSearch {
     settings.work_limit = std::min(nodes, limit_of(kExactNodesOfWork));
     settings.interrupted = interrupted_;
     PartwiseResult exact = exact_order_by_parts(problem_, result_.order, settings);
-    result_.lower_bound = std::max(result_.lower_bound, exact.lower_bound);
+    result_.lower_bound = std::max(result_.lower_bound, exact.lower_bound - problem_.slack());
     result_.work += 1 + exact.work / kExactNodesOfWork;
     merge({std::move(exact.order), exact.peak, 0});
   }
@@ -322,6 +322,7 @@ class PeakSearch {
 
   void merge(OrderFind&& find) {
     result_.work += work_of(find.effort).count();
+    if (!find.order.empty() && problem_.slack() > Bytes(0)) find.peak = peak_of(problem_, find.order);
     if (find.order.empty() || find.peak >= result_.peak) return;
     result_.order = std::move(find.order);
     result_.peak = find.peak;

@@ -27,6 +27,7 @@ OrderProblem::OrderProblem(const Instance& instance, std::span<const OpId> seque
   ensure(!instance.has_modes(), "order: the instance has several modes per op");
   bind(instance, sequence);
   index_readers();
+  if (instance.has_in_place()) index_taken_over(instance);
   index_precedences(instance);
   index_successors();
 }
@@ -73,7 +74,7 @@ void OrderProblem::bind(const Instance& instance, std::span<const OpId> sequence
   workspaces_.reserve(sequence.size());
   for (std::size_t i = 0; i < sequence.size(); ++i) {
     const OpId op = sequence[i];
-    workspaces_.push_back(instance.workspace(op));
+    workspaces_.push_back(instance.workspace(op, 0));
     for (const TensorId t : instance.inputs(op)) {
       ensure(current[t].valid(), "order: an op comes before the producer of its input");
       reads_.push(current[t]);
@@ -103,6 +104,29 @@ void OrderProblem::index_readers() {
   for (const auto& row : readers) {
     for (const NodeId node : row) readers_.push(node);
     readers_.end_row();
+  }
+}
+
+void OrderProblem::index_taken_over(const Instance& instance) {
+  for (int i = 0; i < node_count(); ++i) {
+    const OpId op = ops_[static_cast<std::size_t>(i)];
+    const auto inputs = instance.inputs(op);
+    Bytes open;
+    for (const InnerPeak& peak : instance.inner(op, 0)) {
+      for (const FreedInput& freed : peak.freed) {
+        const auto place = std::find(inputs.begin(), inputs.end(), freed.tensor) - inputs.begin();
+        const BufferId buffer = reads(NodeId(i))[static_cast<std::size_t>(place)];
+        const Bytes saved = std::min(freed.most, size(buffer));
+        if (keep(buffer)) continue;
+        if (readers(buffer).size() == 1) {
+          workspaces_[static_cast<std::size_t>(i)] -= saved;
+        } else {
+          taken_over_.push_back({NodeId(i), buffer, saved});
+          open += saved;
+        }
+      }
+    }
+    slack_ = std::max(slack_, open);
   }
 }
 
@@ -174,6 +198,13 @@ std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId
   for (const NodeId node : order) {
     resident += change[i++];
     memory.push_back(resident + problem.workspace(node));
+  }
+  for (const OrderProblem::TakenOver& taken : problem.taken_over()) {
+    const auto readers = problem.readers(taken.buffer);
+    const int at = place[static_cast<std::size_t>(taken.node)];
+    const bool last = std::all_of(readers.begin(), readers.end(),
+                                  [&](NodeId reader) { return place[static_cast<std::size_t>(reader)] <= at; });
+    if (last) memory[static_cast<std::size_t>(at)] -= taken.saved;
   }
   return memory;
 }

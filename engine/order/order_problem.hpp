@@ -11,6 +11,10 @@
 // a sequence found for such a problem is at least what evaluate() says of it: there a use is served by the latest
 // compute, and the earlier one's output need not stay.
 //
+// Where a node may take over the storage of a buffer that it reads (`in_place`): if it is the only reader, that is less
+// workspace. If there are several, it depends on the order: memory_of() and peak_of() say what the order takes, all else
+// counts the buffer in full, by slack() too much at most.
+//
 // A part of a problem (engine/order/exact_order.hpp) is a problem of its own; what came before may leave it buffers
 // that no node of it writes: they are resident from the start, until the last of their readers.
 #pragma once
@@ -57,6 +61,16 @@ class OrderProblem {
   /// Resident to the end.
   [[nodiscard]] bool keep(BufferId buffer) const { return kept_[buffer]; }
 
+  /// What a node saves if it is the last of several to read the buffer. A part of a problem has none.
+  struct TakenOver {
+    NodeId node{};
+    BufferId buffer{};
+    Bytes saved{};
+  };
+  [[nodiscard]] std::span<const TakenOver> taken_over() const { return taken_over_; }
+  /// The most that a node may save that way: no order's peak is lower than a bound that counts everything less this.
+  [[nodiscard]] Bytes slack() const { return slack_; }
+
   /// Fixed memory and the graph's inputs, resident throughout.
   [[nodiscard]] Bytes base_memory() const { return base_memory_; }
 
@@ -67,6 +81,7 @@ class OrderProblem {
   void bind(const Instance& instance, std::span<const OpId> sequence);
   void index_precedences(const Instance& instance);
   void index_readers();
+  void index_taken_over(const Instance& instance);
   void index_successors();
 
   Table<NodeId, OpId> ops_;
@@ -79,6 +94,8 @@ class OrderProblem {
   Adjacency<BufferId, NodeId> readers_;
   Adjacency<NodeId, NodeId> predecessors_;
   Adjacency<NodeId, NodeId> successors_;
+  std::vector<TakenOver> taken_over_;
+  Bytes slack_{};
   Bytes base_memory_{};
 };
 

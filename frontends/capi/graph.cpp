@@ -135,6 +135,13 @@ remora_status remora_graph_set_fixed_memory(remora_graph* graph, std::int64_t by
       [&] { capi::given(graph, "graph").value.fixed_memory = capi::bytes_from(bytes, "fixed memory"); });
 }
 
+remora_status remora_graph_set_recompute_allocates_all(remora_graph* graph, int all) {
+  return capi::guarded([&] {
+    capi::given(graph, "graph").value.recompute_allocates =
+        all != 0 ? remora::Allocation::all : remora::Allocation::missing;
+  });
+}
+
 remora_status remora_graph_add_tensor(remora_graph* graph, const char* name, std::int64_t bytes, int keep,
                                       std::int32_t* id) {
   return capi::guarded([&] {
@@ -195,6 +202,13 @@ remora_status remora_graph_set_phase(remora_graph* graph, std::int32_t op, remor
 remora_status remora_graph_add_after(remora_graph* graph, std::int32_t op, std::int32_t before) {
   return capi::change_op(graph, op,
                          [&](Op& changed, const Graph& value) { changed.after.push_back(capi::op_in(value, before)); });
+}
+
+remora_status remora_graph_add_in_place(remora_graph* graph, std::int32_t op, std::int32_t output, std::int32_t input) {
+  return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
+    const TensorId written = capi::tensor_in(value, output);
+    changed.in_place.push_back({written, capi::tensor_in(value, input)});
+  });
 }
 
 std::int32_t remora_graph_op_count(const remora_graph* graph) {

@@ -91,7 +91,7 @@ REMORA_EXPORT void remora_text_free(char* text);
 /* ---- Graph: what is computed ---- */
 
 REMORA_EXPORT remora_status remora_graph_new(const char* name, remora_graph** made);
-/* From a file, or a text of `size` bytes, in the format remora-graph 1. Here as everywhere the path "-" is standard
+/* From a file, or a text of `size` bytes, in the format remora-graph. Here as everywhere the path "-" is standard
  * input or output. */
 REMORA_EXPORT remora_status remora_graph_read(const char* path, remora_graph** made);
 REMORA_EXPORT remora_status remora_graph_parse(const char* text, size_t size, remora_graph** made);
@@ -100,6 +100,9 @@ REMORA_EXPORT remora_status remora_graph_write(const remora_graph* graph, const 
 
 /* What is always resident beside the graph's tensors: parameters, optimizer state. */
 REMORA_EXPORT remora_status remora_graph_set_fixed_memory(remora_graph* graph, int64_t bytes);
+/* `all` not 0: a run allocates all its outputs anew, as PyTorch does, not only those that are not resident. Schedules
+ * found are the same; what a replay says of one that keeps an older copy is not. */
+REMORA_EXPORT remora_status remora_graph_set_recompute_allocates_all(remora_graph* graph, int all);
 
 /* `keep` not 0: must be resident when the schedule ends. A tensor that no op writes is an input of the graph: resident
  * throughout, and counted. `id` may be NULL. */
@@ -122,6 +125,8 @@ REMORA_EXPORT remora_status remora_graph_set_phase(remora_graph* graph, int32_t 
                                                    int32_t backward_of);
 /* Order only: the first compute of `before` comes before the first one of `op`. */
 REMORA_EXPORT remora_status remora_graph_add_after(remora_graph* graph, int32_t op, int32_t before);
+/* The op's output takes over its input's storage where a run releases that: the larger size counts, not both. */
+REMORA_EXPORT remora_status remora_graph_add_in_place(remora_graph* graph, int32_t op, int32_t output, int32_t input);
 
 REMORA_EXPORT int32_t remora_graph_op_count(const remora_graph* graph);
 REMORA_EXPORT int32_t remora_graph_tensor_count(const remora_graph* graph);

@@ -297,14 +297,16 @@ std::string Node::unknown_keys(std::span<const std::string_view> known) const {
   return text.empty() ? text : text + "}";
 }
 
-void expect_format(const Node& root, std::string_view format) {
+std::int64_t expect_format(const Node& root, std::string_view format, std::int64_t latest) {
   root.expect_object();
   const Node name = root.at("format");
   if (name.string() != format) name.fail("must be " + quote(format) + ", not " + quote(name.string()));
   const Node version = root.at("version");
-  if (version.integer() != 1) {
-    version.fail("version " + std::to_string(version.integer()) + " is not known, only version 1");
+  if (version.integer() < 1 || version.integer() > latest) {
+    const std::string known = latest == 1 ? "version 1" : "versions 1 to " + std::to_string(latest);
+    version.fail("version " + std::to_string(version.integer()) + " is not known, only " + known);
   }
+  return version.integer();
 }
 
 }  // namespace remora::json

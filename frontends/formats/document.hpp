@@ -125,7 +125,7 @@ class NameTable {
   std::unordered_map<std::string_view, Identifier> ids_{};
 };
 
-/// Throws unless `root` is an object that calls itself `format`, version 1.
-void expect_format(const Node& root, std::string_view format);
+/// Throws unless `root` is an object that calls itself `format`, of a version from 1 to `latest`; says which.
+std::int64_t expect_format(const Node& root, std::string_view format, std::int64_t latest = 1);
 
 }  // namespace remora::json

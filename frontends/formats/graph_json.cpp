@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/formats/graph_json.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <ostream>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +21,8 @@
 namespace remora::json {
 
 namespace {
+
+constexpr std::int64_t kLatestVersion = 2;
 
 /// What the names of one list in the file stand for. Refuses empty and repeated ones, which `validate` would do as
 /// well, but only after the references to them had been taken for the fault.
@@ -37,11 +43,37 @@ NameTable<Identifier> read_names(const Node& list, const std::string& kind) {
   return names;
 }
 
-Tensor read_tensor(const Node& node) {
+/// What this program would have to know to treat the graph at all.
+void refuse_devices(const Node& node, std::span<const std::string_view> keys, std::int64_t version) {
+  if (version == 1) return;
+  for (const std::string_view key : keys) {
+    if (!node.has(key)) continue;
+    const Node found = node.at(key);
+    found.fail("several devices are not supported");
+  }
+}
+
+Tensor read_tensor(const Node& node, std::int64_t version) {
+  refuse_devices(node, kDeviceTensorKeys, version);
   Tensor tensor{.name = node.at("name").string(), .size = Bytes(node.at("size").integer())};
   if (node.has("keep")) tensor.keep = node.at("keep").boolean();
   tensor.extra = node.unknown_keys(kTensorKeys);
   return tensor;
+}
+
+/// `validate` says what else a pair must be.
+std::vector<InPlace> read_in_place(const Node& node, const NameTable<TensorId>& tensors) {
+  node.expect_array();
+  std::vector<InPlace> pairs;
+  for (std::size_t i = 0; i < node.size(); ++i) {
+    const Node pair = node.element(i);
+    pair.expect_array();
+    if (pair.size() != 2) pair.fail("must be [output, input]");
+    const Node output = pair.element(0);
+    const Node input = pair.element(1);
+    pairs.push_back({tensors.resolve(output), tensors.resolve(input)});
+  }
+  return pairs;
 }
 
 bool read_recompute(const Node& node) {
@@ -50,7 +82,8 @@ bool read_recompute(const Node& node) {
   return word == "allowed";
 }
 
-Op read_op(const Node& node, const NameTable<TensorId>& tensors, const NameTable<OpId>& ops) {
+Op read_op(const Node& node, const NameTable<TensorId>& tensors, const NameTable<OpId>& ops, std::int64_t version) {
+  refuse_devices(node, kDeviceOpKeys, version);
   Op op{.name = node.at("name").string(), .duration = Duration(node.at("duration").integer())};
   op.inputs = tensors.resolve_all(node.at("inputs"));
   op.outputs = tensors.resolve_all(node.at("outputs"));
@@ -63,12 +96,17 @@ Op read_op(const Node& node, const NameTable<TensorId>& tensors, const NameTable
   if (node.has("phase")) op.phase = read_word(node.at("phase"), kPhaseWords);
   if (node.has("backward_of")) op.backward_of = ops.resolve(node.at("backward_of"));
   if (node.has("after")) op.after = ops.resolve_all(node.at("after"));
-  op.extra = node.unknown_keys(kOpKeys);
+  if (version > 1 && node.has("in_place")) {
+    const Node pairs = node.at("in_place");
+    op.in_place = read_in_place(pairs, tensors);
+  }
+  op.extra = node.unknown_keys(op_keys(version));
   return op;
 }
 
 Graph read_root(const Node& root) {
-  expect_format(root, "remora-graph");
+  const std::int64_t version = expect_format(root, "remora-graph", kLatestVersion);
+  refuse_devices(root, kDeviceGraphKeys, version);
   Graph graph{.name = root.at("name").string()};
   if (root.has("fixed_memory")) graph.fixed_memory = Bytes(root.at("fixed_memory").integer());
   if (root.has("meta")) {
@@ -76,17 +114,23 @@ Graph read_root(const Node& root) {
     meta.expect_object();
     graph.meta = meta.value().dump();
   }
-  graph.extra = root.unknown_keys(kGraphKeys);
+  if (version > 1 && root.has("recompute_allocates")) {
+    const Node allocation = root.at("recompute_allocates");
+    graph.recompute_allocates = read_word(allocation, kAllocationWords);
+  }
+  graph.extra = root.unknown_keys(graph_keys(version));
 
   const Node tensors = root.at("tensors");
   const auto tensor_ids = read_names<TensorId>(tensors, "tensor");
   graph.tensors.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) graph.tensors.push_back(read_tensor(tensors.element(i)));
+  for (std::size_t i = 0; i < tensors.size(); ++i) graph.tensors.push_back(read_tensor(tensors.element(i), version));
 
   const Node ops = root.at("ops");
   const auto op_ids = read_names<OpId>(ops, "op");
   graph.ops.reserve(ops.size());
-  for (std::size_t i = 0; i < ops.size(); ++i) graph.ops.push_back(read_op(ops.element(i), tensor_ids, op_ids));
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    graph.ops.push_back(read_op(ops.element(i), tensor_ids, op_ids, version));
+  }
   return graph;
 }
 
@@ -104,26 +148,47 @@ namespace {
 /// The methods write one entry each; a failure inside gets its place in the file.
 class GraphWriter {
  public:
-  explicit GraphWriter(const Graph& graph) : graph_(graph) {}
+  explicit GraphWriter(const Graph& graph) : graph_(graph), version_(version_of(graph)) {}
 
   std::string text() {
     ObjectText object(out_, ",\n  ");
     object.string("format", "remora-graph");
-    object.integer("version", 1);
+    object.integer("version", version_);
     placed("$.name", [&] { object.string("name", graph_.name); });
     object.integer("fixed_memory", graph_.fixed_memory.count());
+    if (graph_.recompute_allocates == Allocation::all) object.string("recompute_allocates", "all");
     object.key("tensors");
     append_lines(out_, 2, graph_.tensors.size(), [&](std::size_t i) { write_tensor(i); });
     object.key("ops");
     append_lines(out_, 2, graph_.ops.size(), [&](std::size_t i) { write_op(i); });
     if (!graph_.meta.empty()) placed("$.meta", [&] { write_meta(object); });
-    placed("$", [&] { object.splice(graph_.extra, kGraphKeys); });
+    placed("$", [&] { object.splice(graph_.extra, graph_keys(version_)); });
     object.close();
     out_ += '\n';
     return std::move(out_);
   }
 
  private:
+  /// The least that can say it.
+  static std::int64_t version_of(const Graph& graph) {
+    const bool in_place =
+        std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return !op.in_place.empty(); });
+    return in_place || graph.recompute_allocates == Allocation::all ? 2 : 1;
+  }
+
+  void write_in_place(ObjectText& object, const Op& op) {
+    object.key("in_place");
+    out_ += '[';
+    for (std::size_t i = 0; i < op.in_place.size(); ++i) {
+      out_ += i > 0 ? ", [" : "[";
+      append_string(out_, graph_[op.in_place[i].output].name);
+      out_ += ", ";
+      append_string(out_, graph_[op.in_place[i].input].name);
+      out_ += ']';
+    }
+    out_ += ']';
+  }
+
   template <class Body>
   static void placed(const std::string& path, const Body& body) {
     try {
@@ -173,12 +238,14 @@ class GraphWriter {
       if (op.phase != Phase::none) object.string("phase", word_of(op.phase, kPhaseWords));
       if (op.backward_of.valid()) object.string("backward_of", op_name(op.backward_of));
       if (!op.after.empty()) object.names("after", op.after, op_name);
-      object.splice(op.extra, kOpKeys);
+      if (!op.in_place.empty()) write_in_place(object, op);
+      object.splice(op.extra, op_keys(version_));
       object.close();
     });
   }
 
   const Graph& graph_;
+  std::int64_t version_;
   std::string out_;
 };
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of remora-graph 1, remora-schedule 1 and remora-curve 1.
+// The words of remora-graph 1 and 2, remora-schedule 1 and remora-curve 1.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,16 +18,31 @@
 
 namespace remora::json {
 
-// The keys of remora-graph in the order in which they are written. Every other key is unknown, and kept.
+// The keys of remora-graph. Every other key is unknown, and kept; to a file of version 1 those of version 2 are.
 
-inline constexpr std::array<std::string_view, 7> kGraphKeys = {"format",  "version", "name", "fixed_memory",
-                                                               "tensors", "ops",     "meta"};
+/// The last one is of version 2.
+inline constexpr std::array<std::string_view, 8> kGraphKeys = {"format",  "version", "name", "fixed_memory",
+                                                               "tensors", "ops",     "meta", "recompute_allocates"};
 
 inline constexpr std::array<std::string_view, 3> kTensorKeys = {"name", "size", "keep"};
 
-inline constexpr std::array<std::string_view, 11> kOpKeys = {"name",   "type",        "duration",  "workspace",
+/// The last one is of version 2.
+inline constexpr std::array<std::string_view, 12> kOpKeys = {"name",   "type",        "duration",  "workspace",
                                                              "inputs", "outputs",     "recompute", "max_computes",
-                                                             "phase",  "backward_of", "after"};
+                                                             "phase",  "backward_of", "after",     "in_place"};
+
+/// Of version 2, where there are several devices.
+inline constexpr std::array<std::string_view, 2> kDeviceGraphKeys = {"devices", "links"};
+inline constexpr std::array<std::string_view, 2> kDeviceTensorKeys = {"copy", "home"};
+inline constexpr std::array<std::string_view, 1> kDeviceOpKeys = {"on"};
+
+/// Those that a file of the version knows.
+inline std::span<const std::string_view> graph_keys(std::int64_t version) {
+  return std::span(kGraphKeys).first(kGraphKeys.size() - (version == 1 ? 1 : 0));
+}
+inline std::span<const std::string_view> op_keys(std::int64_t version) {
+  return std::span(kOpKeys).first(kOpKeys.size() - (version == 1 ? 1 : 0));
+}
 
 template <class Value>
 struct Word {
@@ -43,6 +60,11 @@ inline constexpr std::array<Word<Status>, 4> kStatusWords = {{
 inline constexpr std::array<Word<OrderMode>, 2> kOrderWords = {{
     {OrderMode::input, "input"},
     {OrderMode::free, "free"},
+}};
+
+inline constexpr std::array<Word<Allocation>, 2> kAllocationWords = {{
+    {Allocation::missing, "missing"},
+    {Allocation::all, "all"},
 }};
 
 /// Phase::none is the absence of the key.

@@ -13,15 +13,15 @@ namespace {
 
 class Run {
  public:
-  Run(const Graph& graph, std::size_t steps) : graph_(graph), stay_(graph.tensors.size(), kAbsent) {
+  Run(const Graph& graph, std::size_t steps)
+      : graph_(graph), stay_(graph.tensors.size(), kAbsent), produced_(graph.tensors.size(), false) {
     computed_.assign(graph.ops.size(), false);
-    std::vector<bool> produced(graph.tensors.size(), false);
     for (const Op& op : graph.ops) {
-      for (const TensorId t : op.outputs) produced[t] = true;
+      for (const TensorId t : op.outputs) produced_[t] = true;
     }
     memory_ = graph.fixed_memory;
-    for (std::size_t t = 0; t < produced.size(); ++t) {
-      if (!produced[t]) memory_ += graph.tensors[t].size;
+    for (std::size_t t = 0; t < produced_.size(); ++t) {
+      if (!produced_[t]) memory_ += graph.tensors[t].size;
     }
     result_.base = memory_;
     result_.peak = memory_;
@@ -33,11 +33,12 @@ class Run {
   void run(const Step& step) {
     const int now = static_cast<int>(result_.ops.size());
     const Op& op = graph_.ops[step.op];
-    for (const TensorId t : op.outputs) allocate(t, now);
+    Bytes workspace = op.workspace;
+    for (const TensorId t : op.outputs) workspace += allocate(op, t, step.free, now);
     result_.ops.push_back(step.op);
     result_.again.push_back(computed_[step.op]);
     computed_[step.op] = true;
-    result_.memory.push_back(memory_ + op.workspace);
+    result_.memory.push_back(memory_ + workspace);
     result_.duration += op.duration;
     if (result_.memory.back() > result_.peak) {
       result_.peak = result_.memory.back();
@@ -59,11 +60,20 @@ class Run {
  private:
   static constexpr std::ptrdiff_t kAbsent = -1;
 
-  void allocate(TensorId t, int now) {
-    if (stay_[t] != kAbsent) return;
+  /// What the step takes beside all that is resident then: an older copy of the output, or less by what it takes over.
+  Bytes allocate(const Op& op, TensorId t, const std::vector<TensorId>& free, int now) {
+    const Bytes size = graph_.tensors[t].size;
+    if (stay_[t] != kAbsent) return graph_.recompute_allocates == Allocation::all ? size : Bytes(0);
     stay_[t] = static_cast<std::ptrdiff_t>(result_.residences.size());
     result_.residences.push_back({.tensor = t, .first_step = now, .last_step = now});
-    memory_ += graph_.tensors[t].size;
+    memory_ += size;
+    for (const InPlace& pair : op.in_place) {
+      const bool released = std::find(free.begin(), free.end(), pair.input) != free.end();
+      if (pair.output == t && released && produced_[pair.input]) {
+        return Bytes(0) - std::min(size, graph_.tensors[pair.input].size);
+      }
+    }
+    return Bytes(0);
   }
 
   void release(TensorId t, int now) {
@@ -76,6 +86,7 @@ class Run {
   const Graph& graph_;
   /// Of every tensor, the number of its stay, or kAbsent.
   std::vector<std::ptrdiff_t> stay_;
+  std::vector<bool> produced_;
   std::vector<bool> computed_{};
   Bytes memory_{};
   Replay result_{};

@@ -121,10 +121,10 @@ void RetentionProblem::add_workspaces(std::vector<Release> releases) {
     InnerEvent event{slot, {peaks.begin(), peaks.end()}};
     bool open = false;
     for (InnerPeak& peak : event.peaks) {
-      std::erase_if(peak.freed, [&](TensorId t) {
-        if (touched_of_tensor_[t].valid()) return false;
+      std::erase_if(peak.freed, [&](const FreedInput& freed) {
+        if (touched_of_tensor_[freed.tensor].valid()) return false;
         for (auto release = here.first; release != here.second; ++release) {
-          if (release->tensor == t) peak.workspace -= release->size;
+          if (release->tensor == freed.tensor) peak.workspace -= std::min(freed.most, release->size);
         }
         return true;
       });

@@ -21,6 +21,9 @@ constexpr remora::test::ProblemKind kKinds[] = {
     {.order = OrderMode::free, .most_ops = 4},
     {.order = OrderMode::free, .least_ops = 5, .most_ops = 7, .most_computes = 2},
     {.order = OrderMode::free, .with_modes = true, .most_ops = 4},
+    {.order = OrderMode::input, .in_place = true},
+    {.order = OrderMode::input, .with_modes = true, .most_ops = 5, .in_place = true},
+    {.order = OrderMode::free, .most_ops = 4, .in_place = true},
 };
 
 }  // namespace

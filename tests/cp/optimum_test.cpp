@@ -63,5 +63,19 @@ TEST(RetentionModel, FreeOrderWithOptionsAgreesWithBruteForce) {
   EXPECT_GT(tally.recomputing, test::fewer(100));
 }
 
+TEST(RetentionModel, StagedFormWithStorageTakenOverAgreesWithBruteForce) {
+  const auto tally = check(70'000, 2500, {.order = OrderMode::input, .in_place = true});
+  EXPECT_EQ(tally.failure, "");
+  EXPECT_GT(tally.cases, test::fewer(8000));
+  EXPECT_GT(tally.recomputing, test::fewer(500));
+}
+
+TEST(RetentionModel, FreeOrderWithStorageTakenOverAgreesWithBruteForce) {
+  const auto tally = check(80'000, 800, {.order = OrderMode::free, .most_ops = 4, .in_place = true});
+  EXPECT_EQ(tally.failure, "");
+  EXPECT_GT(tally.cases, test::fewer(1500));
+  EXPECT_GT(tally.recomputing, test::fewer(20));
+}
+
 }  // namespace
 }  // namespace remora

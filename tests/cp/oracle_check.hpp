@@ -37,6 +37,8 @@ struct ProblemKind {
   int least_ops = 2;
   int most_ops = 6;
   int most_computes = 3;
+  /// Graphs of version 2: `in_place` and `recompute_allocates`.
+  bool in_place = false;
 };
 
 struct OracleTally {

@@ -143,7 +143,7 @@ TEST(Modes, AnInnerPeakDoesNotFreeWhatMustBeKept) {
 }
 
 TEST(Modes, RefuseToFreeWhatIsNotReadOrTwice) {
-  const auto freeing = [](std::vector<TensorId> freed) {
+  const auto freeing = [](std::vector<FreedInput> freed) {
     return std::vector<InnerPeak>{{.workspace = Bytes(1), .freed = std::move(freed)}};
   };
   EXPECT_NO_THROW(instance_with({.op = kC, .inner = freeing({kOfA, kOfB})}));

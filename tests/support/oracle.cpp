@@ -183,10 +183,36 @@ class Oracle {
     }
     const std::int64_t total = cost + instance_.duration(OpId(std::size_t{id}), mode).count();
     const auto peaks = instance_.inner(OpId(std::size_t{id}), mode);
-    if (!peaks.empty()) {
+    if (!instance_.has_modes()) {
+      run(total, state, next, op);
+    } else if (!peaks.empty()) {
       release_inside(total, next, peaks);
     } else if (memory(next) + instance_.workspace(OpId(std::size_t{id}), mode) <= instance_.budget()) {
       push(total, next);
+    }
+  }
+
+  /// remora-graph 2: what a run allocates, and each choice of inputs that outputs may take over and the step releases.
+  void run(std::int64_t cost, const State& before, const State& computed, const Op& op) {
+    const auto index = [](TensorId t) { return static_cast<unsigned>(std::int32_t{t}); };
+    Bytes taken = memory(computed) + op.workspace;
+    for (const TensorId t : op.outputs) {
+      const bool again = graph_.recompute_allocates == Allocation::all && before.held(index(t)) != 0;
+      if (again) taken += graph_.tensors[index(t)].size;
+    }
+    for (unsigned choice = 0; choice < 1U << op.in_place.size(); ++choice) {
+      State after = computed;
+      Bytes here = taken;
+      bool allowed = true;
+      for (std::size_t i = 0; i < op.in_place.size(); ++i) {
+        if ((choice >> i & 1U) == 0) continue;
+        const InPlace& pair = op.in_place[i];
+        allowed = allowed && produced_[index(pair.input)];
+        after.release(index(pair.input));
+        if (before.held(index(pair.output)) != 0) continue;
+        here -= std::min(graph_.tensors[index(pair.output)].size, graph_.tensors[index(pair.input)].size);
+      }
+      if (allowed && here <= instance_.budget()) push(cost, after);
     }
   }
 
@@ -194,7 +220,7 @@ class Oracle {
   void release_inside(std::int64_t cost, const State& computed, std::span<const InnerPeak> peaks) {
     std::set<unsigned> candidates;
     for (const InnerPeak& peak : peaks) {
-      for (const TensorId t : peak.freed) {
+      for (const auto& [t, most] : peak.freed) {
         if (produced_[t]) candidates.insert(static_cast<unsigned>(std::int32_t{t}));
       }
     }
@@ -206,12 +232,13 @@ class Oracle {
       }
       // At a peak, what it frees is there only if it stays after the compute; all else still is.
       const bool fits = std::all_of(peaks.begin(), peaks.end(), [&](const InnerPeak& peak) {
-        State here = computed;
-        for (const TensorId t : peak.freed) {
+        Bytes here = memory(computed) + peak.workspace;
+        for (const auto& [t, most] : peak.freed) {
           const auto tensor = static_cast<unsigned>(std::int32_t{t});
-          if (produced_[t] && after.held(tensor) == 0) here.release(tensor);
+          if (!produced_[t] || after.held(tensor) != 0) continue;
+          here -= std::min(most, instance_.size(t, static_cast<ModeNumber>(computed.held(tensor)) - 1));
         }
-        return memory(here) + peak.workspace <= instance_.budget();
+        return here <= instance_.budget();
       });
       if (fits) push(cost, after);
     }

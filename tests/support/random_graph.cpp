@@ -20,12 +20,26 @@ Bytes draw_size(std::mt19937& random, std::int64_t most) {
   return Bytes(1 + static_cast<std::int64_t>(random()) % most);
 }
 
+/// Some of the op's outputs, each with another of its inputs.
+std::vector<InPlace> draw_in_place(std::mt19937& random, const Op& op) {
+  std::vector<TensorId> inputs = op.inputs;
+  std::sort(inputs.begin(), inputs.end());
+  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+  std::shuffle(inputs.begin(), inputs.end(), random);
+  std::vector<InPlace> pairs;
+  for (std::size_t i = 0; i < std::min(inputs.size(), op.outputs.size()); ++i) {
+    if (chance(random, 70)) pairs.push_back({op.outputs[i], inputs[i]});
+  }
+  return pairs;
+}
+
 }  // namespace
 
 std::shared_ptr<const Graph> random_graph(std::mt19937& random, const RandomGraphOptions& options) {
   Graph graph;
   graph.name = "random";
   if (chance(random, 30)) graph.fixed_memory = Bytes(draw(random, 0, 5));
+  if (options.in_place && chance(random, 50)) graph.recompute_allocates = Allocation::all;
   std::vector<TensorId> available;
   const int inputs = draw(random, 0, 1);
   for (int i = 0; i < inputs; ++i) {
@@ -49,6 +63,7 @@ std::shared_ptr<const Graph> random_graph(std::mt19937& random, const RandomGrap
       const auto name = "t" + std::to_string(v) + "_" + std::to_string(i);
       op.outputs.push_back(graph.add_tensor(name, draw_size(random, options.largest_size), chance(random, 15)));
     }
+    if (options.in_place) op.in_place = draw_in_place(random, op);
     available.insert(available.end(), op.outputs.begin(), op.outputs.end());
     graph.add_op(std::move(op));
   }

@@ -16,6 +16,8 @@ struct RandomGraphOptions {
   /// Sizes up to this many bytes, durations too.
   std::int64_t largest_size = 9;
   std::int64_t longest_duration = 9;
+  /// Of remora-graph 2: most ops take over some input's storage, and a run may allocate all its outputs anew.
+  bool in_place = false;
 };
 
 /// A small random graph that uses everything the format can say: several outputs, workspace, fixed memory, graph

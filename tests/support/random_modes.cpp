@@ -62,7 +62,9 @@ std::vector<InnerPeak> random_inner(std::mt19937& random, const Op& op, const st
       return std::find(tensors.begin(), tensors.end(), t) != tensors.end();
     };
     for (const TensorId t : op.inputs) {
-      if (random() % 2 == 0 && !contains(unread, t) && !contains(peak.freed, t)) peak.freed.push_back(t);
+      const bool twice =
+          std::any_of(peak.freed.begin(), peak.freed.end(), [&](const FreedInput& freed) { return freed.tensor == t; });
+      if (random() % 2 == 0 && !contains(unread, t) && !twice) peak.freed.emplace_back(t);
     }
     result.push_back(std::move(peak));
   }

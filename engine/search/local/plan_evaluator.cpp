@@ -11,6 +11,7 @@ namespace remora {
 
 PlanEvaluator::PlanEvaluator(const Instance& instance, std::span<const Recompute> plan)
     : instance_(instance),
+      in_place_(instance.has_in_place()),
       unit_bits_(needed_unit_bits()),
       first_memory_(index(instance.op_count()) + 1),
       again_(index(instance.op_count()) + 1),
@@ -21,7 +22,7 @@ PlanEvaluator::PlanEvaluator(const Instance& instance, std::span<const Recompute
   Bytes& kept = first_memory_.back();
   kept = instance.base_memory();
   for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) {
-    own_[index(op)] = instance.workspace(op);
+    own_[index(op)] = instance.workspace(op, 0);
     for (const TensorId t : instance.outputs(op)) {
       own_[index(op)] += instance.size(t);
       if (instance.keep(t)) kept += instance.size(t);
@@ -36,7 +37,7 @@ int PlanEvaluator::needed_unit_bits() const {
   Bytes workspace;
   Wide events = 1;
   for (OpId op{0}; op < instance_.op_count(); op = OpId(op + 1)) {
-    workspace = std::max(workspace, instance_.workspace(op));
+    workspace = std::max(workspace, instance_.workspace(op, 0));
     for (const TensorId t : instance_.outputs(op)) most += instance_.size(t);
     events += std::min(instance_.max_computes(op), instance_.op_count() + 1);
   }
@@ -174,7 +175,33 @@ EventKey PlanEvaluator::event_after(EventKey event) const {
 /// Bytes retained from before the event up to it or beyond.
 Bytes PlanEvaluator::retained_into(EventKey event) const {
   if (event == end()) return first_memory_.back();
-  return memory(event) - own_[index(event.op())];
+  const Bytes retained = memory(event) - own_[index(event.op())];
+  return in_place_ ? retained + saved_at(event) : retained;
+}
+
+Bytes PlanEvaluator::taken_over(OpId op, TensorId input) const {
+  for (const InnerPeak& peak : instance_.inner(op, 0)) {
+    for (const FreedInput& freed : peak.freed) {
+      if (freed.tensor == input) return std::min(freed.most, instance_.size(input));
+    }
+  }
+  return Bytes(0);
+}
+
+Bytes PlanEvaluator::saved_at(EventKey event) const {
+  Bytes saved;
+  for (const InnerPeak& peak : instance_.inner(event.op(), 0)) {
+    for (const FreedInput& freed : peak.freed) {
+      if (retained_until(freed.tensor, event) <= event) saved += taken_over(event.op(), freed.tensor);
+    }
+  }
+  return saved;
+}
+
+void PlanEvaluator::add_at(EventKey event, Bytes amount, Effect& effect) {
+  if (amount == Bytes(0)) return;
+  effect.stretches.push_back({event.just_before(), amount});
+  effect.stretches.push_back({event, Bytes(0) - amount});
 }
 
 Bytes PlanEvaluator::memory(EventKey event) const {
@@ -195,13 +222,18 @@ void PlanEvaluator::find_effect(Recompute recompute, Effect& effect) const {
   for (const TensorId t : instance_.outputs(recompute.op)) {
     if (!serves(t, moment, next)) continue;
     effect.memory -= instance_.size(t);
-    effect.stretches.push_back({last_use_between(t, before, moment), Bytes(0) - instance_.size(t)});
+    const EventKey last = last_use_between(t, before, moment);
+    effect.stretches.push_back({last, Bytes(0) - instance_.size(t)});
+    if (in_place_ && last > before) add_at(last, Bytes(0) - taken_over(last.op(), t), effect);
   }
   for (const TensorId t : instance_.inputs(recompute.op)) {
     const EventKey until = retained_until(t, moment);
     if (until > moment) continue;
     effect.memory += instance_.size(t);
     effect.stretches.push_back({until, instance_.size(t)});
+    if (!in_place_) continue;
+    effect.memory -= taken_over(recompute.op, t);
+    if (until.op() != instance_.producer(t)) add_at(until, taken_over(until.op(), t), effect);
   }
   std::sort(effect.stretches.begin(), effect.stretches.end(),
             [](const Stretch& a, const Stretch& b) { return a.after < b.after; });

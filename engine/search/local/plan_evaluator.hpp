@@ -14,6 +14,9 @@
 // So a change costs O(log users) for each tensor of v, plus the events of the stretch from the first that changes to m.
 // The rest of the graph is not looked at. `probe` says what an addition would do without doing it.
 //
+// Where an output takes over an input's storage (`in_place`), one event more may change: where the interval of such an
+// input begins or ceases to end, the op that reads it there takes that much less or more.
+//
 // Works on int64 sums like `evaluate`, with which it agrees at every event.
 #pragma once
 
@@ -43,7 +46,12 @@ class EventKey {
 
   [[nodiscard]] constexpr Stage stage() const { return static_cast<Stage>(value_ >> 32); }
   [[nodiscard]] constexpr OpId op() const { return OpId(static_cast<std::int32_t>(value_ & 0xffffffff)); }
-  /// The least key after this one; as the exclusive end of a stretch it takes this one in.
+  /// The greatest key before this one and the least after it; as the ends of a stretch they take this one in.
+  [[nodiscard]] constexpr EventKey just_before() const {
+    EventKey key = *this;
+    --key.value_;
+    return key;
+  }
   [[nodiscard]] constexpr EventKey just_after() const {
     EventKey key = *this;
     ++key.value_;
@@ -179,6 +187,12 @@ class PlanEvaluator {
   [[nodiscard]] bool serves(TensorId tensor, EventKey moment, EventKey next) const;
   void find_effect(Recompute recompute, Effect& effect) const;
   [[nodiscard]] Bytes retained_into(EventKey event) const;
+  /// What the op saves of its memory by the outputs that may take over the input's storage.
+  [[nodiscard]] Bytes taken_over(OpId op, TensorId input) const;
+  /// What the op of the event saves that way.
+  [[nodiscard]] Bytes saved_at(EventKey event) const;
+  /// To the effect: at this event, before the change's moment, so many bytes more.
+  static void add_at(EventKey event, Bytes amount, Effect& effect);
   /// Visits the memory of every event strictly between two moments until `visit` says false; whether it never did.
   template <class Self, class Visit>
   static bool visit_between(Self& self, EventKey after, EventKey before, Visit visit);
@@ -189,6 +203,8 @@ class PlanEvaluator {
   void record_uses(Recompute recompute, bool add);
 
   const Instance& instance_;
+  /// Whether outputs may take over storage.
+  bool in_place_;
   /// Overflow is counted in units of 2^unit_bits_ bytes.
   int unit_bits_;
   /// By stage: memory at the first compute that ends it; the last entry is the end of the schedule.

@@ -133,6 +133,24 @@ TEST(CInterface, EveryPropertyOfAnOpComesThrough) {
   EXPECT_EQ(remora_graph_op_name(graph.get(), 4), nullptr);
 }
 
+TEST(CInterface, AnOutputMayTakeOverAnInputsStorage) {
+  const GraphHandle graph = network(2);
+  remora_schedule* schedule = nullptr;
+  EXPECT_EQ(remora_graph_add_in_place(graph.get(), 1, 0, 1), REMORA_OK);  // the wrong way round
+  remora_instance* instance = nullptr;
+  EXPECT_EQ(remora_instance_new(graph.get(), "100", 2, REMORA_ORDER_INPUT, &instance), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_graph_add_in_place(graph.get(), 1, 7, 0), REMORA_BAD_INPUT);
+  const GraphHandle sound = network(2);
+  EXPECT_EQ(remora_graph_add_in_place(sound.get(), 1, 1, 0), REMORA_OK);
+  EXPECT_EQ(remora_graph_set_recompute_allocates_all(sound.get(), 1), REMORA_OK);
+  const InstanceHandle tight = under(sound, "100");
+  ASSERT_EQ(remora_solve(tight.get(), reproducible().get(), nullptr, nullptr, &schedule), REMORA_OK);
+  const ScheduleHandle found(schedule);
+  EXPECT_EQ(remora_schedule_result(schedule), REMORA_OPTIMAL);
+  EXPECT_EQ(remora_schedule_peak(schedule), 100);
+  expect_valid(found, sound);
+}
+
 TEST(CInterface, ASequenceOfOnesOwnIsEvaluated) {
   const GraphHandle graph = network(8);
   const ScheduleHandle solution = solved(under(graph, "80%"));

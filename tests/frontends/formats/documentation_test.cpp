@@ -27,13 +27,14 @@ std::vector<std::string> json_blocks(const std::string& page) {
 
 TEST(FormatsPage, ShowsAGraphAndItsSchedule) {
   const std::vector<std::string> blocks = json_blocks(read_file(REMORA_SOURCE_DIR "/docs/formats.md"));
-  ASSERT_EQ(blocks.size(), 2U);
+  ASSERT_EQ(blocks.size(), 3U);
   const Graph graph = read_graph(Text(blocks[0]));
   EXPECT_EQ(graph, read_graph(Text(kFigure1)));
   const Schedule schedule = read_schedule(Text(blocks[1]), graph);
   EXPECT_EQ(schedule.graph, graph.name);
   EXPECT_EQ(schedule.steps.size(), 6U);
   EXPECT_EQ(schedule.overhead(), 0.2);
+  EXPECT_EQ(read_graph(Text(blocks[2])).recompute_allocates, Allocation::all);
 }
 
 }  // namespace

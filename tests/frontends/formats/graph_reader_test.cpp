@@ -27,7 +27,8 @@ const std::vector<Malformed> kMalformed = {
     {R"("remora-graph")", R"("remora-schedule")", "$.format", R"("remora-schedule")"},
     {R"("format": "remora-graph",)", "", "$", R"("format" is missing)"},
     {R"("remora-graph")", "3", "$.format", "must be a string, not 3"},
-    {R"("version": 1)", R"("version": 2)", "$.version", "version 2"},
+    {R"("version": 1)", R"("version": 3)", "$.version", "version 3 is not known, only versions 1 to 2"},
+    {R"("version": 1)", R"("version": 0)", "$.version", "version 0"},
     {R"("version": 1)", R"("version": "1")", "$.version", "must be an integer"},
     {R"("version": 1,)", "", "$", R"("version" is missing)"},
     {R"("name": "every key",)", "", "$", R"("name" is missing)"},
@@ -119,6 +120,52 @@ TEST(ReadGraph, NamesThePlaceOfEveryFault) {
     EXPECT_EQ(fault.place, malformed.place);
     EXPECT_NE(fault.what.find(malformed.fragment), std::string::npos) << fault.what;
     EXPECT_EQ(fault.what.find('\n'), std::string::npos) << "one line: " << fault.what;
+  }
+}
+
+/// kEveryKey as version 2, with its keys.
+std::string second_version() {
+  std::string text = replaced(kEveryKey, R"("version": 1)", R"("version": 2, "recompute_allocates": "all")");
+  return replaced(text, R"("inputs": ["x"])", R"("in_place": [["h", "x"]], "inputs": ["x"])");
+}
+
+TEST(ReadGraph, ReadsVersionTwo) {
+  const Graph graph = read_graph(Text(second_version()));
+  EXPECT_EQ(graph.recompute_allocates, Allocation::all);
+  EXPECT_EQ(graph.ops[0].in_place, (std::vector<InPlace>{{TensorId(1), TensorId(0)}}));
+  EXPECT_TRUE(graph.ops[1].in_place.empty());
+  // To a file of version 1 they are unknown keys.
+  const std::string first = replaced(second_version(), R"("version": 2)", R"("version": 1)");
+  const Graph other = read_graph(Text(first));
+  EXPECT_EQ(other.recompute_allocates, Allocation::missing);
+  EXPECT_TRUE(other.ops[0].in_place.empty());
+  EXPECT_EQ(other.ops[0].extra, R"({"in_place":[["h","x"]]})");
+  // And without them the second version is the first one.
+  EXPECT_EQ(read_graph(Text(replaced(kEveryKey, R"("version": 1)", R"("version": 2)"))), read_graph(Text(kEveryKey)));
+}
+
+TEST(ReadGraph, NamesThePlaceOfEveryFaultOfVersionTwo) {
+  const std::vector<Malformed> faults = {
+      {R"("all")", R"("some")", "$.recompute_allocates", "not \"some\""},
+      {R"("all")", "true", "$.recompute_allocates", "must be a string"},
+      {R"([["h", "x"]])", R"("h")", "$.ops[0].in_place", "must be an array"},
+      {R"([["h", "x"]])", R"(["h", "x"])", "$.ops[0].in_place[0]", "must be an array"},
+      {R"([["h", "x"]])", R"([["h"]])", "$.ops[0].in_place[0]", "must be [output, input]"},
+      {R"([["h", "x"]])", R"([["h", "y"]])", "$.ops[0].in_place[0][1]", R"(there is no tensor "y")"},
+      {R"([["h", "x"]])", R"([["x", "h"]])", "$.ops[0].in_place[0][0]", R"("x" is no output of the op "f")"},
+      {R"([["h", "x"]])", R"([["h", "gh"]])", "$.ops[0].in_place[0][1]", R"("gh" is no input of the op "f")"},
+      {R"([["h", "x"]])", R"([["h", "x"], ["h", "x"]])", "$.ops[0].in_place[1][0]", R"(the output "h" is in two)"},
+      {R"("recompute_allocates")", R"("devices": [], "later2")", "$.devices", "devices are not supported"},
+      {R"("in_place")", R"("on": {}, "in_place")", "$.ops[0].on", "devices are not supported"},
+      {R"("size": 5)", R"("size": 5, "home": ["cpu"])", "$.tensors[0].home", "devices are not supported"},
+  };
+  for (const Malformed& fault : faults) {
+    SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));
+    const std::string text = replaced(second_version(), fault.from, fault.to);
+    ASSERT_FALSE(text.empty());
+    const Fault found = fault_of([&] { static_cast<void>(read_graph(Text(text))); });
+    EXPECT_EQ(found.place, fault.place);
+    EXPECT_NE(found.what.find(fault.fragment), std::string::npos) << found.what;
   }
 }
 

@@ -77,6 +77,17 @@ TEST(WriteGraph, RefusesTextsThatAreNoObject) {
   EXPECT_NE(fault_of([&] { static_cast<void>(written(graph)); }).what.find("\"duration\""), std::string::npos);
 }
 
+TEST(WriteGraph, WritesTheSecondVersionWhereItIsNeeded) {
+  Graph graph = read_graph(Text(kFigure1));
+  EXPECT_NE(written(graph).find(R"("version": 1)"), std::string::npos);
+  graph.ops[1].in_place = {{TensorId(1), TensorId(0)}};
+  const std::string text = written(graph);
+  EXPECT_NE(text.find(R"("version": 2)"), std::string::npos);
+  EXPECT_NE(text.find(R"("in_place": [["b", "a"]])"), std::string::npos);
+  graph.ops[2].extra = R"({"in_place": 3})";
+  EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.ops[2]");
+}
+
 TEST(WriteGraph, RefusesAnInvalidGraph) {
   Graph graph = read_graph(Text(kFigure1));
   graph.ops[2].inputs[0] = TensorId(99);
@@ -88,6 +99,7 @@ Graph random_graph(std::mt19937_64& random) {
   Graph graph{.name = "random", .fixed_memory = Bytes(below(1000))};
   const int inputs = below(3);
   for (int i = 0; i < inputs; ++i) graph.add_tensor("input" + std::to_string(i), Bytes(below(100)));
+  if (below(3) == 0) graph.recompute_allocates = Allocation::all;
   const int count = below(30);
   for (int i = 0; i < count; ++i) {
     Op op{.name = "op" + std::to_string(i), .duration = Duration(below(1000)), .workspace = Bytes(below(2))};
@@ -102,6 +114,7 @@ Graph random_graph(std::mt19937_64& random) {
     op.phase = static_cast<Phase>(below(4));
     if (i > 0 && below(2) == 0) op.backward_of = OpId(below(i));
     if (i > 0 && below(3) == 0) op.after.emplace_back(below(i));
+    if (!op.inputs.empty() && below(3) == 0) op.in_place = {{op.outputs[0], op.inputs[0]}};
     if (below(5) == 0) op.extra = R"({"x":[1,{"y":"z"}]})";
     graph.add_op(std::move(op));
   }
