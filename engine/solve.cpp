@@ -81,7 +81,7 @@ Schedule search_input_order(const Instance& instance, const SolveOptions& option
     from_groups = wants_groups(instance, options);
     if (from_groups) start_from_groups(search, callbacks.blocks);
   };
-  Search search(instance, options, {input_order_crew, {groups}}, warm_start);
+  Search search(instance, options, {input_order_crew, {groups}, true}, warm_start);
   search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
   if (from_groups) {

@@ -8,7 +8,7 @@ namespace {
 
 /// In the order of Source.
 constexpr std::array kSources{"start",   "relaxation", "hierarchy", "order",       "another budget", "complete",
-                              "benders", "stages",     "peak",      "lns",         "modes",          "ruin",
+                              "benders", "periods",    "peak",      "lns",         "modes",          "ruin",
                               "anneal",  "reorder",    "joint",     "none",        "greedy",         "sqrt",
                               "rotor",   "twremat",    "checkmate", "checkmate-lp"};
 static_assert(kSources.size() == static_cast<std::size_t>(Source::checkmate_lp) + 1);

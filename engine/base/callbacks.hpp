@@ -25,7 +25,7 @@ enum class Source {
   // Workers.
   complete,
   benders,
-  stages,
+  periods,
   peak,
   lns,
   modes,

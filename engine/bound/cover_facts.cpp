@@ -35,10 +35,18 @@ std::vector<cp::StageBan> bans_outside(const Instance& instance, const CoverProb
 }
 
 std::vector<cp::StageBan> bans_below(const Instance& instance, const CoverFacts& facts, Duration below) {
-  if (facts.priced.penalties.empty()) return {};
-  std::vector<bool> allowed;
-  for (const Duration penalty : facts.priced.penalties) allowed.push_back(penalty < below - facts.priced.bound);
-  return bans_outside(instance, facts.problem, allowed);
+  std::vector<cp::StageBan> bans;
+  if (!facts.priced.penalties.empty()) {
+    std::vector<bool> allowed;
+    for (const Duration penalty : facts.priced.penalties) allowed.push_back(penalty < below - facts.priced.bound);
+    bans = bans_outside(instance, facts.problem, allowed);
+  }
+  if (below > facts.banned_below) return bans;
+  bans.insert(bans.end(), facts.banned.begin(), facts.banned.end());
+  std::sort(bans.begin(), bans.end(), [](const cp::StageBan& a, const cp::StageBan& b) {
+    return a.op != b.op ? a.op < b.op : a.first < b.first;
+  });
+  return bans;
 }
 
 }  // namespace remora

@@ -17,6 +17,9 @@ struct CoverFacts {
   std::vector<bool> given_up{};
   /// Empty penalties if unknown.
   PricedBound priced{};
+  /// What no schedule of less extra duration than `banned_below` does (periods/period_proof.hpp); by op and stage.
+  std::vector<cp::StageBan> banned{};
+  Duration banned_below{};
 };
 
 /// The relaxation's choice as a plan: each item given up is recomputed as late as its next use allows. A start for the
@@ -33,7 +36,7 @@ std::vector<cp::StageBan> bans_outside(const Instance& instance, const CoverProb
                                        const std::vector<bool>& allowed);
 
 /// Reduced-cost fixing: in a schedule of less extra duration than `below`, the items of too high a penalty are not
-/// given up.
+/// given up, and what the period relaxation rules out is not done.
 std::vector<cp::StageBan> bans_below(const Instance& instance, const CoverFacts& facts, Duration below);
 
 }  // namespace remora

@@ -148,7 +148,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   problem = covering_relaxation(instance, options.covering_limits);
   const auto ascent = covering_bound(problem);
   found.infeasible = ascent.infeasible;
-  found.lower_bound = ascent.extra;
+  found.lower_bound = found.exact_bound = ascent.extra;
   // What is resident at an event is known for the input order only.
   const bool is_certain = instance.problem().order == OrderMode::input;
   if (ascent.event.valid() && is_certain) found.certificate = cover_certificate(instance, problem, ascent.event);
@@ -157,6 +157,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   auto mip = solve_cover_mip(problem, cover_mip_limits(options, deadline));
   found.infeasible = mip.infeasible;
   found.lower_bound = std::max(found.lower_bound, mip.bound);
+  found.exact_bound = std::max(found.exact_bound, mip.priced.bound);
   if (mip.infeasible && is_certain) {
     found.certificate = cover_certificate(instance, problem, mip.event, mip.given_up);
   }

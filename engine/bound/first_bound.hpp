@@ -26,8 +26,9 @@ struct FirstBound {
   /// No schedule holds the budget; where one event alone proves it, the certificate says which.
   bool infeasible = false;
   std::optional<Certificate> certificate{};
-  /// Of the extra duration.
+  /// Of the extra duration; and the part of it that whole numbers alone prove, the rest being CBC's word.
   Duration lower_bound{};
+  Duration exact_bound{};
   /// What guides the search.
   CoverFacts cover{};
 };

@@ -52,7 +52,10 @@ Search::Search(const Instance& instance, const SolveOptions& options, SearchPart
 void Search::sit(const Sitting& sitting) {
   begin(sitting.deadline);
   until_ = std::max(sitting.until, plus(work_, Work(1)));
+  if (prover_ && !settled() && options_.work_limit == 0) prover_->start(deadline_);
   if (!infeasible_) search_phases();
+  if (prover_) prover_->pause();
+  hear_prover();
   stopped_at_ = deadline_.elapsed();
 }
 
@@ -62,7 +65,9 @@ void Search::begin(const Deadline& deadline) {
   if (std::exchange(begun_, true) || infeasible_) return;
   find_bound();
   start_from_relaxation();
+  begin_proof();
   for (const auto& start : parts_.starts) {
+    hear_prover();
     if (!settled()) start(*this);
   }
   if (infeasible_) return;
@@ -90,6 +95,7 @@ void Search::find_bound() {
   infeasible_ = bound.infeasible;
   certificate_ = std::move(bound.certificate);
   raise_bound(bound.lower_bound);
+  exact_bound_ = bound.exact_bound;
   cover_ = std::move(bound.cover);
   bound_seconds_ = elapsed() - before;
 }
@@ -100,6 +106,41 @@ void Search::start_from_relaxation() {
   if (settled() || !options_.covering_start || !has_plan) return;
   Solution suggested = make_solution(instance_, suggested_plan(instance_, cover_));
   if (better(instance_, suggested, incumbent_)) incumbent_ = std::move(suggested);
+}
+
+// The proof by periods.
+
+void Search::begin_proof() {
+  const bool applies = instance_.problem().order == OrderMode::input && !instance_.has_modes();
+  if (!parts_.proves || !options_.period_bound || !applies || settled()) return;
+  prover_ = std::make_unique<Prover>(instance_);
+  if (options_.work_limit == 0) {
+    prover_->start(deadline_);
+  } else {
+    take_news(prover_->take_steps(holds_budget() ? incumbent_.extra : Duration::max(), deadline_));
+  }
+}
+
+void Search::hear_prover() {
+  if (!prover_) return;
+  take_news(prover_->take());
+  if (holds_budget()) prover_->set_ceiling(incumbent_.extra);
+}
+
+void Search::take_news(std::vector<ProofNews> news) {
+  for (ProofNews& item : news) {
+    if (item.infeasible) refute();
+    if (item.plan) offer(make_solution(instance_, within_limits(instance_, *std::move(item.plan))), Source::periods);
+    exact_bound_ = std::max(exact_bound_, item.exact_bound);
+    if (item.bans_below > Duration(0)) {
+      cover_.banned = std::move(item.bans);
+      cover_.banned_below = item.bans_below;
+    }
+    if (item.bound <= lower_bound_) continue;
+    raise_bound(item.bound);
+    ensure(!holds_budget() || lower_bound_ <= incumbent_.extra, "search: the period bound is above a schedule");
+    if (announced_) tell(Event::bound, Source::periods);
+  }
 }
 
 void Search::begin_phase_2() {
@@ -120,6 +161,8 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
   const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
   Effort effort = kRoundEffort / kFirstRoundPart;
   for (; !finished() && !infeasible_ && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
+    hear_prover();
+    if (finished() || infeasible_) return;
     const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, effort};
     const std::vector<Worker*> workers = mix->draw(input);
     if (workers.empty()) return;
@@ -142,6 +185,7 @@ void Search::merge(Source source, RoundResult& result) {
   infeasible_ = infeasible_ || result.infeasible;
   const bool raised = result.lower_bound > lower_bound_;
   raise_bound(result.lower_bound);
+  if (source != Source::benders) exact_bound_ = std::max(exact_bound_, result.lower_bound);
   const bool improved = result.solution && better(instance_, *result.solution, incumbent_);
   if (improved) take(*std::move(result.solution), source);
   ensure(!holds_budget() || lower_bound_ <= incumbent_.extra, "search: the lower bound is above a schedule");
@@ -230,6 +274,10 @@ Schedule Search::answer() const {
   solver.history = report_.history;
   solver.note = report_.note;
   solver.statistics = report_.statistics;
+  if (exact_bound_ < lower_bound_ && !infeasible_) {
+    const Duration exact = instance_.baseline_duration() + exact_bound_;
+    solver.statistics.emplace_back("exact_lower_bound", static_cast<double>(exact.count()));
+  }
   if (!infeasible_) write_steps(instance_, incumbent_.computes(instance_), schedule);
   return schedule;
 }

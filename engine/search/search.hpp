@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "engine/base/work.hpp"
 #include "engine/bound/cover_facts.hpp"
 #include "engine/search/mix.hpp"
+#include "engine/search/prover.hpp"
 #include "engine/search/solution.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
@@ -42,6 +44,8 @@ struct SearchParts {
   /// Where the search may begin beside the input order and the relaxation: each is asked once, after the first bound,
   /// and offers what it has. No further one is asked where nothing is left to search.
   std::vector<std::function<void(Search&)>> starts{};
+  /// Whether a proof by periods goes on beside the search, of the staged form with one mode an op.
+  bool proves = false;
 };
 
 /// Called from the thread that searches. Either may be empty.
@@ -126,6 +130,9 @@ class Search {
 
  private:
   void find_bound();
+  void begin_proof();
+  void hear_prover();
+  void take_news(std::vector<ProofNews> news);
   void start_from_relaxation();
   void search_phases();
   void begin_phase_2();
@@ -145,6 +152,8 @@ class Search {
   Solution incumbent_;
   Source source_ = Source::start;
   Duration lower_bound_{};
+  /// The part of it that rests on whole numbers alone.
+  Duration exact_bound_{};
   CoverFacts cover_{};
   bool infeasible_ = false;
   std::optional<Certificate> certificate_{};
@@ -167,6 +176,8 @@ class Search {
   std::optional<Mix> duration_{};
   /// Times, reached peak, history, note and statistics.
   SolverReport report_{};
+  /// Ends first: its thread reads what stands above.
+  std::unique_ptr<Prover> prover_{};
 };
 
 /// What is known of a schedule of the problem before and without a search.

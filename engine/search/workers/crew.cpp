@@ -58,9 +58,6 @@ Mix input_order_crew(const Instance& instance, const SolveOptions& options, Sear
   if (crew.plan().benders && shortens && options.benders) {
     crew.hire(std::make_unique<BendersWorker>(options, crew.next_seed()));
   }
-  if (crew.has_complete() && shortens && options.covering_stages) {
-    crew.hire(std::make_unique<StageBoundWorker>(options));
-  }
   crew.hire_neighbourhoods(phase);
   crew.hire<RuinWorker>(crew.plan().ruins);
   crew.hire<AnnealingWorker>(crew.plan().annealings);

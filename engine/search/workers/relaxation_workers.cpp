@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "engine/bound/stage_mip.hpp"
 #include "engine/search/workers/cp_workers.hpp"
 #include "model/evaluate.hpp"
 
@@ -21,15 +20,6 @@ constexpr int kWidenings = 8;
 constexpr std::int64_t kMasterNodes = 2000;
 /// What solving the master counts as, an item.
 constexpr Effort kMasterEffort = 3000;
-
-/// Of the stage bound: about two seconds of the others' work come before it.
-constexpr int kRoundsBefore = 20;
-constexpr std::int64_t kMostColumns = 20'000;
-constexpr std::int64_t kStageNodes = 200;
-/// Its part of the time limit, and its limit. Under a work limit only the nodes count.
-constexpr double kShare = 0.2;
-constexpr double kMostSeconds = 8;
-constexpr double kNoLimit = 1e9;
 
 }  // namespace
 
@@ -129,26 +119,6 @@ void BendersWorker::widen(const RoundInput& input, const Solution& incumbent, st
     // A schedule found here would be better than the incumbent: it is left for the master to propose.
     if (outcome.complete && !outcome.sequence) allowed = std::move(more);
   }
-}
-
-StageBoundWorker::StageBoundWorker(const SolveOptions& options)
-    : seconds_(options.work_limit > 0 ? kNoLimit : std::min(kMostSeconds, kShare * options.time_limit)) {}
-
-bool StageBoundWorker::ready(const RoundInput& input) {
-  const CoverProblem& problem = input.cover.problem;
-  if (done_ || problem.items.empty() || ++rounds_ <= kRoundsBefore) return false;
-  if (rounds_ == kRoundsBefore + 1) done_ = stage_mip_columns(input.instance, problem) > kMostColumns;
-  return !done_;
-}
-
-RoundResult StageBoundWorker::run(const RoundInput& input) {
-  RoundResult result;
-  done_ = true;
-  const CoverProblem& problem = input.cover.problem;
-  CoverMipLimits limits{
-      .seconds = seconds_, .nodes = kStageNodes, .interrupted = input.interrupted, .ceiling = input.incumbent.extra};
-  result.lower_bound = solve_stage_mip(input.instance, problem, limits).bound;
-  return result;
 }
 
 }  // namespace remora

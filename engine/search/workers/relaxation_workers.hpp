@@ -11,8 +11,6 @@
 // something else: that is a cut. Cuts are made stronger by letting more items be given up as long as the search still
 // proves quickly that it does not help. The master's bound, or the incumbent's cost if that is less, bounds every
 // schedule.
-//
-// StageBoundWorker: a stronger relaxation, on small graphs, once.
 #pragma once
 
 #include <vector>
@@ -51,22 +49,6 @@ class BendersWorker : public Worker {
   int rest_ = 0;
   int next_rest_ = 1;
   bool exhausted_ = false;
-};
-
-/// Raises the bound once, by the covering relaxation with stages (engine/bound/stage_mip.hpp): on small graphs, when
-/// the other workers have not met the bound for a while. Takes longer than a round, for seconds.
-class StageBoundWorker : public Worker {
- public:
-  explicit StageBoundWorker(const SolveOptions& options);
-
-  [[nodiscard]] Source source() const override { return Source::stages; }
-  [[nodiscard]] bool ready(const RoundInput& input) override;
-  RoundResult run(const RoundInput& input) override;
-
- private:
-  double seconds_;
-  int rounds_ = 0;
-  bool done_ = false;
 };
 
 }  // namespace remora

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bound/periods/period_program.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace remora {
+
+/// A sum of columns and of what is certain.
+class PeriodProgram::Sum {
+ public:
+  Sum& add(Presence presence, std::int64_t factor) {
+    if (presence == kAlways) constant_ += factor;
+    if (presence >= 0) terms_.push_back({presence, factor});
+    return *this;
+  }
+  Sum& add(std::int64_t constant) {
+    constant_ += constant;
+    return *this;
+  }
+  [[nodiscard]] const std::vector<ProgramTerm>& terms() const { return terms_; }
+  [[nodiscard]] std::int64_t constant() const { return constant_; }
+
+ private:
+  std::vector<ProgramTerm> terms_;
+  std::int64_t constant_ = 0;
+};
+
+PeriodProgram::PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events)
+    : instance_(instance), periods_(std::move(periods)) {
+  find_horizons();
+  number_columns();
+  for (const OpId op : instance.ops()) {
+    add_supply(op);
+    add_uses(op);
+    if (instance.max_computes(op) != 2) continue;
+    for (const TensorId t : instance.inputs(op)) add_flow(op, t);
+  }
+  for (int i = 0; i < periods_.count(); ++i) add_memory(i);
+  for (const RecomputeEvent& event : events) add_event(event);
+}
+
+/// Users come after their producers: going down, the last periods of all that might read an op are known.
+void PeriodProgram::find_horizons() {
+  first_.assign(instance_.op_count(), 0);
+  last_.assign(instance_.op_count(), 0);
+  first_presence_.assign(instance_.tensor_count(), 0);
+  last_presence_.assign(instance_.tensor_count(), -1);
+  certain_.assign(instance_.tensor_count(), -1);
+  for (int v = instance_.op_count(); v-- > 0;) {
+    const OpId op(v);
+    last_[op] = period_of(op);
+    for (const TensorId t : instance_.outputs(op)) {
+      int natural = period_of(op);
+      int latest = natural;
+      for (const OpId user : instance_.users(t)) {
+        natural = std::max(natural, period_of(user));
+        latest = std::max({latest, natural, last_[user]});
+      }
+      if (instance_.keep(t)) natural = latest = periods_.count() - 1;
+      const bool weightless = instance_.size(t) == Bytes(0);
+      if (weightless) certain_[t] = latest;
+      if (instance_.max_computes(op) < 2) certain_[t] = std::max(certain_[t], natural);
+      last_presence_[t] = latest;
+      if (instance_.max_computes(op) > 1 && !weightless) last_[op] = std::max(last_[op], latest);
+    }
+  }
+}
+
+void PeriodProgram::number_columns() {
+  for (const OpId op : instance_.ops()) {
+    first_[op] = program_.columns();
+    for (int i = period_of(op) + 1; i <= last_[op]; ++i) program_.add_column(instance_.duration(op).count(), true);
+  }
+  for (const OpId op : instance_.ops()) {
+    for (const TensorId t : instance_.outputs(op)) {
+      first_presence_[t] = program_.columns();
+      for (int i = period_of(op) + 1; i <= last_presence_[t]; ++i) {
+        if (i > certain_[t]) program_.add_column(0, false);
+      }
+    }
+  }
+}
+
+PeriodProgram::Presence PeriodProgram::recomputed(OpId op, int period) const {
+  return period > period_of(op) && period <= last_[op] ? column(op, period) : kNever;
+}
+
+PeriodProgram::Presence PeriodProgram::resident(TensorId tensor, int period) const {
+  const int first = std::max(period_of(instance_.producer(tensor)), certain_[tensor]) + 1;
+  if (period <= certain_[tensor]) return kAlways;
+  return period <= last_presence_[tensor] ? first_presence_[tensor] + period - first : kNever;
+}
+
+bool PeriodProgram::reads(OpId op, TensorId tensor) const {
+  const auto inputs = instance_.inputs(op);
+  return std::find(inputs.begin(), inputs.end(), tensor) != inputs.end();
+}
+
+void PeriodProgram::add(const Sum& sum, std::int64_t least) {
+  std::int64_t fewest = sum.constant();
+  for (const ProgramTerm& term : sum.terms()) fewest += std::min<std::int64_t>(0, term.factor);
+  if (fewest >= least) return;
+  program_.rows.push_back({sum.terms(), least - sum.constant()});
+}
+
+void PeriodProgram::add_supply(OpId op) {
+  const int own = period_of(op);
+  for (const TensorId t : instance_.outputs(op)) {
+    const bool alone = instance_.outputs(op).size() == 1;
+    for (int i = own + 1; i <= last_presence_[t]; ++i) {
+      const Presence here = resident(t, i);
+      // Its first compute supplies its own period.
+      if (i > own + 1) add(Sum().add(resident(t, i - 1), 1).add(recomputed(op, i - 1), 1).add(here, -1), 0);
+      if (alone) add(Sum().add(here, -1).add(recomputed(op, i), -1), -1);
+    }
+    if (instance_.keep(t) && own < periods_.count() - 1) {
+      add(Sum().add(resident(t, periods_.count() - 1), 1).add(recomputed(op, periods_.count() - 1), 1), 1);
+    }
+  }
+  Sum all;
+  for (int i = own + 1; i <= last_[op]; ++i) all.add(column(op, i), -1);
+  add(all, 1 - instance_.max_computes(op));
+}
+
+void PeriodProgram::add_uses(OpId op) {
+  for (const TensorId t : instance_.inputs(op)) {
+    const OpId producer = instance_.producer(t);
+    const int own = period_of(op);
+    if (period_of(producer) < own) add(Sum().add(resident(t, own), 1).add(recomputed(producer, own), 1), 1);
+    for (int i = own + 1; i <= last_[op]; ++i) {
+      add(Sum().add(resident(t, i), 1).add(recomputed(producer, i), 1).add(column(op, i), -1), 0);
+    }
+  }
+}
+
+void PeriodProgram::add_flow(OpId op, TensorId input) {
+  const OpId producer = instance_.producer(input);
+  const int first = period_of(op) + 1;
+  // With one period left, or where the input is always there, the rows of its uses say as much.
+  if (last_[op] <= first || certain_[input] >= last_[op]) return;
+  Presence here = kNever;
+  for (int i = first; i <= last_[op]; ++i) {
+    if (i == first) here = program_.add_column(0, false);
+    add(Sum().add(resident(input, i), 1).add(here, -1), 0);
+    const Presence next = i < last_[op] ? program_.add_column(0, false) : kNever;
+    add(Sum().add(here, 1).add(recomputed(producer, i), 1).add(column(op, i), -1).add(next, -1), 0);
+    here = next;
+  }
+}
+
+void PeriodProgram::add_memory(int period) {
+  const Stage last = periods_.last(period);
+  if (period + 1 == periods_.count() || last >= instance_.op_count()) return;
+  const OpId k(last);
+  Sum sum;
+  sum.add(-(instance_.base_memory() + instance_.workspace(k)).count());
+  for (const TensorId t : instance_.outputs(k)) sum.add(-instance_.size(t).count());
+  for (const TensorId t : instance_.inputs(k)) sum.add(-instance_.size(t).count());
+  for (int v = 0; v < last; ++v) {
+    for (const TensorId t : instance_.outputs(OpId(v))) {
+      if (instance_.size(t) > Bytes(0) && !reads(k, t)) sum.add(resident(t, period + 1), -instance_.size(t).count());
+    }
+  }
+  add(sum, -instance_.budget().count());
+}
+
+/// Whether the tensor is resident right after all recomputes of the stage up to that of `after`, its own included.
+PeriodProgram::Presence PeriodProgram::present_up_to(TensorId tensor, OpId after, Stage stage) {
+  if (stage < instance_.op_count() && reads(OpId(stage), tensor)) return kAlways;
+  if (stage == instance_.op_count() && instance_.keep(tensor)) return kAlways;
+  const auto users = instance_.users(tensor);
+  const auto next = std::upper_bound(users.begin(), users.end(), after);
+  const int period = periods_.of(stage);
+  if (next == users.end() || *next >= stage) {
+    return period + 1 < periods_.count() ? resident(tensor, period + 1) : kNever;
+  }
+  const auto [known, is_new] = chains_.try_emplace({tensor, *next, stage}, kNever);
+  if (!is_new) return known->second;
+  const Presence later = present_up_to(tensor, *next, stage);
+  const Presence reader = recomputed(*next, period);
+  Presence result = later;
+  if (reader != kNever && later != kAlways) {
+    result = later == kNever ? reader : program_.add_column(0, false);
+    if (later != kNever) {
+      add(Sum().add(result, 1).add(reader, -1), 0);
+      add(Sum().add(result, 1).add(later, -1), 0);
+    }
+  }
+  chains_[{tensor, *next, stage}] = result;
+  return result;
+}
+
+void PeriodProgram::add_event(const RecomputeEvent& event) {
+  const int period = periods_.of(event.stage);
+  const Presence runs = recomputed(event.op, period);
+  if (periods_.first(period) != event.stage || periods_.last(period) != event.stage || runs == kNever) return;
+  Sum sum;
+  sum.add(-(instance_.base_memory() + instance_.workspace(event.op)).count());
+  for (const TensorId t : instance_.outputs(event.op)) sum.add(-instance_.size(t).count());
+  for (int v = 0; v < event.stage; ++v) {
+    const OpId op(v);
+    if (op == event.op) continue;
+    for (const TensorId t : instance_.outputs(op)) {
+      const std::int64_t size = instance_.size(t).count();
+      if (size == 0) continue;
+      if (reads(event.op, t)) {
+        sum.add(-size);
+      } else {
+        sum.add(op > event.op ? resident(t, period) : present_up_to(t, event.op, event.stage), -size);
+      }
+    }
+  }
+  // Only where it runs: as much more as all could take together.
+  std::int64_t most = -sum.constant();
+  for (const ProgramTerm& term : sum.terms()) most -= term.factor;
+  const std::int64_t above = most - instance_.budget().count();
+  if (above > 0) add(sum.add(runs, -above), -instance_.budget().count() - above);
+}
+
+void PeriodProgram::rule_out(OpId op, int period) {
+  if (recomputed(op, period) >= 0) program_.out[static_cast<std::size_t>(column(op, period))] = true;
+}
+
+bool PeriodProgram::ruled_out(OpId op, int period) const {
+  const Presence runs = recomputed(op, period);
+  return runs == kNever || program_.out[static_cast<std::size_t>(runs)];
+}
+
+RecomputePlan PeriodProgram::plan(std::span<const double> solution) const {
+  constexpr double kHalf = 0.5;
+  const auto chosen = [&](Presence presence) {
+    return presence >= 0 && solution[static_cast<std::size_t>(presence)] > kHalf;
+  };
+  RecomputePlan plan;
+  // By op and period, of those recomputed; readers come first.
+  std::map<std::pair<OpId, int>, Stage> placed;
+  for (int v = instance_.op_count(); v-- > 0;) {
+    const OpId op(v);
+    for (int i = period_of(op) + 1; i <= last_[op]; ++i) {
+      if (!chosen(column(op, i))) continue;
+      Stage stage = periods_.last(i);
+      for (const TensorId t : instance_.outputs(op)) {
+        for (const OpId user : instance_.users(t)) {
+          if (period_of(user) == i) stage = std::min(stage, Stage{user});
+          if (const auto reader = placed.find({user, i}); reader != placed.end()) {
+            stage = std::min(stage, reader->second);
+          }
+        }
+      }
+      placed[{op, i}] = stage;
+      plan.push_back({stage, op});
+    }
+  }
+  std::sort(plan.begin(), plan.end());
+  return plan;
+}
+
+}  // namespace remora

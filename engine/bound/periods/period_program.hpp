@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The period relaxation of the staged form: which ops are recomputed in which period, and what is resident in between.
+//
+// Of op v, first computed in period p(v), and tensor t of it, for each later period i in which anybody can read them:
+//
+//   R(v,i)    v is recomputed in period i                                     costs its duration
+//   P(t,i)    t is resident when period i begins
+//   Q(v,t,i)  the part of that which is reserved for v's one recompute, which reads t; where v may run twice
+//
+//   supply    P(t,i+1) <= P(t,i) + R(v,i)          and where v has one output, P(t,i) + R(v,i) <= 1
+//   limits    sum over i of R(v,i) <= C_v - 1
+//   uses      P(t,i) + R(v,i) >= 1                 a first compute in period i reads t; at the end: t must be kept
+//             R(w,i) <= P(t,i) + R(v,i)            w reads t
+//   flow      Q(w,t,i) <= P(t,i)     R(w,i) + Q(w,t,i+1) <= Q(w,t,i) + R(v,i)
+//   memory    at the checkpoint k that ends period i: what k reads and writes, its workspace, and every other tensor t
+//             with P(t,i+1), hold the budget
+//
+// Within a period what is computed serves every use, so that fewer periods ask for less; every schedule gives a solution
+// that costs no more. Where a tensor is resident when a period begins, a recompute within it is not counted: it serves
+// nobody here. The flow says that a resident tensor serves one recompute once: without it a linear program holds a
+// twentieth of a tensor and recomputes its reader by a twentieth in each of twenty periods.
+//
+// With a stage as a period of its own, its recomputes can have their own memory (`Event`): at recompute j in stage k
+//
+//   X(t,q)  t is resident between the recomputes of t's op and q's:  >= R(q,k), >= X of t's next reader, >= P(t,k+1)
+//
+// Tensors of no bytes are resident for ever. Only R need be whole: the least P, Q and X that go with it are.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "engine/bound/periods/periods.hpp"
+#include "engine/bound/periods/program.hpp"
+#include "model/instance.hpp"
+#include "model/recompute_plan.hpp"
+#include "model/table.hpp"
+
+namespace remora {
+
+/// What a memory row is written for beside the checkpoints: the recompute of `op` in stage `stage`.
+using RecomputeEvent = Recompute;
+
+class PeriodProgram {
+ public:
+  /// `events`: those in stages that are periods of their own. The instance is of the staged form, and has one mode an op.
+  PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events);
+
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const Periods& periods() const { return periods_; }
+
+  /// In solutions that cost less than wanted, the op is not recomputed in period i.
+  void rule_out(OpId op, int period);
+  [[nodiscard]] bool ruled_out(OpId op, int period) const;
+  /// Calls visit(op, period, column) for every R.
+  template <class Visit>
+  void for_each_recompute(Visit visit) const {
+    for (const OpId op : first_.ids()) {
+      for (int i = period_of(op) + 1; i <= last_[op]; ++i) visit(op, i, column(op, i));
+    }
+  }
+
+  /// The recomputes of a solution, each as late as its readers in its period allow.
+  [[nodiscard]] RecomputePlan plan(std::span<const double> solution) const;
+
+ private:
+  /// A column, or what is the same in all solutions.
+  using Presence = int;
+  static constexpr Presence kNever = -1;
+  static constexpr Presence kAlways = -2;
+  class Sum;
+
+  void find_horizons();
+  void number_columns();
+  void add_supply(OpId op);
+  void add_uses(OpId op);
+  void add_flow(OpId op, TensorId input);
+  void add_memory(int period);
+  void add_event(const RecomputeEvent& event);
+  Presence present_up_to(TensorId tensor, OpId after, Stage stage);
+  void add(const Sum& sum, std::int64_t least);
+
+  [[nodiscard]] int period_of(OpId op) const { return periods_.of(op); }
+  [[nodiscard]] int column(OpId op, int period) const { return first_[op] + period - period_of(op) - 1; }
+  [[nodiscard]] Presence recomputed(OpId op, int period) const;
+  [[nodiscard]] Presence resident(TensorId tensor, int period) const;
+  [[nodiscard]] bool reads(OpId op, TensorId tensor) const;
+
+  const Instance& instance_;
+  Periods periods_;
+  Program program_;
+  /// The first column, and the last period, of each op's recomputes and each tensor's presences; a tensor is present
+  /// anyway up to `certain_`.
+  Table<OpId, int> first_;
+  Table<OpId, int> last_;
+  Table<TensorId, int> first_presence_;
+  Table<TensorId, int> last_presence_;
+  Table<TensorId, int> certain_;
+  /// X, by tensor, reader and stage.
+  std::map<std::tuple<TensorId, OpId, Stage>, Presence> chains_;
+};
+
+}  // namespace remora

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bound/periods/period_proof.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "model/evaluate.hpp"
+
+namespace remora {
+namespace {
+
+/// Few periods say nearly as much as many (docs/bounds.md).
+constexpr int kFirstSegments = 8;
+constexpr int kMostSegments = 32;
+/// Places where a replay breaks that are mended at once.
+constexpr std::size_t kMended = 4;
+/// With more the integer program does not end; CBC's preprocessing, which cannot be stopped, alone takes seconds.
+constexpr std::size_t kMostRows = 40'000;
+/// Of the first integer program that does not end; then twice as many, and so on.
+constexpr double kFirstPatience = 2;
+
+/// More periods must close this part of the gap between bound and ceiling.
+constexpr std::int64_t kLeastGain = 20;
+
+/// A step of a replay that takes more than the budget.
+struct Excess {
+  Bytes memory{};
+  Stage stage = 0;
+  OpId op{};
+  bool is_first = false;
+};
+
+/// The worst step of every stretch of steps that take too much, the worst first.
+std::vector<Excess> excesses(const Instance& instance, const RecomputePlan& plan) {
+  const std::vector<OpId> sequence = sequence_of(instance, plan);
+  const Evaluation replay = evaluate(instance, sequence);
+  std::vector<Excess> found;
+  bool goes_on = false;
+  Stage stage = 0;
+  for (std::size_t step = 0; step < sequence.size(); ++step) {
+    const Excess here{replay.memory[step], stage, sequence[step], sequence[step] == stage};
+    if (here.is_first) ++stage;
+    const bool exceeds = here.memory > instance.budget();
+    if (exceeds && !goes_on) found.push_back(here);
+    if (exceeds && here.memory > found.back().memory) found.back() = here;
+    goes_on = exceeds;
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Excess& a, const Excess& b) { return a.memory > b.memory; });
+  return found;
+}
+
+/// Stages whose live memory is above the budget and locally largest: the highest in each of so many equal parts.
+std::set<Stage> peaks(const Instance& instance, const std::vector<Bytes>& live, int parts) {
+  const std::size_t count = live.size();
+  std::vector<Stage> highest(at(parts), -1);
+  for (std::size_t k = 0; k < count; ++k) {
+    const bool rises = k == 0 || live[k - 1] < live[k];
+    const bool falls = k + 1 == count || live[k + 1] <= live[k];
+    if (!rises || !falls || live[k] <= instance.budget()) continue;
+    Stage& best = highest[k * at(parts) / count];
+    if (best < 0 || live[at(best)] < live[k]) best = static_cast<Stage>(k);
+  }
+  std::set<Stage> found(highest.begin(), highest.end());
+  found.erase(-1);
+  return found;
+}
+
+}  // namespace
+
+PeriodProof::PeriodProof(const Instance& instance)
+    : instance_(instance),
+      live_(evaluate(instance, input_order(instance)).memory),
+      ends_(peaks(instance, live_, kFirstSegments)),
+      out_(instance.op_count()),
+      segments_(kFirstSegments),
+      patience_(kFirstPatience) {
+  // What must be kept may be recomputed after the last first compute.
+  if (stages_of(instance) > instance.op_count()) end_period(instance.op_count() - 1);
+}
+
+void PeriodProof::end_period(Stage stage) {
+  if (stage >= 0 && stage + 1 < stages_of(instance_)) ends_.insert(stage);
+}
+
+PeriodProgram PeriodProof::program() const {
+  PeriodProgram program(instance_, Periods(stages_of(instance_), ends_), events_);
+  program.for_each_recompute([&](OpId op, int period, int) {
+    const std::vector<bool>& out = out_[op];
+    if (out.empty()) return;
+    for (Stage k = program.periods().first(period); k <= program.periods().last(period); ++k) {
+      if (!out[at(k)]) return;
+    }
+    program.rule_out(op, period);
+  });
+  return program;
+}
+
+ProofNews PeriodProof::step(const ProofLimits& limits) {
+  ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
+  PeriodProgram periods = program();
+  const LinearAnswer linear = solve_linear(periods.program(), limits.interrupted);
+  if (linear.outcome == LinearAnswer::Outcome::no_solution) {
+    const bool proved = !linear.prices.empty() && proves_no_solution(periods.program(), linear.prices);
+    // Where columns are out, it is only proved below the ceiling.
+    if (proved && limits.ceiling == Duration::max()) news.infeasible = true;
+    if (proved && limits.ceiling != Duration::max()) news.bound = news.exact_bound = limits.ceiling;
+    news.finished = true;
+    return news;
+  }
+  news.finished = linear.outcome != LinearAnswer::Outcome::optimal;
+  if (news.finished) return news;
+  const ProgramBound bound = program_bound(periods.program(), linear.prices);
+  exact_bound_ = std::max(exact_bound_, std::min(limits.ceiling, bound.bound));
+  bound_ = std::max(bound_, exact_bound_);
+  news.bound = bound_;
+  news.exact_bound = exact_bound_;
+  if (bound_ >= limits.ceiling) {
+    news.finished = true;
+    return news;
+  }
+  rule_out(periods, bound, limits.ceiling, news);
+  int choices = 0;
+  periods.for_each_recompute([&](OpId op, int period, int) { choices += periods.ruled_out(op, period) ? 0 : 1; });
+  if (choices > limits.choices || periods.program().rows.size() > kMostRows) {
+    news.finished = true;
+    return news;
+  }
+  const IntegerAnswer answer = solve_integer(
+      periods.program(), {limits.ceiling, std::min(limits.seconds, patience_), limits.nodes, limits.interrupted});
+  use(answer, periods, limits, news);
+  return news;
+}
+
+void PeriodProof::rule_out(PeriodProgram& program, const ProgramBound& bound, Duration ceiling, ProofNews& news) {
+  if (ceiling == Duration::max()) return;
+  news.bans_below = ceiling;
+  program.for_each_recompute([&](OpId op, int period, int column) {
+    const Duration least = bound.bound + bound.penalties[at(column)];
+    if (least >= ceiling) program.rule_out(op, period);
+    if (!program.ruled_out(op, period)) return;
+    std::vector<bool>& out = out_[op];
+    out.resize(at(stages_of(instance_)), false);
+    const Stage first = program.periods().first(period);
+    const Stage last = program.periods().last(period);
+    std::fill(out.begin() + first, out.begin() + last + 1, true);
+    news.bans.push_back({op, std::max(first, Stage{op} + 1), last});
+  });
+}
+
+void PeriodProof::use(const IntegerAnswer& answer, const PeriodProgram& program, const ProofLimits& limits,
+                      ProofNews& news) {
+  bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
+  news.bound = bound_;
+  if (!answer.complete) patience_ *= 2;
+  if (answer.solution.empty()) {
+    // Complete: nothing costs less than the ceiling. If not, more periods may say more.
+    if (answer.complete) news.bound = bound_ = limits.ceiling;
+    if (!answer.complete) split(limits);
+    news.finished = answer.complete;
+    return;
+  }
+  news.plan = program.plan(answer.solution);
+  const bool broken = refine(*news.plan);
+  // As cheap as the relaxation allows, and it holds the budget.
+  news.finished = !broken && answer.complete;
+  if (news.finished) news.bound = bound_ = std::max(bound_, extra_duration(instance_, *news.plan));
+}
+
+/// Counts memory where the plan takes too much; false if it does not.
+bool PeriodProof::refine(const RecomputePlan& plan) {
+  std::vector<Excess> found = excesses(instance_, plan);
+  const bool broken = !found.empty();
+  found.resize(std::min(found.size(), kMended));
+  for (const Excess& excess : found) {
+    const bool is_alone = (excess.stage == 0 || ends_.contains(excess.stage - 1)) &&
+                          (excess.stage + 1 == stages_of(instance_) || ends_.contains(excess.stage));
+    if (!excess.is_first && is_alone) events_.insert({excess.stage, excess.op});
+    end_period(excess.stage);
+    if (!excess.is_first) end_period(excess.stage - 1);
+  }
+  return broken;
+}
+
+/// Twice as many periods, where the linear program gains by it: the integer one takes longer then.
+void PeriodProof::split(const ProofLimits& limits) {
+  if (segments_ >= kMostSegments) return;
+  segments_ *= 2;
+  std::set<Stage> ends = ends_;
+  for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
+  const PeriodProgram finer = program();
+  const LinearAnswer linear = solve_linear(finer.program(), limits.interrupted);
+  if (linear.outcome == LinearAnswer::Outcome::optimal) {
+    const Duration gain = program_bound(finer.program(), linear.prices).bound - exact_bound_;
+    const bool pays = gain.count() > 0 && (limits.ceiling == Duration::max() ||
+                                           gain.count() > (limits.ceiling - exact_bound_).count() / kLeastGain);
+    if (pays) return;
+  }
+  ends_ = std::move(ends);
+}
+
+}  // namespace remora

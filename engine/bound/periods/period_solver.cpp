@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bound/periods/period_solver.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <memory>
+
+#ifdef REMORA_HAVE_CBC
+#include <CbcHeuristic.hpp>
+#include <CglPreProcess.hpp>
+#include <ClpEventHandler.hpp>
+
+#include "engine/bound/cbc.hpp"
+#endif
+
+namespace remora {
+
+#ifndef REMORA_HAVE_CBC
+
+LinearAnswer solve_linear(const Program&, const Interrupted&) {
+  return {};
+}
+
+IntegerAnswer solve_integer(const Program&, const IntegerLimits&) {
+  return {};
+}
+
+#else
+
+namespace {
+
+constexpr double kLargestFactor = 100;
+constexpr double kLoosening = 1e-6;
+constexpr int kPreprocessingPasses = 5;
+/// Costs are whole: a solution below the ceiling costs 1 less.
+constexpr double kBelow = 1e-2;
+/// Clp would catch SIGINT for itself.
+constexpr int kInterruptHandling = 2;
+constexpr int kOff = 1;
+
+/// What a row is multiplied by: 1 where its factors are 1.
+double scale_of(const ProgramRow& row) {
+  double largest = 0;
+  for (const ProgramTerm& term : row.terms) largest = std::max(largest, std::abs(static_cast<double>(term.factor)));
+  if (largest <= kLargestFactor) return 1;
+  int exponent = 0;
+  std::frexp(largest / kLargestFactor, &exponent);
+  return std::ldexp(1, -exponent);
+}
+
+/// `loosening`: what rows that were scaled ask less.
+void load(const Program& program, std::int64_t unit, double loosening, OsiClpSolverInterface& solver) {
+  prepare(solver);
+  std::vector<CoinBigIndex> begins{0};
+  std::vector<int> columns;
+  std::vector<double> factors;
+  std::vector<double> least;
+  for (const ProgramRow& row : program.rows) {
+    const double scale = scale_of(row);
+    for (const ProgramTerm& term : row.terms) {
+      columns.push_back(term.column);
+      factors.push_back(static_cast<double>(term.factor) * scale);
+    }
+    begins.push_back(static_cast<CoinBigIndex>(columns.size()));
+    least.push_back(static_cast<double>(row.least) * scale - (scale < 1 ? loosening : 0));
+  }
+  const CoinPackedMatrix rows(false, program.columns(), static_cast<int>(program.rows.size()), begins.back(),
+                              factors.data(), columns.data(), begins.data(), nullptr);
+  std::vector<double> costs;
+  for (const std::int64_t cost : program.costs) costs.push_back(static_cast<double>(cost / unit));
+  const std::vector<double> zeros(costs.size(), 0.0);
+  std::vector<double> highest(costs.size(), 1.0);
+  for (std::size_t j = 0; j < highest.size(); ++j) {
+    if (program.out[j]) highest[j] = 0;
+  }
+  const std::vector<double> no_limit(least.size(), solver.getInfinity());
+  solver.loadProblem(rows, zeros.data(), highest.data(), costs.data(), least.data(), no_limit.data());
+}
+
+void branch(CbcModel& model, const Stopper& stopper, IntegerAnswer& answer, std::int64_t unit) {
+  model.setLogLevel(0);
+  model.solver()->messageHandler()->setLogLevel(0);
+  model.setCutoffIncrement(1.0 - kBelow);
+  model.setAllowableGap(0);
+  model.setNumberStrong(10);
+  model.setNumberBeforeTrust(10);
+  add_cut_generators(model);
+  CbcRounding simple(model);
+  model.addHeuristic(&simple);
+  if (auto* const solver = dynamic_cast<OsiClpSolverInterface*>(model.solver())) stopper.watch(*solver);
+  double bound = 0;
+  const Watcher watcher(model, stopper, bound);
+  model.passInEventHandler(&watcher);
+  model.initialSolve();
+  if (!stopper.has_stopped()) model.branchAndBound();
+  const bool stopped = stopper.has_stopped();
+  answer.complete = !stopped && (model.isProvenOptimal() || model.isProvenInfeasible());
+  if (!stopped) bound = std::max(bound, model.getBestPossibleObjValue());
+  answer.bound = safe_bound(std::min(bound, 1e15), unit);
+}
+
+/// The solution that was found, in the columns of the program before preprocessing. Whoever stopped the search must not
+/// stop this: the linear programs left have every choice made.
+std::vector<double> original_solution(const CbcModel& model, OsiSolverInterface& smaller, CglPreProcess& process,
+                                      OsiClpSolverInterface& solver) {
+  for (int j = 0; j < smaller.getNumCols(); ++j) {
+    if (!smaller.isInteger(j)) continue;
+    const double value = std::round(model.bestSolution()[j]);
+    smaller.setColBounds(j, value, value);
+  }
+  smaller.resolve();
+  if (!smaller.isProvenOptimal()) return {};
+  process.postProcess(smaller);
+  return {solver.getColSolution(), solver.getColSolution() + solver.getNumCols()};
+}
+
+}  // namespace
+
+LinearAnswer solve_linear(const Program& program, const Interrupted& interrupted) {
+  if (program.costs.empty()) return {};
+  const std::int64_t unit = common_unit(program.costs);
+  OsiClpSolverInterface solver;
+  load(program, unit, 0, solver);
+  const Stopper stopper(interrupted);
+  stopper.watch(solver);
+  // Clp itself: what Osi does beside takes twice as long.
+  ClpSimplex& simplex = *solver.getModelPtr();
+  ClpSolve options;
+  simplex.setLogLevel(0);
+  options.setSpecialOption(kInterruptHandling, kOff);
+  simplex.initialSolve(options);
+  LinearAnswer answer;
+  if (stopper.has_stopped()) return answer;
+  std::span<const double> prices;
+  std::unique_ptr<double[]> ray;
+  if (simplex.isProvenOptimal()) {
+    answer.outcome = LinearAnswer::Outcome::optimal;
+    answer.solution.assign(simplex.primalColumnSolution(), simplex.primalColumnSolution() + program.columns());
+    prices = {simplex.dualRowSolution(), program.rows.size()};
+  } else if (simplex.isProvenPrimalInfeasible()) {
+    answer.outcome = LinearAnswer::Outcome::no_solution;
+    ray.reset(simplex.infeasibilityRay());
+    // Clp's rays point the other way.
+    if (ray) std::transform(ray.get(), ray.get() + program.rows.size(), ray.get(), std::negate<>());
+    if (ray) prices = {ray.get(), program.rows.size()};
+  }
+  for (std::size_t r = 0; r < prices.size(); ++r) {
+    answer.prices.push_back(prices[r] * scale_of(program.rows[r]) * static_cast<double>(unit));
+  }
+  return answer;
+}
+
+IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits) {
+  IntegerAnswer answer;
+  if (program.costs.empty() || program.rows.empty()) return answer;
+  const std::int64_t unit = common_unit(program.costs);
+  OsiClpSolverInterface solver;
+  load(program, unit, kLoosening, solver);
+  for (int j = 0; j < program.columns(); ++j) {
+    if (program.whole[static_cast<std::size_t>(j)]) solver.setInteger(j);
+  }
+  const Stopper stopper(limits.interrupted);
+  const bool has_ceiling = limits.ceiling != Duration::max();
+  const double ceiling = has_ceiling ? whole_units_up(limits.ceiling.count(), unit) : 0;
+  // A linear program that ends at the ceiling has said enough.
+  stopper.watch(solver);
+  solver.initialSolve();
+  if (stopper.has_stopped()) return answer;
+  const ClpEventHandler none;
+  solver.getModelPtr()->passInEventHandler(&none);
+  CglPreProcess process;
+  process.messageHandler()->setLogLevel(0);
+  if (has_ceiling) solver.setDblParam(OsiDualObjectiveLimit, ceiling - kBelow);
+  OsiSolverInterface* const smaller = process.preProcess(solver, false, kPreprocessingPasses);
+  if (stopper.reached()) return answer;
+  if (smaller == nullptr) {
+    answer.complete = true;
+    answer.bound = limits.ceiling;
+    return answer;
+  }
+  CbcModel model(*smaller);
+  if (has_ceiling) model.setCutoff(ceiling - kBelow);
+  model.setMaximumSeconds(std::max(0.0, limits.seconds));
+  model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes, 1 << 30)));
+  branch(model, stopper, answer, unit);
+  if (model.bestSolution() != nullptr) answer.solution = original_solution(model, *smaller, process, solver);
+  if (answer.complete && answer.solution.empty() && has_ceiling) answer.bound = limits.ceiling;
+  return answer;
+}
+
+#endif
+
+}  // namespace remora

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Clp and CBC on a Program (program.hpp): the linear program with its prices, and the integer one below a cost.
+//
+// Rows are brought to like magnitudes, and memory rows ask for a hair less in the integer program, since the solvers'
+// tolerances are absolute. What a linear program proves is added up by program_bound(); what the integer one says rests
+// on floating point.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "engine/bound/periods/program.hpp"
+
+namespace remora {
+
+/// Asked now and then; true ends the work. May be empty.
+using Interrupted = std::function<bool()>;
+
+struct LinearAnswer {
+  enum class Outcome { optimal, no_solution, unknown };
+  Outcome outcome = Outcome::unknown;
+  /// By column, where optimal.
+  std::vector<double> solution{};
+  /// By row: dual values, or where there is no solution a ray of them.
+  std::vector<double> prices{};
+};
+
+LinearAnswer solve_linear(const Program& program, const Interrupted& interrupted);
+
+struct IntegerAnswer {
+  /// Every solution was looked at: the one given is the cheapest below the ceiling, or there is none.
+  bool complete = false;
+  /// No solution below the ceiling costs less.
+  Duration bound{};
+  /// By column; empty if none was found.
+  std::vector<double> solution{};
+};
+
+struct IntegerLimits {
+  /// Only solutions that cost less are looked for.
+  Duration ceiling = Duration::max();
+  double seconds = 1e9;
+  std::int64_t nodes = 1'000'000;
+  Interrupted interrupted{};
+};
+
+IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits);
+
+}  // namespace remora

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A linear program in whole numbers over columns between 0 and 1, and what prices prove about it in exact arithmetic.
+//
+//     minimise  sum of cost(j) x(j)   subject to, for each row r,   sum of factor(r, j) x(j) >= least(r)
+//
+// Any price y(r) >= 0 a row proves that no solution costs less than
+//
+//     L(y) = sum of y(r) least(r)  +  for each column the least of  (cost(j) - sum of y(r) factor(r, j)) x  over its x
+//
+// (weak duality). An LP solver's dual values make that a good bound, and their rounding errors do no harm: they become
+// whole multiples of a power of two here, and everything is summed in 128 bits. The same sums say what a solution with
+// x(j) = 1 costs more at least: the reduced costs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/types.hpp"
+
+namespace remora {
+
+struct ProgramTerm {
+  int column = 0;
+  std::int64_t factor = 0;
+};
+
+struct ProgramRow {
+  std::vector<ProgramTerm> terms{};
+  std::int64_t least = 0;
+};
+
+struct Program {
+  /// By column.
+  std::vector<std::int64_t> costs{};
+  /// Whether only 0 and 1 are meant; of the other columns, whole values follow from these.
+  std::vector<bool> whole{};
+  /// Whether the column is 0 in every solution that is looked for.
+  std::vector<bool> out{};
+  std::vector<ProgramRow> rows{};
+
+  [[nodiscard]] int columns() const { return static_cast<int>(costs.size()); }
+  int add_column(std::int64_t cost, bool is_whole) {
+    costs.push_back(cost);
+    whole.push_back(is_whole);
+    out.push_back(false);
+    return columns() - 1;
+  }
+};
+
+struct ProgramBound {
+  /// No solution costs less.
+  Duration bound{};
+  /// By column: what a solution with 1 there costs more than `bound` at least.
+  std::vector<Duration> penalties{};
+};
+
+/// `prices`: by row, in cost a unit of the row; negative ones count as 0. O(entries).
+ProgramBound program_bound(const Program& program, std::span<const double> prices);
+
+/// Whether the prices prove that the program has no solution at all (Farkas): costs do not matter.
+bool proves_no_solution(const Program& program, std::span<const double> prices);
+
+}  // namespace remora

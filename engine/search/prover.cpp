@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/prover.hpp"
+
+#include <utility>
+
+namespace remora {
+namespace {
+
+/// Under a work limit.
+constexpr int kSteps = 6;
+constexpr int kChoicesOfStep = 400;
+constexpr std::int64_t kNodesOfStep = 200;
+
+}  // namespace
+
+void Prover::start(const Deadline& deadline) {
+  if (finished_ || thread_.joinable()) return;
+  stopped_ = false;
+  thread_ = std::thread([this, &deadline] { run(deadline); });
+}
+
+void Prover::pause() {
+  stopped_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+std::vector<ProofNews> Prover::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(news_, {});
+}
+
+void Prover::run(const Deadline& deadline) {
+  const auto interrupted = [&] { return stopped_.load(std::memory_order_relaxed) || deadline.reached(); };
+  while (!finished_ && !interrupted()) {
+    ProofNews news = proof_.step({.ceiling = Duration(ceiling_.load()), .interrupted = interrupted});
+    finished_ = news.finished && !interrupted();
+    const std::lock_guard lock(mutex_);
+    news_.push_back(std::move(news));
+  }
+}
+
+std::vector<ProofNews> Prover::take_steps(Duration ceiling, const Deadline& deadline) {
+  std::vector<ProofNews> found;
+  for (int step = 0; step < kSteps && !finished_ && !deadline.reached(); ++step) {
+    found.push_back(
+        proof_.step({.ceiling = ceiling, .nodes = kNodesOfStep, .choices = kChoicesOfStep, .interrupted = [&] {
+                       return deadline.reached();
+                     }}));
+    finished_ = found.back().finished;
+  }
+  return found;
+}
+
+}  // namespace remora

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The proof by periods (engine/bound/periods/period_proof.hpp) beside a search: in a thread of its own while the search
+// sits, so that neither waits for the other. Under a work limit, where nothing may depend on time, the search asks for
+// its steps instead.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/base/deadline.hpp"
+#include "engine/bound/periods/period_proof.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+
+class Prover {
+ public:
+  /// The instance outlives the prover.
+  explicit Prover(const Instance& instance) : proof_(instance) {}
+  Prover(const Prover&) = delete;
+  Prover& operator=(const Prover&) = delete;
+  ~Prover() { pause(); }
+
+  /// Begins, or goes on. The deadline outlives the next pause().
+  void start(const Deadline& deadline);
+  /// Ends the thread, within the time of one of its questions.
+  void pause();
+  /// What costs less is looked for.
+  void set_ceiling(Duration extra) { ceiling_ = extra.count(); }
+  /// Takes what was found since.
+  [[nodiscard]] std::vector<ProofNews> take();
+  /// A few small steps here and now, the same on every machine.
+  [[nodiscard]] std::vector<ProofNews> take_steps(Duration ceiling, const Deadline& deadline);
+
+ private:
+  void run(const Deadline& deadline);
+
+  PeriodProof proof_;
+  std::atomic<std::int64_t> ceiling_ = Duration::max().count();
+  std::atomic<bool> stopped_ = false;
+  /// Of the thread, and of whoever has joined it.
+  bool finished_ = false;
+  std::mutex mutex_;
+  std::vector<ProofNews> news_;
+  std::thread thread_;
+};
+
+}  // namespace remora

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "engine/bound/cover_mip.hpp"
+#include "engine/bound/first_bound.hpp"
+#include "engine/bound/periods/period_proof.hpp"
+#include "engine/search/solution.hpp"
+#include "model/evaluate.hpp"
+#include "tests/support/fewer.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+int below(std::mt19937& random, int end) {
+  return static_cast<int>(random() % static_cast<unsigned>(end));
+}
+
+/// A graph of everything the format can say, under a budget between what some op needs and the peak; nothing where
+/// those are the same.
+std::optional<Instance> random_instance(std::mt19937& random, int most_ops) {
+  const Instance unlimited(test::random_graph(random, {.most_ops = most_ops}), {.max_computes = 1 + below(random, 3)});
+  const Bytes least = least_budget(unlimited);
+  const Bytes peak = baseline_peak(unlimited);
+  if (least >= peak) return std::nullopt;
+  return unlimited.with_budget(least + Bytes(below(random, static_cast<int>((peak - least).count()))));
+}
+
+/// Any stages, and any recomputes in stages that are periods of their own.
+PeriodProgram random_program(std::mt19937& random, const Instance& instance) {
+  std::set<Stage> ends;
+  const Stage stages = stages_of(instance);
+  const int density = 1 + below(random, 4);
+  for (Stage k = 0; k + 1 < stages; ++k) {
+    if (below(random, 4) < density) ends.insert(k);
+  }
+  std::set<RecomputeEvent> events;
+  for (Stage k = 1; k < stages; ++k) {
+    for (int v = 0; v < k; ++v) {
+      if (below(random, 2) == 0) events.insert({k, OpId(v)});
+    }
+  }
+  return {instance, Periods(stages, ends), events};
+}
+
+struct Tally {
+  int cases = 0;
+  int positive = 0;
+  int tight = 0;
+  int infeasible = 0;
+};
+
+void check_program(std::mt19937& random, const Instance& instance, const std::optional<Duration>& truth, Tally& tally) {
+  PeriodProgram periods = random_program(random, instance);
+  const LinearAnswer linear = solve_linear(periods.program(), {});
+  ++tally.cases;
+  if (linear.outcome == LinearAnswer::Outcome::no_solution) {
+    ASSERT_FALSE(truth.has_value());
+    if (!linear.prices.empty() && proves_no_solution(periods.program(), linear.prices)) ++tally.infeasible;
+    return;
+  }
+  if (!truth || linear.outcome != LinearAnswer::Outcome::optimal) return;
+  const Duration extra = *truth - instance.baseline_duration();
+  const ProgramBound bound = program_bound(periods.program(), linear.prices);
+  ASSERT_LE(bound.bound, extra);
+  if (bound.bound > Duration(0)) ++tally.positive;
+  if (bound.bound > Duration(0) && bound.bound == extra) ++tally.tight;
+  // Whatever the prices, and with what they rule out.
+  std::vector<double> prices = linear.prices;
+  for (double& price : prices) price *= 0.5 + static_cast<double>(below(random, 8)) / 8;
+  ASSERT_LE(program_bound(periods.program(), prices).bound, extra);
+  periods.for_each_recompute([&](OpId op, int period, int column) {
+    if (bound.bound + bound.penalties[at(column)] > extra) periods.rule_out(op, period);
+  });
+  const IntegerAnswer whole = solve_integer(periods.program(), {.ceiling = extra + Duration(1)});
+  ASSERT_LE(whole.bound, extra);
+  ASSERT_FALSE(whole.solution.empty()) << "the optimum was ruled out, or CBC lost it";
+}
+
+TEST(PeriodBound, IsNeverAboveTheOptimumWhateverThePeriodsAndEvents) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  std::mt19937 random(61);
+  Tally tally;
+  for (int round = 0; round < test::fewer(24'000) && !testing::Test::HasFatalFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto instance = random_instance(random, 6);
+    if (!instance) continue;
+    check_program(random, *instance, test::optimum(*instance), tally);
+  }
+  EXPECT_GT(tally.cases, test::fewer(8000));
+  EXPECT_GT(tally.positive, test::fewer(2000));
+  EXPECT_GT(tally.tight, test::fewer(500));
+  EXPECT_GT(tally.infeasible, test::fewer(20));
+}
+
+/// Schedules at random that cost less than the ceiling do nothing that is banned.
+void check_bans(std::mt19937& random, const Instance& instance, const ProofNews& news) {
+  constexpr int kPlans = 60;
+  for (int attempt = 0; attempt < kPlans; ++attempt) {
+    RecomputePlan plan;
+    for (Stage k = 1; k < stages_of(instance); ++k) {
+      for (int v = 0; v < k; ++v) {
+        if (below(random, 4) == 0) plan.push_back({k, OpId(v)});
+      }
+    }
+    const Solution solution = make_solution(instance, within_limits(instance, plan));
+    if (solution.peak > instance.budget() || solution.extra >= news.bans_below) continue;
+    for (const Recompute& recompute : solution.plan()) {
+      for (const cp::StageBan& ban : news.bans) {
+        ASSERT_FALSE(ban.op == recompute.op && ban.first <= recompute.stage && recompute.stage <= ban.last);
+      }
+    }
+  }
+}
+
+void check_proof(std::mt19937& random, const Instance& instance, const std::optional<Duration>& truth) {
+  PeriodProof proof(instance);
+  const Duration optimum = truth ? *truth - instance.baseline_duration() : Duration(0);
+  // Without a ceiling, with one that leaves room, and with one that leaves none.
+  Duration ceiling = Duration::max();
+  if (truth && below(random, 3) > 0) ceiling = optimum + Duration(below(random, 6));
+  std::optional<Duration> found;
+  constexpr int kMostSteps = 200;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const ProofNews news = proof.step({.ceiling = ceiling});
+    ASSERT_FALSE(news.infeasible && truth);
+    if (news.infeasible) return;
+    if (truth) {
+      ASSERT_LE(news.exact_bound, optimum);
+      ASSERT_LE(news.bound, optimum);
+      check_bans(random, instance, news);
+    }
+    if (news.plan) {
+      const Solution solution = make_solution(instance, within_limits(instance, *news.plan));
+      if (solution.peak <= instance.budget() && solution.extra < ceiling) {
+        ASSERT_TRUE(truth.has_value());
+        ASSERT_GE(solution.extra, optimum);
+        found = ceiling = solution.extra;
+      }
+    }
+    if (!news.finished) continue;
+    if (!truth) return;
+    ASSERT_EQ(news.bound, optimum);
+    ASSERT_TRUE(found == optimum || ceiling == optimum);
+    return;
+  }
+  FAIL() << "not finished";
+}
+
+TEST(PeriodProof, EndsWithTheOptimumOfRandomGraphs) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  std::mt19937 random(62);
+  for (int round = 0; round < test::fewer(24'000) && !testing::Test::HasFatalFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto instance = random_instance(random, 6);
+    if (instance) check_proof(random, *instance, test::optimum(*instance));
+  }
+}
+
+TEST(PeriodProof, ThatIsInterruptedAnywhereClaimsNothingWrong) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  std::mt19937 random(63);
+  for (int round = 0; round < test::fewer(400); ++round) {
+    const auto instance = random_instance(random, 6);
+    if (!instance) continue;
+    const auto truth = test::optimum(*instance);
+    for (const int k : {1, 2, 5, 12, 30, 70, 150}) {
+      SCOPED_TRACE("round " + std::to_string(round) + ", question " + std::to_string(k));
+      PeriodProof proof(*instance);
+      int asked = 0;
+      ProofNews news;
+      while (!news.finished && asked < k) {
+        news = proof.step({.interrupted = [&] { return ++asked >= k; }});
+        ASSERT_FALSE(news.infeasible && truth);
+        if (truth) {
+          ASSERT_LE(instance->baseline_duration() + news.bound, *truth);
+        }
+      }
+    }
+  }
+}
+
+TEST(PeriodBound, SaysMoreThanTheCoveringRelaxationOfATrainingChain) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  const Instance unlimited(test::training_chain(20), {});
+  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 6 / 10));
+  PeriodProof proof(instance);
+  const ProofNews news = proof.step({});
+  EXPECT_GT(news.exact_bound, Duration(0));
+  EXPECT_GE(news.bound, solve_cover_mip(covering_relaxation(instance), {}).bound);
+}
+
+}  // namespace
+}  // namespace remora
