@@ -108,20 +108,20 @@ void OrderProblem::index_readers() {
 }
 
 void OrderProblem::index_taken_over(const Instance& instance) {
-  for (int i = 0; i < node_count(); ++i) {
-    const OpId op = ops_[static_cast<std::size_t>(i)];
+  for (const NodeId node : ops_.ids()) {
+    const OpId op = ops_[node];
     const auto inputs = instance.inputs(op);
     Bytes open;
     for (const InnerPeak& peak : instance.inner(op, 0)) {
       for (const FreedInput& freed : peak.freed) {
         const auto place = std::find(inputs.begin(), inputs.end(), freed.tensor) - inputs.begin();
-        const BufferId buffer = reads(NodeId(i))[static_cast<std::size_t>(place)];
+        const BufferId buffer = reads(node)[static_cast<std::size_t>(place)];
         const Bytes saved = std::min(freed.most, size(buffer));
         if (keep(buffer)) continue;
         if (readers(buffer).size() == 1) {
-          workspaces_[static_cast<std::size_t>(i)] -= saved;
+          workspaces_[node] -= saved;
         } else {
-          taken_over_.push_back({NodeId(i), buffer, saved});
+          taken_over_.push_back({node, buffer, saved});
           open += saved;
         }
       }
@@ -201,10 +201,9 @@ std::vector<Bytes> memory_of(const OrderProblem& problem, std::span<const NodeId
   }
   for (const OrderProblem::TakenOver& taken : problem.taken_over()) {
     const auto readers = problem.readers(taken.buffer);
-    const int at = place[static_cast<std::size_t>(taken.node)];
-    const bool last = std::all_of(readers.begin(), readers.end(),
-                                  [&](NodeId reader) { return place[static_cast<std::size_t>(reader)] <= at; });
-    if (last) memory[static_cast<std::size_t>(at)] -= taken.saved;
+    const int here = place[taken.node];
+    const bool last = std::all_of(readers.begin(), readers.end(), [&](NodeId reader) { return place[reader] <= here; });
+    if (last) memory[at(here)] -= taken.saved;
   }
   return memory;
 }
