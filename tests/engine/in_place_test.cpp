@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/bound/footprint.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/min_budget.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "engine/solve.hpp"
