@@ -54,7 +54,7 @@ def test_solve(path: Path, program: Program, order: remora.Ordering) -> None:
     assert timeless(answer.to_json()) == timeless(program("solve", path, *words, ends=ends))
 
 
-@pytest.mark.parametrize("strategy", ["greedy", "sqrt", "twremat"])
+@pytest.mark.parametrize("strategy", ["none", "greedy", "sqrt", "rotor", "twremat"])
 def test_methods(path: Path, program: Program, strategy: str) -> None:
     graph = remora.Graph.load(path)
     answer, ends = answer_of(graph, "85%", strategy=strategy, time_limit=60)
