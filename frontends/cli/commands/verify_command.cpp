@@ -5,6 +5,7 @@
 
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/device_source.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/keys.hpp"
@@ -26,6 +27,36 @@ void print_verdict(const Verdict& verdict, std::size_t steps) {
   std::cout << text.dump(1) << "\n";
 }
 
+/// By device name.
+template <class Rows, class Number>
+nlohmann::ordered_json by_device(const DeviceGraph& graph, const Rows& rows, Number number) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const DeviceId d : graph.devices.ids()) object[graph.devices[d].name] = number(rows[d]);
+  return object;
+}
+
+void print_verdict(const DeviceGraph& graph, const DeviceVerdict& verdict, std::size_t steps) {
+  const nlohmann::ordered_json text{
+      {"valid", verdict.valid()},
+      {"errors", verdict.errors},
+      {"duration", verdict.duration.count()},
+      {"energy", verdict.energy.count()},
+      {"peak_memory", by_device(graph, verdict.peak, [](Bytes bytes) { return bytes.count(); })},
+      {"peak_step", by_device(graph, verdict.peak_step, [](int step) { return step; })},
+      {"steps", steps},
+      {"recomputes", verdict.recomputes},
+      {"copies", verdict.copies}};
+  std::cout << text.dump(1) << "\n";
+}
+
+int verify_devices(const Arguments& arguments, const DeviceGraph& graph) {
+  DeviceSchedule schedule = load_device_schedule(arguments.file("SCHEDULE"), graph);
+  if (arguments.has("budget")) schedule.budget = read_device_budgets(arguments.get<std::string>("budget"), graph);
+  const DeviceVerdict verdict = verify(graph, schedule);
+  if (!arguments.has("quiet")) print_verdict(graph, verdict, schedule.steps.size());
+  return verdict.valid() ? kSuccess : kBadInput;
+}
+
 }  // namespace
 
 int verify_command(const Words& words) {
@@ -34,13 +65,14 @@ int verify_command(const Words& words) {
       {{"GRAPH", "the graph that was solved, read with the same options"}, {"SCHEDULE", "a remora-schedule (JSON)"}});
   OptionGroup group("Checking");
   group.add_options()("budget,b", po::value<std::string>()->value_name("B"),
-                      "check against this budget instead of the schedule's: bytes or a percentage")(
-      "quiet,q", "only the exit code");
+                      "check against this budget instead of the schedule's: bytes or a percentage; of a graph with "
+                      "devices DEVICE=BYTES, several with commas between")("quiet,q", "only the exit code");
   arguments.add(group);
   arguments.add(graph_options());
   arguments.set_notes("Exit: 0 valid, 65 not valid.");
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
+  if (const auto devices = load_device_graph(arguments.file("GRAPH"))) return verify_devices(arguments, devices->graph);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
   Schedule schedule = load_schedule(arguments.file("SCHEDULE"), *loaded.graph);
   if (arguments.has("budget")) {

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/device_graph_json.hpp"
+#include "frontends/formats/device_schedule_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/formats/schedule_json.hpp"
@@ -27,7 +29,7 @@ std::vector<std::string> json_blocks(const std::string& page) {
 
 TEST(FormatsPage, ShowsAGraphAndItsSchedule) {
   const std::vector<std::string> blocks = json_blocks(read_file(REMORA_SOURCE_DIR "/docs/formats.md"));
-  ASSERT_EQ(blocks.size(), 3U);
+  ASSERT_EQ(blocks.size(), 5U);
   const Graph graph = read_graph(Text(blocks[0]));
   EXPECT_EQ(graph, read_graph(Text(kFigure1)));
   const Schedule schedule = read_schedule(Text(blocks[1]), graph);
@@ -35,6 +37,9 @@ TEST(FormatsPage, ShowsAGraphAndItsSchedule) {
   EXPECT_EQ(schedule.steps.size(), 6U);
   EXPECT_EQ(schedule.overhead(), 0.2);
   EXPECT_EQ(read_graph(Text(blocks[2])).recompute_allocates, Allocation::all);
+  const DeviceGraph devices = read_device_graph(Text(blocks[3]));
+  const DeviceVerdict verdict = verify(devices, read_device_schedule(Text(blocks[4]), devices));
+  EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
 }
 
 }  // namespace

@@ -155,9 +155,9 @@ TEST(ReadGraph, NamesThePlaceOfEveryFaultOfVersionTwo) {
       {R"([["h", "x"]])", R"([["x", "h"]])", "$.ops[0].in_place[0][0]", R"("x" is no output of the op "f")"},
       {R"([["h", "x"]])", R"([["h", "gh"]])", "$.ops[0].in_place[0][1]", R"("gh" is no input of the op "f")"},
       {R"([["h", "x"]])", R"([["h", "x"], ["h", "x"]])", "$.ops[0].in_place[1][0]", R"(the output "h" is in two)"},
-      {R"("recompute_allocates")", R"("devices": [], "later2")", "$.devices", "devices are not supported"},
-      {R"("in_place")", R"("on": {}, "in_place")", "$.ops[0].on", "devices are not supported"},
-      {R"("size": 5)", R"("size": 5, "home": ["cpu"])", "$.tensors[0].home", "devices are not supported"},
+      {R"("recompute_allocates")", R"("devices": [], "later2")", "$.devices", "several devices: only"},
+      {R"("in_place")", R"("on": {}, "in_place")", "$.ops[0].on", "several devices: only"},
+      {R"("size": 5)", R"("size": 5, "home": ["cpu"])", "$.tensors[0].home", "several devices: only"},
   };
   for (const Malformed& fault : faults) {
     SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));

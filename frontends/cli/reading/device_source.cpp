@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/cli/reading/device_source.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/formats/device_graph_json.hpp"
+#include "frontends/formats/device_schedule_json.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/text/sha256.hpp"
+#include "model/budget.hpp"
+#include "model/error.hpp"
+
+namespace remora::cli {
+
+std::optional<LoadedDeviceGraph> load_device_graph(const std::string& path) {
+  if (path == "-") return std::nullopt;
+  const std::string content = json::read_file(path);
+  if (!json::names_devices(json::Text(content))) return std::nullopt;
+  try {
+    return LoadedDeviceGraph{json::read_device_graph(json::Text(content)), text::sha256_hex(content)};
+  } catch (const InputError& error) {
+    throw InputError(path, error.what());
+  }
+}
+
+DeviceSchedule load_device_schedule(const std::string& path, const DeviceGraph& graph) {
+  const std::string content = json::read_file(path);
+  try {
+    return json::read_device_schedule(json::Text(content), graph);
+  } catch (const InputError& error) {
+    throw InputError(path, error.what());
+  }
+}
+
+Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph) {
+  Table<DeviceId, std::optional<Bytes>> budgets(graph.devices.size());
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const auto sign = one.rfind('=');
+    const std::string_view name = one.substr(0, sign);
+    const auto device = std::find_if(graph.devices.begin(), graph.devices.end(),
+                                     [&](const Device& candidate) { return candidate.name == name; });
+    if (sign == std::string_view::npos || device == graph.devices.end()) {
+      throw UsageError("--budget: of a graph with devices it is DEVICE=BYTES, several with commas between; '" +
+                       std::string(one) + "' names none of its devices");
+    }
+    const std::string amount(one.substr(sign + 1));
+    if (amount.find('%') != std::string::npos) {
+      throw UsageError("--budget: of a graph with devices it is bytes, not a percentage: '" + std::string(one) + "'");
+    }
+    try {
+      budgets[DeviceId(static_cast<std::size_t>(device - graph.devices.begin()))] =
+          parse_budget(amount, Bytes(0), Bytes(0));
+    } catch (const InputError& error) {
+      throw UsageError(std::string("--budget: ") + error.what());
+    }
+  }
+  return budgets;
+}
+
+}  // namespace remora::cli

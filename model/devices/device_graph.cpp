@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/devices/device_graph.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "model/error.hpp"
+#include "model/quote.hpp"
+
+namespace remora {
+namespace {
+
+constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+
+std::string element(const std::string& list, std::size_t i) {
+  return list + "[" + std::to_string(i) + "]";
+}
+
+/// Beyond 64 bits if the true value is.
+Wide duration_over(const Link& link, Bytes size) {
+  const Wide product = Wide{size.count()} * link.per.count();
+  return Wide{link.latency.count()} + (product + link.bytes.count() - 1) / link.bytes.count();
+}
+
+class DeviceChecker {
+ public:
+  explicit DeviceChecker(const DeviceGraph& graph) : graph_(graph), produced_(produced_tensors(graph.graph)) {}
+
+  void run() {
+    if (graph_.devices.empty()) throw InputError("$.devices", "must have at least one device");
+    check_devices();
+    check_links();
+    for (const TensorId t : graph_.places.ids()) check_tensor(t);
+    for (const OpId v : graph_.runs.ids()) check_op(v);
+    check_sums();
+  }
+
+ private:
+  void expect_device(DeviceId device, const std::string& path) const {
+    if (device.valid() && device.index() < graph_.devices.size()) return;
+    throw InputError(path, "no device has the number " + std::to_string(device));
+  }
+
+  static void expect_amount(std::int64_t amount, const std::string& path) {
+    if (amount < 0) throw InputError(path, "must not be negative, but is " + std::to_string(amount));
+  }
+
+  [[nodiscard]] const std::string& name(DeviceId device) const { return graph_.devices[device].name; }
+
+  void check_devices() const {
+    std::set<std::string_view> names;
+    for (const DeviceId d : graph_.devices.ids()) {
+      const Device& device = graph_.devices[d];
+      const std::string path = element("$.devices", d.index());
+      if (device.name.empty()) throw InputError(path + ".name", "a name must not be empty");
+      if (!names.insert(device.name).second) {
+        throw InputError(path + ".name", "the name " + quote(device.name) + " is taken by another device");
+      }
+      expect_amount(device.fixed_memory.count(), path + ".fixed_memory");
+    }
+  }
+
+  void check_links() const {
+    std::set<std::pair<std::int32_t, std::int32_t>> pairs;
+    for (std::size_t i = 0; i < graph_.links.size(); ++i) {
+      const Link& link = graph_.links[i];
+      const std::string path = element("$.links", i);
+      expect_device(link.from, path + ".from");
+      expect_device(link.to, path + ".to");
+      if (link.from == link.to)
+        throw InputError(path + ".to", "the link leads from " + quote(name(link.to)) + " to itself");
+      if (!pairs.emplace(link.from, link.to).second) {
+        throw InputError(path, "a second link from " + quote(name(link.from)) + " to " + quote(name(link.to)));
+      }
+      expect_amount(link.latency.count(), path + ".latency");
+      if (link.bytes < Bytes(1))
+        throw InputError(path + ".bytes", "must be at least 1, but is " + std::to_string(link.bytes.count()));
+      expect_amount(link.per.count(), path + ".per");
+      expect_amount(link.energy.count(), path + ".energy");
+    }
+  }
+
+  [[nodiscard]] bool is_linked(DeviceId from, DeviceId to) const {
+    return std::any_of(graph_.links.begin(), graph_.links.end(),
+                       [&](const Link& link) { return link.from == from && link.to == to; });
+  }
+
+  void check_tensor(TensorId t) const {
+    const TensorPlaces& places = graph_.places[t];
+    const std::string path = element("$.tensors", t.index());
+    for (std::size_t i = 0; i < places.copies.size(); ++i) {
+      const MeasuredCopy& copy = places.copies[i];
+      const std::string here = element(path + ".copy", i);
+      expect_device(copy.from, here + ".from");
+      expect_device(copy.to, here + ".to");
+      if (!is_linked(copy.from, copy.to)) {
+        throw InputError(here, "there is no link from " + quote(name(copy.from)) + " to " + quote(name(copy.to)));
+      }
+      for (std::size_t j = 0; j < i; ++j) {
+        if (places.copies[j].from == copy.from && places.copies[j].to == copy.to) {
+          throw InputError(here, "figures for the same two devices stand in " + element(path + ".copy", j));
+        }
+      }
+      expect_amount(copy.cost.duration.count(), here + ".duration");
+      expect_amount(copy.cost.energy.count(), here + ".energy");
+    }
+    check_home(t, path + ".home");
+  }
+
+  void check_home(TensorId t, const std::string& path) const {
+    const auto& home = graph_.places[t].home;
+    for (std::size_t i = 0; i < home.size(); ++i) {
+      const std::string here = produced_[t] ? path : element(path, i);
+      expect_device(home[i], here);
+      if (std::find(home.begin(), home.begin() + static_cast<std::ptrdiff_t>(i), home[i]) !=
+          home.begin() + static_cast<std::ptrdiff_t>(i)) {
+        throw InputError(here, "the device " + quote(name(home[i])) + " stands twice");
+      }
+    }
+    if (!produced_[t]) {
+      if (home.empty()) throw InputError(path, "an input of the graph must be resident somewhere");
+    } else if (!home.empty() && !graph_.graph[t].keep) {
+      throw InputError(path, "only inputs of the graph and tensors with \"keep\" have a home");
+    } else if (home.size() > 1) {
+      throw InputError(path, "a tensor that an op produces has one home");
+    }
+  }
+
+  void check_op(OpId v) const {
+    const auto& runs = graph_.runs[v];
+    const std::string path = element("$.ops", v.index());
+    if (runs.empty()) throw InputError(path + ".on", "the op " + quote(graph_.graph[v].name) + " can run nowhere");
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      expect_device(runs[i].device, path + ".on");
+      if (i > 0 && runs[i].device <= runs[i - 1].device) throw InputError(path + ".on", "devices must ascend");
+      const std::string here = path + ".on." + name(runs[i].device);
+      expect_amount(runs[i].duration.count(), here + ".duration");
+      expect_amount(runs[i].workspace.count(), here + ".workspace");
+      expect_amount(runs[i].energy.count(), here + ".energy");
+    }
+  }
+
+  static void accumulate(Wide& sum, Wide amount, const std::string& path, const char* what) {
+    sum += amount;
+    if (sum > kLargest) throw InputError(path, std::string(what) + " exceed 64 bits together");
+  }
+
+  void check_sums() const {
+    Wide bytes = 0;
+    for (const Tensor& tensor : graph_.graph.tensors) bytes += tensor.size.count();
+    for (const DeviceId d : graph_.devices.ids()) {
+      Wide sum = bytes;
+      accumulate(sum, graph_.devices[d].fixed_memory.count(), element("$.devices", d.index()) + ".fixed_memory",
+                 "the fixed memory and all sizes");
+      for (const OpId v : graph_.runs.ids()) {
+        const RunCost* const cost = run_cost(graph_, v, d);
+        Wide with_run = sum;
+        if (cost != nullptr) {
+          accumulate(with_run, cost->workspace.count(), element("$.ops", v.index()),
+                     "fixed memory, all sizes and the workspace");
+        }
+      }
+    }
+    Wide durations = 0;
+    Wide energies = 0;
+    for (const OpId v : graph_.runs.ids()) {
+      Duration longest;
+      Energy most;
+      for (const RunCost& cost : graph_.runs[v]) {
+        longest = std::max(longest, cost.duration);
+        most = std::max(most, cost.energy);
+      }
+      accumulate(durations, Wide{longest.count()} * kComputesWithin64Bits, element("$.ops", v.index()),
+                 "the durations, taken 64 times,");
+      accumulate(energies, Wide{most.count()} * kComputesWithin64Bits, element("$.ops", v.index()),
+                 "the energies, taken 64 times,");
+    }
+    for (const TensorId t : graph_.places.ids()) check_copies(t, durations, energies);
+  }
+
+  void check_copies(TensorId t, Wide& durations, Wide& energies) const {
+    const std::string path = element("$.tensors", t.index());
+    for (const Link& link : graph_.links) {
+      // Before the cost is known to be one: it may be beyond 64 bits.
+      Wide duration = duration_over(link, graph_.graph[t].size);
+      Wide energy = link.energy.count();
+      for (const MeasuredCopy& copy : graph_.places[t].copies) {
+        if (copy.from != link.from || copy.to != link.to) continue;
+        duration = copy.cost.duration.count();
+        energy = copy.cost.energy.count();
+      }
+      if (duration > kLargest)
+        throw InputError(path, "its copy from " + quote(name(link.from)) + " takes more than 64 bits");
+      accumulate(durations, duration * kComputesWithin64Bits, path,
+                 "the durations of runs and copies, taken 64 times,");
+      accumulate(energies, energy * kComputesWithin64Bits, path, "the energies of runs and copies, taken 64 times,");
+    }
+  }
+
+  const DeviceGraph& graph_;
+  Table<TensorId, bool> produced_;
+};
+
+}  // namespace
+
+const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId device) {
+  for (const RunCost& cost : graph.runs[op]) {
+    if (cost.device == device) return &cost;
+  }
+  return nullptr;
+}
+
+std::optional<CopyCost> copy_cost(const DeviceGraph& graph, TensorId tensor, DeviceId from, DeviceId to) {
+  for (const MeasuredCopy& copy : graph.places[tensor].copies) {
+    if (copy.from == from && copy.to == to) return copy.cost;
+  }
+  for (const Link& link : graph.links) {
+    if (link.from != from || link.to != to) continue;
+    return CopyCost{Duration(static_cast<std::int64_t>(duration_over(link, graph.graph[tensor].size))), link.energy};
+  }
+  return std::nullopt;
+}
+
+Table<TensorId, bool> produced_tensors(const Graph& graph) {
+  Table<TensorId, bool> produced(graph.tensors.size(), false);
+  for (const Op& op : graph.ops) {
+    for (const TensorId t : op.outputs) produced[t] = true;
+  }
+  return produced;
+}
+
+void validate(const DeviceGraph& graph) {
+  validate(graph.graph);
+  if (graph.places.size() != graph.graph.tensors.size() || graph.runs.size() != graph.graph.ops.size()) {
+    throw InputError("graph", "not every tensor has its places, or not every op its runs");
+  }
+  DeviceChecker(graph).run();
+}
+
+}  // namespace remora

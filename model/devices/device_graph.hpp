@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A graph over several devices (remora-graph 2 with `devices`): where ops may run, what that costs, and what copies cost.
+//
+//     gpu  A 1, B 1        x at home on the CPU, 4 bytes            copy x (3), A, B on the GPU       5, 6 bytes there
+//     cpu  A 3             links: 1 + ceil(size * 1 / 2)            A on the CPU (3), copy a (2), B   6, 5 bytes
+//
+// One thing happens at a time (XEngine's model, Schuler et al. 2022): a step is a run of an op on one device, which needs
+// its inputs resident there, or a copy of one tensor over one link. Memory is counted for each device. A device on which
+// no op can run is a store: host memory, flash.
+//
+// `graph` holds names, tensors and dependencies; its own durations, workspaces and fixed memory are zero. Like Graph it
+// is plain data that promises nothing; `validate` checks it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/api.hpp"
+#include "model/graph.hpp"
+#include "model/table.hpp"
+#include "model/types.hpp"
+
+namespace remora {
+
+/// A device's number: its position in the graph's list, from 0; the first is the default.
+using DeviceId = Id<struct DeviceTag>;
+
+/// In any one unit for the whole graph.
+using Energy = Quantity<struct EnergyTag>;
+
+struct Device {
+  std::string name{};
+  /// Always resident there.
+  Bytes fixed_memory{};
+  /// Keys of the file that the project does not know, as the text of a JSON object; empty if there are none. Likewise below.
+  std::string extra{};
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// A copy of size s takes `latency` + ceil(s * per / bytes). Without a link nothing is copied that way.
+struct Link {
+  DeviceId from{};
+  DeviceId to{};
+  Duration latency{};
+  /// At least 1.
+  Bytes bytes{1};
+  Duration per{};
+  Energy energy{};
+  std::string extra{};
+
+  friend bool operator==(const Link&, const Link&) = default;
+};
+
+/// What one copy costs.
+struct CopyCost {
+  Duration duration{};
+  Energy energy{};
+
+  friend bool operator==(const CopyCost&, const CopyCost&) = default;
+};
+
+/// Measured figures for a tensor, which go before the link's.
+struct MeasuredCopy {
+  DeviceId from{};
+  DeviceId to{};
+  CopyCost cost{};
+
+  friend bool operator==(const MeasuredCopy&, const MeasuredCopy&) = default;
+};
+
+/// What a tensor has beside the graph's own figures.
+struct TensorPlaces {
+  std::vector<MeasuredCopy> copies{};
+  /// Of an input of the graph: where it is resident throughout; at least one. Of a tensor that must be kept: the one
+  /// device where it must be resident at the end; empty for any.
+  std::vector<DeviceId> home{};
+
+  friend bool operator==(const TensorPlaces&, const TensorPlaces&) = default;
+};
+
+/// What a run of an op costs on one device.
+struct RunCost {
+  DeviceId device{};
+  Duration duration{};
+  Bytes workspace{};
+  Energy energy{};
+
+  friend bool operator==(const RunCost&, const RunCost&) = default;
+};
+
+struct DeviceGraph {
+  Graph graph{};
+  /// At least one.
+  Table<DeviceId, Device> devices{};
+  /// One at most for each ordered pair.
+  std::vector<Link> links{};
+  Table<TensorId, TensorPlaces> places{};
+  /// By op, in the order of the devices, each once: the op may run there and nowhere else. At least one.
+  Table<OpId, std::vector<RunCost>> runs{};
+
+  friend bool operator==(const DeviceGraph&, const DeviceGraph&) = default;
+};
+
+/// The op's figures on the device; null where it cannot run there.
+REMORA_API const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId device);
+
+/// What copying the tensor costs; nothing without a link.
+REMORA_API std::optional<CopyCost> copy_cost(const DeviceGraph& graph, TensorId tensor, DeviceId from, DeviceId to);
+
+/// By tensor: whether some op produces it.
+REMORA_API Table<TensorId, bool> produced_tensors(const Graph& graph);
+
+/// Checks what `validate(const Graph&)` does and what the devices demand: names that are unique and not empty, known
+/// devices, one link a pair and none to itself, measured copies where there is a link, homes as said above, ops that can
+/// run somewhere, amounts that are not negative; and sums within 64 bits: of each device's memory, and of
+/// kComputesWithin64Bits times all durations, or energies, of each op's longest run and each copy. Throws InputError
+/// with the path of the first fault ("$.ops[3].on.gpu.duration").
+REMORA_API void validate(const DeviceGraph& graph);
+
+}  // namespace remora
