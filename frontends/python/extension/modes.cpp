@@ -20,7 +20,10 @@ std::vector<TensorId> tensors_from(const GraphHandle& graph, const Numbers& numb
 
 std::vector<InnerPeak> peaks_from(const GraphHandle& graph, const std::vector<InnerPeakRow>& rows) {
   std::vector<InnerPeak> peaks;
-  for (const auto& [workspace, freed] : rows) peaks.push_back({Bytes(workspace), tensors_from(graph, freed)});
+  for (const auto& [workspace, freed] : rows) {
+    InnerPeak& peak = peaks.emplace_back(InnerPeak{.workspace = Bytes(workspace)});
+    for (const std::int32_t tensor : freed) peak.freed.push_back({graph.tensor_id(tensor)});
+  }
   return peaks;
 }
 
