@@ -150,6 +150,14 @@ void PeriodProgram::add_flow(OpId op, TensorId input) {
   }
 }
 
+template <class Visit>
+void PeriodProgram::for_each_taken_over(OpId op, Visit visit) const {
+  if (!instance_.has_in_place()) return;
+  for (const InnerPeak& peak : instance_.inner(op, 0)) {
+    for (const FreedInput& freed : peak.freed) visit(freed.tensor, std::min(freed.most, instance_.size(freed.tensor)));
+  }
+}
+
 void PeriodProgram::add_memory(int period) {
   const Stage last = periods_.last(period);
   if (period + 1 == periods_.count() || last >= instance_.op_count()) return;
@@ -158,6 +166,7 @@ void PeriodProgram::add_memory(int period) {
   sum.add(-(instance_.base_memory() + instance_.workspace(k)).count());
   for (const TensorId t : instance_.outputs(k)) sum.add(-instance_.size(t).count());
   for (const TensorId t : instance_.inputs(k)) sum.add(-instance_.size(t).count());
+  for_each_taken_over(k, [&](TensorId t, Bytes saved) { sum.add(resident(t, period + 1), -saved.count()); });
   for (int v = 0; v < last; ++v) {
     for (const TensorId t : instance_.outputs(OpId(v))) {
       if (instance_.size(t) > Bytes(0) && !reads(k, t)) sum.add(resident(t, period + 1), -instance_.size(t).count());
@@ -199,6 +208,9 @@ void PeriodProgram::add_event(const RecomputeEvent& event) {
   Sum sum;
   sum.add(-(instance_.base_memory() + instance_.workspace(event.op)).count());
   for (const TensorId t : instance_.outputs(event.op)) sum.add(-instance_.size(t).count());
+  for_each_taken_over(event.op, [&](TensorId t, Bytes saved) {
+    sum.add(present_up_to(t, event.op, event.stage), -saved.count());
+  });
   for (int v = 0; v < event.stage; ++v) {
     const OpId op(v);
     if (op == event.op) continue;

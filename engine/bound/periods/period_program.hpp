@@ -25,7 +25,8 @@
 //
 //   X(t,q)  t is resident between the recomputes of t's op and q's:  >= R(q,k), >= X of t's next reader, >= P(t,k+1)
 //
-// Tensors of no bytes are resident for ever. Only R need be whole: the least P, Q and X that go with it are.
+// The workspace is the least there is; where an output takes over an input's storage, what it saves counts with the presence
+// of the input afterwards. Tensors of no bytes are resident for ever. Only R need be whole: the least P, Q and X that go with it are.
 #pragma once
 
 #include <compare>
@@ -81,6 +82,9 @@ class PeriodProgram {
   void add_flow(OpId op, TensorId input);
   void add_memory(int period);
   void add_event(const RecomputeEvent& event);
+  /// Calls visit(input, bytes) for what outputs of the op take over of inputs that its run releases.
+  template <class Visit>
+  void for_each_taken_over(OpId op, Visit visit) const;
   Presence present_up_to(TensorId tensor, OpId after, Stage stage);
   void add(const Sum& sum, std::int64_t least);
 

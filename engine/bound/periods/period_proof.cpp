@@ -161,10 +161,11 @@ void PeriodProof::use(const IntegerAnswer& answer, const PeriodProgram& program,
     return;
   }
   news.plan = program.plan(answer.solution);
+  const std::size_t before = ends_.size() + events_.size();
   const bool broken = refine(*news.plan);
-  // As cheap as the relaxation allows, and it holds the budget.
-  news.finished = !broken && answer.complete;
-  if (news.finished) news.bound = bound_ = std::max(bound_, extra_duration(instance_, *news.plan));
+  // As cheap as the relaxation allows, and it holds the budget; or it does not, and the relaxation cannot say why.
+  news.finished = answer.complete && (!broken || ends_.size() + events_.size() == before);
+  if (news.finished && !broken) news.bound = bound_ = std::max(bound_, extra_duration(instance_, *news.plan));
 }
 
 /// Counts memory where the plan takes too much; false if it does not.
