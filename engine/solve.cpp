@@ -14,6 +14,7 @@
 #include "engine/groups/composition.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
+#include "engine/search/segments.hpp"
 #include "engine/search/workers/crew.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -76,12 +77,17 @@ SearchListener listener_of(const SolveCallbacks& callbacks, Patience& patience, 
 
 Schedule search_input_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                             Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
+  const auto segments = [&](Search& search) {
+    if (!options.segments || (options.strategy != Strategy::automatic && options.strategy != Strategy::hierarchical))
+      return;
+    search.offer(start_from_segments(instance, [&] { return search.deadline().reached(); }), Source::segments);
+  };
   bool from_groups = false;
   const auto groups = [&](Search& search) {
     from_groups = wants_groups(instance, options);
     if (from_groups) start_from_groups(search, callbacks.blocks);
   };
-  Search search(instance, options, {input_order_crew, {groups}, true}, warm_start);
+  Search search(instance, options, {input_order_crew, {segments, groups}, true}, warm_start);
   search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
   if (from_groups) {

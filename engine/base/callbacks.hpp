@@ -19,6 +19,7 @@ enum class Source {
   start,  ///< nobody: it is what the search began with
   // Before the workers.
   relaxation,
+  segments,
   hierarchy,
   order,
   another_budget,

@@ -57,8 +57,8 @@ std::optional<Certificate> footprint_certificate(const Instance& instance) {
 namespace {
 
 /// CBC's share of the time limit, and its limits.
-constexpr double kCoverShare = 0.2;
-constexpr double kMostCoverSeconds = 5;
+constexpr double kCoverShare = 0.05;
+constexpr double kMostCoverSeconds = 1;
 constexpr double kUnlimitedSeconds = 1e9;
 /// With more items CBC's presolve alone takes longer than all the time it has, and can't be interrupted: 15 s for
 /// nothing on a training step of GPT-2 with 1000 layers (66,010 ops).

@@ -33,7 +33,7 @@ struct FirstBound {
   CoverFacts cover{};
 };
 
-/// By footprints, then by the covering relaxation; where ops have several modes, that of the least amounts. The integer program takes a fifth of the time limit at most.
+/// By footprints, then by the covering relaxation; where ops have several modes, that of the least amounts. The integer program takes a twentieth of the time limit at most.
 FirstBound find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline);
 
 /// No schedule of the staged form holds a smaller budget: by the footprints and the covering relaxation, in exact

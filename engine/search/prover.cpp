@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/prover.hpp"
 
+#include <chrono>
 #include <utility>
 
 namespace remora {
@@ -10,6 +11,8 @@ namespace {
 constexpr int kSteps = 6;
 constexpr int kChoicesOfStep = 400;
 constexpr std::int64_t kNodesOfStep = 200;
+/// Between two looks at the ceiling.
+constexpr std::chrono::milliseconds kPause{20};
 
 }  // namespace
 
@@ -32,10 +35,17 @@ std::vector<ProofNews> Prover::take() {
 void Prover::run(const Deadline& deadline) {
   const auto interrupted = [&] { return stopped_.load(std::memory_order_relaxed) || deadline.reached(); };
   while (!finished_ && !interrupted()) {
-    ProofNews news = proof_.step({.ceiling = Duration(ceiling_.load()), .interrupted = interrupted});
-    finished_ = news.finished && !interrupted();
-    const std::lock_guard lock(mutex_);
-    news_.push_back(std::move(news));
+    const Duration ceiling(ceiling_.load());
+    ProofNews news = proof_.step({.ceiling = ceiling, .interrupted = interrupted});
+    const bool proved = news.infeasible || news.bound >= ceiling;
+    finished_ = news.finished && proved && !interrupted();
+    const bool waits = news.finished && !proved;
+    {
+      const std::lock_guard lock(mutex_);
+      news_.push_back(std::move(news));
+    }
+    // A better incumbent rules out more.
+    while (waits && !interrupted() && Duration(ceiling_.load()) >= ceiling) std::this_thread::sleep_for(kPause);
   }
 }
 

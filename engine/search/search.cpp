@@ -69,10 +69,14 @@ void Search::begin(const Deadline& deadline) {
   for (const auto& start : parts_.starts) {
     hear_prover();
     if (!settled()) start(*this);
+    // Further starts may take long: what there is counts from now on.
+    if (holds_budget()) announce();
   }
-  if (infeasible_) return;
-  announced_ = true;
-  tell(Event::start, Source::start);
+  if (!infeasible_) announce();
+}
+
+void Search::announce() {
+  if (!std::exchange(announced_, true)) tell(Event::start, Source::start);
 }
 
 void Search::search_phases() {

@@ -130,6 +130,7 @@ class Search {
 
  private:
   void find_bound();
+  void announce();
   void begin_proof();
   void hear_prover();
   void take_news(std::vector<ProofNews> news);

@@ -25,7 +25,8 @@ int below(std::mt19937& random, int end) {
 /// A graph of everything the format can say, under a budget between what some op needs and the peak; nothing where
 /// those are the same.
 std::optional<Instance> random_instance(std::mt19937& random, int most_ops) {
-  const Instance unlimited(test::random_graph(random, {.most_ops = most_ops, .in_place = random() % 2 == 0}), {.max_computes = 1 + below(random, 3)});
+  const Instance unlimited(test::random_graph(random, {.most_ops = most_ops, .in_place = random() % 2 == 0}),
+                           {.max_computes = 1 + below(random, 3)});
   const Bytes least = least_budget(unlimited);
   const Bytes peak = baseline_peak(unlimited);
   if (least >= peak) return std::nullopt;

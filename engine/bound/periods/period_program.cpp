@@ -208,9 +208,8 @@ void PeriodProgram::add_event(const RecomputeEvent& event) {
   Sum sum;
   sum.add(-(instance_.base_memory() + instance_.workspace(event.op)).count());
   for (const TensorId t : instance_.outputs(event.op)) sum.add(-instance_.size(t).count());
-  for_each_taken_over(event.op, [&](TensorId t, Bytes saved) {
-    sum.add(present_up_to(t, event.op, event.stage), -saved.count());
-  });
+  for_each_taken_over(
+      event.op, [&](TensorId t, Bytes saved) { sum.add(present_up_to(t, event.op, event.stage), -saved.count()); });
   for (int v = 0; v < event.stage; ++v) {
     const OpId op(v);
     if (op == event.op) continue;

@@ -16,7 +16,7 @@ constexpr int kMostSegments = 32;
 /// Places where a replay breaks that are mended at once.
 constexpr std::size_t kMended = 4;
 /// With more the integer program does not end; CBC's preprocessing, which cannot be stopped, alone takes seconds.
-constexpr std::size_t kMostRows = 40'000;
+constexpr std::size_t kMostRows = 20'000;
 /// Of the first integer program that does not end; then twice as many, and so on.
 constexpr double kFirstPatience = 2;
 
@@ -123,7 +123,7 @@ ProofNews PeriodProof::step(const ProofLimits& limits) {
   int choices = 0;
   periods.for_each_recompute([&](OpId op, int period, int) { choices += periods.ruled_out(op, period) ? 0 : 1; });
   if (choices > limits.choices || periods.program().rows.size() > kMostRows) {
-    news.finished = true;
+    news.finished = !split(limits);
     return news;
   }
   const IntegerAnswer answer = solve_integer(
@@ -183,9 +183,9 @@ bool PeriodProof::refine(const RecomputePlan& plan) {
   return broken;
 }
 
-/// Twice as many periods, where the linear program gains by it: the integer one takes longer then.
-void PeriodProof::split(const ProofLimits& limits) {
-  if (segments_ >= kMostSegments) return;
+/// Twice as many periods, where the linear program gains by it: the integer one takes longer then. False if not.
+bool PeriodProof::split(const ProofLimits& limits) {
+  if (segments_ >= kMostSegments) return false;
   segments_ *= 2;
   std::set<Stage> ends = ends_;
   for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
@@ -195,9 +195,10 @@ void PeriodProof::split(const ProofLimits& limits) {
     const Duration gain = program_bound(finer.program(), linear.prices).bound - exact_bound_;
     const bool pays = gain.count() > 0 && (limits.ceiling == Duration::max() ||
                                            gain.count() > (limits.ceiling - exact_bound_).count() / kLeastGain);
-    if (pays) return;
+    if (pays) return true;
   }
   ends_ = std::move(ends);
+  return false;
 }
 
 }  // namespace remora

@@ -65,7 +65,7 @@ class PeriodProof {
   void rule_out(PeriodProgram& program, const ProgramBound& bound, Duration ceiling, ProofNews& news);
   void use(const IntegerAnswer& answer, const PeriodProgram& program, const ProofLimits& limits, ProofNews& news);
   [[nodiscard]] bool refine(const RecomputePlan& plan);
-  void split(const ProofLimits& limits);
+  bool split(const ProofLimits& limits);
   void end_period(Stage stage);
 
   const Instance& instance_;

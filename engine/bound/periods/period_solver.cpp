@@ -166,7 +166,7 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   // A linear program that ends at the ceiling has said enough.
   stopper.watch(solver);
   solver.initialSolve();
-  if (stopper.has_stopped()) return answer;
+  if (stopper.reached()) return answer;
   const ClpEventHandler none;
   solver.getModelPtr()->passInEventHandler(&none);
   CglPreProcess process;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/search/segments.hpp"
+
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "engine/bound/first_bound.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+#include "tests/support/fewer.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+/// What it says of its plan is what the evaluator says, and the plan keeps to the problem.
+void check(const Instance& instance, const Solution& found) {
+  const std::vector<OpId> sequence = found.sequence(instance);
+  ASSERT_TRUE(is_staged(instance, sequence));
+  const Evaluation evaluation = evaluate(instance, sequence);
+  ASSERT_EQ(evaluation.peak, found.peak);
+  ASSERT_EQ(evaluation.duration, instance.baseline_duration() + found.extra);
+  ASSERT_EQ(within_limits(instance, found.plan()), found.plan());
+  const Schedule schedule = schedule_of(instance, sequence);
+  const Verdict verdict = verify(instance.graph(), schedule);
+  ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
+}
+
+TEST(Segments, OfAChainNeedTwiceTheSquareRootOfItsLayers) {
+  for (const int layers : {16, 64, 100}) {
+    const Instance unlimited(test::training_chain(layers, 1), {});
+    const auto root = static_cast<std::int64_t>(std::sqrt(layers));
+    const Instance instance = unlimited.with_budget(least_budget(unlimited) + Bytes(2 * root + 1));
+    const Solution found = start_from_segments(instance, {});
+    check(instance, found);
+    EXPECT_LE(found.peak, instance.budget()) << layers << " layers";
+    EXPECT_LT(found.extra, instance.baseline_duration());
+  }
+}
+
+TEST(Segments, OfRandomGraphsAreSchedulesOfTheProblem) {
+  std::mt19937 random(71);
+  int cheaper = 0;
+  for (int round = 0; round < test::fewer(2000) && !testing::Test::HasFatalFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance unlimited(test::random_graph(random, {.most_ops = 14, .in_place = random() % 2 == 0}), {});
+    const Bytes least = least_budget(unlimited);
+    const Bytes peak = baseline_peak(unlimited);
+    if (least >= peak) continue;
+    const Instance instance = unlimited.with_budget(Bytes((least.count() + peak.count()) / 2));
+    const Solution found = start_from_segments(instance, {});
+    check(instance, found);
+    // The input order is one of its plans.
+    EXPECT_LE(found.peak, peak);
+    cheaper += found.peak < peak ? 1 : 0;
+  }
+  EXPECT_GT(cheaper, test::fewer(100));
+}
+
+TEST(Segments, EndWhenAsked) {
+  const Instance unlimited(test::training_chain(40), {});
+  const Instance instance = unlimited.with_budget(least_budget(unlimited));
+  const Solution found = start_from_segments(instance, [] { return true; });
+  EXPECT_EQ(found.peak, baseline_peak(instance));
+}
+
+}  // namespace
+}  // namespace remora
