@@ -107,7 +107,7 @@ TEST_F(PartitionTree, IsTheOneThatSolveWorksWith) {
   for (const std::string words : {"--grouping chain", "--group-size 5 --top-size 7", "--group-alpha 2"}) {
     const json result = partition("chain.json", words);
     const Outcome solved = test::run_words("solve " + path("chain.json") + " --quiet --budget 60% --work-limit 2000" +
-                                           " --strategy hierarchical " + words);
+                                           " --strategy hierarchical --segments off --period-bound off " + words);
     ASSERT_EQ(solved.code, 0) << solved.err;
     const json schedule = json::parse(solved.out);
     const json& statistics = schedule["solver"]["statistics"];
