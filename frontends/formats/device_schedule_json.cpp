@@ -182,6 +182,8 @@ class Writer {
     if (schedule_.energy_limit) object.integer("energy_limit", schedule_.energy_limit->count());
     object.integer("baseline_duration", schedule_.baseline_duration.count());
     const auto cost = static_cast<double>(schedule_.cost());
+    const auto baseline = static_cast<double>(schedule_.baseline_cost);
+    object.number("overhead", schedule_.has_schedule() && baseline > 0 ? cost / baseline - 1 : 0.0);
     object.integer("lower_bound", schedule_.lower_bound);
     object.number("gap", cost > 0 ? (cost - static_cast<double>(schedule_.lower_bound)) / cost : 0.0);
     object.key("peak_memory");
@@ -244,6 +246,7 @@ class Writer {
     const SolverReport& report = schedule_.solver;
     ObjectText object(out_);
     object.string("version", report.version);
+    object.string("baseline", schedule_.baseline_is_exact ? "exact" : "bound");
     object.key("limits");
     ObjectText limits(out_);
     limits.integer("max_computes", report.max_computes);

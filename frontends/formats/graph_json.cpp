@@ -49,7 +49,7 @@ void refuse_devices(const Node& node, std::span<const std::string_view> keys, st
   for (const std::string_view key : keys) {
     if (!node.has(key)) continue;
     const Node found = node.at(key);
-    found.fail("several devices: only 'remora verify' takes such graphs, from a file");
+    found.fail("several devices: only 'remora solve' and 'remora verify' take such graphs, from a file");
   }
 }
 

@@ -51,7 +51,11 @@ struct DeviceSchedule {
   Energy energy{};
   std::optional<Duration> duration_limit{};
   std::optional<Energy> energy_limit{};
+  /// Of the best schedule without any memory limit, or, if that is not known, the best lower bound's; and in the
+  /// objective's unit.
   Duration baseline_duration{};
+  std::int64_t baseline_cost = 0;
+  bool baseline_is_exact = false;
   Table<DeviceId, Bytes> peak_memory{};
   Table<DeviceId, Bytes> baseline_peak_memory{};
   /// Of the objective, in its unit.

@@ -92,14 +92,14 @@ Bytes budget_between(const Instance& instance, std::mt19937& random) {
   return Bytes(least + static_cast<std::int64_t>(random() % static_cast<unsigned>(most - least + 1)));
 }
 
-struct Tally {
+struct InPlaceTally {
   int cases = 0;
   int proved = 0;
   int dear = 0;
 };
 
-Tally check_solves(OrderMode order, const test::RandomGraphOptions& kind, int rounds, std::int64_t work) {
-  Tally tally;
+InPlaceTally check_solves(OrderMode order, const test::RandomGraphOptions& kind, int rounds, std::int64_t work) {
+  InPlaceTally tally;
   std::mt19937 random(static_cast<unsigned>(kind.most_ops) + (order == OrderMode::free ? 100 : 0));
   for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFatalFailure(); ++round) {
     const auto graph = test::random_graph(random, kind);
@@ -120,7 +120,7 @@ Tally check_solves(OrderMode order, const test::RandomGraphOptions& kind, int ro
 }
 
 TEST(InPlace, SolvesOfTheInputOrderProveTheBruteForceOptimum) {
-  const Tally tally = check_solves(OrderMode::input, {.in_place = true}, 700, 20'000);
+  const InPlaceTally tally = check_solves(OrderMode::input, {.in_place = true}, 700, 20'000);
   EXPECT_EQ(tally.proved, tally.cases);
   EXPECT_GT(tally.dear, test::fewer(40));
 }
@@ -130,7 +130,7 @@ TEST(InPlace, SolvesThatEndEarlyAreNeverWrong) {
 }
 
 TEST(InPlace, SolvesOfTheFreeOrderAreRight) {
-  const Tally tally = check_solves(OrderMode::free, {.most_ops = 5, .in_place = true}, 700, 10'000);
+  const InPlaceTally tally = check_solves(OrderMode::free, {.most_ops = 5, .in_place = true}, 700, 10'000);
   EXPECT_GE(tally.proved, tally.cases * 98 / 100);
 }
 

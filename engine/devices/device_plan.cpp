@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/device_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace remora {
+namespace {
+
+constexpr std::int64_t kNoWay = std::numeric_limits<std::int64_t>::max();
+
+/// Walks along a plan and copies in what is missing.
+class Supplier {
+ public:
+  Supplier(const DeviceGraph& graph, const DeviceProblem& problem)
+      : graph_(graph),
+        problem_(problem),
+        produced_(produced_tensors(graph.graph)),
+        devices_(graph.devices.size()),
+        there_(graph.graph.tensors.size() * devices_, false),
+        home_(there_) {
+    for (const TensorId t : graph.places.ids()) {
+      if (produced_[t]) continue;
+      for (const DeviceId d : graph.places[t].home) home_[index(t, d)] = there_[index(t, d)] = true;
+    }
+  }
+
+  std::optional<DevicePlan> run(const DevicePlan& plan) {
+    for (const DeviceStep& step : plan) {
+      if (step.is_copy()) {
+        if (there_[index(step.copied, step.device)] && !home_[index(step.copied, step.to)]) add(step);
+        continue;
+      }
+      for (const TensorId t : graph_.graph[step.op].inputs) {
+        if (!bring(t, step.device)) return std::nullopt;
+      }
+      result_.push_back(step);
+      for (const TensorId t : graph_.graph[step.op].outputs) there_[index(t, step.device)] = true;
+    }
+    for (const TensorId t : graph_.places.ids()) {
+      const auto& home = graph_.places[t].home;
+      if (!graph_.graph[t].keep || !produced_[t] || home.empty()) continue;
+      if (!bring(t, home.front())) return std::nullopt;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t index(TensorId t, DeviceId d) const { return t.index() * devices_ + d.index(); }
+
+  void add(const DeviceStep& copy) {
+    result_.push_back(copy);
+    there_[index(copy.copied, copy.to)] = true;
+  }
+
+  /// Along the cheapest way from where the tensor has been: Bellman and Ford over the links.
+  bool bring(TensorId t, DeviceId to) {
+    if (there_[index(t, to)]) return true;
+    std::vector<std::int64_t> price_to(devices_, kNoWay);
+    std::vector<DeviceId> before(devices_);
+    for (const DeviceId d : graph_.devices.ids()) {
+      if (there_[index(t, d)]) price_to[d.index()] = 0;
+    }
+    for (std::size_t round = 1; round < devices_; ++round) {
+      for (const Link& link : graph_.links) {
+        if (price_to[link.from.index()] == kNoWay) continue;
+        const CopyCost copy = *copy_cost(graph_, t, link.from, link.to);
+        const std::int64_t here = price_to[link.from.index()] + price(problem_, copy.duration, copy.energy);
+        if (here >= price_to[link.to.index()]) continue;
+        price_to[link.to.index()] = here;
+        before[link.to.index()] = link.from;
+      }
+    }
+    if (price_to[to.index()] == kNoWay) return false;
+    std::vector<DeviceStep> way;
+    for (DeviceId d = to; before[d.index()].valid(); d = before[d.index()]) {
+      way.push_back({.copied = t, .device = before[d.index()], .to = d});
+    }
+    for (std::size_t i = way.size(); i-- > 0;) add(way[i]);
+    return true;
+  }
+
+  const DeviceGraph& graph_;
+  const DeviceProblem& problem_;
+  Table<TensorId, bool> produced_;
+  std::size_t devices_;
+  /// By tensor and device: has been there; is at home there.
+  std::vector<bool> there_;
+  std::vector<bool> home_;
+  DevicePlan result_;
+};
+
+/// By step: a copy or a recompute of which nothing is read.
+std::vector<bool> useless_steps(const DeviceGraph& graph, const DevicePlan& plan, const DeviceEvaluation& evaluation) {
+  std::vector<bool> useless(plan.size(), true);
+  std::vector<bool> seen(graph.graph.ops.size(), false);
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    if (plan[i].is_copy()) continue;
+    if (!seen[plan[i].op.index()]) useless[i] = false;
+    seen[plan[i].op.index()] = true;
+  }
+  for (const Stay& stay : evaluation.stays) {
+    if (stay.useful) useless[at(stay.first_step)] = false;
+  }
+  return useless;
+}
+
+bool is_staged(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan) {
+  OpId next(0);
+  std::pair<OpId, DeviceId> latest;
+  Table<OpId, int> count(graph.graph.ops.size(), 0);
+  for (const DeviceStep& step : plan) {
+    if (step.is_copy()) continue;
+    if (++count[step.op] > most_runs(graph, problem, step.op)) return false;
+    if (count[step.op] == 1) {
+      if (step.op != next) return false;
+      next = OpId(next + 1);
+      latest = {};
+    } else {
+      const std::pair<OpId, DeviceId> run{step.op, step.device};
+      if (run <= latest) return false;
+      latest = run;
+    }
+  }
+  return next.index() == graph.graph.ops.size();
+}
+
+bool reads_on(const DeviceGraph& graph, const DeviceStep& step, TensorId t, DeviceId d) {
+  if (step.device != d) return false;
+  if (step.is_copy()) return step.copied == t;
+  const auto& inputs = graph.graph[step.op].inputs;
+  return std::find(inputs.begin(), inputs.end(), t) != inputs.end();
+}
+
+DevicePlan with_step(const DevicePlan& plan, int place, const DeviceStep& step) {
+  DevicePlan result = plan;
+  result.insert(result.begin() + place, step);
+  return result;
+}
+
+/// Where a recompute may stand in the stage of `place`, which it comes before; -1 if it is there already.
+int place_of_recompute(const DevicePlan& plan, const std::vector<bool>& first_runs, int place, OpId op,
+                       DeviceId device) {
+  int begin = place;
+  while (begin > 0 && !first_runs[at(begin - 1)]) --begin;
+  const std::pair<OpId, DeviceId> run{op, device};
+  for (int i = begin; i < place; ++i) {
+    if (plan[at(i)].is_copy()) continue;
+    const std::pair<OpId, DeviceId> other{plan[at(i)].op, plan[at(i)].device};
+    if (other == run) return -1;
+    if (other > run) return i;
+  }
+  return place;
+}
+
+}  // namespace
+
+PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceEvaluation& evaluation) {
+  PlanValue value;
+  for (const DeviceId d : graph.devices.ids()) {
+    if (!problem.budget[d]) continue;
+    for (const Bytes here : evaluation.memory[d])
+      value.violation += std::max(Bytes(0), here - *problem.budget[d]).count();
+  }
+  if (problem.duration_limit) {
+    value.violation += std::max(Duration(0), evaluation.duration - *problem.duration_limit).count();
+  }
+  if (problem.energy_limit) value.violation += std::max(Energy(0), evaluation.energy - *problem.energy_limit).count();
+  value.cost = price(problem, evaluation.duration, evaluation.energy);
+  return value;
+}
+
+std::optional<DevicePlan> mended(const DeviceGraph& graph, const DeviceProblem& problem, DevicePlan plan) {
+  for (;;) {
+    std::optional<DevicePlan> supplied = Supplier(graph, problem).run(plan);
+    if (!supplied) return std::nullopt;
+    const DeviceEvaluation evaluation = evaluate(graph, *supplied);
+    if (evaluation.unsupplied) return std::nullopt;
+    const std::vector<bool> useless = useless_steps(graph, *supplied, evaluation);
+    plan.clear();
+    for (std::size_t i = 0; i < supplied->size(); ++i) {
+      if (!useless[i]) plan.push_back((*supplied)[i]);
+    }
+    if (plan.size() == supplied->size()) break;
+  }
+  if (!is_staged(graph, problem, plan)) return std::nullopt;
+  return plan;
+}
+
+std::optional<DevicePlan> plan_of(const DeviceGraph& graph, const DeviceProblem& problem,
+                                  const Table<OpId, DeviceId>& assignment) {
+  DevicePlan plan;
+  for (const OpId v : assignment.ids()) plan.push_back({.op = v, .device = assignment[v]});
+  return mended(graph, problem, std::move(plan));
+}
+
+std::vector<DevicePlan> making_room(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan,
+                                    const DeviceEvaluation& evaluation, int step, DeviceId device) {
+  const int steps = static_cast<int>(plan.size());
+  std::vector<bool> first_runs(plan.size(), false);
+  std::vector<bool> seen(graph.graph.ops.size(), false);
+  Table<TensorId, OpId> producers(graph.graph.tensors.size());
+  for (const OpId v : graph.runs.ids()) {
+    for (const TensorId t : graph.graph[v].outputs) producers[t] = v;
+  }
+  for (int i = 0; i < steps; ++i) {
+    if (plan[at(i)].is_copy() || seen[plan[at(i)].op.index()]) continue;
+    seen[plan[at(i)].op.index()] = first_runs[at(i)] = true;
+  }
+  std::vector<DevicePlan> plans;
+  for (const Stay& stay : evaluation.stays) {
+    const auto [t, d] = stay.residence;
+    if (d != device || stay.first_step >= step || stay.last_step < step) continue;
+    if (reads_on(graph, plan[at(step)], t, d)) continue;
+    int before = step - 1;
+    while (before > stay.first_step && !reads_on(graph, plan[at(before)], t, d)) --before;
+    int next = step + 1;
+    while (next <= stay.last_step && !reads_on(graph, plan[at(next)], t, d)) ++next;
+    if (next > stay.last_step && !stay.to_the_end) continue;
+    next = std::min(next, steps);
+    const OpId producer = producers[t];
+    if (producer.valid() && run_cost(graph, producer, d) != nullptr && most_runs(graph, problem, producer) > 1) {
+      const int place = place_of_recompute(plan, first_runs, next, producer, d);
+      if (place > step) plans.push_back(with_step(plan, place, {.op = producer, .device = d}));
+    }
+    for (const Link& link : graph.links) {
+      if (link.to != d) continue;
+      const DeviceStep in{.copied = t, .device = link.from, .to = d};
+      // Where the other device has had it before, it may still, or again, be copied from there.
+      plans.push_back(with_step(plan, next, in));
+      if (!copy_cost(graph, t, d, link.from)) continue;
+      plans.push_back(with_step(with_step(plan, next, in), before + 1, {.copied = t, .device = d, .to = link.from}));
+    }
+    if (next < steps) continue;
+    for (const Link& link : graph.links) {
+      if (link.from == d) plans.push_back(with_step(plan, before + 1, {.copied = t, .device = d, .to = link.to}));
+    }
+  }
+  return plans;
+}
+
+DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, DeviceId device) {
+  const Op& of = graph.graph[op];
+  const auto touches = [&](TensorId t) {
+    return std::find(of.inputs.begin(), of.inputs.end(), t) != of.inputs.end() ||
+           std::find(of.outputs.begin(), of.outputs.end(), t) != of.outputs.end();
+  };
+  DevicePlan result;
+  for (const DeviceStep& step : plan) {
+    if (step.is_copy() && touches(step.copied)) continue;
+    result.push_back(step);
+    if (!step.is_copy() && step.op == op) result.back().device = device;
+  }
+  return result;
+}
+
+}  // namespace remora

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Schedules over several devices: a start without memory limits, then local search (docs/devices.md).
+//
+// The start has every op once, on the devices of the bound's assignment. While it breaks a budget, at the worst step a tensor
+// makes room: of all ways one is taken that mends most for its price. Then, as long as the limits allow: some copies and
+// recomputes are taken out, or ops put on other devices, and what that breaks is mended again; what is no worse is kept. All
+// schedules are of the staged form, which `free` order allows as well.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "engine/devices/device_problem.hpp"
+
+namespace remora {
+
+struct DeviceSolveOptions {
+  /// Seconds.
+  double time_limit = 60;
+  /// Plans evaluated; 0 for no limit. With it, and without a time limit, the same seed gives the same schedule.
+  std::int64_t work_limit = 0;
+  std::uint64_t seed = 1;
+  /// Set to end the search with what it has. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+/// Optimal where the schedule costs no more than the bound; infeasible where the bound says so, with the reason as
+/// solver.note; unknown where none was found. The graph must be valid, with one budget a device, all not negative, and
+/// max_computes at least 1, else InputError.
+DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options);
+
+}  // namespace remora

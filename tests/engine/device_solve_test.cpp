@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several devices: evaluator, bound and search against brute force.
+#include "engine/devices/device_solve.hpp"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "engine/base/options.hpp"
+#include "engine/devices/device_plan.hpp"
+#include "model/error.hpp"
+#include "tests/support/device_oracle.hpp"
+#include "tests/support/fewer.hpp"
+
+namespace remora {
+namespace {
+
+int draw(std::mt19937& random, int least, int most) {
+  return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
+}
+
+bool chance(std::mt19937& random, int percent) {
+  return draw(random, 0, 99) < percent;
+}
+
+std::vector<RunCost> draw_runs(std::mt19937& random, int devices) {
+  std::vector<RunCost> runs;
+  for (int d = 0; d < devices; ++d) {
+    if (!chance(random, 60)) continue;
+    const Bytes workspace(chance(random, 20) ? draw(random, 1, 3) : 0);
+    runs.push_back({DeviceId(d), Duration(draw(random, 0, 9)), workspace, Energy(draw(random, 0, 9))});
+  }
+  if (runs.empty()) runs.push_back({DeviceId(draw(random, 0, devices - 1)), Duration(draw(random, 1, 9))});
+  return runs;
+}
+
+/// Everything that the format can say, over `devices` devices.
+DeviceGraph random_device_graph(std::mt19937& random, int devices, int most_ops) {
+  DeviceGraph graph;
+  graph.graph.name = "random";
+  if (chance(random, 50)) graph.graph.recompute_allocates = Allocation::all;
+  for (int d = 0; d < devices; ++d) {
+    graph.devices.push_back({.name = "d" + std::to_string(d), .fixed_memory = Bytes(chance(random, 20) ? 2 : 0)});
+    for (int e = 0; e < devices; ++e) {
+      if (d == e || chance(random, 8)) continue;
+      graph.links.push_back({.from = DeviceId(d),
+                             .to = DeviceId(e),
+                             .latency = Duration(draw(random, 0, 2)),
+                             .bytes = Bytes(draw(random, 1, 3)),
+                             .per = Duration(draw(random, 0, 2)),
+                             .energy = Energy(draw(random, 0, 4))});
+    }
+  }
+  std::vector<TensorId> available;
+  const auto add_tensor = [&](const std::string& name, bool keep) {
+    const TensorId t = graph.graph.add_tensor(name, Bytes(draw(random, 0, 5)), keep);
+    graph.places.push_back({});
+    if (!graph.links.empty() && chance(random, 10)) {
+      const Link& link = graph.links[random() % graph.links.size()];
+      graph.places[t].copies.push_back({link.from, link.to, {Duration(draw(random, 0, 4)), Energy(1)}});
+    }
+    return t;
+  };
+  if (chance(random, 50)) {
+    available.push_back(add_tensor("x", false));
+    graph.places[available.back()].home.push_back(DeviceId(draw(random, 0, devices - 1)));
+  }
+  const int ops = draw(random, 1, most_ops);
+  for (int v = 0; v < ops; ++v) {
+    Op op{.name = "op" + std::to_string(v)};
+    for (int i = draw(random, 0, 2); i > 0 && !available.empty(); --i) {
+      op.inputs.push_back(available[random() % available.size()]);
+    }
+    op.recompute = !chance(random, 10);
+    if (v > 0 && chance(random, 10)) op.after.emplace_back(draw(random, 0, v - 1));
+    const int outputs = chance(random, 15) && devices < 3 ? 2 : 1;
+    for (int i = 0; i < outputs; ++i) {
+      op.outputs.push_back(add_tensor("t" + std::to_string(v) + "_" + std::to_string(i), chance(random, 20)));
+      const bool at_home = graph.graph[op.outputs.back()].keep && chance(random, 50);
+      if (at_home) graph.places[op.outputs.back()].home.push_back(DeviceId(draw(random, 0, devices - 1)));
+    }
+    if (!op.inputs.empty() && chance(random, 40)) op.in_place = {{op.outputs.front(), op.inputs.front()}};
+    available.insert(available.end(), op.outputs.begin(), op.outputs.end());
+    graph.graph.add_op(std::move(op));
+    graph.runs.push_back(draw_runs(random, devices));
+  }
+  validate(graph);
+  return graph;
+}
+
+DeviceProblem draw_problem(std::mt19937& random, const DeviceGraph& graph, OrderMode order) {
+  DeviceProblem problem{.objective = chance(random, 30) ? Objective::energy : Objective::duration,
+                        .max_computes = draw(random, 1, 2),
+                        .order = order};
+  for (const Bytes base : base_memory(graph)) {
+    problem.budget.push_back(std::nullopt);
+    if (chance(random, 75)) problem.budget[DeviceId(problem.budget.size() - 1)] = base + Bytes(draw(random, 5, 20));
+    if (problem.budget[DeviceId(problem.budget.size() - 1)] < Bytes(0))
+      problem.budget[DeviceId(problem.budget.size() - 1)] = Bytes(0);
+  }
+  return problem;
+}
+
+struct DeviceTally {
+  int cases = 0;
+  int feasible = 0;
+  int found = 0;
+  int optimal = 0;
+  int proved = 0;
+  int refuted = 0;
+};
+
+DeviceTally compare_devices(unsigned seed, int rounds, int devices, int most_ops, OrderMode order) {
+  DeviceTally tally;
+  std::mt19937 random(seed);
+  for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFatalFailure(); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
+    const DeviceGraph graph = random_device_graph(random, devices, most_ops);
+    const DeviceProblem problem = draw_problem(random, graph, order);
+    const auto truth = test::device_optimum(graph, problem);
+    const DeviceSchedule schedule = solve(
+        graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 600, .seed = static_cast<std::uint64_t>(round)});
+    [&] {
+      if (truth) {
+        ASSERT_LE(schedule.lower_bound, *truth);
+      }
+      if (schedule.status == Status::infeasible) {
+        ASSERT_EQ(truth, std::nullopt);
+      }
+      if (!schedule.has_schedule()) return;
+      const DeviceVerdict verdict = verify(graph, schedule);
+      ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
+      ASSERT_TRUE(truth.has_value());
+      ASSERT_GE(schedule.cost(), *truth);
+      if (schedule.status == Status::optimal) {
+        ASSERT_EQ(schedule.cost(), *truth);
+      }
+    }();
+    ++tally.cases;
+    tally.feasible += truth ? 1 : 0;
+    tally.found += schedule.has_schedule() ? 1 : 0;
+    tally.optimal += schedule.has_schedule() && schedule.cost() == *truth ? 1 : 0;
+    tally.proved += schedule.status == Status::optimal ? 1 : 0;
+    tally.refuted += schedule.status == Status::infeasible ? 1 : 0;
+  }
+  testing::Test::RecordProperty("feasible", tally.feasible);
+  testing::Test::RecordProperty("optimal", tally.optimal);
+  std::cout << tally.cases << " cases, " << tally.feasible << " feasible, " << tally.found << " found, "
+            << tally.optimal << " optimal, " << tally.proved << " proved, " << tally.refuted << " refuted\n";
+  return tally;
+}
+
+TEST(DeviceSolve, OfTwoDevicesIsRightAndOftenOptimal) {
+  const DeviceTally tally = compare_devices(1, 2400, 2, 6, OrderMode::input);
+  EXPECT_GE(tally.found, tally.feasible * 9 / 10);
+  EXPECT_GE(tally.optimal, tally.feasible * 7 / 10);
+}
+
+TEST(DeviceSolve, OfThreeDevicesIsRightAndOftenOptimal) {
+  const DeviceTally tally = compare_devices(2, 1200, 3, 5, OrderMode::input);
+  EXPECT_GE(tally.found, tally.feasible * 9 / 10);
+  EXPECT_GE(tally.optimal, tally.feasible * 7 / 10);
+}
+
+TEST(DeviceSolve, OfFreeOrderIsRight) {
+  compare_devices(3, 1600, 2, 6, OrderMode::free);
+}
+
+TEST(DeviceSolve, RefusesWhatMakesNoSense) {
+  std::mt19937 random(4);
+  const DeviceGraph graph = random_device_graph(random, 2, 3);
+  DeviceProblem problem{.max_computes = 0};
+  problem.budget.assign(2, std::nullopt);
+  EXPECT_THROW(solve(graph, problem, {}), InputError);
+  problem.max_computes = 2;
+  problem.budget.assign(1, std::nullopt);
+  EXPECT_THROW(solve(graph, problem, {}), InputError);
+}
+
+}  // namespace
+}  // namespace remora

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The truth about small problems over several devices, by brute force: a shortest path over states (how often each op ran, what
+// is resident where, in the staged form the stage and its latest recompute). A move runs an op, copies a tensor, or releases one.
+#pragma once
+
+#include <optional>
+
+#include "engine/devices/device_problem.hpp"
+
+namespace remora::test {
+
+/// The least value of the objective; nothing if there is no schedule. Without limits on the other quantity. For up to 7 ops,
+/// 27 pairs of a tensor and a device, and 3 computes.
+std::optional<std::int64_t> device_optimum(const DeviceGraph& graph, const DeviceProblem& problem);
+
+}  // namespace remora::test
