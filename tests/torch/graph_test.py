@@ -59,6 +59,24 @@ def test_an_op_takes_the_storage_that_nobody_else_reads() -> None:
     assert kinds(captured(lambda x: torch.relu(x), torch.rand(4, 4))) == ["relu"]
 
 
+def test_an_op_may_take_what_is_released_behind_it() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        product = x @ x
+        return (product.exp() @ x).sum() + product.sum()
+
+    step = captured(run, torch.rand(8, 8))
+    (taker,) = step.takes
+    assert taker.nodes[0].target is torch.ops.aten.exp.default
+    graph = _plan.graph_of(step, _costs.by_flops(step), "taking")
+    assert graph["version"] == 2
+    (op,) = [op for op in graph["ops"] if "in_place" in op]
+    assert op["in_place"] == [["exp", "mm"]]
+    remora.Graph.from_json(graph).validate()
+    # Nothing else lies where a parameter or an argument lies, and no storage of another size is taken.
+    assert not captured(lambda x: x.exp() @ x, torch.rand(8, 8)).takes
+    assert not captured(lambda x: (p := x @ x)[:4].exp().sum() + p.sum(), torch.rand(8, 8)).takes
+
+
 def test_no_storage_of_another_layout_or_size_is_taken() -> None:
     assert kinds(captured(lambda x: (x @ x)[:2] + 1, torch.rand(4, 4))) == ["mm", "add"]
     assert kinds(captured(lambda x: (x @ x) > 0.5, torch.rand(4, 4))) == ["mm", "gt"]
@@ -111,7 +129,8 @@ def test_ops_tell_their_layer_and_whose_gradient_they_compute() -> None:
 def test_replay_takes_what_the_engine_says() -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         for _ in range(4):
-            x = (x @ x).tanh() + x.exp()
+            y = x @ x
+            x = y.tanh() + x.exp() * y.sigmoid()
         return x.sum()
 
     step = captured(run, torch.rand(8, 8))

@@ -94,7 +94,7 @@ def test_several_outputs_and_an_argument_that_wants_a_gradient() -> None:
         out = model(x, scale)
         return out["left"].square().mean() + out["right"].exp().mean()
 
-    checking.check_step(models.Twins(), loss, (torch.randn(64, 16), torch.rand(64, 16)), "90%")
+    checking.check_step(models.Twins(), loss, (torch.randn(64, 16), torch.rand(64, 16)), "95%")
 
 
 def test_gradients_accumulate_in_place() -> None:

@@ -13,7 +13,7 @@ Sizes and aliases come from one run of the graph on fake tensors, O(nodes). `sim
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,16 @@ class Op:
     backward: bool = False
 
 
+@dataclass(frozen=True)
+class Taking:
+    """That an op's output may lie where an input lay: storages, the argument's place, and the call that does so."""
+
+    output: int
+    input: int
+    place: int
+    form: Any
+
+
 @dataclass
 class Cut:
     """Where a joint graph is cut: its tangents, and the values that the forward part hands to the user."""
@@ -99,6 +109,8 @@ class Step:
         Nodes that work in the storage of their first argument.
     swapped : set of fx.Node
         Nodes that are run with their two arguments exchanged.
+    takes : dict of Op to Taking
+        Ops that may take over an input's storage for their output, where a schedule releases that input behind them.
     updates : list of (fx.Node, fx.Node)
         Placeholder, and the node whose value is copied into it when everything has run.
     """
@@ -113,6 +125,7 @@ class Step:
         self.rebound: dict[fx.Node, Any] = {}
         self.in_place: set[fx.Node] = set()
         self.swapped: set[fx.Node] = set()
+        self.takes: dict[Op, Taking] = {}
         self.updates: list[tuple[fx.Node, fx.Node]] = []
         self.cut = cut
         self.cut_op: Op | None = None
@@ -150,6 +163,13 @@ class Step:
         """What a node is run by, and its arguments."""
         arguments = tuple(reversed(node.args)) if node in self.swapped else node.args
         return self.rebound.get(node, node.target), arguments, dict(node.kwargs)
+
+    def takes_over(self, op: Op, free: Iterable[int], resident: Container[int]) -> Taking | None:
+        """How a run takes over an input's storage: if that is released behind it and the output is not there."""
+        taking = self.takes.get(op)
+        if taking is None or taking.output in resident or taking.input not in resident or taking.input not in set(free):
+            return None
+        return taking
 
     def storages_of(self, node: fx.Node) -> list[int]:
         """The storages in which a node's value lies."""

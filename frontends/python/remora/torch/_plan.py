@@ -109,6 +109,8 @@ def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> dict[str, Any
             entry["workspace"] = workspace
         entry["inputs"] = [names[s] for s in op.inputs if s in names]
         entry["outputs"] = [names[s] for s in op.outputs]
+        if op in step.takes:
+            entry["in_place"] = [[names[step.takes[op].output], names[step.takes[op].input]]]
         if not op.outputs:
             tensors.append({"name": f"{op.name} done", "size": 0})
             entry["outputs"] = [f"{op.name} done"]
@@ -125,7 +127,7 @@ def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> dict[str, Any
     fixed = sum(s.size for s in step.storages if s.fixed)
     return {
         "format": "remora-graph",
-        "version": 1,
+        "version": 2 if step.takes else 1,
         "name": name,
         "fixed_memory": fixed,
         "tensors": tensors,
@@ -184,6 +186,10 @@ def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
     saved = set()
     for i, run in enumerate(runs):
         op = run.op
+        taking = step.takes_over(op, run.free, resident)
+        if taking is not None:
+            held -= step.storages[taking.input].size
+            resident.discard(taking.input)
         held -= sum(step.storages[s].size for s in op.outputs if s in resident)
         now = state if op in saved else 0
         if op.random and op not in saved and last[op] > i:
@@ -193,7 +199,7 @@ def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
         peak = max(peak, held + now)
         held += sum(step.storages[s].size for s in op.outputs)
         peak = max(peak, held + now + op_cost(op, costs)[1])
-        held -= sum(step.storages[s].size for s in run.free)
+        held -= sum(step.storages[s].size for s in run.free if taking is None or s != taking.input)
         resident.difference_update(run.free)
         if op in saved and last[op] == i:
             held -= state

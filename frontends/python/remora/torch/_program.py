@@ -24,7 +24,7 @@ import torch
 from torch import fx
 
 from ._errors import CaptureError
-from ._graph import Op, Step
+from ._graph import Op, Step, Taking
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class _Writer:
         self.lines.append(f"{self.hold(node, self.step.needs[node])} = {text}")
         return self.name_of[node]
 
-    def call(self, node: fx.Node) -> str:
+    def call(self, node: fx.Node, taking: Taking | None = None) -> str:
         """The text of a node's call; the views that it reads are made before."""
         if node.target is operator.getitem:
             source, item = node.args
@@ -99,6 +99,8 @@ class _Writer:
                 return self.name_of[twin]
             return f"{self.text(source)}[{self.text(item)}]"
         target, given, options = self.step.call_of(node)
+        if taking is not None:
+            target, given = taking.form, (given[taking.place], *(a for i, a in enumerate(given) if i != taking.place))
         name = str(target) if isinstance(target, torch._ops.OpOverload) else target.__name__
         function = self.constant(name, target)
         arguments = [self.text(a) for a in given] + [f"{k}={self.text(a)}" for k, a in options.items()]
@@ -124,10 +126,11 @@ class _Writer:
     def run(self, index: int, run: Run) -> None:
         """The lines of one step of the schedule."""
         op = run.op
+        taking = self.step.takes_over(op, run.free, self.held)
         self.release([s for s in op.outputs if s in self.held])
         for node in op.nodes:
             # Arguments first: nothing may stand between a generator that is set back and the call that draws from it.
-            text = self.call(node)
+            text = self.call(node, taking if node is op.nodes[0] else None)
             again = node is op.nodes[0] and op in self.drawn
             if again:
                 generator = self.constant("generator", generator_of(self.step, node))

@@ -12,6 +12,9 @@ A functional graph allocates where eager PyTorch works in place. Two forms of th
 place
   as soon as it can be. All other updates wait until everything has run, so that nothing reads them too early.
 
+An op whose input others read, too, may still take over its storage where a schedule releases that input behind it (and
+makes it again for the others): the graph says so (`in_place`), and the program does it where it applies.
+
 The values are the same in every bit: PyTorch runs one kernel for both forms.
 """
 
@@ -22,7 +25,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ._graph import Op, Step, Storage, is_random
+from ._graph import Op, Step, Storage, Taking, is_random
 
 
 def simplify(step: Step) -> None:
@@ -31,6 +34,8 @@ def simplify(step: Step) -> None:
         if op.nodes:
             _join(step, op)
     _update_in_place(step)
+    if step.cut is None:  # else what is saved for the backward part, and what the user holds, would change
+        _offer_storages(step)
 
 
 def in_place_form(node: fx.Node) -> Any:
@@ -62,6 +67,24 @@ def _join(step: Step, op: Op) -> None:
             if place == 1:
                 step.swapped.add(node)
             return
+
+
+def _offer_storages(step: Step) -> None:
+    """Notes which ops could work in the storage of an input that others read too, if a schedule releases it there."""
+    for op in step.ops:
+        node = op.nodes[0] if op.nodes else None
+        form = in_place_form(node) if node is not None and node not in step.in_place else None
+        if node is None or form is None or len(op.outputs) != 1 or step.storages_of(node) != op.outputs:
+            continue
+        for place in (0, 1) if _commutes(node) else (0,):
+            taken = _whole_storage(step, node, place)
+            if taken is None or step.storages[taken].fixed or taken in op.outputs:
+                continue
+            others = [n for n in node.all_input_nodes if n is not node.args[place]]
+            others += [n for later in op.nodes[1:] for n in later.all_input_nodes if n not in op.nodes]
+            if not any(taken in step.needs.get(step.resolve(n), []) for n in others):
+                step.takes[op] = Taking(op.outputs[0], taken, place, form)
+                break
 
 
 def _commutes(node: fx.Node) -> bool:
