@@ -133,12 +133,6 @@ bool reads_on(const DeviceGraph& graph, const DeviceStep& step, TensorId t, Devi
   return std::find(inputs.begin(), inputs.end(), t) != inputs.end();
 }
 
-DevicePlan with_step(const DevicePlan& plan, int place, const DeviceStep& step) {
-  DevicePlan result = plan;
-  result.insert(result.begin() + place, step);
-  return result;
-}
-
 /// Where a recompute may stand in the stage of `place`, which it comes before; -1 if it is there already.
 int place_of_recompute(const DevicePlan& plan, const std::vector<bool>& first_runs, int place, OpId op,
                        DeviceId device) {
@@ -171,31 +165,38 @@ PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const
   return value;
 }
 
-std::optional<DevicePlan> mended(const DeviceGraph& graph, const DeviceProblem& problem, DevicePlan plan) {
+std::optional<EvaluatedPlan> mended(const DeviceGraph& graph, const DeviceProblem& problem, DevicePlan plan) {
   for (;;) {
     std::optional<DevicePlan> supplied = Supplier(graph, problem).run(plan);
     if (!supplied) return std::nullopt;
-    const DeviceEvaluation evaluation = evaluate(graph, *supplied);
+    DeviceEvaluation evaluation = evaluate(graph, *supplied);
     if (evaluation.unsupplied) return std::nullopt;
     const std::vector<bool> useless = useless_steps(graph, *supplied, evaluation);
+    if (std::find(useless.begin(), useless.end(), true) == useless.end()) {
+      if (!is_staged(graph, problem, *supplied)) return std::nullopt;
+      return EvaluatedPlan{*std::move(supplied), std::move(evaluation)};
+    }
     plan.clear();
     for (std::size_t i = 0; i < supplied->size(); ++i) {
       if (!useless[i]) plan.push_back((*supplied)[i]);
     }
-    if (plan.size() == supplied->size()) break;
   }
-  if (!is_staged(graph, problem, plan)) return std::nullopt;
-  return plan;
 }
 
-std::optional<DevicePlan> plan_of(const DeviceGraph& graph, const DeviceProblem& problem,
-                                  const Table<OpId, DeviceId>& assignment) {
+std::optional<EvaluatedPlan> plan_of(const DeviceGraph& graph, const DeviceProblem& problem,
+                                     const Table<OpId, DeviceId>& assignment) {
   DevicePlan plan;
   for (const OpId v : assignment.ids()) plan.push_back({.op = v, .device = assignment[v]});
   return mended(graph, problem, std::move(plan));
 }
 
-std::vector<DevicePlan> making_room(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan,
+DevicePlan with_steps(const DevicePlan& plan, const Insertions& insertions) {
+  DevicePlan result = plan;
+  for (const auto& [place, step] : insertions) result.insert(result.begin() + place, step);
+  return result;
+}
+
+std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan,
                                     const DeviceEvaluation& evaluation, int step, DeviceId device) {
   const int steps = static_cast<int>(plan.size());
   std::vector<bool> first_runs(plan.size(), false);
@@ -208,7 +209,7 @@ std::vector<DevicePlan> making_room(const DeviceGraph& graph, const DeviceProble
     if (plan[at(i)].is_copy() || seen[plan[at(i)].op.index()]) continue;
     seen[plan[at(i)].op.index()] = first_runs[at(i)] = true;
   }
-  std::vector<DevicePlan> plans;
+  std::vector<Insertions> ways;
   for (const Stay& stay : evaluation.stays) {
     const auto [t, d] = stay.residence;
     if (d != device || stay.first_step >= step || stay.last_step < step) continue;
@@ -222,22 +223,22 @@ std::vector<DevicePlan> making_room(const DeviceGraph& graph, const DeviceProble
     const OpId producer = producers[t];
     if (producer.valid() && run_cost(graph, producer, d) != nullptr && most_runs(graph, problem, producer) > 1) {
       const int place = place_of_recompute(plan, first_runs, next, producer, d);
-      if (place > step) plans.push_back(with_step(plan, place, {.op = producer, .device = d}));
+      if (place > step) ways.push_back({{place, {.op = producer, .device = d}}});
     }
     for (const Link& link : graph.links) {
       if (link.to != d) continue;
       const DeviceStep in{.copied = t, .device = link.from, .to = d};
       // Where the other device has had it before, it may still, or again, be copied from there.
-      plans.push_back(with_step(plan, next, in));
+      ways.push_back({{next, in}});
       if (!copy_cost(graph, t, d, link.from)) continue;
-      plans.push_back(with_step(with_step(plan, next, in), before + 1, {.copied = t, .device = d, .to = link.from}));
+      ways.push_back({{next, in}, {before + 1, {.copied = t, .device = d, .to = link.from}}});
     }
     if (next < steps) continue;
     for (const Link& link : graph.links) {
-      if (link.from == d) plans.push_back(with_step(plan, before + 1, {.copied = t, .device = d, .to = link.to}));
+      if (link.from == d) ways.push_back({{before + 1, {.copied = t, .device = d, .to = link.to}}});
     }
   }
-  return plans;
+  return ways;
 }
 
 DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, DeviceId device) {

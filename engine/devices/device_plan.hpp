@@ -30,16 +30,32 @@ struct PlanValue {
 
 PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceEvaluation& evaluation);
 
+/// A plan and what it takes.
+struct EvaluatedPlan {
+  DevicePlan plan{};
+  DeviceEvaluation evaluation{};
+};
+
 /// The plan with what is missing copied in just before it is read or at the end, along the cheapest links, and without
 /// steps that serve nothing or that nothing supplies; nothing where something cannot be supplied, or the plan is not staged.
-std::optional<DevicePlan> mended(const DeviceGraph& graph, const DeviceProblem& problem, DevicePlan plan);
+std::optional<EvaluatedPlan> mended(const DeviceGraph& graph, const DeviceProblem& problem, DevicePlan plan);
 
 /// Every op once, in input order, on these devices.
-std::optional<DevicePlan> plan_of(const DeviceGraph& graph, const DeviceProblem& problem,
-                                  const Table<OpId, DeviceId>& assignment);
+std::optional<EvaluatedPlan> plan_of(const DeviceGraph& graph, const DeviceProblem& problem,
+                                     const Table<OpId, DeviceId>& assignment);
 
-/// Plans, not mended yet, in which a tensor that stays on the device across the step, and is not read at it, makes room.
-std::vector<DevicePlan> making_room(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan,
+/// Steps to put into a plan: the first one before the step of that number, a second one before an earlier step.
+struct Insertion {
+  int place = 0;
+  DeviceStep step{};
+};
+using Insertions = std::vector<Insertion>;
+
+/// The plan with these steps; not mended yet.
+DevicePlan with_steps(const DevicePlan& plan, const Insertions& insertions);
+
+/// Ways in which a tensor that stays on the device across the step, and is not read at it, makes room.
+std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan,
                                     const DeviceEvaluation& evaluation, int step, DeviceId device);
 
 /// All runs of the op on another device, its copies and its inputs' left out; not mended yet.

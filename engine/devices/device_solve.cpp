@@ -29,7 +29,7 @@ class DeviceSearch {
 
   /// The best plan that breaks no limit; nothing if none was found.
   std::optional<DevicePlan> run(const DeviceBound& bound) {
-    std::optional<DevicePlan> first = plan_of(graph_, problem_, bound.assignment);
+    std::optional<EvaluatedPlan> first = plan_of(graph_, problem_, bound.assignment);
     for (int tries = 0; !first && tries < kPatience; ++tries) first = plan_of(graph_, problem_, drawn());
     if (!first) return std::nullopt;
     Candidate current = mend(judged(*std::move(first)));
@@ -53,21 +53,24 @@ class DeviceSearch {
   [[nodiscard]] std::int64_t work() const { return work_; }
 
  private:
-  struct Candidate {
-    DevicePlan plan{};
-    DeviceEvaluation evaluation{};
+  struct Candidate : EvaluatedPlan {
     PlanValue value{};
+  };
+  /// Steps more, or an op elsewhere.
+  struct Way {
+    Insertions insertions{};
+    OpId op{};
+    DeviceId device{};
   };
 
   [[nodiscard]] bool over() const {
     return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
   }
 
-  Candidate judged(DevicePlan plan) {
+  Candidate judged(EvaluatedPlan plan) {
     ++work_;
-    DeviceEvaluation evaluation = evaluate(graph_, plan);
-    const PlanValue value = value_of(graph_, problem_, evaluation);
-    return {std::move(plan), std::move(evaluation), value};
+    const PlanValue value = value_of(graph_, problem_, plan.evaluation);
+    return {std::move(plan), value};
   }
 
   Table<OpId, DeviceId> drawn() {
@@ -101,16 +104,22 @@ class DeviceSearch {
     while (candidate.value.violation > 0 && !over()) {
       const auto place = worst(candidate.evaluation);
       if (!place) return candidate;
-      std::vector<DevicePlan> ways =
-          making_room(graph_, problem_, candidate.plan, candidate.evaluation, place->first, place->second);
+      std::vector<Way> ways;
+      for (Insertions& insertions :
+           making_room(graph_, problem_, candidate.plan, candidate.evaluation, place->first, place->second)) {
+        ways.push_back({.insertions = std::move(insertions)});
+      }
       add_relocations(candidate, *place, ways);
       random_.shuffle(ways);
       if (ways.size() > kMostWays) ways.resize(kMostWays);
       std::optional<Candidate> best;
       double best_score = 0;
-      for (DevicePlan& way : ways) {
+      for (const Way& way : ways) {
         if (over()) break;
-        std::optional<DevicePlan> whole = mended(graph_, problem_, std::move(way));
+        std::optional<EvaluatedPlan> whole =
+            mended(graph_, problem_,
+                   way.op.valid() ? relocated(graph_, candidate.plan, way.op, way.device)
+                                  : with_steps(candidate.plan, way.insertions));
         if (!whole) continue;
         Candidate next = judged(*std::move(whole));
         if (next.value.violation >= candidate.value.violation) continue;
@@ -128,11 +137,10 @@ class DeviceSearch {
   }
 
   /// The run at the place, and those that made what stays there, elsewhere.
-  void add_relocations(const Candidate& candidate, const std::pair<int, DeviceId>& place,
-                       std::vector<DevicePlan>& ways) {
+  void add_relocations(const Candidate& candidate, const std::pair<int, DeviceId>& place, std::vector<Way>& ways) {
     const auto add = [&](OpId op) {
       for (const RunCost& run : graph_.runs[op]) {
-        if (run.device != place.second) ways.push_back(relocated(graph_, candidate.plan, op, run.device));
+        if (run.device != place.second) ways.push_back({.op = op, .device = run.device});
       }
     };
     const DeviceStep& step = candidate.plan[at(place.first)];
@@ -157,7 +165,7 @@ class DeviceSearch {
         take_out(plan);
       }
     }
-    std::optional<DevicePlan> whole = mended(graph_, problem_, std::move(plan));
+    std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
     if (whole) return judged(*std::move(whole));
     ++work_;
     return candidate;
@@ -201,7 +209,7 @@ void describe_baseline(const DeviceGraph& graph, const DeviceProblem& problem, D
   schedule.baseline_duration = Duration(device_bound(graph, unlimited).least);
   const auto plan = plan_of(graph, problem, bound.assignment);
   if (!plan) return;
-  const DeviceEvaluation evaluation = evaluate(graph, *plan);
+  const DeviceEvaluation& evaluation = plan->evaluation;
   schedule.baseline_peak_memory = evaluation.peak;
   schedule.baseline_is_exact = price(problem, evaluation.duration, evaluation.energy) == bound.least;
   if (schedule.baseline_is_exact) schedule.baseline_duration = evaluation.duration;
