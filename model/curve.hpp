@@ -49,6 +49,8 @@ struct REMORA_API Curve {
   std::string graph{};
   /// Of the graph file's bytes, as lower-case hexadecimal; empty where there was no file.
   std::string graph_sha256{};
+  /// As Schedule::reading.
+  std::vector<std::string> reading{};
   OrderMode order = OrderMode::input;
   int max_computes = 0;
   /// Memory that no schedule can do without: percentages of budgets and the overhead's baseline are above it.

@@ -114,6 +114,9 @@ struct REMORA_API Schedule {
   std::string graph{};
   /// Of the graph file's bytes, as lower-case hexadecimal; empty where there was no file.
   std::string graph_sha256{};
+  /// How the graph was made of the file, as words of the command line ("--training", "--dim=batch=8"): whoever shows the
+  /// schedule reads it the same way. Empty where there was nothing to say.
+  std::vector<std::string> reading{};
   Status status = Status::unknown;
   OrderMode order = OrderMode::input;
   Bytes budget{};

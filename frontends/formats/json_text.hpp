@@ -39,6 +39,10 @@ class ObjectText {
   void number(std::string_view name, double value);
   void boolean(std::string_view name, bool value);
 
+  void strings(std::string_view name, std::span<const std::string> values) {
+    names(name, values, [](const std::string& value) -> const std::string& { return value; });
+  }
+
   /// A list of the names of `ids`; `name_of(id)` is a string.
   template <class Ids, class NameOf>
   void names(std::string_view name, const Ids& ids, const NameOf& name_of) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "frontends/formats/document.hpp"
 #include "model/graph.hpp"
@@ -115,6 +116,16 @@ inline Statistic statistic_of(std::string_view key, double value) {
   if (!key.ends_with(kSecondsEnd)) return {.name = std::string(key), .value = value};
   key.remove_suffix(kSecondsEnd.size());
   return {.name = std::string(key), .value = value, .unit = Statistic::Unit::seconds};
+}
+
+/// The words of the command line by which the graph was read.
+inline std::vector<std::string> reading_of(const Node& root) {
+  std::vector<std::string> words;
+  if (!root.has("reading")) return words;
+  const Node reading = root.at("reading");
+  reading.expect_array();
+  for (std::size_t i = 0; i < reading.size(); ++i) words.push_back(reading.element(i).string());
+  return words;
 }
 
 /// "optimal", ...

@@ -114,6 +114,7 @@ class ScheduleReader {
     Schedule schedule;
     schedule.graph = root.at("graph").string();
     read(root, "graph_sha256", schedule.graph_sha256);
+    schedule.reading = reading_of(root);
     schedule.status = read_word(root.at("status"), kStatusWords);
     schedule.order = read_word(root.at("order"), kOrderWords);
     schedule.budget = Bytes(root.at("budget").integer());
@@ -158,6 +159,11 @@ class ScheduleReader {
 
 }  // namespace
 
+std::vector<std::string> read_reading(Text text) {
+  const Document document = parse(text.view());
+  return document.is_object() ? reading_of(Node(document)) : std::vector<std::string>{};
+}
+
 Schedule read_schedule(Text text, const Graph& graph) {
   const Document document = parse(text.view());
   return ScheduleReader(graph).read_root(Node(document));
@@ -175,6 +181,7 @@ class ScheduleWriter {
     object.integer("version", 1);
     object.string("graph", schedule_.graph);
     if (!schedule_.graph_sha256.empty()) object.string("graph_sha256", schedule_.graph_sha256);
+    if (!schedule_.reading.empty()) object.strings("reading", schedule_.reading);
     object.string("status", word_of(schedule_.status, kStatusWords));
     object.string("order", word_of(schedule_.order, kOrderWords));
     object.integer("budget", schedule_.budget.count());

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <iosfwd>
+#include <string>
+#include <vector>
 
 #include "frontends/formats/document_text.hpp"
 #include "model/api.hpp"
@@ -16,6 +18,10 @@ namespace remora::json {
 /// fault. Whether the steps are right is the business of `verify`, and so is whether the figures fit them. `solver`
 /// and all inside it may be missing; unknown keys are ignored.
 REMORA_API Schedule read_schedule(Text text, const Graph& graph);
+
+/// Schedule::reading of a schedule, or of a curve, before its graph is there. Throws InputError for a text that is not
+/// JSON; of other JSON there is none.
+REMORA_API std::vector<std::string> read_reading(Text text);
 
 /// Writes the schedule as one JSON object, a step a line. Its seconds and statistics must be
 /// finite, and the latter's names distinct; only the time limit may be infinite, which is written as null.

@@ -133,6 +133,8 @@ class BatchSizeSearch {
     Trial trial{.size = size, .schedule = solve_until_clear(instance, options, most, signals_.flag())};
     Schedule& schedule = trial.schedule;
     schedule.graph_sha256 = loaded.sha256;
+    schedule.reading = reading_of(arguments_);
+    schedule.reading.push_back("--dim=" + dimension_ + "=" + std::to_string(size));
     if (schedule.has_schedule()) {
       ensure(verify(*loaded.graph, schedule).valid(), "batch size: the schedule found does not verify");
     }

@@ -71,6 +71,7 @@ int convert_command(const Words& words) {
   arguments.add(graph_options());
   if (!arguments.parse(words)) return kSuccess;
   const ScheduleWriter writer = read_form(arguments);
+  if (writer != nullptr) adopt_reading(arguments, arguments.input("schedule"), arguments.has("quiet"));
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
   if (writer == nullptr) {
     write_graph_output(arguments, *loaded.graph);

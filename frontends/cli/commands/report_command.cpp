@@ -197,13 +197,14 @@ report::Page load_page(const std::string& path, const LoadedGraph& loaded, Files
 int report_command(const Words& words) {
   Arguments arguments(
       "report", "Shows what a schedule does and why, or what a sweep found.",
-      {{"GRAPH", "the graph that was solved, read with the same options"},
+      {{"GRAPH", "the graph that was solved; a model is read as the schedule says, or with the options below"},
        {"SCHEDULE", "a remora-schedule, or the remora-curve of a sweep (JSON), detected from its content"}});
   arguments.add(report_output());
   arguments.add(graph_options());
   arguments.set_notes("Exit: 0 written, 65 the schedule is not a valid one of the graph.");
   if (!arguments.parse(words)) return kSuccess;
   check_outputs(arguments);
+  adopt_reading(arguments, arguments.file("SCHEDULE"), arguments.has("quiet"));
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
   const std::string& path = arguments.file("SCHEDULE");
   const report::Page page = load_page(path, loaded, arguments.files());

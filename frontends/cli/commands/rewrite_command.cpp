@@ -97,6 +97,7 @@ int rewrite_command(const Words& words) {
   const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
+  if (arguments.has("schedule")) adopt_reading(arguments, arguments.input("schedule"), is_quiet(arguments));
   const LoadedModel model = load_model(arguments.file("MODEL"), arguments, is_quiet(arguments));
   if (!arguments.has("schedule")) check_writable_form(model, output);
   const Schedule schedule = arguments.has("schedule") ? load_made_schedule(arguments.input("schedule"), model)

@@ -84,6 +84,7 @@ Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, c
   Schedule schedule = run(stated.instance, options, warm_start, display, signals);
   stated.choice.explain(schedule);
   schedule.graph_sha256 = loaded.sha256;
+  schedule.reading = reading_of(arguments);
   if (schedule.has_schedule()) {
     const Verdict verdict = verify(*loaded.graph, schedule);
     ensure(verdict.valid(), "solve: the schedule found does not verify");

@@ -154,8 +154,10 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
   if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
   SweepResult result = sweep(instance, options, sweep_options, callbacks);
   result.curve.graph_sha256 = loaded.sha256;
+  result.curve.reading = reading_of(arguments);
   for (Schedule& schedule : result.schedules) {
     schedule.graph_sha256 = loaded.sha256;
+    schedule.reading = result.curve.reading;
     ensure(!schedule.has_schedule() || verify(*loaded.graph, schedule).valid(),
            "sweep: a schedule found does not verify");
   }

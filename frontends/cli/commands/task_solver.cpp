@@ -97,6 +97,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
                                     {.progress = progress_, .cancel = cancel_, .blocks = blocks_}, warm_start);
   stated.choice.explain(schedule);
   schedule.graph_sha256 = loaded.sha256;
+  schedule.reading = reading_of(arguments);
   take_bound(bound, schedule);
   check_schedule(graph, schedule);
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, options);

@@ -62,7 +62,8 @@ int verify_devices(const Arguments& arguments, const DeviceGraph& graph) {
 int verify_command(const Words& words) {
   Arguments arguments(
       "verify", "Replays SCHEDULE on GRAPH by the format's rules and prints a verdict as JSON.",
-      {{"GRAPH", "the graph that was solved, read with the same options"}, {"SCHEDULE", "a remora-schedule (JSON)"}});
+      {{"GRAPH", "the graph that was solved; a model is read as the schedule says, or with the options below"},
+       {"SCHEDULE", "a remora-schedule (JSON)"}});
   OptionGroup group("Checking");
   group.add_options()("budget,b", po::value<std::string>()->value_name("B"),
                       "check against this budget instead of the schedule's: bytes or a percentage; of a graph with "
@@ -73,6 +74,7 @@ int verify_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
   if (const auto devices = load_device_graph(arguments.file("GRAPH"))) return verify_devices(arguments, devices->graph);
+  adopt_reading(arguments, arguments.file("SCHEDULE"), quiet);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
   Schedule schedule = load_schedule(arguments.file("SCHEDULE"), *loaded.graph);
   if (arguments.has("budget")) {

@@ -85,6 +85,24 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   return true;
 }
 
+void Arguments::adopt(const std::vector<std::string>& words) {
+  OptionGroup all;
+  for (const OptionGroup& group : groups_) all.add(group);
+  const OptionValues before = values_;
+  try {
+    po::store(po::command_line_parser(words).options(all).run(), values_);
+  } catch (const po::error& error) {
+    throw UsageError(error.what());
+  }
+  for (const auto& [name, value] : values_) {
+    if (before.count(name) > 0) continue;
+    adopted_.insert(name);
+    if (const auto* read = boost::any_cast<InputFile>(&value.value())) {
+      known_files_->will_read(read->path, "the file of --" + name);
+    }
+  }
+}
+
 void Arguments::note_files() {
   for (const FileArgument& argument : files_) known_files_->will_read(file(argument.name), argument.name + " itself");
   for (const auto& [name, value] : values_) {

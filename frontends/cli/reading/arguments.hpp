@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -73,6 +74,11 @@ class Arguments {
   /// Throws UsageError.
   bool parse(const std::vector<std::string>& words);
 
+  /// Adds options as if they had been typed, but for those that were. Throws UsageError.
+  void adopt(const std::vector<std::string>& words);
+  /// Whether the option was adopted, not typed.
+  [[nodiscard]] bool is_adopted(const std::string& option) const { return adopted_.count(option) > 0; }
+
   [[nodiscard]] const OptionValues& values() const { return values_; }
   [[nodiscard]] const std::string& file(const std::string& name) const;
   /// What follows the files.
@@ -106,6 +112,7 @@ class Arguments {
   std::vector<OptionGroup> groups_;
   std::vector<OptionGroup> expert_groups_;
   OptionValues values_;
+  std::set<std::string> adopted_;
   std::shared_ptr<Files> known_files_ = std::make_shared<Files>();
 };
 

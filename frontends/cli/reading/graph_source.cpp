@@ -86,7 +86,8 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
   auto graph = std::make_shared<Graph>(read_graph_text(content, taken));
   if (!quiet && !taken.empty()) std::cerr << "remora: " << taken << "\n";
   for (const char* option : kOnnxOnly) {
-    if (arguments.has(option))
+    // A schedule of the model may be shown on the graph that was made of the model.
+    if (arguments.has(option) && !arguments.is_adopted(option))
       throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");
   }
   if (options.costs) {
@@ -126,6 +127,57 @@ OptionGroup graph_options() {
       "any "
       "graph, by the names of its ops");
   return group;
+}
+
+namespace {
+
+/// The words that say the option's value.
+std::vector<std::string> words_of(const std::string& name, const po::variable_value& value) {
+  const std::string option = "--" + name;
+  if (value.value().empty()) return {option};
+  if (const auto* file = boost::any_cast<InputFile>(&value.value())) {
+    return {option + "=" +
+            (fs::exists(file->path) ? fs::absolute(file->path).lexically_normal().string() : file->path)};
+  }
+  std::vector<std::string> words;
+  if (const auto* list = boost::any_cast<std::vector<std::string>>(&value.value())) {
+    for (const std::string& one : *list) words.push_back(option + "=" + one);
+  } else {
+    words.push_back(option + "=" + value.as<std::string>());
+  }
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string> reading_of(const Arguments& arguments) {
+  std::vector<std::string> words;
+  const OptionGroup group = graph_options();
+  for (const auto& option : group.options()) {
+    const std::string& name = option->long_name();
+    if (!arguments.has(name)) continue;
+    for (std::string& word : words_of(name, arguments.values()[name])) words.push_back(std::move(word));
+  }
+  return words;
+}
+
+void adopt_reading(Arguments& arguments, const std::string& path, bool quiet) {
+  if (path == "-") return;
+  std::vector<std::string> recorded;
+  try {
+    recorded = json::read_reading(json::Text(json::read_file(path)));
+  } catch (const InputError&) {
+    // The schedule's own reader says what is wrong with it.
+    return;
+  }
+  const std::vector<std::string> typed = reading_of(arguments);
+  for (const std::string& word : typed) {
+    if (quiet || recorded.empty() || std::find(recorded.begin(), recorded.end(), word) != recorded.end()) continue;
+    std::cerr << "remora: " << word << " is not how the model was read for " << path << ":";
+    for (const std::string& other : recorded) std::cerr << " " << other;
+    std::cerr << "\n";
+  }
+  arguments.adopt(recorded);
 }
 
 std::string device_file(const std::string& name) {
@@ -215,7 +267,11 @@ Schedule read_schedule_of(const std::string& path, const std::string& content, c
   try {
     return json::read_schedule(json::Text(content), graph);
   } catch (const InputError& error) {
-    throw InputError(path, error.what());
+    const std::string what = error.what();
+    const bool is_of_another =
+        what.find(" has no op ") != std::string::npos || what.find(" has no tensor ") != std::string::npos;
+    throw InputError(path,
+                     what + (is_of_another ? " (another graph, or read with other options: --training, --dim?)" : ""));
   }
 }
 

@@ -25,6 +25,11 @@ inline constexpr const char* kGraphHelp =
 
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();
+/// What was given of them, files by absolute paths: Schedule::reading.
+std::vector<std::string> reading_of(const Arguments& arguments);
+/// Reads the graph as the schedule or curve in this file had it read, but for what the user says otherwise, of which a
+/// line to standard error tells unless `quiet`. Of standard input nothing is taken.
+void adopt_reading(Arguments& arguments, const std::string& path, bool quiet);
 /// The file that --device names: itself if it is there, else the installed device of that name or of the only name that
 /// begins so ("rtx-3090", "h100"). Throws UsageError that lists the names.
 std::string device_file(const std::string& name);

@@ -132,6 +132,30 @@ TEST_F(Program, DevicesAreFoundByName) {
             std::string::npos);
 }
 
+TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
+  const std::string model = "'" REMORA_SOURCE_DIR "/tests/data/onnx/transformer_tiny.onnx'";
+  ASSERT_EQ(run("solve " + model + " --training --cost flops -b 80% --work-limit 500 -q -o s.json").code, 0);
+  EXPECT_EQ(json::parse(read("s.json"))["reading"], json({"--training", "--cost=flops"}));
+  EXPECT_EQ(run("verify " + model + " s.json").code, 0);
+  EXPECT_EQ(run("report " + model + " s.json --text").code, 0);
+  EXPECT_EQ(run("convert " + model + " --schedule s.json --to rs -o rs.csv").code, 0);
+  EXPECT_EQ(run("rewrite " + model + " --schedule s.json -o runtime.json").code, 0);
+  const auto other = run("verify " + model + " s.json --cost unit");
+  EXPECT_EQ(other.code, 65);
+  EXPECT_NE(other.err.find("--cost=unit is not how the model was read for s.json: --training --cost=flops"),
+            std::string::npos)
+      << other.err;
+  // On the graph that was made of the model as well.
+  ASSERT_EQ(run("convert " + model + " --training --cost flops -o made.json").code, 0);
+  EXPECT_EQ(run("verify made.json s.json").code, 0) << read("err.txt");
+  // A file of before says nothing of it.
+  json old = json::parse(read("s.json"));
+  old.erase("reading");
+  write("old.json", old.dump());
+  EXPECT_NE(run("verify " + model + " old.json").err.find("read with other options: --training, --dim?"),
+            std::string::npos);
+}
+
 TEST_F(Program, SolveWritesAScheduleThatVerifyAccepts) {
   const auto solve = run("solve graph.json --budget 3 -o schedule.json");
   ASSERT_EQ(solve.code, 0) << solve.err;
