@@ -54,15 +54,22 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve) {
   out << "graph       " << printable(graph.name) << ": " << graph.ops.size() << " ops, peak "
       << text::bytes_text(curve.baseline_peak_memory) << " without recompute\n"
       << "      budget      part    overhead       bound          peak  status\n";
-  for (const CurvePoint& point : curve.points) {
+  for (std::size_t i = 0; i < curve.points.size(); ++i) {
+    const CurvePoint& point = curve.points[i];
+    // A byte below the least budget nothing fits: one row says both.
+    const bool is_least = point.has_schedule() && point.budget == curve.least_budget;
+    const bool is_a_byte_below = i + 1 < curve.points.size() && !point.has_schedule() &&
+                                 curve.points[i + 1].has_schedule() &&
+                                 text::bytes_text(point.budget) == text::bytes_text(curve.points[i + 1].budget);
+    if (is_a_byte_below) continue;
     std::array<char, 160> line{};
     const std::string bound =
         point.status == Status::infeasible ? "-" : text::percent_text(curve.least_overhead(point), 3);
     const std::string peak = point.has_schedule() ? text::bytes_text(point.peak_memory) : "-";
-    std::snprintf(line.data(), line.size(), "%12s  %8s  %10s  %10s  %12s  %s\n", text::bytes_text(point.budget).c_str(),
-                  text::percent_text(curve.part_of_baseline(point.budget), 1).c_str(),
-                  overhead_text(curve, point).c_str(), bound.c_str(), peak.c_str(),
-                  json::status_word(point.status).c_str());
+    std::snprintf(
+        line.data(), line.size(), "%12s  %8s  %10s  %10s  %12s  %s%s\n", text::bytes_text(point.budget).c_str(),
+        text::percent_text(curve.part_of_baseline(point.budget), 1).c_str(), overhead_text(curve, point).c_str(),
+        bound.c_str(), peak.c_str(), json::status_word(point.status).c_str(), is_least ? ", the least budget" : "");
     out << line.data();
   }
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "frontends/cli/showing/sweep_table.hpp"
+
 namespace remora::cli {
 namespace {
 
@@ -39,6 +41,18 @@ TEST(Summary, FitsTheTerminal) {
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
     EXPECT_EQ(out.str().find("Convolution") == std::string::npos, width == 60);
   }
+}
+
+TEST(CurveTable, SaysTheLeastBudgetInOneRow) {
+  Curve curve{.graph = "g", .baseline_duration = Duration(100), .baseline_peak_memory = Bytes(2 << 20)};
+  curve.least_budget = Bytes(1 << 20);
+  curve.points = {{.budget = Bytes((1 << 20) - 1), .status = Status::infeasible},
+                  {.budget = Bytes(1 << 20), .status = Status::optimal, .duration = Duration(120)},
+                  {.budget = Bytes(2 << 20), .status = Status::optimal, .duration = Duration(100)}};
+  std::ostringstream out;
+  print_curve(out, Graph{.name = "g"}, curve);
+  EXPECT_EQ(out.str().find("infeasible"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("optimal, the least budget\n"), std::string::npos) << out.str();
 }
 
 TEST(Summary, HasNoLineForStatisticsThatAreNotThere) {
