@@ -92,7 +92,7 @@ class Run(harness_case.HarnessCase):
 
     def test_no_answer_to_another_question_is_taken(self):
         # It proves another budget infeasible.
-        self.write_suite({"name": "other", "command": ["sh", "-c", self.remora + " solve $0 --budget 1 --quiet -o $1",
+        self.write_suite({"name": "other", "command": ["sh", "-c", self.remora + " solve $0 --budget 1B --quiet -o $1",
                                                        "{graph}", "{output}"]})
         self.expect(65, "suite.json")
         self.assertEqual(self.results()[0].note, "solved for another budget")

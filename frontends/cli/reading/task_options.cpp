@@ -150,7 +150,8 @@ void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const 
     std::string& path = file->second.front();
     const std::string own = absolute(folder, path);
     // A device may be an installed one.
-    path = name == "device" && !fs::exists(own) ? device_file(path) : own;
+    const std::string installed = name == "device" && !fs::exists(own) ? device_file(path) : path;
+    path = installed == path ? own : installed;
   }
   for (const auto& [name, values] : defaults) {
     if (name != kBudget) task.options.emplace(name, values);
