@@ -132,9 +132,9 @@ OptionGroup graph_options() {
 namespace {
 
 /// The words that say the option's value.
-std::vector<std::string> words_of(const std::string& name, const po::variable_value& value) {
-  const std::string option = "--" + name;
-  if (value.value().empty()) return {option};
+std::vector<std::string> words_of(const po::option_description& described, const po::variable_value& value) {
+  const std::string option = "--" + described.long_name();
+  if (described.semantic()->max_tokens() == 0) return {option};
   if (const auto* file = boost::any_cast<InputFile>(&value.value())) {
     return {option + "=" +
             (fs::exists(file->path) ? fs::absolute(file->path).lexically_normal().string() : file->path)};
@@ -156,7 +156,7 @@ std::vector<std::string> reading_of(const Arguments& arguments) {
   for (const auto& option : group.options()) {
     const std::string& name = option->long_name();
     if (!arguments.has(name)) continue;
-    for (std::string& word : words_of(name, arguments.values()[name])) words.push_back(std::move(word));
+    for (std::string& word : words_of(*option, arguments.values()[name])) words.push_back(std::move(word));
   }
   return words;
 }

@@ -60,7 +60,7 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve) {
     const bool is_least = point.has_schedule() && point.budget == curve.least_budget;
     const bool is_a_byte_below = i + 1 < curve.points.size() && !point.has_schedule() &&
                                  curve.points[i + 1].has_schedule() &&
-                                 text::bytes_text(point.budget) == text::bytes_text(curve.points[i + 1].budget);
+                                 point.budget + Bytes(1) == curve.points[i + 1].budget;
     if (is_a_byte_below) continue;
     std::array<char, 160> line{};
     const std::string bound =
