@@ -7,13 +7,14 @@
 
 #include "model/evaluate.hpp"
 #include "model/recompute_plan.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
 
 /// By op: whether `after` says anything about it, as the one who waits or as the one who is waited for.
-std::vector<bool> bound_by_after(const Instance& instance) {
-  std::vector<bool> bound(static_cast<std::size_t>(instance.op_count()), false);
+Table<OpId, bool> bound_by_after(const Instance& instance) {
+  Table<OpId, bool> bound(instance.op_count());
   for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) {
     for (const OpId earlier : instance.graph().ops[op].after) bound[op] = bound[earlier] = true;
   }
@@ -26,17 +27,17 @@ std::vector<bool> serving_steps(const Instance& instance, std::span<const OpId> 
   const int last = static_cast<int>(sequence.size()) - 1;
   for (const RetentionInterval& interval : evaluate(instance, sequence).intervals) {
     const bool stays = instance.keep(interval.tensor) && interval.last_step == last;
-    if (interval.last_step > interval.first_step || stays) serves[static_cast<std::size_t>(interval.first_step)] = true;
+    if (interval.last_step > interval.first_step || stays) serves[at(interval.first_step)] = true;
   }
   return serves;
 }
 
 /// Takes useless computes out, one pass; false if there is none. Of an op's computes one stays.
-bool drop_useless(const Instance& instance, const std::vector<bool>& bound, std::vector<OpId>& sequence) {
+bool drop_useless(const Instance& instance, const Table<OpId, bool>& bound, std::vector<OpId>& sequence) {
   const std::vector<bool> serves = serving_steps(instance, sequence);
-  std::vector<int> left(static_cast<std::size_t>(instance.op_count()), 0);
+  Table<OpId, int> left(instance.op_count());
   for (const OpId op : sequence) ++left[op];
-  std::vector<bool> seen(left.size(), false);
+  Table<OpId, bool> seen(left.size());
   std::vector<OpId> kept;
   kept.reserve(sequence.size());
   for (std::size_t step = 0; step < sequence.size(); ++step) {
@@ -57,7 +58,7 @@ bool drop_useless(const Instance& instance, const std::vector<bool>& bound, std:
 }  // namespace
 
 bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence) {
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
+  Table<OpId, int> computes(instance.op_count());
   const auto done = [&](OpId op) { return computes[op] > 0; };
   for (const OpId op : sequence) {
     if (!op.valid() || op >= instance.op_count()) return false;
@@ -77,15 +78,15 @@ bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence) {
 }
 
 std::vector<OpId> without_useless(const Instance& instance, std::vector<OpId> sequence) {
-  if (sequence.size() == static_cast<std::size_t>(instance.op_count())) return sequence;
-  const std::vector<bool> bound = bound_by_after(instance);
+  if (std::ssize(sequence) == instance.op_count()) return sequence;
+  const Table<OpId, bool> bound = bound_by_after(instance);
   while (drop_useless(instance, bound, sequence)) {
   }
   return sequence;
 }
 
 std::vector<std::size_t> recompute_steps(const Instance& instance, std::span<const OpId> sequence) {
-  std::vector<bool> seen(static_cast<std::size_t>(instance.op_count()), false);
+  Table<OpId, bool> seen(instance.op_count());
   std::vector<std::size_t> steps;
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     if (seen[sequence[step]]) steps.push_back(step);
@@ -103,7 +104,7 @@ std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, s
 }
 
 std::vector<OpId> first_computes(const Instance& instance, std::span<const OpId> sequence) {
-  std::vector<bool> seen(static_cast<std::size_t>(instance.op_count()), false);
+  Table<OpId, bool> seen(instance.op_count());
   std::vector<OpId> order;
   order.reserve(seen.size());
   for (const OpId op : sequence) {

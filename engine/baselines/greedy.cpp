@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/search/local/plan_moves.hpp"
+#include "engine/search/local/local_search.hpp"
 
 namespace remora {
 namespace {

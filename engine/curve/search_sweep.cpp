@@ -12,7 +12,7 @@
 
 #include "engine/base/work.hpp"
 #include "engine/groups/hierarchical.hpp"
-#include "engine/search/local/plan_moves.hpp"
+#include "engine/search/local/local_search.hpp"
 #include "engine/search/workers/crew.hpp"
 #include "model/random.hpp"
 

@@ -13,6 +13,7 @@
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"
 #include "model/random.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -38,7 +39,7 @@ int last_use(const Evaluation& evaluation, TensorId tensor, int at) {
 
 /// The op and, as far as they are away by `place`, what it reads, each after what it reads itself.
 std::vector<OpId> chain_of(const Instance& instance, const Evaluation& evaluation, OpId op, int place, int at,
-                           const std::vector<int>& left) {
+                           const Table<OpId, int>& left) {
   std::vector<OpId> chain{op};
   for (std::size_t i = 0; i < chain.size(); ++i) {
     for (const TensorId t : instance.inputs(chain[i])) {
@@ -133,7 +134,7 @@ void JointAnnealingWorker::step(const RoundInput& input) {
 int JointAnnealingWorker::draw_place() {
   const int size = walk_->profile.size();
   if (hot_.empty() || random_.unit() >= kHotShare) {
-    return static_cast<int>(random_.below(static_cast<std::size_t>(size)));
+    return static_cast<int>(random_.below(at(size)));
   }
   return std::min(size - 1, hot_[random_.below(hot_.size())]);
 }
@@ -170,7 +171,7 @@ bool JointAnnealingWorker::drop(const Instance& instance, std::vector<OpId>& seq
 bool JointAnnealingWorker::add(const Instance& instance, std::vector<OpId>& sequence) {
   const int place = std::min(static_cast<int>(sequence.size()) - 1, draw_place());
   const Evaluation evaluation = evaluate(instance, sequence);
-  std::vector<int> left(static_cast<std::size_t>(instance.op_count()), 0);
+  Table<OpId, int> left(instance.op_count());
   for (OpId op{0}; op < instance.op_count(); op = OpId(op + 1)) left[op] = instance.max_computes(op);
   for (const OpId op : sequence) --left[op];
   const auto used = instance.inputs(sequence[static_cast<std::size_t>(place)]);
@@ -286,7 +287,7 @@ Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solut
 std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const Solution& solution, Duration below) {
   const Instance& instance = input.instance;
   const Evaluation evaluation = evaluate(instance, solution.sequence());
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
+  Table<OpId, int> computes(instance.op_count());
   for (const OpId op : solution.sequence()) ++computes[op];
   const auto used = instance.inputs(solution.sequence()[static_cast<std::size_t>(std::max(0, evaluation.peak_step))]);
   double most = 0;

@@ -18,7 +18,7 @@
 
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
-#include "engine/search/mix.hpp"
+#include "engine/search/worker.hpp"
 #include "model/instance.hpp"
 #include "model/modes.hpp"
 

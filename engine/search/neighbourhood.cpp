@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/table.hpp"
+
 namespace remora {
 namespace {
 
@@ -12,7 +14,7 @@ int full_step(const ScheduleView& view, int first, int last, Random& random) {
   constexpr int kTries = 6;
   int best = first;
   for (int i = 0; i < kTries; ++i) {
-    const int step = first + static_cast<int>(random.below(static_cast<std::size_t>(last - first + 1)));
+    const int step = first + static_cast<int>(random.below(at(last - first + 1)));
     if (i == 0 || view.memory(step) > view.memory(best)) best = step;
   }
   return best;
@@ -30,11 +32,11 @@ void relax_recompute(const ScheduleView& view, OpSelection& selection, Random& r
 
 void relax_event(const ScheduleView& view, int size, OpSelection& selection, Random& random) {
   const int step = full_step(view, 0, view.steps() - 1, random);
-  selection.add_at_random(view.competitors(step), random, static_cast<std::size_t>(size));
+  selection.add_at_random(view.competitors(step), random, at(size));
 }
 
 void relax_window(const ScheduleView& view, int size, OpSelection& selection, Random& random) {
-  const int first = static_cast<int>(random.below(static_cast<std::size_t>(view.steps())));
+  const int first = static_cast<int>(random.below(at(view.steps())));
   for (int step = first; step < std::min(first + size, view.steps()); ++step) selection.add(view.op(step));
 }
 
@@ -59,9 +61,9 @@ ScheduleView::ScheduleView(const Instance& instance, std::vector<OpId> sequence)
       sequence_(std::move(sequence)),
       evaluation_(evaluate(instance, sequence_)),
       previous_compute_(sequence_.size(), -1) {
-  std::vector<int> latest(static_cast<std::size_t>(instance.op_count()), -1);
+  Table<OpId, int> latest(instance.op_count(), -1);
   for (std::size_t step = 0; step < sequence_.size(); ++step) {
-    int& before = latest[static_cast<std::size_t>(sequence_[step])];
+    int& before = latest[sequence_[step]];
     previous_compute_[step] = before;
     if (before >= 0) recomputes_.push_back(static_cast<int>(step));
     before = static_cast<int>(step);

@@ -16,6 +16,7 @@
 #include "model/evaluate.hpp"
 #include "model/instance.hpp"
 #include "model/random.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 
@@ -27,14 +28,13 @@ inline bool has_decision(const Instance& instance, OpId op) {
 /// Collects ops that have a decision to make, each once, up to a size.
 class OpSelection {
  public:
-  OpSelection(const Instance& instance, int size)
-      : instance_(instance), size_(size), chosen_(static_cast<std::size_t>(instance.op_count()), false) {}
+  OpSelection(const Instance& instance, int size) : instance_(instance), size_(size), chosen_(instance.op_count()) {}
 
   [[nodiscard]] bool full() const { return static_cast<int>(ops_.size()) >= size_; }
 
   void add(OpId op) {
-    if (full() || !has_decision(instance_, op) || chosen_[static_cast<std::size_t>(op)]) return;
-    chosen_[static_cast<std::size_t>(op)] = true;
+    if (full() || !has_decision(instance_, op) || chosen_[op]) return;
+    chosen_[op] = true;
     ops_.push_back(op);
   }
   void add_at_random(std::vector<OpId> ops, Random& random, std::size_t most) {
@@ -50,7 +50,7 @@ class OpSelection {
  private:
   const Instance& instance_;
   int size_;
-  std::vector<bool> chosen_;
+  Table<OpId, bool> chosen_;
   std::vector<OpId> ops_;
 };
 
@@ -75,14 +75,14 @@ class ScheduleView {
   /// The steps that are not their op's first compute.
   [[nodiscard]] const std::vector<int>& recomputes() const { return recomputes_; }
   [[nodiscard]] int steps() const { return static_cast<int>(sequence_.size()); }
-  [[nodiscard]] OpId op(int step) const { return sequence_[static_cast<std::size_t>(step)]; }
-  [[nodiscard]] Bytes memory(int step) const { return evaluation_.memory[static_cast<std::size_t>(step)]; }
+  [[nodiscard]] OpId op(int step) const { return sequence_[at(step)]; }
+  [[nodiscard]] Bytes memory(int step) const { return evaluation_.memory[at(step)]; }
 
   /// The ops that have a decision to make and whose outputs are retained across the step without being used there, and
   /// those whose output is away at that step and comes back later. Each once.
   [[nodiscard]] std::vector<OpId> competitors(int step) const;
   /// The step of the op's compute before `step`, or -1: between the two, its recompute at `step` saves memory.
-  [[nodiscard]] int previous_compute(int step) const { return previous_compute_[static_cast<std::size_t>(step)]; }
+  [[nodiscard]] int previous_compute(int step) const { return previous_compute_[at(step)]; }
 
  private:
   const Instance* instance_;

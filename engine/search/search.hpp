@@ -27,9 +27,9 @@
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
 #include "engine/bound/cover_facts.hpp"
-#include "engine/search/mix.hpp"
 #include "engine/search/prover.hpp"
 #include "engine/search/solution.hpp"
+#include "engine/search/worker.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 

@@ -5,6 +5,7 @@
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/free_sequence.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 /// The warm start without what is beyond an op's limit.
 std::vector<OpId> allowed_computes(const Instance& instance, std::span<const OpId> warm_start) {
   std::vector<OpId> sequence;
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
+  Table<OpId, int> computes(instance.op_count());
   for (const OpId op : warm_start) {
     const bool known = op.valid() && op < instance.op_count();
     if (!known || ++computes[op] <= instance.max_computes(op)) sequence.push_back(op);

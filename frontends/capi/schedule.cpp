@@ -8,6 +8,7 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "model/evaluate.hpp"
+#include "model/table.hpp"
 #include "model/verify.hpp"
 
 namespace remora::capi {
@@ -17,16 +18,16 @@ namespace {
 std::vector<OpId> sequence_from(const Instance& instance, std::span<const std::int32_t> ops) {
   std::vector<OpId> sequence;
   sequence.reserve(ops.size());
-  std::vector<bool> computed(static_cast<std::size_t>(instance.op_count()));
+  Table<OpId, bool> computed(instance.op_count());
   for (const std::int32_t number : ops) {
     const OpId op = op_in(instance.graph(), number);
     for (const TensorId t : instance.inputs(op)) {
-      if (computed[static_cast<std::size_t>(instance.producer(t))]) continue;
+      if (computed[instance.producer(t)]) continue;
       throw InputError("ops[" + std::to_string(sequence.size()) + "]",
                        "'" + instance.graph().ops[op].name + "' reads '" + instance.graph().tensors[t].name +
                            "', which is not computed before");
     }
-    computed[static_cast<std::size_t>(op)] = true;
+    computed[op] = true;
     sequence.push_back(op);
   }
   return sequence;

@@ -14,6 +14,7 @@
 #include "frontends/formats/csv.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
+#include "model/table.hpp"
 
 namespace remora::interchange {
 namespace {
@@ -120,11 +121,11 @@ CostTable read_costs(std::string_view text, const std::string& source) {
 CostNames cost_names(const Graph& graph) {
   CostNames names;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) names.emplace(graph.ops[i].name, OpId(i));
-  std::vector<OpId> producers(graph.tensors.size());
+  Table<TensorId, OpId> producers(graph.tensors.size());
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    for (const TensorId output : graph.ops[i].outputs) producers[static_cast<std::size_t>(output)] = OpId(i);
+    for (const TensorId output : graph.ops[i].outputs) producers[output] = OpId(i);
   }
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) names.emplace(graph.tensors[i].name, producers[i]);
+  for (const TensorId tensor : producers.ids()) names.emplace(graph[tensor].name, producers[tensor]);
   return names;
 }
 
@@ -136,7 +137,7 @@ std::string apply_costs(Graph& graph, const CostTable& table, const CostNames& n
       throw InputError(line_place(table.source, row.line), "there is no op or node " + quote(row.name));
     }
     if (!found->second.valid()) continue;
-    const OpCost*& cost = costs[static_cast<std::size_t>(found->second)];
+    const OpCost*& cost = costs[found->second.index()];
     if (cost != nullptr) {
       throw InputError(line_place(table.source, row.line),
                        quote(row.name) + " is the op of line " + std::to_string(cost->line));
@@ -155,7 +156,7 @@ std::string apply_costs(Graph& graph, const CostTable& table, const CostNames& n
       continue;
     }
     if (!op.backward_of.valid()) continue;
-    const OpCost* const forward = costs[static_cast<std::size_t>(op.backward_of)];
+    const OpCost* const forward = costs[op.backward_of.index()];
     if (forward == nullptr || !forward->duration) continue;
     op.duration = scaled(*forward->duration, ratio(OpId(i), op.backward_of));
     ++derived;

@@ -5,7 +5,7 @@
 
 #include <iosfwd>
 
-#include "frontends/formats/document_text.hpp"
+#include "frontends/formats/file.hpp"
 #include "model/api.hpp"
 #include "model/curve.hpp"
 

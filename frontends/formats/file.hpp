@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "model/api.hpp"
 
@@ -36,5 +37,20 @@ REMORA_API void check_writable(const std::string& path);
 /// Nothing for one under /dev or /proc, where a link may stand for an open file that has no name. Throws InputError for
 /// links that never end.
 REMORA_API std::optional<std::string> resolve_links(const std::string& path);
+
+/// The text of a JSON document, which the readers take. A type of its own, so that no file's name passes for it:
+///
+///     json::read_graph(json::Text(json::read_file("graph.json")))   reads the file
+///     json::read_graph("graph.json")                                does not compile
+///
+/// It holds no copy: the text must outlive it, as a temporary does to the end of its expression.
+class Text {
+ public:
+  explicit constexpr Text(std::string_view text) : text_(text) {}
+  [[nodiscard]] constexpr std::string_view view() const { return text_; }
+
+ private:
+  std::string_view text_;
+};
 
 }  // namespace remora::json

@@ -219,12 +219,8 @@ class GraphWriter {
 
   void write_op(std::size_t i) {
     const Op& op = graph_.ops[i];
-    const auto tensor_name = [&](TensorId tensor) -> const std::string& {
-      return graph_.tensors[static_cast<std::size_t>(tensor)].name;
-    };
-    const auto op_name = [&](OpId other) -> const std::string& {
-      return graph_.ops[static_cast<std::size_t>(other)].name;
-    };
+    const auto tensor_name = [&](TensorId tensor) -> const std::string& { return graph_[tensor].name; };
+    const auto op_name = [&](OpId other) -> const std::string& { return graph_[other].name; };
     placed("$.ops" + path_step(i), [&] {
       ObjectText object(out_);
       object.string("name", op.name);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/formats/document_text.hpp"
+#include "frontends/formats/file.hpp"
 #include "model/api.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"

@@ -58,43 +58,42 @@ class TrainingGraphBuilder {
   [[nodiscard]] Bytes bytes(const Shape& shape) const { return Bytes(kValueBytes * batch_ * shape.values()); }
 
   void add_forward(LayerId id) {
-    const Layer& layer = layers_[static_cast<std::size_t>(id)];
-    outputs_[static_cast<std::size_t>(id)] = graph_.add_tensor(layer.name, bytes(layer.figures.output));
+    const Layer& layer = layers_[id.index()];
+    outputs_[id] = graph_.add_tensor(layer.name, bytes(layer.figures.output));
     Op op{.name = layer.name,
           .type = layer.type,
           .duration = Duration(batch_ * layer.figures.operations),
-          .outputs = {outputs_[static_cast<std::size_t>(id)]},
+          .outputs = {outputs_[id]},
           .phase = Phase::forward};
     for (const LayerId input : layer.inputs) {
-      op.inputs.push_back(outputs_[static_cast<std::size_t>(input)]);
-      readers_[static_cast<std::size_t>(input)].push_back(id);
+      op.inputs.push_back(outputs_[input]);
+      readers_[input].push_back(id);
     }
-    ops_[static_cast<std::size_t>(id)] = graph_.add_op(std::move(op));
+    ops_[id] = graph_.add_op(std::move(op));
   }
 
   void add_loss() {
     loss_ = graph_.add_tensor("loss", bytes(Shape{}));
     graph_.add_op({.name = "loss",
                    .type = "Loss",
-                   .inputs = {outputs_[static_cast<std::size_t>(order_.back())]},
+                   .inputs = {outputs_[order_.back()]},
                    .outputs = {loss_},
                    .phase = Phase::loss});
   }
 
   void add_backward(LayerId id) {
-    const auto at = static_cast<std::size_t>(id);
-    const Op forward = graph_.ops[static_cast<std::size_t>(ops_[at])];
-    gradients_[at] = graph_.add_tensor(forward.name + "/gradient", bytes(layers_[at].figures.output));
+    const Op forward = graph_[ops_[id]];
+    gradients_[id] = graph_.add_tensor(forward.name + "/gradient", bytes(layers_[id.index()].figures.output));
     Op op{.name = forward.name + "/backward",
           .type = forward.type + "Backward",
           .duration = forward.duration + forward.duration,
-          .inputs = {outputs_[at]},
-          .outputs = {gradients_[at]},
+          .inputs = {outputs_[id]},
+          .outputs = {gradients_[id]},
           .phase = Phase::backward,
-          .backward_of = ops_[at]};
+          .backward_of = ops_[id]};
     if (id == order_.back()) op.inputs.push_back(loss_);
-    for (const LayerId reader : readers_[at]) op.inputs.push_back(outputs_[static_cast<std::size_t>(reader)]);
-    for (const LayerId reader : readers_[at]) op.inputs.push_back(gradients_[static_cast<std::size_t>(reader)]);
+    for (const LayerId reader : readers_[id]) op.inputs.push_back(outputs_[reader]);
+    for (const LayerId reader : readers_[id]) op.inputs.push_back(gradients_[reader]);
     graph_.add_op(std::move(op));
   }
 
@@ -103,10 +102,10 @@ class TrainingGraphBuilder {
   std::vector<LayerId> order_;
   Graph graph_{};
   /// Of each layer: its output, the gradient of that, its op, and the layers that read it.
-  std::vector<TensorId> outputs_;
-  std::vector<TensorId> gradients_;
-  std::vector<OpId> ops_;
-  std::vector<std::vector<LayerId>> readers_;
+  Table<LayerId, TensorId> outputs_;
+  Table<LayerId, TensorId> gradients_;
+  Table<LayerId, OpId> ops_;
+  Table<LayerId, std::vector<LayerId>> readers_;
   TensorId loss_{};
 };
 

@@ -95,8 +95,7 @@ std::string failure_of(const Graph& graph, const Schedule& schedule) {
   if (schedule.status == Status::infeasible) {
     text << "infeasible, proved: no schedule holds " << kBudgetOption << " of " << budget;
     if (schedule.certificate) {
-      text << "; " << graph.ops[static_cast<std::size_t>(schedule.certificate->op)].name << " alone needs "
-           << schedule.certificate->required.count();
+      text << "; " << graph[schedule.certificate->op].name << " alone needs " << schedule.certificate->required.count();
     } else {
       text << "; raise it, or max-computes";
     }

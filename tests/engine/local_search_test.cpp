@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Moves that are taken back leave nothing behind, repairs hold the budget, and what the workers find is true.
+#include "engine/search/local/local_search.hpp"
+
 #include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "engine/search/local/plan_moves.hpp"
 #include "engine/search/workers/local_workers.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/search/mix.hpp"
-
 #include <map>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "engine/search/worker.hpp"
 #include "tests/support/random_graph.hpp"
 
 namespace remora {

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/search/local/plan_moves.hpp"
+#include "engine/search/local/local_search.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/random_graph.hpp"

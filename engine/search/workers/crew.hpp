@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/options.hpp"
-#include "engine/search/mix.hpp"
+#include "engine/search/worker.hpp"
 #include "model/instance.hpp"
 
 namespace remora {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/table.hpp"
+
 namespace remora {
 namespace {
 
@@ -88,7 +90,7 @@ Stage AnnealingWorker::random_stage(OpId op) {
   const auto users = instance.users(t);
   const Stage last = users.empty() || instance.keep(t) ? instance.op_count() : Stage{users.back()};
   if (!users.empty() && random_.unit() < kUseShare) return users[random_.below(users.size())];
-  return op + 1 + static_cast<Stage>(random_.below(static_cast<std::size_t>(last - op)));
+  return op + 1 + static_cast<Stage>(random_.below(at(last - op)));
 }
 
 namespace {
@@ -202,7 +204,7 @@ void RuinWorker::ruin() {
     default: {
       const EventKey again(plan_[first]);
       const Stage from = moves_->state().compute_before(again.op(), again).stage();
-      const auto stages = static_cast<std::size_t>(again.stage() - from + 1);
+      const std::size_t stages = at(again.stage() - from + 1);
       return remove_around(from + static_cast<Stage>(random_.below(stages)), count);
     }
   }

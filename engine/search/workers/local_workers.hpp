@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/search/local/local_search.hpp"
-#include "engine/search/local/plan_moves.hpp"
 #include "engine/search/worker.hpp"
 #include "model/random.hpp"
 

@@ -11,7 +11,7 @@
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/onnx/write/runtime_schedule.hpp"
+#include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"

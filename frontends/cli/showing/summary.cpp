@@ -44,7 +44,7 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   std::vector<Row> rows(graph.ops.size());
   for (std::size_t v = 0; v < rows.size(); ++v) rows[v] = {v, -1, Duration(0)};
   for (const Step& step : schedule.steps) {
-    Row& row = rows[static_cast<std::size_t>(step.op)];
+    Row& row = rows[step.op.index()];
     if (++row.times > 0) row.paid += graph.ops[row.op].duration;
   }
   std::erase_if(rows, [](const Row& row) { return row.times < 1; });
@@ -63,7 +63,7 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   for (std::size_t i = 0; i < std::min(rows.size(), kOpsShown); ++i) {
     const Op& op = graph.ops[rows[i].op];
     Bytes size;
-    for (const TensorId t : op.outputs) size += graph.tensors[static_cast<std::size_t>(t)].size;
+    for (const TensorId t : op.outputs) size += graph[t].size;
     out << "  " << fitted(printable(op.name), name_width);
     if (type_width > 0) out << " " << fitted(printable(op.type), type_width);
     out << " " << std::setw(3) << rows[i].times << "x  " << std::setw(12) << text::duration_text(rows[i].paid, unit)
@@ -104,7 +104,7 @@ void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& sc
         << " order with at most " << schedule.solver.max_computes << " computes per op holds the budget\n"
         << "budget      " << amount_text(graph, schedule, schedule.budget) << "\n";
     if (schedule.certificate) {
-      const Op& op = graph.ops[static_cast<std::size_t>(schedule.certificate->op)];
+      const Op& op = graph[schedule.certificate->op];
       const Bytes required = schedule.certificate->required;
       out << "because     " << printable(op.name) << " needs " << text::bytes_text(required) << " at once, "
           << text::bytes_text(required - schedule.budget) << " more than the budget\n"

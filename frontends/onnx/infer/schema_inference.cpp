@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/onnx/infer/schema_inference.hpp"
-
 #include <algorithm>
 #include <map>
 #include <string_view>
 #include <unordered_map>
 
+#include "frontends/onnx/infer/type_inference.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "onnx/defs/schema.h"
 #include "onnx/onnx_pb.h"

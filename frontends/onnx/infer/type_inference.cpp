@@ -5,7 +5,6 @@
 #include <array>
 #include <string_view>
 
-#include "frontends/onnx/infer/schema_inference.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"

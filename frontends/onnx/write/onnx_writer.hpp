@@ -54,4 +54,11 @@ void check_rewritten(std::string_view rewritten, const std::string& source, cons
 void move_external_data(onnx::ModelProto& model, const std::filesystem::path& from,
                         const std::optional<std::filesystem::path>& to);
 
+// A schedule told in the names of the model (remora-runtime-schedule 1, docs/rewrite.md), for a runtime to execute:
+// what every node reads and writes, which values share memory, and for each step what is allocated, run and released.
+// Of a training step a model cannot be written: ONNX has no nodes for its backward pass.
+
+/// The JSON text. `schedule`: a valid one of the graph. Throws InputError for a name that is not UTF-8.
+std::string runtime_schedule(const LoweredModel& lowered, const Schedule& schedule);
+
 }  // namespace remora::onnx_frontend

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/onnx/write/runtime_schedule.hpp"
-
 #include <cstddef>
 #include <string_view>
 #include <vector>
@@ -8,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/formats/json_text.hpp"
+#include "frontends/onnx/write/onnx_writer.hpp"
 #include "model/ensure.hpp"
 #include "model/error.hpp"
 

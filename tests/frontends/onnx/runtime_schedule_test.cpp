@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The runtime schedule of a training step, executed by its text alone.
-#include "frontends/onnx/write/runtime_schedule.hpp"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "frontends/onnx/write/onnx_writer.hpp"
 #include "rewrite_support.hpp"
 
 namespace remora::onnx_frontend::test {

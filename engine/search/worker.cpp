@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/search/mix.hpp"
+#include "engine/search/worker.hpp"
 
 #include <algorithm>
 
