@@ -238,7 +238,8 @@ TEST_F(BatchCommand, TheExamplesManifestAndJobScriptDoAnElementsShare) {
 TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
   ASSERT_EQ(run_words("generate layered --ops 60 --seed 3 -o " + path("graph.json")).code, 0);
   Task task{.id = "a", .graph = path("graph.json"), .budget = "75%"};
-  cli::complete_task(task, {{"work-limit", {"8000"}}, {"threads", {"1"}}}, folder());
+  cli::complete_task(
+      task, {{"work-limit", {"8000"}}, {"threads", {"1"}}, {"segments", {"off"}}, {"period-bound", {"off"}}}, folder());
   const Store store = Store::create(path("out"));
   std::atomic<bool> cancel = false;
   cli::TaskSolver stopping(&cancel, true, [&](const Progress& progress) { cancel = cancel || progress.phase == 2; });
@@ -339,7 +340,7 @@ TEST_F(BatchCommand, MergeFindsAScheduleOfAnotherBudget) {
 TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {
   write_graph("transformer.json", test::generate_transformer({.layers = 2}));
   const std::string options = R"("options": {"strategy": "hierarchical", "group_size": 8, "top_size": 6,
-    "work_limit": 4000}})";
+    "work_limit": 4000, "segments": "off", "period_bound": "off"}})";
   std::string manifest;
   for (const char* budget : {"90%", "80%"}) {
     std::string line = std::string(R"({"id": ")") + budget + R"(", "graph": "transformer.json", "budget": ")" + budget +
