@@ -75,22 +75,34 @@ SearchListener listener_of(const SolveCallbacks& callbacks, Patience& patience, 
   return listener;
 }
 
+constexpr std::int64_t kFarAboveBound = 4;
+
+bool is_whole_search(Strategy strategy) {
+  return strategy == Strategy::automatic || strategy == Strategy::hierarchical;
+}
+
 Schedule search_input_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                             Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
+  const bool cuts = options.segments && is_whole_search(options.strategy);
+  const bool has_groups = wants_groups(instance, options);
   const auto segments = [&](Search& search) {
-    if (!options.segments || (options.strategy != Strategy::automatic && options.strategy != Strategy::hierarchical))
-      return;
-    search.offer(start_from_segments(instance, [&] { return search.deadline().reached(); }), Source::segments);
+    if (!cuts) return;
+    Solution found = start_from_segments(instance, [&] { return search.deadline().reached(); });
+    // Far above the bound a search does better to look for a first schedule of its own; groups give a better one.
+    const bool is_near = found.extra.count() / kFarAboveBound <= search.lower_bound().count();
+    if (has_groups || (is_near && found.peak <= instance.budget())) search.offer(std::move(found), Source::segments);
   };
-  bool from_groups = false;
-  const auto groups = [&](Search& search) {
-    from_groups = wants_groups(instance, options);
-    if (from_groups) start_from_groups(search, callbacks.blocks);
-  };
-  Search search(instance, options, {input_order_crew, {segments, groups}, true}, warm_start);
+  const auto groups = [&](Search& search) { start_from_groups(search, callbacks.blocks); };
+  SearchParts parts{.crew = input_order_crew, .proves = true};
+  if (has_groups) {
+    parts.starts = {segments, groups};
+  } else {
+    parts.rescue = segments;
+  }
+  Search search(instance, options, std::move(parts), warm_start);
   search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
-  if (from_groups) {
+  if (has_groups) {
     search.report().statistics.push_back({"polish", search.seconds_in_phases(), Statistic::Unit::seconds});
   }
   return search.answer();

@@ -16,6 +16,8 @@ namespace {
 
 /// The first round is so much shorter than a full one.
 constexpr Effort kFirstRoundPart = 64;
+constexpr double kSecondsBeforeRescue = 0.4;
+constexpr Work kWorkBeforeRescue(20'000);
 
 /// What each worker has brought: of the peak above the budget or else of the extra duration, and of the bound.
 std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
@@ -166,6 +168,7 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
   Effort effort = kRoundEffort / kFirstRoundPart;
   for (; !finished() && !infeasible_ && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
     hear_prover();
+    if (phase == SearchPhase::feasibility) ask_for_rescue();
     if (finished() || infeasible_) return;
     const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, effort};
     const std::vector<Worker*> workers = mix->draw(input);
@@ -175,6 +178,12 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
     for (std::size_t i = 0; i < workers.size(); ++i) merge(workers[i]->source(), results[i]);
     tell(Event::round, source_);
   }
+}
+
+void Search::ask_for_rescue() {
+  // Under a work limit nothing may depend on time.
+  const bool waited = options_.work_limit > 0 ? work_ > kWorkBeforeRescue : elapsed() > kSecondsBeforeRescue;
+  if (waited && !holds_budget() && parts_.rescue) std::exchange(parts_.rescue, {})(*this);
 }
 
 std::vector<RoundResult> Search::run_round(const std::vector<Worker*>& workers, const RoundInput& input) const {

@@ -44,6 +44,8 @@ struct SearchParts {
   /// Where the search may begin beside the input order and the relaxation: each is asked once, after the first bound,
   /// and offers what it has. No further one is asked where nothing is left to search.
   std::vector<std::function<void(Search&)>> starts{};
+  /// Asked once where phase 1 has no schedule after a while; may be empty.
+  std::function<void(Search&)> rescue{};
   /// Whether a proof by periods goes on beside the search, of the staged form with one mode an op.
   bool proves = false;
 };
@@ -131,6 +133,7 @@ class Search {
  private:
   void find_bound();
   void announce();
+  void ask_for_rescue();
   void begin_proof();
   void hear_prover();
   void take_news(std::vector<ProofNews> news);

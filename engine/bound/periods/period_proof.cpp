@@ -164,8 +164,9 @@ void PeriodProof::use(const IntegerAnswer& answer, const PeriodProgram& program,
   const std::size_t before = ends_.size() + events_.size();
   const bool broken = refine(*news.plan);
   // As cheap as the relaxation allows, and it holds the budget; or it does not, and the relaxation cannot say why.
-  news.finished = answer.complete && (!broken || ends_.size() + events_.size() == before);
-  if (news.finished && !broken) news.bound = bound_ = std::max(bound_, extra_duration(instance_, *news.plan));
+  const bool is_stuck = broken && ends_.size() + events_.size() == before;
+  const bool is_optimal = !broken && extra_duration(instance_, *news.plan) <= bound_;
+  news.finished = answer.complete && (is_stuck || is_optimal);
 }
 
 /// Counts memory where the plan takes too much; false if it does not.

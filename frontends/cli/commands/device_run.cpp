@@ -62,8 +62,8 @@ void print_summary(const DeviceGraph& graph, const DeviceSchedule& schedule) {
   if (!schedule.solver.note.empty()) std::cerr << ": " << printable(schedule.solver.note);
   std::cerr << "\n";
   if (schedule.has_schedule()) {
-    const auto copies = static_cast<std::size_t>(std::count_if(
-        schedule.steps.begin(), schedule.steps.end(), [](const DeviceStep& step) { return step.is_copy(); }));
+    const auto copies = static_cast<std::size_t>(std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                                                               [](const DeviceStep& step) { return step.is_copy(); }));
     const std::size_t runs = schedule.steps.size() - copies;
     std::cerr << "duration    " << schedule.duration.count() << ", energy " << schedule.energy.count() << "\n";
     std::cerr << "bound       " << schedule.lower_bound << " of the objective\n";
