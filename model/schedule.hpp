@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answer to one solve: the steps, and what is known about them (remora-schedule 1).
+// The answer to one solve: the steps, and what is known about them (remora-schedule 1 and, with
+// addresses, 2).
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,30 @@ struct Step {
   ModeNumber mode = 0;
 
   friend bool operator==(const Step&, const Step&) = default;
+};
+
+/// Where a schedule's tensors and workspaces lie in one block of memory (remora-schedule 2). What has size 0 lies nowhere,
+/// and the fixed memory lies elsewhere.
+struct Arena {
+  using Offsets = std::vector<std::pair<TensorId, Bytes>>;
+  /// What one step allocates.
+  struct Allocations {
+    Offsets outputs{};
+    std::optional<Bytes> workspace{};
+
+    friend bool operator==(const Allocations&, const Allocations&) = default;
+  };
+
+  /// Every offset is a multiple of it.
+  Bytes alignment{1};
+  /// The end of what lies highest.
+  Bytes size{};
+  /// Of the graph's inputs, throughout.
+  Offsets inputs{};
+  /// One for each step.
+  std::vector<Allocations> steps{};
+
+  friend bool operator==(const Arena&, const Arena&) = default;
 };
 
 /// Why no schedule holds the budget: what must be resident at once while `op` runs.
@@ -129,6 +154,8 @@ struct REMORA_API Schedule {
   /// In the order of execution; empty where there is no schedule.
   std::vector<Step> steps{};
   std::optional<Certificate> certificate{};
+  /// With it, the fixed memory and the arena stay within the budget, and verify() checks the offsets.
+  std::optional<Arena> arena{};
   SolverReport solver{};
 
   [[nodiscard]] bool has_steps() const { return !steps.empty(); }

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "model/ensure.hpp"
+
 namespace remora {
 namespace {
 
@@ -40,6 +42,8 @@ class BufferReplay {
     const Step& written = schedule_.steps[static_cast<std::size_t>(step)];
     const Op& op = graph_[written.op];
     for (const TensorId t : op.outputs) {
+      // The older copy lasts until the step is over.
+      if (resident_since_[t.index()] != kAbsent && graph_.recompute_allocates == Allocation::all) close(t, step + 1);
       if (resident_since_[t.index()] == kAbsent) resident_since_[t.index()] = step;
     }
     const int compute = computes_[written.op.index()]++;
@@ -88,6 +92,45 @@ class BufferReplay {
 
 ScheduleBuffers buffers_of(const Graph& graph, const Schedule& schedule, Bytes alignment) {
   return BufferReplay(graph, schedule, alignment).run();
+}
+
+Arena make_arena(const Schedule& schedule, const ScheduleBuffers& buffers, std::span<const Bytes> offsets,
+                 Bytes alignment) {
+  Arena arena{.alignment = alignment, .size = arena_of(buffers.buffers, offsets)};
+  arena.steps.resize(schedule.steps.size());
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const Holder& holder = buffers.holders[i];
+    if (holder.step < 0) {
+      arena.inputs.emplace_back(holder.tensor, offsets[i]);
+      continue;
+    }
+    Arena::Allocations& step = arena.steps[static_cast<std::size_t>(holder.step)];
+    if (holder.tensor.valid()) {
+      step.outputs.emplace_back(holder.tensor, offsets[i]);
+    } else {
+      step.workspace = offsets[i];
+    }
+  }
+  return arena;
+}
+
+std::vector<Bytes> offsets_in(const Arena& arena, const ScheduleBuffers& buffers) {
+  std::vector<Bytes> offsets;
+  offsets.reserve(buffers.buffers.size());
+  for (const Holder& holder : buffers.holders) {
+    const bool is_input = holder.step < 0;
+    const Arena::Allocations* const step = is_input ? nullptr : &arena.steps.at(static_cast<std::size_t>(holder.step));
+    if (!holder.tensor.valid()) {
+      offsets.push_back(step->workspace.value());
+      continue;
+    }
+    const Arena::Offsets& given = is_input ? arena.inputs : step->outputs;
+    const auto found =
+        std::find_if(given.begin(), given.end(), [&](const auto& entry) { return entry.first == holder.tensor; });
+    ensure(found != given.end(), "arena: an allocation has no offset");
+    offsets.push_back(found->second);
+  }
+  return offsets;
 }
 
 }  // namespace remora

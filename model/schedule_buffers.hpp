@@ -15,14 +15,15 @@
 //
 //     peak_memory = fixed_memory + the largest sum of sizes over all buffers alive at one time.
 //
-// Not so where an output takes over an input's storage (`in_place`) or an older copy of an output counts, too
-// (`recompute_allocates`): buffers know nothing of either. An output is a buffer of its own beside the input's, and their
-// sum may then be the larger one; one that is resident still is the same buffer as before.
+// Not so where an output takes over an input's storage (`in_place`): it is a buffer of its own beside the input's, and their
+// sum may then be the larger one. Where a run allocates all its outputs anew (`recompute_allocates`), the older copy of one
+// lasts until the step is over, and the new one begins with it.
 //
 // The k-th buffer of a tensor is TENSOR#k, the workspace of an op's k-th compute OP#k workspace, k from 0: no two are
 // alike.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "model/api.hpp"
@@ -50,5 +51,12 @@ struct ScheduleBuffers {
 /// The schedule must be one that `verify` finds valid for the graph. O(steps + their outputs and releases + tensors), and
 /// sorting.
 REMORA_API ScheduleBuffers buffers_of(const Graph& graph, const Schedule& schedule, Bytes alignment = Bytes(1));
+
+/// The offsets of these buffers as the schedule has them. `offsets`: one for each buffer, a placement.
+REMORA_API Arena make_arena(const Schedule& schedule, const ScheduleBuffers& buffers, std::span<const Bytes> offsets,
+                            Bytes alignment);
+
+/// The other way round: an offset for each of the schedule's buffers, of an arena that verify() finds right.
+REMORA_API std::vector<Bytes> offsets_in(const Arena& arena, const ScheduleBuffers& buffers);
 
 }  // namespace remora

@@ -202,7 +202,9 @@ Verdict verify(const Graph& graph, const Schedule& schedule) {
     verdict.errors.push_back("op " + op.name + " of the graph names an op or a tensor that the graph does not have");
     return verdict;
   }
-  return Replay(graph, schedule).run();
+  verdict = Replay(graph, schedule).run();
+  if (verdict.valid() && schedule.arena) verdict.errors = arena_faults(graph, schedule);
+  return verdict;
 }
 
 }  // namespace remora

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays a written schedule by the format's rules (remora-schedule, remora-graph 2 without devices). Shares nothing with the evaluator or the
+// Replays a written schedule by the format's rules (remora-schedule, remora-graph 2 without devices; addresses too). Shares nothing with the evaluator or the
 // search: it reads the graph, keeps a set of resident tensors and adds up.
 #pragma once
 
@@ -28,6 +28,12 @@ struct Verdict {
 /// only, `after`, `keep`, computes within the limits, every op computed, the stated order mode), that memory stays in the
 /// schedule's budget, and that its duration and peak are what the replay gives. Of a graph that is not valid, an id that
 /// it does not have is an error; its other faults are for validate() to find.
+/// Where the schedule has an arena, also what arena_faults() checks.
 REMORA_API Verdict verify(const Graph& graph, const Schedule& schedule);
+
+/// What is wrong with the arena of a schedule that is valid else: an allocation without an offset or with one that is not
+/// aligned, an offset of what the step does not allocate, two things that share bytes at one time, an arena that says
+/// another size than what lies in it, or that is with the fixed memory above the budget. At most twenty.
+REMORA_API std::vector<std::string> arena_faults(const Graph& graph, const Schedule& schedule);
 
 }  // namespace remora

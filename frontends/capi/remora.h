@@ -209,6 +209,12 @@ REMORA_EXPORT remora_status remora_solve(const remora_instance* instance, const 
                                          const remora_callbacks* callbacks, const remora_schedule* warm_start,
                                          remora_schedule** made);
 
+/* The same with addresses in one arena, which stays with the fixed memory within the budget; offsets are multiples of
+ * `alignment`, from 1 to 2^30. Unknown also where no schedule was found whose buffers pack. */
+REMORA_EXPORT remora_status remora_solve_with_addresses(const remora_instance* instance, const remora_options* options,
+                                                        int64_t alignment, const remora_callbacks* callbacks,
+                                                        const remora_schedule* warm_start, remora_schedule** made);
+
 /* ---- Schedule: the answer ---- */
 
 /* The schedule that computes these ops one after the other and releases every tensor after its last use: evaluated, its
@@ -216,7 +222,7 @@ REMORA_EXPORT remora_status remora_solve(const remora_instance* instance, const 
  * that is not one of the problem. */
 REMORA_EXPORT remora_status remora_schedule_of_sequence(const remora_instance* instance, const int32_t* ops,
                                                         size_t count, remora_schedule** made);
-/* Format remora-schedule 1. */
+/* Format remora-schedule 1, or with addresses 2. */
 REMORA_EXPORT remora_status remora_schedule_read(const remora_graph* graph, const char* path, remora_schedule** made);
 REMORA_EXPORT remora_status remora_schedule_parse(const remora_graph* graph, const char* text, size_t size,
                                                   remora_schedule** made);
@@ -251,6 +257,13 @@ REMORA_EXPORT size_t remora_schedule_step_count(const remora_schedule* schedule)
 REMORA_EXPORT int32_t remora_schedule_step_op(const remora_schedule* schedule, size_t step);
 REMORA_EXPORT size_t remora_schedule_step_release_count(const remora_schedule* schedule, size_t step);
 REMORA_EXPORT int32_t remora_schedule_step_release(const remora_schedule* schedule, size_t step, size_t index);
+
+/* Addresses; -1 where there are none. The arena's size; where a tensor lies that this step allocates; where the step's
+ * workspace lies; where an input of the graph lies, throughout. What has size 0 lies nowhere. */
+REMORA_EXPORT int64_t remora_schedule_arena(const remora_schedule* schedule);
+REMORA_EXPORT int64_t remora_schedule_offset(const remora_schedule* schedule, size_t step, int32_t tensor);
+REMORA_EXPORT int64_t remora_schedule_workspace_offset(const remora_schedule* schedule, size_t step);
+REMORA_EXPORT int64_t remora_schedule_input_offset(const remora_schedule* schedule, int32_t tensor);
 
 #ifdef __cplusplus
 }

@@ -195,3 +195,39 @@ std::int32_t remora_schedule_step_release(const remora_schedule* schedule, std::
   const remora::Step* const at = capi::step_at(schedule, step);
   return at == nullptr || index >= at->free.size() ? -1 : std::int32_t{at->free[index]};
 }
+
+namespace {
+
+std::int64_t offset_in(const remora::Arena::Offsets& offsets, std::int32_t tensor) {
+  for (const auto& [id, offset] : offsets) {
+    if (std::int32_t{id} == tensor) return offset.count();
+  }
+  return -1;
+}
+
+const remora::Arena* arena_in(const remora_schedule* schedule) {
+  return schedule != nullptr && schedule->value.arena ? &*schedule->value.arena : nullptr;
+}
+
+}  // namespace
+
+std::int64_t remora_schedule_arena(const remora_schedule* schedule) {
+  const remora::Arena* const arena = arena_in(schedule);
+  return arena == nullptr ? -1 : arena->size.count();
+}
+
+std::int64_t remora_schedule_offset(const remora_schedule* schedule, std::size_t step, std::int32_t tensor) {
+  const remora::Arena* const arena = arena_in(schedule);
+  return arena == nullptr || step >= arena->steps.size() ? -1 : offset_in(arena->steps[step].outputs, tensor);
+}
+
+std::int64_t remora_schedule_workspace_offset(const remora_schedule* schedule, std::size_t step) {
+  const remora::Arena* const arena = arena_in(schedule);
+  if (arena == nullptr || step >= arena->steps.size()) return -1;
+  return arena->steps[step].workspace.value_or(remora::Bytes(-1)).count();
+}
+
+std::int64_t remora_schedule_input_offset(const remora_schedule* schedule, std::int32_t tensor) {
+  const remora::Arena* const arena = arena_in(schedule);
+  return arena == nullptr ? -1 : offset_in(arena->inputs, tensor);
+}

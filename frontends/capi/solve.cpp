@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/addresses.hpp"
 #include "engine/order_choice.hpp"
 #include "frontends/capi/handles.hpp"
 #include "model/budget.hpp"
@@ -168,9 +169,12 @@ void remora_stop_reset(remora_stop* stop) {
   if (stop != nullptr) stop->value.store(false);
 }
 
-remora_status remora_solve(const remora_instance* instance, const remora_options* options,
-                           const remora_callbacks* callbacks, const remora_schedule* warm_start,
-                           remora_schedule** made) {
+namespace {
+
+/// `solve`: takes the instance, options, callbacks and a start.
+template <class Solve>
+remora_status solved(const remora_instance* instance, const remora_options* options, const remora_callbacks* callbacks,
+                     const remora_schedule* warm_start, remora_schedule** made, const Solve& solve) {
   return capi::made_by(made, [&] {
     const remora::Instance& value = capi::given(instance, "instance").value;
     std::vector<remora::OpId> start;
@@ -182,6 +186,26 @@ remora_status remora_solve(const remora_instance* instance, const remora_options
     const remora::SolveCallbacks given =
         callbacks != nullptr ? capi::callbacks_from(*callbacks, stopped) : remora::SolveCallbacks{};
     const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
-    return remora_schedule{remora::solve(value, chosen, given, start)};
+    return remora_schedule{solve(value, chosen, given, start)};
   });
+}
+
+}  // namespace
+
+remora_status remora_solve(const remora_instance* instance, const remora_options* options,
+                           const remora_callbacks* callbacks, const remora_schedule* warm_start,
+                           remora_schedule** made) {
+  return solved(instance, options, callbacks, warm_start, made,
+                [](const auto& value, const auto& chosen, const auto& given, const auto& start) {
+                  return remora::solve(value, chosen, given, start);
+                });
+}
+
+remora_status remora_solve_with_addresses(const remora_instance* instance, const remora_options* options,
+                                          std::int64_t alignment, const remora_callbacks* callbacks,
+                                          const remora_schedule* warm_start, remora_schedule** made) {
+  return solved(instance, options, callbacks, warm_start, made,
+                [&](const auto& value, const auto& chosen, const auto& given, const auto& start) {
+                  return remora::solve_with_addresses(value, chosen, remora::Bytes(alignment), given, start);
+                });
 }

@@ -106,9 +106,11 @@ class NameTable {
   /// The number of the name, which is another's if that was first.
   Identifier add(std::string_view name, Identifier id) { return ids_.emplace(name, id).first->second; }
 
-  [[nodiscard]] Identifier resolve(const Node& name) const {
-    const auto found = ids_.find(name.string());
-    if (found == ids_.end()) name.fail(absent_ + " " + quote(name.string()));
+  [[nodiscard]] Identifier resolve(const Node& name) const { return resolve(name.string(), name); }
+  /// `place`: where the name stands, if that is a key.
+  [[nodiscard]] Identifier resolve(std::string_view name, const Node& place) const {
+    const auto found = ids_.find(name);
+    if (found == ids_.end()) place.fail(absent_ + " " + quote(name));
     return found->second;
   }
 

@@ -110,7 +110,7 @@ class ScheduleReader {
       : ops_(names_of<OpId>(graph.ops, "op", graph)), tensors_(names_of<TensorId>(graph.tensors, "tensor", graph)) {}
 
   [[nodiscard]] Schedule read_root(const Node& root) const {
-    expect_format(root, "remora-schedule");
+    const std::int64_t version = expect_format(root, "remora-schedule", 2);
     Schedule schedule;
     schedule.graph = root.at("graph").string();
     read(root, "graph_sha256", schedule.graph_sha256);
@@ -129,6 +129,7 @@ class ScheduleReader {
     schedule.lower_bound = Duration(root.at("lower_bound").integer());
     schedule.steps = read_steps(root.at("steps"));
     if (root.has("certificate")) schedule.certificate = read_certificate(root.at("certificate"));
+    if (version >= 2 && root.has("arena")) schedule.arena = read_arena(root);
     if (root.has("solver")) schedule.solver = read_solver(root.at("solver"));
     return schedule;
   }
@@ -144,6 +145,31 @@ class ScheduleReader {
       steps.push_back({.op = ops_.resolve(step.at("op")), .free = tensors_.resolve_all(step.at("free"))});
     }
     return steps;
+  }
+
+  [[nodiscard]] Arena read_arena(const Node& root) const {
+    const Node node = root.at("arena");
+    node.expect_object();
+    Arena arena{.alignment = Bytes(node.at("alignment").integer(1)), .size = Bytes(node.at("size").integer())};
+    if (node.has("inputs")) arena.inputs = read_offsets(node.at("inputs"));
+    const Node steps = root.at("steps");
+    arena.steps.resize(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const Node step = steps.element(i);
+      if (step.has("offsets")) arena.steps[i].outputs = read_offsets(step.at("offsets"));
+      if (step.has("workspace_offset")) arena.steps[i].workspace = Bytes(step.at("workspace_offset").integer());
+    }
+    return arena;
+  }
+
+  [[nodiscard]] Arena::Offsets read_offsets(const Node& node) const {
+    node.expect_object();
+    Arena::Offsets offsets;
+    for (const auto& [name, value] : node.value().get_ref<const Document::object_t&>()) {
+      const Node offset = node.at(name);
+      offsets.emplace_back(tensors_.resolve(name, offset), Bytes(offset.integer()));
+    }
+    return offsets;
   }
 
   [[nodiscard]] Certificate read_certificate(const Node& node) const {
@@ -178,7 +204,7 @@ class ScheduleWriter {
   std::string text() {
     ObjectText object(out_, ",\n  ");
     object.string("format", "remora-schedule");
-    object.integer("version", 1);
+    object.integer("version", schedule_.arena ? 2 : 1);
     object.string("graph", schedule_.graph);
     if (!schedule_.graph_sha256.empty()) object.string("graph_sha256", schedule_.graph_sha256);
     if (!schedule_.reading.empty()) object.strings("reading", schedule_.reading);
@@ -192,8 +218,12 @@ class ScheduleWriter {
     object.integer("baseline_peak_memory", schedule_.baseline_peak_memory.count());
     object.integer("lower_bound", schedule_.lower_bound.count());
     object.number("gap", schedule_.gap());
+    if (schedule_.arena) {
+      object.key("arena");
+      write_arena(*schedule_.arena);
+    }
     object.key("steps");
-    append_lines(out_, 2, schedule_.steps.size(), [&](std::size_t i) { write_step(schedule_.steps[i]); });
+    append_lines(out_, 2, schedule_.steps.size(), [&](std::size_t i) { write_step(i); });
     if (schedule_.certificate) {
       object.key("certificate");
       write_certificate(*schedule_.certificate);
@@ -206,9 +236,31 @@ class ScheduleWriter {
   }
 
  private:
-  void write_step(const Step& step) {
+  void write_arena(const Arena& arena) {
+    if (arena.steps.size() != schedule_.steps.size()) throw InputError("schedule", "its arena has other steps");
+    ObjectText object(out_);
+    object.integer("alignment", arena.alignment.count());
+    object.integer("size", arena.size.count());
+    write_offsets(object, "inputs", arena.inputs);
+    object.close();
+  }
+
+  void write_offsets(ObjectText& object, std::string_view key, const Arena::Offsets& offsets) {
+    object.key(key);
+    ObjectText members(out_);
+    for (const auto& [tensor, offset] : offsets) members.integer(name_of(tensor), offset.count());
+    members.close();
+  }
+
+  void write_step(std::size_t i) {
+    const Step& step = schedule_.steps[i];
     ObjectText object(out_);
     object.string("op", name_of(step.op));
+    if (schedule_.arena) {
+      const Arena::Allocations& allocations = schedule_.arena->steps[i];
+      write_offsets(object, "offsets", allocations.outputs);
+      if (allocations.workspace) object.integer("workspace_offset", allocations.workspace->count());
+    }
     object.names("free", step.free, [&](TensorId tensor) -> const std::string& { return name_of(tensor); });
     object.close();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading and writing remora-schedule 1 (docs/formats.md).
+// Reading and writing remora-schedule 1 and, with addresses, 2 (docs/formats.md).
 #pragma once
 
 #include <iosfwd>

@@ -15,9 +15,11 @@
 // The headers use the standard library alone. docs/embedding.md tells more.
 #pragma once
 
+#include "engine/addresses.hpp"
 #include "engine/base/options.hpp"
 #include "engine/base/version.hpp"
 #include "engine/order_choice.hpp"
+#include "engine/placement/place.hpp"
 #include "engine/solve.hpp"
 #include "engine/sweep.hpp"
 #include "frontends/formats/curve_json.hpp"
@@ -29,5 +31,6 @@
 #include "model/evaluate.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
+#include "model/placement.hpp"
 #include "model/schedule.hpp"
 #include "model/verify.hpp"

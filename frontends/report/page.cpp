@@ -14,6 +14,7 @@
 #include "frontends/formats/keys.hpp"
 #include "frontends/report/markup.hpp"
 #include "frontends/report/schedule_profile.hpp"
+#include "model/schedule_buffers.hpp"
 
 namespace remora::report {
 namespace {
@@ -236,6 +237,28 @@ void append_figures(json::ObjectText& object, const Schedule& schedule) {
   object.number("gap", schedule.gap());
 }
 
+/// Boxes of time and addresses, five numbers each (assets/data.js).
+void append_arena(json::ObjectText& object, std::string& out, const Graph& graph, const Schedule& schedule) {
+  const ScheduleBuffers found = buffers_of(graph, schedule);
+  const std::vector<Bytes> offsets = offsets_in(*schedule.arena, found);
+  object.key("arena");
+  json::ObjectText arena(out, ",");
+  arena.integer("alignment", schedule.arena->alignment.count());
+  arena.integer("size", schedule.arena->size.count());
+  arena.key("boxes");
+  List boxes(out);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const Buffer& buffer = found.buffers[i];
+    for (const std::int64_t value :
+         {std::int64_t{found.holders[i].tensor}, buffer.lifespan.lower,
+          buffer.lifespan.upper - 1 - buffer.lifespan.lower, offsets[i].count(), buffer.size.count()}) {
+      boxes.add(value);
+    }
+  }
+  boxes.close();
+  arena.close();
+}
+
 }  // namespace
 
 std::string graph_data(const Page& page) {
@@ -263,7 +286,7 @@ std::string graph_data(const Page& page) {
   return out;
 }
 
-std::string schedule_data(const Schedule& schedule, const ScheduleProfile& profile) {
+std::string schedule_data(const Graph& graph, const Schedule& schedule, const ScheduleProfile& profile) {
   std::string out;
   json::ObjectText object(out, ",");
   append_figures(object, schedule);
@@ -277,6 +300,7 @@ std::string schedule_data(const Schedule& schedule, const ScheduleProfile& profi
   retained.close();
   append_recomputed(object, out, profile);
   append_history(object, out, schedule.solver.history);
+  if (schedule.arena) append_arena(object, out, graph, schedule);
   if (schedule.certificate) {
     object.key("certificate");
     json::ObjectText certificate(out, ",");
@@ -337,7 +361,7 @@ void write_page(std::ostream& out, const Page& page) {
   append_data(text, "graph-data", graph_data(page));
   for (std::size_t i = 0; i < page.schedules.size(); ++i) {
     const ScheduleProfile profile = profile_of(page.graph, page.schedules[i]);
-    append_data(text, "schedule-data-" + std::to_string(i), schedule_data(page.schedules[i], profile));
+    append_data(text, "schedule-data-" + std::to_string(i), schedule_data(*page.graph, page.schedules[i], profile));
   }
   text += "<script>";
   text += script;

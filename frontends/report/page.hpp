@@ -54,8 +54,9 @@ void write_page(std::ostream& out, const Page& page);
 std::string graph_data(const Page& page);
 
 /// One schedule: the keys of remora-schedule, steps as op numbers, its replay's keys, "retained" flat as [op, first
-/// stage, last stage, …], and "recomputed" flat, ten numbers an op (RecomputedOp, -1 for no op).
-std::string schedule_data(const Schedule& schedule, const ScheduleProfile& profile);
+/// stage, last stage, …], "recomputed" flat, ten numbers an op (RecomputedOp, -1 for no op), and with addresses
+/// "arena": {"alignment", "size", "boxes": flat [tensor or -1 for a workspace, first step, steps after it, offset, size, …]}.
+std::string schedule_data(const Graph& graph, const Schedule& schedule, const ScheduleProfile& profile);
 
 /// The page's style sheet, the inside of its body, and its script (frontends/report/assets), put in by the build.
 extern const std::string_view kPageStyle;

@@ -72,6 +72,10 @@ class Pages:
         self.write("hollow.schedule.json", schedule)
         self.remora("report", "unet.graph.json", "hollow.schedule.json", "-o", "hollow.html")
 
+    def make_placed(self):
+        """A schedule with addresses."""
+        self.solve("placed", "70%", "--work-limit", "20000", "--addresses", graph="unet")
+
     def make_sweep(self):
         self.remora("sweep", "unet.graph.json", "--budgets", "100%:60%:20%,1%", "--work-limit", "20000",
                     "--threads", "1", "--quiet", "-o", "sweep.json", "--schedules", "points")

@@ -18,12 +18,17 @@
 #include "engine/placement/place.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/buffers.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/formats/schedule_json.hpp"
 #include "frontends/text/text.hpp"
+#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/saturating.hpp"
+#include "model/schedule_buffers.hpp"
+#include "model/verify.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -33,8 +38,10 @@ OptionGroup problem_options_of_place() {
   OptionGroup group("The arena");
   group.add_options()("capacity,c", po::value<std::string>()->value_name("B"),
                       "what it may take: bytes (12GiB) or a percentage of the largest load; without it, the smallest "
-                      "arena is sought")("alignment", po::value<std::int64_t>()->default_value(1)->value_name("N"),
-                                         "every offset is a multiple of N, and of the buffer's own alignment");
+                      "arena is sought")("alignment", po::value<std::int64_t>()->value_name("N"),
+                                         "every offset is a multiple of N (default 1; of a schedule 64), and of the "
+                                         "buffer's own alignment")("graph", input_file(),
+                                                                   "the graph of the schedule that BUFFERS is");
   return group;
 }
 
@@ -47,8 +54,10 @@ OptionGroup search_options_of_place() {
 
 OptionGroup place_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", output_file(), "where the buffers go with their offsets; - for standard output")(
-      "json", "the figures as JSON")("quiet,q", "no progress table");
+  group.add_options()("output,o", output_file(),
+                      "where the buffers go with their offsets, or the schedule with "
+                      "addresses, unless named *.csv; - for standard output")("json", "the figures as JSON")(
+      "quiet,q", "no progress table");
   return group;
 }
 
@@ -101,16 +110,64 @@ void align(std::vector<Buffer>& buffers, std::int64_t alignment) {
   }
 }
 
-std::vector<Buffer> load_buffers(const Arguments& arguments) {
+/// What is to be placed, and the schedule that it is of, if it is of one.
+struct PlaceInput {
+  std::vector<Buffer> buffers{};
+  Bytes alignment{1};
+  LoadedGraph graph{};
+  Schedule schedule{};
+  std::vector<Holder> holders{};
+
+  [[nodiscard]] bool is_schedule() const { return graph.graph != nullptr; }
+};
+
+PlaceInput load_input(const Arguments& arguments) {
   const std::string& path = arguments.file("BUFFERS");
-  std::vector<Buffer> buffers = interchange::read_buffers(json::read_file(path), path);
-  align(buffers, arguments.get<std::int64_t>("alignment"));
+  PlaceInput input;
+  const bool is_schedule = arguments.has("graph");
+  constexpr std::int64_t kUsual = 64;
+  const auto alignment =
+      arguments.has("alignment") ? arguments.get<std::int64_t>("alignment") : (is_schedule ? kUsual : std::int64_t{1});
+  if (is_schedule) {
+    input.graph = load_graph(arguments.input("graph"), arguments, arguments.has("quiet"));
+    input.schedule = load_schedule(path, *input.graph.graph);
+    input.schedule.arena.reset();
+    if (!input.schedule.has_schedule()) throw InputError(path, "there is no schedule in it, only that none was found");
+    expect_valid(path, *input.graph.graph, input.schedule);
+    ScheduleBuffers found = buffers_of(*input.graph.graph, input.schedule);
+    input.buffers = std::move(found.buffers);
+    input.holders = std::move(found.holders);
+  } else {
+    const std::string text = json::read_file(path);
+    const auto first = text.find_first_not_of(" \t\r\n");
+    if (first != std::string::npos && text[first] == '{') {
+      throw UsageError(path + " is no table of buffers; a schedule needs its graph: --graph FILE");
+    }
+    input.buffers = interchange::read_buffers(text, path);
+  }
+  align(input.buffers, alignment);
+  input.alignment = Bytes(alignment);
   try {
-    check_buffers(buffers);
+    check_buffers(input.buffers);
   } catch (const InputError& error) {
     throw InputError(path, error.what());
   }
-  return buffers;
+  return input;
+}
+
+/// Writes the schedule with its arena, or a table. False if the arena is above the schedule's budget.
+bool write_placed(const Arguments& arguments, PlaceInput& input, const PlaceResult& result, const std::string& output) {
+  if (!input.is_schedule() || output.ends_with(".csv")) {
+    arguments.files().write(output,
+                            [&](std::ostream& out) { interchange::write_buffers(out, input.buffers, result.offsets); });
+    return true;
+  }
+  const Graph& graph = *input.graph.graph;
+  if (result.arena > input.schedule.budget - graph.fixed_memory) return false;
+  input.schedule.arena = make_arena(input.schedule, {input.buffers, input.holders}, result.offsets, input.alignment);
+  ensure(verify(graph, input.schedule).valid(), "place: the schedule with addresses does not verify");
+  arguments.files().write(output, [&](std::ostream& out) { json::write_schedule(out, input.schedule, graph); });
+  return true;
 }
 
 struct PlaceFigures {
@@ -215,9 +272,10 @@ int place_exit_code(PlacementStatus status) {
 int place_command(const Words& words) {
   Arguments arguments("place", "Gives buffers offsets in one arena: the smallest, or one within a capacity.",
                       {{"BUFFERS",
-                        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/place.md); - "
-                        "for standard input"}});
-  for (const OptionGroup& group : {problem_options_of_place(), search_options_of_place(), place_output()}) {
+                        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/place.md), or with "
+                        "--graph a remora-schedule; - for standard input"}});
+  for (const OptionGroup& group :
+       {problem_options_of_place(), search_options_of_place(), graph_options(), place_output()}) {
     arguments.add(group);
   }
   arguments.set_notes(
@@ -231,7 +289,8 @@ int place_command(const Words& words) {
     throw UsageError("--json: the buffers go to standard output; name a file with -o");
   }
   if (!output.empty()) json::check_writable(output);
-  const std::vector<Buffer> buffers = load_buffers(arguments);
+  PlaceInput input = load_input(arguments);
+  const std::vector<Buffer>& buffers = input.buffers;
 
   PlaceSettings settings{.work_limit = options.work_limit,
                          .threads = thread_count(options),
@@ -248,10 +307,10 @@ int place_command(const Words& words) {
     settings.progress = [&](Bytes arena, Bytes bound) { table.add(deadline.elapsed(), arena, bound); };
   }
   const PlaceResult result = place(buffers, settings, [&] { return deadline.reached(); });
-  const int code = place_exit_code(result.status);
-  if (!output.empty() && code == kSuccess) {
-    arguments.files().write(output,
-                            [&](std::ostream& out) { interchange::write_buffers(out, buffers, result.offsets); });
+  int code = place_exit_code(result.status);
+  if (!output.empty() && code == kSuccess && !write_placed(arguments, input, result, output)) {
+    std::cerr << "remora: the arena and the fixed memory are above the schedule's budget; nothing is written\n";
+    code = kNoSchedule;
   }
   const PlaceFigures figures{.buffers = static_cast<std::int64_t>(buffers.size()),
                              .load = load,

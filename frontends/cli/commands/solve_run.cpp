@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/commands/solve_run.hpp"
 
+#include <cstdint>
 #include <iostream>
+#include <optional>
 #include <span>
+#include <string>
 
 #include <unistd.h>
 
+#include "engine/addresses.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/device_run.hpp"
@@ -37,8 +41,9 @@ Display display_of(const Arguments& arguments) {
   return arguments.has("progress") && isatty(STDERR_FILENO) == 1 ? Display::bar : Display::table;
 }
 
-Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start, Display display,
-             const SignalGuard& signals) {
+/// `alignment`: of the addresses, where they are wanted.
+Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start,
+             std::optional<Bytes> alignment, Display display, const SignalGuard& signals) {
   const bool is_log = isatty(STDERR_FILENO) != 1;
   ProgressTable table(instance, std::cerr, text::terminal_width(STDERR_FILENO, ProgressTable::kWideTable),
                       is_log ? kPauseInLogs : 0);
@@ -52,9 +57,25 @@ Schedule run(const Instance& instance, const SolveOptions& options, std::span<co
   }
   if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
   if (display == Display::lines) callbacks.progress = [&](const Progress& progress) { lines.add(progress); };
-  Schedule schedule = solve(instance, options, callbacks, warm_start);
+  Schedule schedule = alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
+                                : solve(instance, options, callbacks, warm_start);
   if (display == Display::lines) lines.end(schedule);
   return schedule;
+}
+
+/// Throws UsageError.
+std::optional<Bytes> read_alignment(const Arguments& arguments) {
+  if (!arguments.has("addresses")) {
+    if (arguments.has("alignment")) throw UsageError("--alignment needs --addresses");
+    return std::nullopt;
+  }
+  constexpr std::int64_t kUsual = 64;
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const auto alignment = arguments.has("alignment") ? arguments.get<std::int64_t>("alignment") : kUsual;
+  if (alignment < 1 || alignment > kMost) {
+    throw UsageError("--alignment: must be from 1 to 2^30, not " + std::to_string(alignment));
+  }
+  return Bytes(alignment);
 }
 
 }  // namespace
@@ -71,6 +92,7 @@ bool is_quiet(const Arguments& arguments) {
 
 Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
                         const ProblemRequest& problem) {
+  const std::optional<Bytes> alignment = read_alignment(arguments);
   const auto warm_start = read_warm_start(arguments, *loaded.graph);
   const Display display = display_of(arguments);
   const bool says_more = display == Display::table || display == Display::bar;
@@ -81,7 +103,7 @@ Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, c
   if (says_more && !stated.choice.reason.empty()) {
     std::cerr << "remora: " << stated.choice.text() << "\n";
   }
-  Schedule schedule = run(stated.instance, options, warm_start, display, signals);
+  Schedule schedule = run(stated.instance, options, warm_start, alignment, display, signals);
   stated.choice.explain(schedule);
   schedule.graph_sha256 = loaded.sha256;
   schedule.reading = reading_of(arguments);
@@ -107,6 +129,13 @@ int solve_exit_code(const Schedule& schedule) {
 
 namespace {
 
+OptionGroup address_options() {
+  OptionGroup group("Addresses");
+  group.add_options()("addresses", "also offsets for tensors and workspaces, in an arena that stays within the budget")(
+      "alignment", po::value<std::int64_t>()->value_name("N"), "offsets are multiples of N (default 64; CUDA has 512)");
+  return group;
+}
+
 OptionGroup solve_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", output_file("-"),
@@ -121,7 +150,7 @@ int solve_command(const Words& words) {
   Arguments arguments("solve", "Schedules GRAPH under a memory budget: which ops run again, what is released when.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group :
-       {problem_options(true), search_options(), device_options(), graph_options(), solve_output()}) {
+       {problem_options(true), address_options(), search_options(), device_options(), graph_options(), solve_output()}) {
     arguments.add(group);
   }
   arguments.add_expert(expert_options());

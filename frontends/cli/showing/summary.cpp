@@ -207,6 +207,10 @@ void print_headline(std::ostream& out, const Graph& graph, const Schedule& sched
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
   print_headline(out, graph, schedule);
   print_stop(out, schedule.solver);
+  if (schedule.arena) {
+    out << "arena       " << text::exact_bytes_text(schedule.arena->size) << ", offsets in multiples of "
+        << schedule.arena->alignment.count() << "\n";
+  }
   if (schedule.has_schedule()) print_recomputed(out, graph, schedule, width);
   print_statistics(out, schedule.solver.statistics);
   if (!schedule.solver.note.empty()) out << "note        " << schedule.solver.note << "\n";

@@ -81,6 +81,21 @@ function decodeStays(flat) {
   return stays;
 }
 
+/** Boxes are written as [tensor or -1, first step, steps after the first, offset, size, ...]. */
+function decodeBoxes(flat) {
+  const count = flat.length / 5;
+  const boxes = { count, tensor: new Int32Array(count), first: new Int32Array(count), last: new Int32Array(count),
+    offset: new Float64Array(count), size: new Float64Array(count) };
+  for (let i = 0; i < count; ++i) {
+    boxes.tensor[i] = flat[5 * i];
+    boxes.first[i] = flat[5 * i + 1];
+    boxes.last[i] = flat[5 * i + 1] + flat[5 * i + 2];
+    boxes.offset[i] = flat[5 * i + 3];
+    boxes.size[i] = flat[5 * i + 4];
+  }
+  return boxes;
+}
+
 class GraphData {
   constructor(block) {
     Object.assign(this, block);
@@ -114,6 +129,7 @@ class ScheduleData {
     this.graph = graph;
     this.found = this.steps.length > 0;
     this.stays = decodeStays(this.stays);
+    if (this.arena) this.arena.boxes = decodeBoxes(this.arena.boxes);
     this.stepCount = this.found ? this.steps.length : graph.opCount;
     this.findRepeats();
     this.findBefore();

@@ -12,6 +12,7 @@ class Report {
     this.stages = new VisibleRange(1);
     this.memory = new MemoryView(this.theme, this.steps, this.cursor);
     this.gantt = new GanttView(this.theme, this.steps, this.cursor);
+    this.arena = new ArenaView(this.theme, this.steps, this.cursor);
     this.computed = new MatrixView("matrix-r", this.theme, this.ops, this.stages);
     this.retained = new MatrixView("matrix-s", this.theme, this.ops, this.stages);
     this.residents = new ResidentsTable(this.cursor);
@@ -60,6 +61,8 @@ class Report {
     this.cursor.step = Math.max(0, schedule.peakStep);
     document.getElementById("drawings").hidden = schedule.stepCount === 0;
     if (schedule.stepCount > 0) for (const view of [this.memory, this.gantt, this.residents]) view.show(schedule);
+    document.getElementById("arena").hidden = !schedule.arena;
+    if (schedule.arena) this.arena.show(schedule);
     this.showMatrices(schedule);
     document.getElementById("recomputed-section").hidden = !schedule.found;
     this.recomputed.show(schedule);

@@ -337,5 +337,30 @@ TEST(CInterface, HandlesThatAreNoneAnswerNothing) {
   remora_stop_request(nullptr);
 }
 
+TEST(CInterface, GivesAddresses) {
+  const GraphHandle graph = network(12);
+  const InstanceHandle instance = under(graph, "80%");
+  remora_schedule* made = nullptr;
+  ASSERT_EQ(remora_solve_with_addresses(instance.get(), reproducible().get(), 4, nullptr, nullptr, &made), REMORA_OK)
+      << remora_last_error();
+  const ScheduleHandle schedule(made);
+  expect_valid(schedule, graph);
+  EXPECT_GT(remora_schedule_arena(made), 0);
+  EXPECT_LE(remora_schedule_arena(made), remora_instance_budget(instance.get()));
+  EXPECT_EQ(remora_schedule_offset(made, 0, remora_schedule_step_op(made, 0)) % 4, 0);
+  EXPECT_EQ(remora_schedule_offset(made, 0, 11), -1);
+  EXPECT_EQ(remora_schedule_offset(made, 1000, 0), -1);
+  EXPECT_EQ(remora_schedule_workspace_offset(made, 0), -1);
+  EXPECT_EQ(remora_schedule_input_offset(made, 0), -1);
+  char* text = nullptr;
+  ASSERT_EQ(remora_schedule_text(made, graph.get(), &text), REMORA_OK);
+  EXPECT_NE(std::string(text).find("\"version\": 2"), std::string::npos);
+  remora_text_free(text);
+  const ScheduleHandle plain = solved(instance);
+  EXPECT_EQ(remora_schedule_arena(plain.get()), -1);
+  EXPECT_EQ(remora_schedule_arena(nullptr), -1);
+  EXPECT_EQ(remora_solve_with_addresses(instance.get(), nullptr, 0, nullptr, nullptr, &made), REMORA_BAD_INPUT);
+}
+
 }  // namespace
 }  // namespace remora

@@ -97,5 +97,59 @@ TEST_F(PlaceCommand, RefusesWhatIsNoTable) {
   EXPECT_NE(clash.out.find("fixed offsets share bytes"), std::string::npos) << clash.out;
 }
 
+class Addresses : public PlaceCommand {
+ protected:
+  void SetUp() override {
+    PlaceCommand::SetUp();
+    ASSERT_EQ(run_words("generate layered --ops 30 --seed 2 -o " + path("g.json")).code, 0);
+  }
+  [[nodiscard]] Outcome solve(const std::string& words) const {
+    return run_words("solve " + path("g.json") + " --threads 1 --work-limit 20000 -q -o " + path("s.json") + " " +
+                     words);
+  }
+  [[nodiscard]] Outcome verify(const std::string& name) const {
+    return run_words("verify " + path("g.json") + " " + path(name));
+  }
+};
+
+TEST_F(Addresses, AreSolvedForAndVerified) {
+  const Outcome outcome = solve("-b 85% --addresses");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json schedule = Json::parse(read("s.json"));
+  EXPECT_EQ(schedule["version"], 2);
+  EXPECT_EQ(schedule["arena"]["alignment"], 64);
+  EXPECT_LE(schedule["arena"]["size"], schedule["budget"]);
+  EXPECT_EQ(verify("s.json").code, 0) << verify("s.json").out;
+  // Two tensors of one step at one place.
+  Json wrong = schedule;
+  for (Json& step : wrong["steps"]) {
+    for (auto& offset : step["offsets"]) offset = 0;
+  }
+  write("wrong.json", wrong.dump());
+  EXPECT_EQ(verify("wrong.json").code, 65);
+  EXPECT_NE(verify("wrong.json").out.find("shares bytes with"), std::string::npos) << verify("wrong.json").out;
+  EXPECT_EQ(solve("-b 85% --alignment 64").code, 64);
+  EXPECT_EQ(solve("-b 85% --addresses --alignment 0").code, 64);
+}
+
+TEST_F(Addresses, AreGivenToAScheduleThatIsThere) {
+  ASSERT_EQ(solve("-b 90%").code, 0);
+  EXPECT_EQ(Json::parse(read("s.json"))["version"], 1);
+  const Outcome outcome = place("@s.json --graph @g.json --alignment 1 -q -o @placed.json");
+  if (outcome.code == 21) {
+    EXPECT_NE(outcome.err.find("above the schedule's budget"), std::string::npos) << outcome.err;
+  } else {
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(Json::parse(read("placed.json"))["arena"]["alignment"], 1);
+    EXPECT_EQ(verify("placed.json").code, 0) << verify("placed.json").out;
+  }
+  EXPECT_EQ(place("@s.json --graph @g.json -q -o @table.csv").code, 0);
+  const std::vector<Buffer> table = interchange::read_buffers(read("table.csv"), "");
+  EXPECT_EQ(table.front().alignment, Bytes(64));
+  const Outcome alone = place("@s.json");
+  EXPECT_EQ(alone.code, 64);
+  EXPECT_NE(alone.err.find("--graph FILE"), std::string::npos) << alone.err;
+}
+
 }  // namespace
 }  // namespace remora::cli

@@ -57,6 +57,54 @@ std::string text_of(const Schedule& schedule, const Graph& graph) {
   return out.str();
 }
 
+/// The same with addresses.
+Schedule placed_schedule() {
+  Schedule schedule = full_schedule();
+  const auto lies = [](int tensor, int offset) { return Arena::Offsets{{TensorId(tensor), Bytes(offset)}}; };
+  schedule.arena = Arena{.size = Bytes(3),
+                         .steps = {{.outputs = lies(0, 0)},
+                                   {.outputs = lies(1, 1)},
+                                   {.outputs = lies(2, 2), .workspace = Bytes(7)},
+                                   {.outputs = lies(3, 0)},
+                                   {.outputs = lies(0, 1)},
+                                   {.outputs = lies(4, 2)}}};
+  return schedule;
+}
+
+TEST(WriteSchedule, WithAddressesIsVersion2AndReadsBack) {
+  const Graph graph = read_graph(Text(kFigure1));
+  const std::string text = text_of(placed_schedule(), graph);
+  EXPECT_NE(text.find("\"version\": 2"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("arena": {"alignment": 1, "size": 3, "inputs": {}})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"({"op": "C", "offsets": {"c": 2}, "workspace_offset": 7, "free": ["a"]})"), std::string::npos)
+      << text;
+  const Schedule again = read_schedule(Text(text), graph);
+  EXPECT_EQ(again.arena, placed_schedule().arena);
+  EXPECT_EQ(again.steps, placed_schedule().steps);
+  EXPECT_FALSE(read_schedule(Text(text_of(full_schedule(), graph)), graph).arena);
+}
+
+TEST(ReadSchedule, RefusesOffsetsThatAreNone) {
+  const Graph graph = read_graph(Text(kFigure1));
+  const std::string text = text_of(placed_schedule(), graph);
+  const auto refusal_of = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    try {
+      static_cast<void>(read_schedule(Text(changed), graph));
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal_of(R"("offsets": {"c": 2})", R"("offsets": {"q": 2})"),
+            R"($.steps[2].offsets.q: the graph "figure-1" has no tensor "q")");
+  EXPECT_EQ(refusal_of(R"("offsets": {"c": 2})", R"("offsets": {"c": -2})"),
+            "$.steps[2].offsets.c: must not be negative, but is -2");
+  EXPECT_EQ(refusal_of(R"("alignment": 1)", R"("alignment": 0)"), "$.arena.alignment: must be at least 1, but is 0");
+  EXPECT_EQ(refusal_of("\"version\": 2", "\"version\": 3"), "$.version: version 3 is not known, only versions 1 to 2");
+}
+
 TEST(WriteSchedule, PutsAStepALine) {
   EXPECT_EQ(text_of(full_schedule(), read_graph(Text(kFigure1))), R"({
   "format": "remora-schedule",

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/addresses.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/deadline.hpp"
+#include "engine/base/tasks.hpp"
+#include "engine/placement/place.hpp"
+#include "engine/solve.hpp"
+#include "model/ensure.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/quote.hpp"
+#include "model/schedule_buffers.hpp"
+
+namespace remora {
+namespace {
+
+/// What of the limits the first solve may take, and each further one of what is left.
+constexpr double kFirstPart = 0.7;
+constexpr double kFurtherPart = 0.4;
+constexpr int kMostRounds = 12;
+/// Incumbents that are kept to fall back on.
+constexpr std::size_t kMostKept = 16;
+/// What one placement may take.
+constexpr std::int64_t kPlacementWork = 400'000;
+constexpr double kPlacementPart = 0.1;
+
+std::int64_t rounded_up(std::int64_t amount, std::int64_t alignment) {
+  return (amount + alignment - 1) / alignment * alignment;
+}
+
+class AddressSearch {
+ public:
+  AddressSearch(const Instance& instance, const SolveOptions& options, Bytes alignment, const SolveCallbacks& callbacks)
+      : instance_(instance),
+        options_(options),
+        alignment_(alignment),
+        callbacks_(callbacks),
+        deadline_(options.time_limit, callbacks.cancel),
+        padded_(std::make_shared<Graph>(instance.graph())) {
+    for (Tensor& tensor : padded_->tensors) tensor.size = rounded(tensor.size);
+    for (Op& op : padded_->ops) op.workspace = rounded(op.workspace);
+    capacity_ = instance.budget() - instance.graph().fixed_memory;
+  }
+
+  Schedule run(std::span<const OpId> warm_start) {
+    std::vector<OpId> start(warm_start.begin(), warm_start.end());
+    int rounds = 0;
+    while (true) {
+      Schedule schedule = solve_round(start, rounds);
+      if (rounds++ == 0) first_ = schedule;
+      if (!schedule.has_schedule() || settle(schedule)) break;
+      for (auto kept = kept_.rbegin(); kept != kept_.rend() && !deadline_.reached() && !fall_back(*kept); ++kept) {
+      }
+      if (rounds == kMostRounds || deadline_.reached() || work_left() <= 0 || !tighten(schedule)) break;
+      start = ops_of(best_ ? *best_ : schedule);
+    }
+    return answer(rounds);
+  }
+
+ private:
+  [[nodiscard]] Bytes rounded(Bytes amount) const { return Bytes(rounded_up(amount.count(), alignment_.count())); }
+
+  [[nodiscard]] std::int64_t work_left() const {
+    return options_.work_limit > 0 ? options_.work_limit - work_ : INT64_MAX;
+  }
+
+  /// The budget of the rounded amounts: what lies highest may end where it is not rounded.
+  [[nodiscard]] Bytes rounded_budget() const {
+    const bool roundable = capacity_ > Bytes() && instance_.budget() < Bytes(INT64_MAX / 2);
+    return roundable ? instance_.graph().fixed_memory + rounded(capacity_) : instance_.budget();
+  }
+
+  Schedule solve_round(std::span<const OpId> start, int round) {
+    Problem problem = instance_.problem();
+    problem.budget = rounded_budget();
+    const Instance tight(std::make_shared<const Graph>(*padded_), problem);
+    SolveOptions options = options_;
+    const double part = round == 0 ? kFirstPart : kFurtherPart;
+    options.time_limit = std::max(0.0, part * (options_.time_limit - deadline_.elapsed()));
+    if (options_.work_limit > 0)
+      options.work_limit = 1 + static_cast<std::int64_t>(part * static_cast<double>(work_left()));
+    SolveCallbacks callbacks = callbacks_;
+    kept_.clear();
+    callbacks.incumbent = [&](const Schedule& schedule) {
+      if (kept_.size() == kMostKept) kept_.erase(kept_.begin());
+      kept_.push_back(schedule);
+      if (callbacks_.incumbent) callbacks_.incumbent(with_own_amounts(schedule));
+    };
+    Schedule schedule = with_own_amounts(solve(tight, options, callbacks, start));
+    work_ += schedule.solver.work;
+    return schedule;
+  }
+
+  /// The schedule of the padded graph as one of the graph itself.
+  [[nodiscard]] Schedule with_own_amounts(Schedule schedule) const {
+    schedule.budget = instance_.budget();
+    schedule.baseline_peak_memory = baseline_peak(instance_);
+    if (schedule.has_schedule()) schedule.peak_memory = evaluate(instance_, ops_of(schedule)).peak;
+    return schedule;
+  }
+
+  /// Whether the schedule packs; then it is the best one if it is shorter. What was tried is kept for tighten().
+  bool settle(const Schedule& schedule) {
+    const ScheduleBuffers buffers = buffers_of(instance_.graph(), schedule, alignment_);
+    const PlaceResult result = place_within(buffers, true);
+    if (result.status != PlacementStatus::optimal) return false;
+    keep(schedule, buffers, result);
+    return true;
+  }
+
+  /// A schedule on the way, by the heuristics; those before it are longer.
+  bool fall_back(const Schedule& incumbent) {
+    if (best_ && best_->duration <= incumbent.duration) return true;
+    const Schedule schedule = with_own_amounts(incumbent);
+    if (schedule.peak_memory > schedule.budget) return false;
+    const ScheduleBuffers buffers = buffers_of(instance_.graph(), schedule, alignment_);
+    const PlaceResult result = place_within(buffers, false);
+    if (result.status != PlacementStatus::optimal) return false;
+    keep(schedule, buffers, result);
+    return true;
+  }
+
+  void keep(const Schedule& schedule, const ScheduleBuffers& buffers, const PlaceResult& result) {
+    if (best_ && best_->duration <= schedule.duration) return;
+    best_ = schedule;
+    best_->arena = make_arena(schedule, buffers, result.offsets, alignment_);
+  }
+
+  [[nodiscard]] PlaceResult place_within(const ScheduleBuffers& buffers, bool exact) {
+    PlaceSettings settings{.capacity = capacity_,
+                           .work_limit = options_.work_limit > 0 ? kPlacementWork : 0,
+                           .threads = thread_count(options_),
+                           .seed = static_cast<std::uint64_t>(options_.seed),
+                           .exact = exact};
+    const Deadline own(kPlacementPart * options_.time_limit, deadline_.cancel());
+    const PlaceResult result = place(buffers.buffers, settings, [&] { return own.reached() || deadline_.reached(); });
+    if (options_.work_limit > 0) work_ += result.work / 10;
+    return result;
+  }
+
+  /// Takes capacity away from the ops that run where the schedule's placement is above the budget; false if there is
+  /// nothing to take.
+  bool tighten(const Schedule& schedule) {
+    const ScheduleBuffers found = buffers_of(instance_.graph(), schedule, alignment_);
+    // The smallest arena that the heuristics find, whatever it is.
+    const PlaceResult placed = place(found.buffers, {.seed = static_cast<std::uint64_t>(options_.seed), .exact = false},
+                                     [&] { return deadline_.reached(); });
+    const std::size_t steps = schedule.steps.size();
+    std::vector<Bytes> load(steps);
+    std::vector<std::vector<std::size_t>> ending(steps + 1);
+    std::vector<std::vector<std::size_t>> beginning(steps + 1);
+    for (std::size_t i = 0; i < found.buffers.size(); ++i) {
+      const Buffer& buffer = found.buffers[i];
+      beginning[static_cast<std::size_t>(buffer.lifespan.lower)].push_back(i);
+      ending[static_cast<std::size_t>(buffer.lifespan.upper)].push_back(i);
+    }
+    // At every step the load, rounded, and where the highest buffer ends.
+    std::vector<Bytes> top(steps);
+    std::multiset<Bytes> ends;
+    Bytes now;
+    const auto end_of = [&](std::size_t i) { return placed.offsets[i] + found.buffers[i].size; };
+    for (std::size_t t = 0; t < steps; ++t) {
+      for (const std::size_t i : ending[t]) {
+        ends.erase(ends.find(end_of(i)));
+        now -= rounded(found.buffers[i].size);
+      }
+      for (const std::size_t i : beginning[t]) {
+        ends.insert(end_of(i));
+        now += rounded(found.buffers[i].size);
+      }
+      load[t] = now;
+      if (!ends.empty()) top[t] = *ends.rbegin();
+    }
+    Bytes crowded;
+    Bytes excess;
+    for (std::size_t t = 0; t < steps; ++t) {
+      if (top[t] <= capacity_) continue;
+      crowded = std::max(crowded, load[t]);
+      excess = std::max(excess, top[t] - capacity_);
+    }
+    bool tightened = false;
+    for (std::size_t t = 0; t < steps; ++t) {
+      if (top[t] <= capacity_ || load[t] + excess < crowded) continue;
+      tightened =
+          pad(schedule.steps[t].op, rounded(capacity_) - load[t] + rounded(Bytes(excess.count() / 2 + 1))) || tightened;
+    }
+    return tightened;
+  }
+
+  /// The op's events get so much less, as far as the op itself still fits.
+  bool pad(OpId op, Bytes amount) {
+    Op& padded = padded_->ops[op.index()];
+    const Bytes own = rounded(instance_.graph()[op].workspace);
+    Bytes needed = padded_->fixed_memory + own;
+    for (const TensorId t : instance_.inputs(op)) needed += padded_->tensors[t.index()].size;
+    for (const TensorId t : instance_.outputs(op)) needed += padded_->tensors[t.index()].size;
+    for (const TensorId t : instance_.tensors()) {
+      if (!instance_.producer(t).valid()) needed += padded_->tensors[t.index()].size;
+    }
+    const Bytes room = std::max(Bytes(), rounded_budget() - needed);
+    const Bytes workspace = own + std::min(amount, room);
+    if (workspace <= padded.workspace) return false;
+    padded.workspace = workspace;
+    return true;
+  }
+
+  [[nodiscard]] Schedule answer(int rounds) {
+    Schedule schedule = best_ ? *std::move(best_) : first_;
+    schedule.lower_bound = first_.lower_bound;
+    if (best_) {
+      const bool proved = schedule.duration <= schedule.lower_bound;
+      schedule.status = proved ? Status::optimal : Status::feasible;
+    } else if (schedule.has_schedule()) {
+      schedule.solver.note +=
+          (schedule.solver.note.empty() ? "" : "; ") +
+          std::string("schedules within the budget were found, but none whose buffers pack into it");
+      schedule.solver.reached_peak = schedule.peak_memory;
+      schedule.status = Status::unknown;
+      schedule.steps.clear();
+      schedule.duration = Duration();
+      schedule.peak_memory = Bytes();
+    }
+    schedule.solver.seconds = deadline_.elapsed();
+    schedule.solver.time_limit = options_.time_limit;
+    schedule.solver.work_limit = options_.work_limit;
+    schedule.solver.work = work_;
+    schedule.solver.statistics.emplace_back("address_rounds", rounds);
+    return schedule;
+  }
+
+  const Instance& instance_;
+  const SolveOptions& options_;
+  Bytes alignment_;
+  const SolveCallbacks& callbacks_;
+  Deadline deadline_;
+  /// Rounded amounts, and workspaces larger by what has been taken away there.
+  std::shared_ptr<Graph> padded_;
+  Bytes capacity_;
+  std::int64_t work_ = 0;
+  Schedule first_{};
+  std::optional<Schedule> best_{};
+  std::vector<Schedule> kept_{};
+};
+
+}  // namespace
+
+Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
+                              const SolveCallbacks& callbacks, std::span<const OpId> warm_start) {
+  if (alignment < Bytes(1) || alignment > Bytes(std::int64_t{1} << 30)) {
+    throw InputError("alignment", "must be from 1 to 2^30, not " + std::to_string(alignment.count()));
+  }
+  if (instance.has_modes()) throw InputError("", "ops with several modes get no addresses");
+  const auto& ops = instance.graph().ops;
+  const auto reuses = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return !op.in_place.empty(); });
+  if (reuses != ops.end()) {
+    throw InputError("op " + quote(reuses->name), "graphs with in_place get no addresses: an output is placed beside its input");
+  }
+  return AddressSearch(instance, options, alignment, callbacks).run(warm_start);
+}
+
+}  // namespace remora

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/addresses.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/placement/place.hpp"
+#include "frontends/generate/layered.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/schedule_buffers.hpp"
+#include "model/verify.hpp"
+#include "tests/support/fewer.hpp"
+#include "tests/support/placement_oracle.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora {
+namespace {
+
+using test::fewer;
+
+SolveOptions limited(std::int64_t work) {
+  SolveOptions options;
+  options.work_limit = work;
+  options.time_limit = kNoTimeLimit;
+  options.threads = 1;
+  return options;
+}
+
+/// The answer, verified, addresses and all.
+Schedule solve_placed(const Instance& instance, Bytes alignment, std::int64_t work = 20'000) {
+  Schedule schedule = solve_with_addresses(instance, limited(work), alignment);
+  EXPECT_EQ(schedule.arena.has_value(), schedule.has_schedule());
+  if (schedule.has_schedule()) {
+    const Verdict verdict = verify(instance.graph(), schedule);
+    EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
+    EXPECT_LE(schedule.arena->size + instance.graph().fixed_memory, instance.budget());
+    EXPECT_EQ(schedule.arena->alignment, alignment);
+    EXPECT_LE(schedule.lower_bound, schedule.duration);
+  }
+  return schedule;
+}
+
+/// The least duration of a schedule of the staged form, two computes an op at most, that packs: every choice of stages for
+/// the recomputes, and every placement of its buffers.
+std::optional<Duration> least_packed(const Instance& instance, Bytes alignment) {
+  const int n = instance.op_count();
+  std::vector<int> stage(static_cast<std::size_t>(n), 0);
+  std::optional<Duration> least;
+  while (true) {
+    // stage[v] = 0: no recompute, else it is in stage v + stage[v].
+    std::vector<OpId> sequence;
+    for (int k = 0; k <= n; ++k) {
+      for (int v = 0; v < std::min(k, n); ++v) {
+        if (stage[static_cast<std::size_t>(v)] > 0 && v + stage[static_cast<std::size_t>(v)] == k)
+          sequence.emplace_back(v);
+      }
+      if (k < n) sequence.emplace_back(k);
+    }
+    const Evaluation evaluation = evaluate(instance, sequence);
+    if (evaluation.peak <= instance.budget() && (!least || evaluation.duration < *least)) {
+      Schedule schedule{.status = Status::feasible};
+      schedule.steps = steps_of(instance, sequence);
+      const Bytes arena = test::smallest_arena(buffers_of(instance.graph(), schedule, alignment).buffers);
+      if (arena <= instance.budget() - instance.graph().fixed_memory) least = evaluation.duration;
+    }
+    int v = 0;
+    for (; v < n; ++v) {
+      int& at = stage[static_cast<std::size_t>(v)];
+      const bool may = instance.max_computes(OpId(v)) > 1 && v + at < n;
+      at = may ? at + 1 : 0;
+      if (may) break;
+    }
+    if (v == n) return least;
+  }
+}
+
+TEST(Addresses, WhatIsProvedIsTrueOfEveryScheduleAndEveryPlacement) {
+  constexpr int kGraphs = 160;
+  std::mt19937 random(3);
+  int equal = 0;
+  int found = 0;
+  int again = 0;
+  for (int i = 0; i < fewer(kGraphs); ++i) {
+    const auto graph = test::random_graph(random, {.most_ops = 5, .largest_size = 6});
+    const Bytes alignment(std::vector<int>{1, 2, 4}[random() % 3]);
+    const Bytes peak = baseline_peak(Instance(graph, {}));
+    for (const int below : {-8, -4, 0, 3}) {
+      const Instance instance(graph, {.budget = std::max(Bytes(), peak - Bytes(below))});
+      const std::optional<Duration> truth = least_packed(instance, alignment);
+      const Schedule schedule = solve_placed(instance, alignment);
+      SCOPED_TRACE("graph " + std::to_string(i) + ", alignment " + std::to_string(alignment.count()) + ", below " +
+                   std::to_string(below));
+      if (schedule.status == Status::infeasible) {
+        ASSERT_FALSE(truth);
+      }
+      if (schedule.status == Status::optimal) {
+        ASSERT_TRUE(truth);
+        ASSERT_EQ(schedule.duration, *truth);
+      }
+      if (schedule.has_schedule()) {
+        ASSERT_TRUE(truth);
+        ASSERT_GE(schedule.duration, *truth);
+      }
+      if (!truth) continue;
+      ++found;
+      equal += schedule.has_schedule() && schedule.duration == *truth ? 1 : 0;
+      again += schedule.solver.statistics.back().value > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(found, fewer(kGraphs));
+  EXPECT_GE(equal, found * 95 / 100) << found;
+  EXPECT_GE(again, fewer(kGraphs) / 20) << "else the first schedule always packs";
+}
+
+TEST(Addresses, LayeredGraphsPackWithinTheirBudget) {
+  for (const unsigned seed : {1U, 2U}) {
+    const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 60, .seed = seed}));
+    const Bytes peak = baseline_peak(Instance(graph, {}));
+    for (const int percent : {100, 90, 80}) {
+      const Instance instance(graph, {.budget = Bytes(peak.count() / 100 * percent)});
+      const Schedule schedule = solve_placed(instance, Bytes(64), 8'000);
+      EXPECT_TRUE(schedule.has_schedule()) << seed << " " << percent;
+    }
+  }
+}
+
+TEST(Addresses, AreTheSameForTheSameSeed) {
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 50, .seed = 5}));
+  const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 10 * 8)});
+  const Schedule one = solve_placed(instance, Bytes(64), 5'000);
+  SolveOptions options = limited(5'000);
+  options.threads = 3;
+  const Schedule other = solve_with_addresses(instance, options, Bytes(64));
+  EXPECT_EQ(one.steps, other.steps);
+  EXPECT_EQ(one.arena, other.arena);
+}
+
+TEST(Addresses, RefuseAlignmentsOutOfRange) {
+  const Instance instance(test::figure_1(), {});
+  EXPECT_THROW(solve_with_addresses(instance, limited(10), Bytes(0)), InputError);
+  EXPECT_THROW(solve_with_addresses(instance, limited(10), Bytes((std::int64_t{1} << 30) + 1)), InputError);
+}
+
+}  // namespace
+}  // namespace remora
