@@ -23,9 +23,11 @@
 namespace remora {
 namespace {
 
-/// What of the limits the first solve may take, and each further one of what is left.
+/// What of the limits the first solve may take once it has a schedule, and each further one of what is left; and without
+/// one: the rest is for placing it.
 constexpr double kFirstPart = 0.7;
 constexpr double kFurtherPart = 0.4;
+constexpr double kMostPart = 0.9;
 constexpr int kMostRounds = 12;
 /// Incumbents that are kept to fall back on.
 constexpr std::size_t kMostKept = 16;
@@ -54,14 +56,19 @@ class AddressSearch {
   Schedule run(std::span<const OpId> warm_start) {
     std::vector<OpId> start(warm_start.begin(), warm_start.end());
     int rounds = 0;
-    while (true) {
-      Schedule schedule = solve_round(start, rounds);
+    while (rounds < kMostRounds) {
+      const Schedule schedule = solve_round(start, rounds);
       if (rounds++ == 0) first_ = schedule;
-      if (!schedule.has_schedule() || settle(schedule)) break;
-      for (auto kept = kept_.rbegin(); kept != kept_.rend() && !deadline_.reached() && !fall_back(*kept); ++kept) {
+      if (!schedule.has_schedule()) {
+        if (rounds == 1 || !soften()) break;
+      } else {
+        if (settle(schedule)) break;
+        for (auto kept = kept_.rbegin(); kept != kept_.rend() && !deadline_.reached() && !fall_back(*kept); ++kept) {
+        }
+        if (!tighten(schedule)) break;
+        start = ops_of(best_ ? *best_ : schedule);
       }
-      if (rounds == kMostRounds || deadline_.reached() || work_left() <= 0 || !tighten(schedule)) break;
-      start = ops_of(best_ ? *best_ : schedule);
+      if (deadline_.reached() || work_left() <= 0) break;
     }
     return answer(rounds);
   }
@@ -83,12 +90,17 @@ class AddressSearch {
     Problem problem = instance_.problem();
     problem.budget = rounded_budget();
     const Instance tight(std::make_shared<const Graph>(*padded_), problem);
-    SolveOptions options = options_;
     const double part = round == 0 ? kFirstPart : kFurtherPart;
-    options.time_limit = std::max(0.0, part * (options_.time_limit - deadline_.elapsed()));
-    if (options_.work_limit > 0)
-      options.work_limit = 1 + static_cast<std::int64_t>(part * static_cast<double>(work_left()));
+    const double seconds = std::max(0.0, options_.time_limit - deadline_.elapsed());
+    const auto work = static_cast<double>(work_left());
+    SolveOptions options = options_;
+    options.time_limit = kMostPart * seconds;
+    if (options_.work_limit > 0) options.work_limit = 1 + static_cast<std::int64_t>(kMostPart * work);
     SolveCallbacks callbacks = callbacks_;
+    callbacks.enough = [&, part, seconds, work](const Progress& now) {
+      if (callbacks_.enough && callbacks_.enough(now)) return true;
+      return now.phase == 2 && (now.seconds >= part * seconds || static_cast<double>(now.work) >= part * work);
+    };
     kept_.clear();
     callbacks.incumbent = [&](const Schedule& schedule) {
       if (kept_.size() == kMostKept) kept_.erase(kept_.begin());
@@ -213,6 +225,26 @@ class AddressSearch {
     return true;
   }
 
+  /// Gives half of what was taken away back; false if nothing was.
+  bool soften() {
+    bool softened = false;
+    for (const OpId op : instance_.ops()) {
+      const Bytes own = rounded(instance_.graph()[op].workspace);
+      Bytes& workspace = padded_->ops[op.index()].workspace;
+      if (workspace == own) continue;
+      workspace = own + Bytes((workspace - own).count() / 2 / alignment_.count() * alignment_.count());
+      softened = true;
+    }
+    return softened;
+  }
+
+  /// Why a search ended that was told to: it left a part of the limits to others.
+  [[nodiscard]] Stop stop_of(const Schedule& schedule) const {
+    if (schedule.status == Status::optimal) return Stop::optimum;
+    if (deadline_.cancelled()) return Stop::cancelled;
+    return options_.work_limit > 0 ? Stop::work : Stop::time;
+  }
+
   [[nodiscard]] Schedule answer(int rounds) {
     Schedule schedule = best_ ? *std::move(best_) : first_;
     schedule.lower_bound = first_.lower_bound;
@@ -229,6 +261,7 @@ class AddressSearch {
       schedule.duration = Duration();
       schedule.peak_memory = Bytes();
     }
+    if (schedule.solver.stop == Stop::callback) schedule.solver.stop = stop_of(schedule);
     schedule.solver.seconds = deadline_.elapsed();
     schedule.solver.time_limit = options_.time_limit;
     schedule.solver.work_limit = options_.work_limit;

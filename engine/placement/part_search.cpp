@@ -14,6 +14,8 @@ namespace {
 
 /// Overlaps with which items are placed one by one, and the constraint program is posted.
 constexpr std::int64_t kMostOverlaps = 4'000'000;
+/// Overlaps that all orders together may look at: in a small part every order is tried.
+constexpr std::int64_t kMostLooked = 5 * kMostOverlaps;
 constexpr int kNoisyOrders = 3;
 /// Questions of a round that may stay without an answer.
 constexpr int kMostUnknown = 3;
@@ -79,11 +81,13 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   if (finished() || overlap_count(part_) > kMostOverlaps) return;
   overlaps_ = overlaps_of(part_);
   FirstFit first_fit(part_, overlaps_);
+  std::int64_t looked = 0;
   for (const std::vector<Key>& keys : usual_keys()) {
     const std::vector<int> order = order_by(part_, keys);
     for (const Fit fit : {Fit::lowest, Fit::smallest}) {
-      if (finished() || interrupted()) return;
+      if (finished() || interrupted() || looked > kMostLooked) return;
       offer(first_fit.place(order, fit));
+      looked += overlap_count(part_);
       work_ += 1 + part_.count() / kItemsOfNode;
     }
   }

@@ -180,9 +180,7 @@ StackContext::StackContext(const StackProblem& constant, const StackSettings& ch
 }
 
 bool StackContext::stopped() {
-  constexpr std::int64_t kBetweenClocks = 64;
-  cut = cut || nodes >= settings.node_limit ||
-        (nodes % kBetweenClocks == 0 && settings.interrupted && settings.interrupted());
+  cut = cut || nodes >= settings.node_limit || (settings.interrupted && settings.interrupted());
   return cut;
 }
 

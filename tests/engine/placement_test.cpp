@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "engine/placement/place.hpp"
 #include "engine/placement/stack_problem.hpp"
 #include "engine/placement/valley_fit.hpp"
+#include "frontends/formats/buffers.hpp"
+#include "frontends/formats/file.hpp"
 #include "model/error.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/placement_oracle.hpp"
@@ -241,6 +244,21 @@ TEST(Placement, OnlyTheHighestEndIsNotRounded) {
   const PlaceResult result = checked(buffers, {});
   EXPECT_EQ(result.arena, Bytes(94));
   EXPECT_EQ(result.status, PlacementStatus::optimal);
+}
+
+TEST(Placement, MinimallocsChallengingProblemsFitTheirCapacity) {
+  const std::filesystem::path folder = REMORA_SHARED_DIR "/buffers";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  int problems = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".csv") continue;
+    const std::string path = entry.path().string();
+    const std::vector<Buffer> buffers = interchange::read_buffers(json::read_file(path), path);
+    EXPECT_EQ(checked(buffers, {.capacity = Bytes(1048576), .work_limit = 500'000}).status, PlacementStatus::optimal)
+        << path;
+    ++problems;
+  }
+  EXPECT_GE(problems, 6);
 }
 
 }  // namespace

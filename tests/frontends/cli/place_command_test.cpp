@@ -113,7 +113,7 @@ class Addresses : public PlaceCommand {
 };
 
 TEST_F(Addresses, AreSolvedForAndVerified) {
-  const Outcome outcome = solve("-b 85% --addresses");
+  const Outcome outcome = solve("-b 95% --addresses");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json schedule = Json::parse(read("s.json"));
   EXPECT_EQ(schedule["version"], 2);
