@@ -85,7 +85,6 @@ TEST(Addresses, WhatIsProvedIsTrueOfEveryScheduleAndEveryPlacement) {
   std::mt19937 random(3);
   int equal = 0;
   int found = 0;
-  int again = 0;
   for (int i = 0; i < fewer(kGraphs); ++i) {
     const auto graph = test::random_graph(random, {.most_ops = 5, .largest_size = 6});
     const Bytes alignment(std::vector<int>{1, 2, 4}[random() % 3]);
@@ -110,16 +109,14 @@ TEST(Addresses, WhatIsProvedIsTrueOfEveryScheduleAndEveryPlacement) {
       if (!truth) continue;
       ++found;
       equal += schedule.has_schedule() && schedule.duration == *truth ? 1 : 0;
-      again += schedule.solver.statistics.back().value > 1 ? 1 : 0;
     }
   }
   EXPECT_GE(found, fewer(kGraphs));
   EXPECT_GE(equal, found * 95 / 100) << found;
-  EXPECT_GE(again, fewer(kGraphs) / 20) << "else the first schedule always packs";
 }
 
 TEST(Addresses, LayeredGraphsPackWithinTheirBudget) {
-  for (const unsigned seed : {1U, 2U}) {
+  for (const unsigned seed : {1U}) {
     const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 60, .seed = seed}));
     const Bytes peak = baseline_peak(Instance(graph, {}));
     for (const int percent : {100, 90, 80}) {
@@ -130,12 +127,76 @@ TEST(Addresses, LayeredGraphsPackWithinTheirBudget) {
   }
 }
 
+/// A graph without recompute whose tensors live as these buffers do: op k runs at time k, writes those that begin there and
+/// reads those whose last time it is.
+std::shared_ptr<const Graph> graph_of(const std::vector<Buffer>& buffers, int times) {
+  auto graph = std::make_shared<Graph>();
+  std::vector<TensorId> tensors;
+  for (const Buffer& buffer : buffers) tensors.push_back(graph->add_tensor(buffer.id, buffer.size));
+  for (int k = 0; k < times; ++k) {
+    Op op{.name = "op" + std::to_string(k), .duration = Duration(1), .recompute = false};
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (buffers[i].lifespan.lower == k) op.outputs.push_back(tensors[i]);
+      if (buffers[i].lifespan.upper - 1 == k && buffers[i].lifespan.lower < k) op.inputs.push_back(tensors[i]);
+    }
+    if (op.outputs.empty()) op.outputs.push_back(graph->add_tensor("nothing" + std::to_string(k), Bytes()));
+    graph->add_op(std::move(op));
+  }
+  return graph;
+}
+
+/// Buffers that fill so many bytes at every time: at each some end, and others of the same sum begin.
+std::vector<Buffer> full_buffers(Random& random, int times, std::int64_t bytes) {
+  std::vector<Buffer> buffers;
+  std::vector<std::size_t> alive;
+  std::int64_t room = bytes;
+  for (int t = 0; t < times; ++t) {
+    for (std::size_t k = alive.size(); k-- > 0;) {
+      if (t == 0 || random.unit() < 0.6) continue;
+      buffers[alive[k]].lifespan.upper = t;
+      room += buffers[alive[k]].size.count();
+      alive.erase(alive.begin() + static_cast<std::ptrdiff_t>(k));
+    }
+    while (room > 0) {
+      const auto size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(std::min<std::int64_t>(room, 4))));
+      alive.push_back(buffers.size());
+      buffers.push_back({.id = "b" + std::to_string(buffers.size()), .lifespan = {t, times}, .size = Bytes(size)});
+      room -= size;
+    }
+  }
+  return buffers;
+}
+
+TEST(Addresses, SayWhereASumFitsAndNothingPacks) {
+  constexpr int kTimes = 8;
+  Random random(31);
+  int found = 0;
+  for (int i = 0; i < 3000 && found < 5; ++i) {
+    const std::vector<Buffer> buffers = full_buffers(random, kTimes, 9);
+    const Bytes load = largest_load(buffers);
+    const PlaceResult smallest = place(buffers, {.work_limit = 20'000}, [] { return false; });
+    if (smallest.status != PlacementStatus::optimal || smallest.arena == load) continue;
+    const Bytes needed = smallest.arena;
+    ++found;
+    const auto graph = graph_of(buffers, kTimes);
+    ASSERT_EQ(baseline_peak(Instance(graph, {})), load);
+    const Schedule none = solve_placed(Instance(graph, {.budget = load}), Bytes(1), 2'000);
+    EXPECT_EQ(none.status, Status::unknown);
+    EXPECT_NE(none.solver.note.find("none whose buffers pack"), std::string::npos) << none.solver.note;
+    EXPECT_TRUE(none.steps.empty());
+    const Schedule fits = solve_placed(Instance(graph, {.budget = needed}), Bytes(1), 2'000);
+    EXPECT_EQ(fits.status, Status::optimal);
+    EXPECT_EQ(fits.arena->size, needed);
+  }
+  EXPECT_EQ(found, 5);
+}
+
 TEST(Addresses, AreTheSameForTheSameSeed) {
-  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 50, .seed = 5}));
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 30, .seed = 5}));
   const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 10 * 8)});
-  const Schedule one = solve_placed(instance, Bytes(64), 5'000);
-  SolveOptions options = limited(5'000);
-  options.threads = 3;
+  const Schedule one = solve_placed(instance, Bytes(64), 1'000);
+  SolveOptions options = limited(1'000);
+  options.threads = 2;
   const Schedule other = solve_with_addresses(instance, options, Bytes(64));
   EXPECT_EQ(one.steps, other.steps);
   EXPECT_EQ(one.arena, other.arena);
