@@ -295,7 +295,8 @@ Schedule solve_with_addresses(const Instance& instance, const SolveOptions& opti
   const auto& ops = instance.graph().ops;
   const auto reuses = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return !op.in_place.empty(); });
   if (reuses != ops.end()) {
-    throw InputError("op " + quote(reuses->name), "graphs with in_place get no addresses: an output is placed beside its input");
+    throw InputError("op " + quote(reuses->name),
+                     "graphs with in_place get no addresses: an output is placed beside its input");
   }
   return AddressSearch(instance, options, alignment, callbacks).run(warm_start);
 }

@@ -149,8 +149,8 @@ OptionGroup solve_output() {
 int solve_command(const Words& words) {
   Arguments arguments("solve", "Schedules GRAPH under a memory budget: which ops run again, what is released when.",
                       {{"GRAPH", kGraphHelp}});
-  for (const OptionGroup& group :
-       {problem_options(true), address_options(), search_options(), device_options(), graph_options(), solve_output()}) {
+  for (const OptionGroup& group : {problem_options(true), address_options(), search_options(), device_options(),
+                                   graph_options(), solve_output()}) {
     arguments.add(group);
   }
   arguments.add_expert(expert_options());
@@ -163,7 +163,10 @@ int solve_command(const Words& words) {
   const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
-  if (const auto devices = load_device_graph(arguments.file("GRAPH"))) return solve_devices(arguments, *devices);
+  if (const auto devices = load_device_graph(arguments.file("GRAPH"))) {
+    if (arguments.has("addresses")) throw UsageError("--addresses: a graph with devices gets none");
+    return solve_devices(arguments, *devices);
+  }
   refuse_device_options(arguments);
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
   const Schedule schedule = solve_as_asked(arguments, loaded, options, problem);
