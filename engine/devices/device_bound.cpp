@@ -125,6 +125,7 @@ class AssignmentCut {
   void cross_input(TensorId t, const std::vector<OpId>& readers) {
     const DeviceId home = graph_.places[t].home.front();
     std::vector<int> reading;
+    reading.reserve(readers.size());
     for (const OpId reader : readers) reading.push_back(vertices_[reader]);
     const DeviceId other = home == kFirst ? kSecond : kFirst;
     pay(home == kFirst ? MinimumCut::kSource : MinimumCut::kSink, reading, home, copy_price(t, home, other));

@@ -68,7 +68,11 @@ void load(const Program& program, std::int64_t unit, double loosening, OsiClpSol
   const CoinPackedMatrix rows(false, program.columns(), static_cast<int>(program.rows.size()), begins.back(),
                               factors.data(), columns.data(), begins.data(), nullptr);
   std::vector<double> costs;
-  for (const std::int64_t cost : program.costs) costs.push_back(static_cast<double>(cost / unit));
+  costs.reserve(program.costs.size());
+  for (const std::int64_t cost : program.costs) {
+    const std::int64_t whole = cost / unit;
+    costs.push_back(static_cast<double>(whole));
+  }
   const std::vector<double> zeros(costs.size(), 0.0);
   std::vector<double> highest(costs.size(), 1.0);
   for (std::size_t j = 0; j < highest.size(); ++j) {
