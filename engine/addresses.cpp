@@ -154,7 +154,7 @@ class AddressSearch {
                            .seed = static_cast<std::uint64_t>(options_.seed),
                            .exact = exact};
     const Deadline own(kPlacementPart * options_.time_limit, deadline_.cancel());
-    const PlaceResult result = place(buffers.buffers, settings, [&] { return own.reached() || deadline_.reached(); });
+    PlaceResult result = place(buffers.buffers, settings, [&] { return own.reached() || deadline_.reached(); });
     if (options_.work_limit > 0) work_ += result.work / 10;
     return result;
   }
@@ -266,7 +266,7 @@ class AddressSearch {
     schedule.solver.time_limit = options_.time_limit;
     schedule.solver.work_limit = options_.work_limit;
     schedule.solver.work = work_;
-    schedule.solver.statistics.emplace_back("address_rounds", rounds);
+    schedule.solver.statistics.push_back({.name = "address_rounds", .value = static_cast<double>(rounds)});
     return schedule;
   }
 

@@ -289,7 +289,7 @@ Schedule Search::answer() const {
   solver.statistics = report_.statistics;
   if (exact_bound_ < lower_bound_ && !infeasible_) {
     const Duration exact = instance_.baseline_duration() + exact_bound_;
-    solver.statistics.emplace_back("exact_lower_bound", static_cast<double>(exact.count()));
+    solver.statistics.push_back({.name = "exact_lower_bound", .value = static_cast<double>(exact.count())});
   }
   if (!infeasible_) write_steps(instance_, incumbent_.computes(instance_), schedule);
   return schedule;
