@@ -141,7 +141,7 @@ std::vector<std::string> words_of(const po::option_description& described, const
   }
   std::vector<std::string> words;
   if (const auto* list = boost::any_cast<std::vector<std::string>>(&value.value())) {
-    for (const std::string& one : *list) words.push_back(option + "=" + one);
+    for (const std::string& one : *list) words.push_back(std::string(option).append("=").append(one));
   } else {
     words.push_back(option + "=" + value.as<std::string>());
   }
