@@ -87,6 +87,13 @@ using TensorId = Id<struct TensorTag>;
 /// Wide enough for the product of two 64-bit amounts.
 __extension__ using Wide = __int128;
 
+/// value / 2^shift, rounded up.
+constexpr Wide ceiling(Wide value, int shift) {
+  const Wide unit = Wide{1} << shift;
+  const Wide quotient = value / unit;
+  return value % unit > 0 ? quotient + 1 : quotient;
+}
+
 /// Stage k: what runs after the first compute of op k-1, up to and including the first compute of op k. Stage n, with n
 /// the number of ops, holds recomputes only (Moccasin, section 2.3, with one more stage at the end).
 using Stage = std::int32_t;

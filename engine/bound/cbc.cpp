@@ -82,38 +82,45 @@ void add_cut_generators(CbcModel& model) {
   }
 }
 
-void prepare(OsiClpSolverInterface& solver) {
+void leave_signals_alone(ClpSolve& options) {
   constexpr int kInterruptHandling = 2;
   constexpr int kOff = 1;
+  options.setSpecialOption(kInterruptHandling, kOff);
+}
+
+void prepare(OsiClpSolverInterface& solver) {
   solver.messageHandler()->setLogLevel(0);
   ClpSolve options;
-  options.setSpecialOption(kInterruptHandling, kOff);
+  leave_signals_alone(options);
   solver.setSolveOptions(options);
 }
 
-CbcAnswer run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds) {
-  std::vector<int> columns(static_cast<std::size_t>(model.getNumCols()));
-  std::iota(columns.begin(), columns.end(), 0);
-  model.solver()->setInteger(columns.data(), static_cast<int>(columns.size()));
+void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound) {
   model.setLogLevel(0);
   model.solver()->messageHandler()->setLogLevel(0);
-  model.setMaximumSeconds(std::max(0.0, seconds));
-  model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes, 1 << 30)));
-  // Costs are whole: a better choice is better by 1.
-  model.setCutoffIncrement(1.0 - kSlack);
+  model.setCutoffIncrement(1.0 - slack);
   model.setAllowableGap(0);
   model.setNumberStrong(10);
   model.setNumberBeforeTrust(10);
   add_cut_generators(model);
   CbcRounding simple(model);
   model.addHeuristic(&simple);
-  const Stopper stopper(limits.interrupted);
   if (auto* const solver = dynamic_cast<OsiClpSolverInterface*>(model.solver())) stopper.watch(*solver);
-  double bound = 0;
   const Watcher watcher(model, stopper, bound);
   model.passInEventHandler(&watcher);
   model.initialSolve();
   if (!stopper.has_stopped()) model.branchAndBound();
+}
+
+CbcAnswer run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds) {
+  std::vector<int> columns(static_cast<std::size_t>(model.getNumCols()));
+  std::iota(columns.begin(), columns.end(), 0);
+  model.solver()->setInteger(columns.data(), static_cast<int>(columns.size()));
+  model.setMaximumSeconds(std::max(0.0, seconds));
+  model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes, 1 << 30)));
+  const Stopper stopper(limits.interrupted);
+  double bound = 0;
+  branch_and_bound(model, stopper, kSlack, bound);
   if (stopper.has_stopped()) return {bound, false};
   const double value = model.getBestPossibleObjValue();
   if (!says_something(model, value)) return {};

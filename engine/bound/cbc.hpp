@@ -20,7 +20,10 @@
 
 namespace remora {
 
-/// Makes the solver, and copies of it, silent and leave signals alone: Clp would catch SIGINT for itself.
+/// Clp would catch SIGINT for itself.
+void leave_signals_alone(ClpSolve& options);
+
+/// Makes the solver, and copies of it, silent and leave signals alone.
 void prepare(OsiClpSolverInterface& solver);
 
 /// The kinds of cuts that CBC's own program looks for, each at the root and where it helps.
@@ -72,6 +75,10 @@ class Watcher : public CbcEventHandler {
   const Stopper& stopper_;
   double& bound_;
 };
+
+/// Branch and bound with every kind of cut, in silence. Costs are whole: a better choice is better by 1, but for `slack`. What
+/// bounds the model goes to `bound` as it rises. The model knows its limits and integer columns.
+void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound);
 
 struct CbcAnswer {
   /// No solution costs less; nothing where CBC says nothing that can be relied on.

@@ -314,12 +314,6 @@ std::vector<Wide> rewards(const CoverProblem& problem, const IntegerPrices& roun
   return result;
 }
 
-Wide ceiling(Wide value, int shift) {
-  const Wide unit = Wide{1} << shift;
-  const Wide quotient = value / unit;
-  return value % unit > 0 ? quotient + 1 : quotient;
-}
-
 }  // namespace
 
 PricedBound priced_bound(const CoverProblem& problem, std::span<const double> prices) {

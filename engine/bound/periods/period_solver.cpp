@@ -7,7 +7,6 @@
 #include <memory>
 
 #ifdef REMORA_HAVE_CBC
-#include <CbcHeuristic.hpp>
 #include <CglPreProcess.hpp>
 #include <ClpEventHandler.hpp>
 
@@ -35,9 +34,6 @@ constexpr double kLoosening = 1e-6;
 constexpr int kPreprocessingPasses = 5;
 /// Costs are whole: a solution below the ceiling costs 1 less.
 constexpr double kBelow = 1e-2;
-/// Clp would catch SIGINT for itself.
-constexpr int kInterruptHandling = 2;
-constexpr int kOff = 1;
 
 /// What a row is multiplied by: 1 where its factors are 1.
 double scale_of(const ProgramRow& row) {
@@ -69,10 +65,7 @@ void load(const Program& program, std::int64_t unit, double loosening, OsiClpSol
                               factors.data(), columns.data(), begins.data(), nullptr);
   std::vector<double> costs;
   costs.reserve(program.costs.size());
-  for (const std::int64_t cost : program.costs) {
-    const std::int64_t whole = cost / unit;
-    costs.push_back(static_cast<double>(whole));
-  }
+  for (const std::int64_t cost : program.costs) costs.push_back(whole_units(cost, unit));
   const std::vector<double> zeros(costs.size(), 0.0);
   std::vector<double> highest(costs.size(), 1.0);
   for (std::size_t j = 0; j < highest.size(); ++j) {
@@ -83,21 +76,8 @@ void load(const Program& program, std::int64_t unit, double loosening, OsiClpSol
 }
 
 void branch(CbcModel& model, const Stopper& stopper, IntegerAnswer& answer, std::int64_t unit) {
-  model.setLogLevel(0);
-  model.solver()->messageHandler()->setLogLevel(0);
-  model.setCutoffIncrement(1.0 - kBelow);
-  model.setAllowableGap(0);
-  model.setNumberStrong(10);
-  model.setNumberBeforeTrust(10);
-  add_cut_generators(model);
-  CbcRounding simple(model);
-  model.addHeuristic(&simple);
-  if (auto* const solver = dynamic_cast<OsiClpSolverInterface*>(model.solver())) stopper.watch(*solver);
   double bound = 0;
-  const Watcher watcher(model, stopper, bound);
-  model.passInEventHandler(&watcher);
-  model.initialSolve();
-  if (!stopper.has_stopped()) model.branchAndBound();
+  branch_and_bound(model, stopper, kBelow, bound);
   const bool stopped = stopper.has_stopped();
   answer.complete = !stopped && (model.isProvenOptimal() || model.isProvenInfeasible());
   if (!stopped) bound = std::max(bound, model.getBestPossibleObjValue());
@@ -132,7 +112,7 @@ LinearAnswer solve_linear(const Program& program, const Interrupted& interrupted
   ClpSimplex& simplex = *solver.getModelPtr();
   ClpSolve options;
   simplex.setLogLevel(0);
-  options.setSpecialOption(kInterruptHandling, kOff);
+  leave_signals_alone(options);
   simplex.initialSolve(options);
   LinearAnswer answer;
   if (stopper.has_stopped()) return answer;

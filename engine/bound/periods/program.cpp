@@ -63,12 +63,6 @@ Wide least_sum(const Program& program, const WholePrices& rounded, const std::ve
   return sum;
 }
 
-Wide ceiling(Wide value, int shift) {
-  const Wide unit = Wide{1} << shift;
-  const Wide quotient = value / unit;
-  return value % unit > 0 ? quotient + 1 : quotient;
-}
-
 }  // namespace
 
 ProgramBound program_bound(const Program& program, std::span<const double> prices) {
