@@ -40,21 +40,21 @@ ScheduleWriter read_form(const Arguments& arguments) {
 }
 
 /// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
-Schedule load_valid_schedule(const std::string& path, const Graph& graph) {
-  Schedule schedule = load_schedule(path, graph);
+Schedule load_valid_schedule(const FileText& file, const Graph& graph) {
+  const std::string& path = file.path;
+  Schedule schedule = load_schedule(file, graph);
   if (!schedule.has_schedule()) throw InputError(path, "there is no schedule in it, only that none was found");
   expect_valid(path, graph, schedule);
   return schedule;
 }
 
-void write_schedule_form(const Arguments& arguments, const Graph& graph, ScheduleWriter writer) {
-  const std::string& path = arguments.input("schedule");
-  const Schedule schedule = load_valid_schedule(path, graph);
+void write_schedule_form(const Arguments& arguments, const FileText& file, const Graph& graph, ScheduleWriter writer) {
+  const Schedule schedule = load_valid_schedule(file, graph);
   std::ostringstream text;
   try {
     writer(text, graph, schedule);
   } catch (const InputError& error) {
-    throw InputError(path, error.what());
+    throw InputError(file.path, error.what());
   }
   arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << std::move(text).str(); });
 }
@@ -71,12 +71,16 @@ int convert_command(const Words& words) {
   arguments.add(graph_options());
   if (!arguments.parse(words)) return kSuccess;
   const ScheduleWriter writer = read_form(arguments);
-  if (writer != nullptr) adopt_reading(arguments, arguments.input("schedule"), arguments.has("quiet"));
+  FileText file;
+  if (writer != nullptr) {
+    file = read_once(arguments.input("schedule"));
+    adopt_reading(arguments, file, arguments.has("quiet"));
+  }
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
   if (writer == nullptr) {
     write_graph_output(arguments, *loaded.graph);
   } else {
-    write_schedule_form(arguments, *loaded.graph, writer);
+    write_schedule_form(arguments, file, *loaded.graph, writer);
   }
   return kSuccess;
 }

@@ -8,6 +8,7 @@
 
 #include "engine/devices/device_solve.hpp"
 #include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/device_schedule_json.hpp"
 #include "frontends/formats/file.hpp"
@@ -112,14 +113,7 @@ int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   arguments.files().write(arguments.output("output"),
                           [&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
   if (!arguments.has("quiet")) print_summary(graph, schedule);
-  switch (schedule.status) {
-    case Status::infeasible:
-      return kInfeasible;
-    case Status::unknown:
-      return kNoSchedule;
-    default:
-      return kSuccess;
-  }
+  return solve_exit_code(schedule.status);
 }
 
 }  // namespace remora::cli

@@ -140,18 +140,6 @@ OptionGroup order_output() {
   return group;
 }
 
-SolveOptions read_limits(const Arguments& arguments) {
-  SolveOptions options;
-  try {
-    set_table_options(arguments, limit_rows(), options);
-    lift_time_limit(arguments, options);
-    check_options(options);
-  } catch (const InputError& error) {
-    throw UsageError(error.what());
-  }
-  return options;
-}
-
 /// Where the graph goes; empty for nowhere.
 std::string read_output(const Arguments& arguments) {
   if (!arguments.has("output")) return "";

@@ -86,18 +86,6 @@ Words translated(const Words& words) {
   return result;
 }
 
-SolveOptions read_place_limits(const Arguments& arguments) {
-  SolveOptions options;
-  try {
-    set_table_options(arguments, limit_rows(), options);
-    lift_time_limit(arguments, options);
-    check_options(options);
-  } catch (const InputError& error) {
-    throw UsageError(error.what());
-  }
-  return options;
-}
-
 /// Offsets become multiples of this too.
 void align(std::vector<Buffer>& buffers, std::int64_t alignment) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
@@ -283,7 +271,7 @@ int place_command(const Words& words) {
       "SIGINT and SIGTERM end the search with the best placement so far; a second one kills.\n"
       "Exit: 0 placed, 20 proved impossible, 21 no placement within the capacity found.");
   if (!arguments.parse(translated(words))) return kSuccess;
-  const SolveOptions options = read_place_limits(arguments);
+  const SolveOptions options = read_limits(arguments);
   const std::string output = arguments.has("output") ? arguments.output("output") : "";
   if (output == "-" && arguments.has("json")) {
     throw UsageError("--json: the buffers go to standard output; name a file with -o");

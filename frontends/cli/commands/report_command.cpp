@@ -171,8 +171,8 @@ class PointSchedules {
 /// curve names, by their paths from its folder; files that are not there are noted at their points. What is read is
 /// noted in `files`. Throws InputError with the file's name for a schedule that is not valid for the graph, and for a
 /// curve of another graph.
-report::Page load_page(const std::string& path, const LoadedGraph& loaded, Files& files) {
-  const std::string content = json::read_file(path);
+report::Page load_page(const FileText& file, const LoadedGraph& loaded, Files& files) {
+  const auto& [path, content] = file;
   report::Page page{.graph = loaded.graph, .duration_unit = text::duration_unit_of(*loaded.graph)};
   bool is_curve = false;
   try {
@@ -181,7 +181,7 @@ report::Page load_page(const std::string& path, const LoadedGraph& loaded, Files
     throw InputError(path, error.what());
   }
   if (!is_curve) {
-    page.schedules.push_back(read_schedule_of(path, content, *loaded.graph));
+    page.schedules.push_back(load_schedule(file, *loaded.graph));
     expect_shown(path, *loaded.graph, page.schedules.front());
     return page;
   }
@@ -204,14 +204,14 @@ int report_command(const Words& words) {
   arguments.set_notes("Exit: 0 written, 65 the schedule is not a valid one of the graph.");
   if (!arguments.parse(words)) return kSuccess;
   check_outputs(arguments);
-  adopt_reading(arguments, arguments.file("SCHEDULE"), arguments.has("quiet"));
+  const FileText file = read_once(arguments.file("SCHEDULE"));
+  adopt_reading(arguments, file, arguments.has("quiet"));
   const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
-  const std::string& path = arguments.file("SCHEDULE");
-  const report::Page page = load_page(path, loaded, arguments.files());
+  const report::Page page = load_page(file, loaded, arguments.files());
   if (arguments.has("trace") && (page.curve || !page.schedules.front().has_schedule())) {
     throw InputError(
-        path, "--trace needs a schedule; this is " +
-                  std::string(page.curve ? "a sweep: name one of its schedules" : "the answer that there is none"));
+        file.path, "--trace needs a schedule; this is " + std::string(page.curve ? "a sweep: name one of its schedules"
+                                                                                 : "the answer that there is none"));
   }
   Report(arguments, page).write();
   return kSuccess;

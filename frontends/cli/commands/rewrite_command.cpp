@@ -52,8 +52,9 @@ void check_schedule_options(const Arguments& arguments) {
 }
 
 /// The schedule of the file, if it is a valid one of this very model.
-Schedule load_made_schedule(const std::string& path, const LoadedModel& model) {
-  Schedule schedule = load_schedule(path, *model.graph.graph);
+Schedule load_made_schedule(const FileText& file, const LoadedModel& model) {
+  const std::string& path = file.path;
+  Schedule schedule = load_schedule(file, *model.graph.graph);
   if (!schedule.graph_sha256.empty() && schedule.graph_sha256 != model.graph.sha256) {
     throw InputError(path, "$.graph_sha256: it is the schedule of another file, not of " + model.path);
   }
@@ -97,18 +98,22 @@ int rewrite_command(const Words& words) {
   const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
-  if (arguments.has("schedule")) adopt_reading(arguments, arguments.input("schedule"), is_quiet(arguments));
+  std::optional<FileText> made;
+  if (arguments.has("schedule")) {
+    made = read_once(arguments.input("schedule"));
+    adopt_reading(arguments, *made, is_quiet(arguments));
+  }
   const LoadedModel model = load_model(arguments.file("MODEL"), arguments, is_quiet(arguments));
-  if (!arguments.has("schedule")) check_writable_form(model, output);
-  const Schedule schedule = arguments.has("schedule") ? load_made_schedule(arguments.input("schedule"), model)
-                                                      : solve_as_asked(arguments, model.graph, options, problem);
+  if (!made) check_writable_form(model, output);
+  const Schedule schedule =
+      made ? load_made_schedule(*made, model) : solve_as_asked(arguments, model.graph, options, problem);
   if (schedule.has_schedule()) {
     const std::string text = rewritten_text(model, schedule, output);
     arguments.files().write(output, [&](std::ostream& out) { out << text; });
   }
   if (!is_quiet(arguments))
-    print_summary(std::cerr, *model.graph.graph, schedule, text::terminal_width(STDERR_FILENO, 100));
-  return solve_exit_code(schedule);
+    print_summary(std::cerr, *model.graph.graph, schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth));
+  return solve_exit_code(schedule.status);
 }
 
 }  // namespace remora::cli

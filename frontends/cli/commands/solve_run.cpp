@@ -114,8 +114,8 @@ Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, c
   return schedule;
 }
 
-int solve_exit_code(const Schedule& schedule) {
-  switch (schedule.status) {
+int solve_exit_code(Status status) {
+  switch (status) {
     case Status::optimal:
     case Status::feasible:
       return kSuccess;
@@ -163,20 +163,21 @@ int solve_command(const Words& words) {
   const ProblemRequest problem = read_problem(arguments, options.strategy);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
-  if (const auto devices = load_device_graph(arguments.file("GRAPH"))) {
+  const FileText file = read_once(arguments.file("GRAPH"));
+  if (const auto devices = load_device_graph(file)) {
     if (arguments.has("addresses")) throw UsageError("--addresses: a graph with devices gets none");
     return solve_devices(arguments, *devices);
   }
   refuse_device_options(arguments);
-  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
+  const LoadedGraph loaded = load_graph(file, arguments, quiet);
   const Schedule schedule = solve_as_asked(arguments, loaded, options, problem);
   // A terminal shows the summary; the schedule itself where it is asked for.
   const bool is_wanted = !arguments.values()["output"].defaulted() || isatty(STDOUT_FILENO) != 1;
   if (is_wanted) {
     arguments.files().write(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
   }
-  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, text::terminal_width(STDERR_FILENO, 100));
-  return solve_exit_code(schedule);
+  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth));
+  return solve_exit_code(schedule.status);
 }
 
 }  // namespace remora::cli

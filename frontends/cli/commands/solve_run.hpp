@@ -23,6 +23,6 @@ Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, c
                         const ProblemRequest& problem);
 
 /// What a solve with this answer returns to the shell.
-int solve_exit_code(const Schedule& schedule);
+int solve_exit_code(Status status);
 
 }  // namespace remora::cli

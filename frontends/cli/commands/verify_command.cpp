@@ -73,10 +73,12 @@ int verify_command(const Words& words) {
   arguments.set_notes("Exit: 0 valid, 65 not valid.");
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
-  if (const auto devices = load_device_graph(arguments.file("GRAPH"))) return verify_devices(arguments, devices->graph);
-  adopt_reading(arguments, arguments.file("SCHEDULE"), quiet);
-  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
-  Schedule schedule = load_schedule(arguments.file("SCHEDULE"), *loaded.graph);
+  const FileText graph = read_once(arguments.file("GRAPH"));
+  if (const auto devices = load_device_graph(graph)) return verify_devices(arguments, devices->graph);
+  const FileText file = read_once(arguments.file("SCHEDULE"));
+  adopt_reading(arguments, file, quiet);
+  const LoadedGraph loaded = load_graph(graph, arguments, quiet);
+  Schedule schedule = load_schedule(file, *loaded.graph);
   if (arguments.has("budget")) {
     const Bytes peak = baseline_peak(Instance(loaded.graph, {}));
     schedule.budget = read_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, peak);

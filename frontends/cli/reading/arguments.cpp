@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/version.hpp"
+#include "frontends/formats/file.hpp"
 #include "frontends/text/text.hpp"
 
 namespace remora::cli {
@@ -33,6 +34,10 @@ void validate(boost::any& value, const std::vector<std::string>& words, OutputFi
   read_path<OutputFile>(value, words);
 }
 
+FileText read_once(const std::string& path) {
+  return {path, json::read_file(path)};
+}
+
 po::typed_value<InputFile>* input_file() {
   return po::value<InputFile>()->value_name("FILE");
 }
@@ -51,9 +56,7 @@ Arguments::Arguments(std::string command, std::string summary, std::vector<FileA
     : command_(std::move(command)), summary_(std::move(summary)), files_(std::move(files)) {}
 
 bool Arguments::parse(const std::vector<std::string>& words) {
-  OptionGroup all;
-  for (const OptionGroup& group : groups_) all.add(group);
-  for (const OptionGroup& group : expert_groups_) all.add(group);
+  OptionGroup all = all_options();
   all.add_options()("help,h", "")("help-all", "")("help-man", "")("help-words", "")(
       kFiles, po::value<std::vector<std::string>>());
   po::positional_options_description positional;
@@ -85,9 +88,16 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   return true;
 }
 
-void Arguments::adopt(const std::vector<std::string>& words) {
+OptionGroup Arguments::all_options() const {
   OptionGroup all;
-  for (const OptionGroup& group : groups_) all.add(group);
+  for (const auto* groups : {&groups_, &expert_groups_}) {
+    for (const OptionGroup& group : *groups) all.add(group);
+  }
+  return all;
+}
+
+void Arguments::adopt(const std::vector<std::string>& words) {
+  const OptionGroup all = all_options();
   const OptionValues before = values_;
   try {
     po::store(po::command_line_parser(words).options(all).run(), values_);
@@ -97,18 +107,20 @@ void Arguments::adopt(const std::vector<std::string>& words) {
   for (const auto& [name, value] : values_) {
     if (before.count(name) > 0) continue;
     adopted_.insert(name);
-    if (const auto* read = boost::any_cast<InputFile>(&value.value())) {
-      known_files_->will_read(read->path, "the file of --" + name);
-    }
+    note_input(name, value);
+  }
+}
+
+void Arguments::note_input(const std::string& option, const po::variable_value& value) {
+  if (const auto* read = boost::any_cast<InputFile>(&value.value())) {
+    known_files_->will_read(read->path, "the file of --" + option);
   }
 }
 
 void Arguments::note_files() {
   for (const FileArgument& argument : files_) known_files_->will_read(file(argument.name), argument.name + " itself");
   for (const auto& [name, value] : values_) {
-    if (const auto* read = boost::any_cast<InputFile>(&value.value())) {
-      known_files_->will_read(read->path, "the file of --" + name);
-    }
+    note_input(name, value);
     if (const auto* written = boost::any_cast<OutputFile>(&value.value())) {
       known_files_->will_write(written->path, "--" + name);
     }
@@ -239,13 +251,10 @@ void Arguments::print_man() const {
 }
 
 void Arguments::print_words() const {
-  for (const auto* groups : {&groups_, &expert_groups_}) {
-    for (const OptionGroup& group : *groups) {
-      for (const auto& option : group.options()) {
-        std::cout << "--" << option->long_name() << (option->semantic()->max_tokens() == 0 ? "" : "=") << '\t'
-                  << option->description() << '\n';
-      }
-    }
+  const OptionGroup all = all_options();
+  for (const auto& option : all.options()) {
+    std::cout << "--" << option->long_name() << (option->semantic()->max_tokens() == 0 ? "" : "=") << '\t'
+              << option->description() << '\n';
   }
   std::cout << "--help\tshow the options\n";
 }

@@ -45,6 +45,14 @@ struct OutputFile {
   std::string path{};
 };
 
+/// A file and what is in it: a pipe can be read but once.
+struct FileText {
+  std::string path{};
+  std::string content{};
+};
+/// Throws InputError that names the file; - is standard input.
+FileText read_once(const std::string& path);
+
 /// For add_options: a file that is read, or written; `usual`: the path where the user gives none, if there is one.
 boost::program_options::typed_value<InputFile>* input_file();
 boost::program_options::typed_value<OutputFile>* output_file(const std::string& usual = "");
@@ -95,7 +103,10 @@ class Arguments {
   [[nodiscard]] Files& files() const { return *known_files_; }
 
  private:
+  /// Every option, expert ones too.
+  [[nodiscard]] OptionGroup all_options() const;
   void note_files();
+  void note_input(const std::string& option, const boost::program_options::variable_value& value);
   /// What was asked for instead of a run: --help and its like.
   bool print_asked() const;
   void print_help() const;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "frontends/cli/reading/arguments.hpp"
 #include "frontends/formats/device_graph_json.hpp"
 #include "frontends/formats/device_schedule_json.hpp"
 #include "frontends/formats/file.hpp"
@@ -14,14 +13,12 @@
 
 namespace remora::cli {
 
-std::optional<LoadedDeviceGraph> load_device_graph(const std::string& path) {
-  if (path == "-") return std::nullopt;
-  const std::string content = json::read_file(path);
-  if (!json::names_devices(json::Text(content))) return std::nullopt;
+std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file) {
+  if (!json::names_devices(json::Text(file.content))) return std::nullopt;
   try {
-    return LoadedDeviceGraph{json::read_device_graph(json::Text(content)), text::sha256_hex(content)};
+    return LoadedDeviceGraph{json::read_device_graph(json::Text(file.content)), text::sha256_hex(file.content)};
   } catch (const InputError& error) {
-    throw InputError(path, error.what());
+    throw InputError(file.path, error.what());
   }
 }
 

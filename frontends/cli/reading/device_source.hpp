@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "frontends/cli/reading/arguments.hpp"
 #include "model/devices/device_schedule.hpp"
 
 namespace remora::cli {
@@ -14,9 +15,8 @@ struct LoadedDeviceGraph {
   std::string sha256{};
 };
 
-/// The graph of the file if it names devices. Standard input is not looked at: it can be read but once. Throws InputError with the file's
-/// name.
-std::optional<LoadedDeviceGraph> load_device_graph(const std::string& path);
+/// The graph of the file if it names devices. Throws InputError with the file's name.
+std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file);
 
 /// Reads a remora-schedule of the graph. Throws InputError with the file's name.
 DeviceSchedule load_device_schedule(const std::string& path, const DeviceGraph& graph);

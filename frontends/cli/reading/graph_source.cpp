@@ -161,11 +161,10 @@ std::vector<std::string> reading_of(const Arguments& arguments) {
   return words;
 }
 
-void adopt_reading(Arguments& arguments, const std::string& path, bool quiet) {
-  if (path == "-") return;
+void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet) {
   std::vector<std::string> recorded;
   try {
-    recorded = json::read_reading(json::Text(json::read_file(path)));
+    recorded = json::read_reading(json::Text(schedule.content));
   } catch (const InputError&) {
     // The schedule's own reader says what is wrong with it.
     return;
@@ -173,7 +172,7 @@ void adopt_reading(Arguments& arguments, const std::string& path, bool quiet) {
   const std::vector<std::string> typed = reading_of(arguments);
   for (const std::string& word : typed) {
     if (quiet || recorded.empty() || std::find(recorded.begin(), recorded.end(), word) != recorded.end()) continue;
-    std::cerr << "remora: " << word << " is not how the model was read for " << path << ":";
+    std::cerr << "remora: " << word << " is not how the model was read for " << schedule.path << ":";
     for (const std::string& other : recorded) std::cerr << " " << other;
     std::cerr << "\n";
   }
@@ -244,33 +243,38 @@ void check_graph_options(const Arguments& arguments) {
   static_cast<void>(read_onnx_options(arguments));
 }
 
-LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
+LoadedGraph load_graph(const FileText& file, const Arguments& arguments, bool quiet,
                        const std::map<std::string, std::int64_t>& dimensions) {
   OnnxOptions options = read_onnx_options(arguments);
   for (const auto& [name, value] : dimensions) options.dimensions.insert_or_assign(name, value);
-  const std::string content = json::read_file(path);
   try {
-    return {read_graph_file(path, content, arguments, options, !dimensions.empty(), quiet), text::sha256_hex(content)};
+    return {read_graph_file(file.path, file.content, arguments, options, !dimensions.empty(), quiet),
+            text::sha256_hex(file.content)};
   } catch (const InputError& error) {
     const std::string_view text = error.what();
     // Some readers name the file themselves.
-    if (text.starts_with(path)) throw;
-    throw InputError(path, error.what());
+    if (text.starts_with(file.path)) throw;
+    throw InputError(file.path, error.what());
   }
 }
 
-Schedule load_schedule(const std::string& path, const Graph& graph) {
-  return read_schedule_of(path, json::read_file(path), graph);
+LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
+                       const std::map<std::string, std::int64_t>& dimensions) {
+  return load_graph(read_once(path), arguments, quiet, dimensions);
 }
 
-Schedule read_schedule_of(const std::string& path, const std::string& content, const Graph& graph) {
+Schedule load_schedule(const std::string& path, const Graph& graph) {
+  return load_schedule(read_once(path), graph);
+}
+
+Schedule load_schedule(const FileText& file, const Graph& graph) {
   try {
-    return json::read_schedule(json::Text(content), graph);
+    return json::read_schedule(json::Text(file.content), graph);
   } catch (const InputError& error) {
     const std::string what = error.what();
     const bool is_of_another =
         what.find(" has no op ") != std::string::npos || what.find(" has no tensor ") != std::string::npos;
-    throw InputError(path,
+    throw InputError(file.path,
                      what + (is_of_another ? " (another graph, or read with other options: --training, --dim?)" : ""));
   }
 }

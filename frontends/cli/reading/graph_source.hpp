@@ -27,9 +27,9 @@ inline constexpr const char* kGraphHelp =
 OptionGroup graph_options();
 /// What was given of them, files by absolute paths: Schedule::reading.
 std::vector<std::string> reading_of(const Arguments& arguments);
-/// Reads the graph as the schedule or curve in this file had it read, but for what the user says otherwise, of which a
-/// line to standard error tells unless `quiet`. Of standard input nothing is taken.
-void adopt_reading(Arguments& arguments, const std::string& path, bool quiet);
+/// Reads the graph as this schedule or curve had it read, but for what the user says otherwise, of which a line to
+/// standard error tells unless `quiet`.
+void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet);
 /// The file that --device names: itself if it is there, else the installed device of that name or of the only name that
 /// begins so ("rtx-3090", "h100"). Throws UsageError that lists the names.
 std::string device_file(const std::string& name);
@@ -53,14 +53,14 @@ void note_data_files(const std::string& content, const std::string& path, Files&
 /// Reads the file; prints warnings, a line each, to standard error unless `quiet`. Throws InputError with the file's
 /// name, and UsageError for options that contradict each other or don't apply. `dimensions`: values for an ONNX model's
 /// symbolic dimensions, before those of --dim; with any, other graphs are an error.
+LoadedGraph load_graph(const FileText& file, const Arguments& arguments, bool quiet,
+                       const std::map<std::string, std::int64_t>& dimensions = {});
 LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
                        const std::map<std::string, std::int64_t>& dimensions = {});
 
 /// Reads a remora-schedule of `graph`. Throws InputError with the file's name.
+Schedule load_schedule(const FileText& file, const Graph& graph);
 Schedule load_schedule(const std::string& path, const Graph& graph);
-
-/// The same from the file's content.
-Schedule read_schedule_of(const std::string& path, const std::string& content, const Graph& graph);
 
 /// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
 void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule);

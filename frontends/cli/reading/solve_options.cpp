@@ -199,6 +199,18 @@ std::vector<OptionRow> limit_rows() {
   return rows_named(std::array<std::string_view, 4>{"time_limit", "work_limit", "threads", "seed"});
 }
 
+SolveOptions read_limits(const Arguments& arguments) {
+  SolveOptions options;
+  try {
+    set_table_options(arguments, limit_rows(), options);
+    lift_time_limit(arguments, options);
+    check_options(options);
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+  return options;
+}
+
 void lift_time_limit(const Arguments& arguments, SolveOptions& options) {
   if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
 }

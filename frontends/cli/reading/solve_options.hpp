@@ -72,6 +72,9 @@ std::vector<OptionRow> partition_rows();
 /// The rows that limit any search: time, work, threads, and the seed.
 std::vector<OptionRow> limit_rows();
 
+/// What was given of them, with lift_time_limit. Throws UsageError.
+SolveOptions read_limits(const Arguments& arguments);
+
 /// Without a time limit there is none beside a work limit: that one is there for reproducibility, which the default time
 /// limit would spoil on a slow machine.
 void lift_time_limit(const Arguments& arguments, SolveOptions& options);

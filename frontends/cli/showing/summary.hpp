@@ -15,8 +15,11 @@ namespace remora::cli {
 void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule);
 
 /// What a person wants to know of a finished solve: the headline, which ops are recomputed most, and how it went.
+/// Columns of a summary where there is no terminal.
+inline constexpr int kSummaryWidth = 100;
+
 /// `width`: columns that a line may take.
-void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = 100);
+void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth);
 
 // A report for terminals: plain lines of UTF-8, no control codes.
 

@@ -156,6 +156,15 @@ TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
             std::string::npos);
 }
 
+TEST_F(Program, ReadsAFileOnceSoThatItMayBeAPipe) {
+  const std::string piped = "mkfifo pipe; cat graph.json > pipe & ";
+  ASSERT_EQ(run("solve pipe --budget 3 -o schedule.json", piped).code, 0) << read("err.txt");
+  std::filesystem::remove(path("pipe"));
+  EXPECT_EQ(run("verify graph.json pipe", "mkfifo pipe; cat schedule.json > pipe & ").code, 0) << read("err.txt");
+  std::filesystem::remove(path("pipe"));
+  EXPECT_EQ(run("report graph.json pipe --text", "mkfifo pipe; cat schedule.json > pipe & ").code, 0);
+}
+
 TEST_F(Program, SolveWritesAScheduleThatVerifyAccepts) {
   const auto solve = run("solve graph.json --budget 3 -o schedule.json");
   ASSERT_EQ(solve.code, 0) << solve.err;
