@@ -5,6 +5,23 @@ set(library_package libremora${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${library_package} COMPONENT library RENAME copyright)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libremora-dev COMPONENT development RENAME copyright)
 
+# The documentation with what its links lead to, laid out as in the source tree.
+install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime USE_SOURCE_PERMISSIONS
+  PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY benchmarks DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime
+  FILES_MATCHING PATTERN *.md PATTERN *.svg PATTERN work EXCLUDE)
+# The benchmark: remora_bench, its suites and their instances.
+set(benchmark_folder ${CMAKE_INSTALL_DATADIR}/remora/benchmarks)
+install(PROGRAMS benchmarks/run benchmarks/setup DESTINATION ${benchmark_folder} COMPONENT runtime)
+install(FILES benchmarks/requirements.txt benchmarks/best_known.json DESTINATION ${benchmark_folder} COMPONENT runtime)
+install(DIRECTORY benchmarks/suites benchmarks/harness benchmarks/peers DESTINATION ${benchmark_folder}
+  COMPONENT runtime USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY benchmarks/pytorch/graphs DESTINATION ${benchmark_folder}/pytorch COMPONENT runtime)
+file(RELATIVE_PATH bench_from_bin /${CMAKE_INSTALL_BINDIR} /${benchmark_folder}/run)
+file(CREATE_LINK ${bench_from_bin} ${CMAKE_CURRENT_BINARY_DIR}/remora_bench SYMBOLIC)
+install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/remora_bench DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "Remora")
 set(CPACK_PACKAGE_CONTACT "The Remora authors <remora@localhost>")
@@ -23,6 +40,8 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Tensor rematerialization by constraint programming: the shared library")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libremora-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+# Headers name pages of the documentation, which comes with the program.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS remora)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
   "Tensor rematerialization by constraint programming: headers for C and C++, CMake and pkg-config files")

@@ -4,7 +4,7 @@
 // the budget, not only their sum.
 //
 //     sizes rounded up to the alignment, as they are where something lies above
-//     solve  ->  schedule  ->  place within budget - fixed memory (engine/placement)
+//     solve  ->  schedule  ->  place within budget - fixed memory
 //       ^                          |
 //       |    it does not pack: the ops that run where the placement is above the budget get a larger workspace, a
 //       +--  smaller capacity there and nowhere else

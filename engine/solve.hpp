@@ -26,14 +26,14 @@ namespace remora {
 /// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the
 /// input order. Recomputes beyond max_computes are left out. Empty for none.
 ///
-/// Strategies that do not search (engine/baselines/method.hpp) leave the warm start and, but for checkmate, the work
+/// Strategies of the literature, which do not search, leave the warm start and, but for checkmate, the work
 /// limit aside; what they find is taken if it is a schedule of the instance's problem: its order, and how often each op
 /// may run (default_problem()).
 ///
-/// In free order the warm start is any valid sequence (engine/free/free_search.hpp has that search).
+/// In free order the warm start is any valid sequence.
 ///
-/// Where ops have several modes (model/modes.hpp), steps say which one; the search is that of engine/groups/composition.hpp,
-/// and a warm start is by mode 0 of every op. verify() and the file format know mode 0 only: evaluate() and modes_hold()
+/// Where ops have several modes (model/modes.hpp), steps say which one, and a warm start is by mode 0 of every op.
+/// verify() and the file format know mode 0 only: evaluate() and modes_hold()
 /// judge such schedules.
 ///
 /// Throws InputError for options out of range, for a strategy that does not search where ops have several modes, and for

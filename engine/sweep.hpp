@@ -5,11 +5,11 @@
 //     const Instance instance(graph, {});
 //     const SweepResult result = sweep(instance, SolveOptions{}, {.points = 20});
 //
-// Every budget has a search of its own (engine/curve/search_sweep.hpp), which is left and taken up again: first all budgets
+// Every budget has a search of its own, which is left and taken up again: first all budgets
 // from the largest down, so that each starts from its neighbour's schedule with a little more to save; then up and down again,
 // until the time is over or everything is proved. What one learns the others get at once: a schedule serves every
 // larger budget, and is a start for the smaller ones; a bound holds for every smaller one. What does not depend on
-// the budget is found once: the options of groups (engine/groups).
+// the budget is found once: the options of groups.
 #pragma once
 
 #include "engine/base/options.hpp"

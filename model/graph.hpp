@@ -2,7 +2,7 @@
 //
 // A computation graph as the user gives it: tensors, and ops listed in the input topological order.
 //
-// Graph is plain data, filled by the readers (frontends/formats, frontends/onnx), by the generators or by hand with
+// Graph is plain data, filled by the readers of file formats, by the generators or by hand with
 // add_tensor and add_op. It promises nothing; `validate` checks it, and Instance (model/instance.hpp) is the checked,
 // constant and indexed form that everything downstream works on.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Buffers with lifetimes that get addresses in one arena: what a static allocator is asked, and when an answer is right
-// (dynamic storage allocation; google/minimalloc, Moffitt 2023). How answers are found is engine/placement.
+// (dynamic storage allocation; google/minimalloc, Moffitt 2023). How answers are found is engine/placement/place.hpp.
 //
 //     offset                              a lives in [0, 3), b in [1, 4), c in [3, 4)
 //       3 +-------+

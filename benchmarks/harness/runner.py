@@ -227,7 +227,8 @@ class Runner:
         self.done, self.planned = 0, sum(1 for i in suite.instances for _ in planned_runs(suite, i))
         cores = len(os.sched_getaffinity(0))
         if suite.threads > cores:
-            raise InputError(f"suite {suite.name}: wants {suite.threads} threads, each pinned to a core, of {cores}")
+            raise InputError(f"suite {suite.name}: wants {suite.threads} threads, each pinned to a core, of "
+                             f"{cores}; --threads {cores} goes before it")
         for instance in suite.instances:  # better now than after hours
             for _, (_, budget, *_) in planned_runs(suite, instance):
                 budget_bytes(budget, 0, 0)

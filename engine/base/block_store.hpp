@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What solves of many graphs can share: the options of groups that were solved before (engine/groups). Networks of
+// What solves of many graphs can share: the options of groups that were solved before. Networks of
 // one family, or one network at two depths, consist of the same groups.
 #pragma once
 

@@ -20,8 +20,8 @@ enum class Strategy {
   local,         ///< ruin and annealing
   ruin,          ///< ruin and recreate alone
   anneal,        ///< annealing alone
-  hierarchical,  ///< groups' options composed (engine/groups), then the workers of automatic
-  // The literature's methods, without a search of ours (engine/baselines/method.hpp).
+  hierarchical,  ///< groups' options composed, then the workers of automatic
+  // The literature's methods, without a search of ours.
   none,          ///< the input order, no recomputation
   greedy,        ///< XLA's heuristic
   sqrt,          ///< checkpoints at segments' ends, for training graphs

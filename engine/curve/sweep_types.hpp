@@ -15,7 +15,7 @@
 namespace remora {
 
 struct SweepOptions {
-  /// In any order, each at most once; empty: chosen by recursive bisection (engine/curve/outcomes.hpp).
+  /// In any order, each at most once; empty: chosen by recursive bisection.
   std::vector<Bytes> budgets{};
   /// Bisection: budgets at most.
   int points = 20;

@@ -49,6 +49,7 @@ int main(void) {
   check(remora_options_new(&options));
   check(remora_options_set(options, "time-limit", "10"));
   remora_callbacks callbacks = {0};
+  callbacks.size = sizeof callbacks;
   callbacks.progress = show;
   remora_schedule* schedule = NULL;
   check(remora_solve(instance, options, &callbacks, NULL, &schedule));

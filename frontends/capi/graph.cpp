@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <ostream>
+#include <span>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "frontends/capi/handles.hpp"
@@ -67,14 +71,89 @@ template <class Change>
 remora_status change_op(remora_graph* graph, std::int32_t op, const Change& change) {
   return guarded([&] {
     Graph& value = given(graph, "graph").value;
-    change(value.ops[static_cast<std::size_t>(op_in(value, op))], value);
+    change(value[op_in(value, op, "op")], value);
   });
 }
 
-template <class Table>
-std::int32_t index_of(const Table& table, const char* name) {
-  const auto at = std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.name == name; });
-  return at == table.end() ? -1 : static_cast<std::int32_t>(at - table.begin());
+using NameTable = std::unordered_map<std::string, std::int32_t>;
+
+std::int32_t index_of(const NameTable& names, const char* name) {
+  const auto at = names.find(name);
+  return at == names.end() ? -1 : at->second;
+}
+
+/// Takes the name for the next op or tensor, and gives it back unless that was added.
+class TakenName {
+ public:
+  TakenName(NameTable& names, const char* name, const char* kind) : names_(names) {
+    if (*text(name, "name") == '\0') throw InputError("name", "is empty");
+    const auto [place, is_new] = names.emplace(name, static_cast<std::int32_t>(names.size()));
+    if (!is_new) {
+      throw InputError("name",
+                       std::string(kind) + " " + std::to_string(place->second) + " is called '" + name + "' already");
+    }
+    place_ = place;
+  }
+  TakenName(const TakenName&) = delete;
+  TakenName& operator=(const TakenName&) = delete;
+  ~TakenName() {
+    if (!kept_) names_.erase(place_);
+  }
+
+  [[nodiscard]] const std::string& name() const { return place_->first; }
+  void keep() { kept_ = true; }
+
+ private:
+  NameTable& names_;
+  NameTable::iterator place_{};
+  bool kept_ = false;
+};
+
+std::string numbered(const char* argument, std::size_t index) {
+  return std::string(argument) + "[" + std::to_string(index) + "]";
+}
+
+/// Throws InputError of the argument for an output that another op writes, or that was read before.
+void check_output(const remora_graph& graph, const Op& op, const std::string& argument) {
+  const TensorId t = op.outputs.back();
+  const OpId writer = graph.writers[t.index()];
+  const OpId reader = graph.readers[t.index()];
+  const std::string tensor = told(graph.value, t);
+  if (writer.valid()) throw InputError(argument, tensor + " is written by " + told(graph.value, writer) + " already");
+  if (reader.valid()) {
+    throw InputError(argument, tensor + " is read by " + told(graph.value, reader) +
+                                   ", which was added before: ops are added in an order in which they can run");
+  }
+  if (std::count(op.outputs.begin(), op.outputs.end(), t) > 1) throw InputError(argument, tensor + " is there twice");
+  if (std::count(op.inputs.begin(), op.inputs.end(), t) > 0) throw InputError(argument, tensor + " is an input, too");
+}
+
+/// The op with its inputs and outputs, all of them right.
+Op checked_op(const remora_graph& graph, const std::string& name, std::int64_t duration,
+              std::span<const std::int32_t> inputs, std::span<const std::int32_t> outputs) {
+  if (duration < 0) throw InputError("duration", std::to_string(duration) + " is less than 0");
+  if (outputs.empty()) throw InputError("outputs", "an op has one or more");
+  Op op{.name = name, .duration = Duration(duration)};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    op.inputs.push_back(tensor_in(graph.value, inputs[i], numbered("inputs", i)));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string argument = numbered("outputs", i);
+    op.outputs.push_back(tensor_in(graph.value, outputs[i], argument));
+    check_output(graph, op, argument);
+  }
+  return op;
+}
+
+/// Throws InputError unless `tensor` is one of `own`, in no pair yet.
+void check_side(const Graph& graph, const Op& op, const std::vector<TensorId>& own, TensorId InPlace::*side,
+                TensorId tensor, const char* argument) {
+  if (std::find(own.begin(), own.end(), tensor) == own.end()) {
+    throw InputError(argument, told(graph, tensor) + " is not one of the op's");
+  }
+  for (const InPlace& pair : op.in_place) {
+    if (pair.*side == tensor) throw InputError(argument, told(graph, tensor) + " is in a pair already");
+  }
 }
 
 /// Ids given to a caller are int32.
@@ -106,15 +185,23 @@ remora_status remora_graph_new(const char* name, remora_graph** made) {
 
 remora_status remora_graph_read(const char* path, remora_graph** made) {
   return capi::made_by(made, [&] {
-    return remora_graph{capi::with_c_names(
-        remora::json::read_graph(remora::json::Text(remora::json::read_file(capi::text(path, "path")))))};
+    const std::string content = remora::json::read_file(capi::text(path, "path"));
+    try {
+      return remora_graph(capi::with_c_names(remora::json::read_graph(remora::json::Text(content))));
+    } catch (const remora::InputError& error) {
+      throw remora::InputError(path, error.what());
+    }
   });
 }
 
 remora_status remora_graph_parse(const char* text, std::size_t size, remora_graph** made) {
   return capi::made_by(made, [&] {
-    return remora_graph{capi::with_c_names(
-        remora::json::read_graph(remora::json::Text(std::string_view(capi::text(text, "text"), size))))};
+    const std::string_view content(capi::text(text, "text"), size);
+    try {
+      return remora_graph(capi::with_c_names(remora::json::read_graph(remora::json::Text(content))));
+    } catch (const remora::InputError& error) {
+      throw remora::InputError("text", error.what());
+    }
   });
 }
 
@@ -131,8 +218,7 @@ remora_status remora_graph_write(const remora_graph* graph, const char* path) {
 }
 
 remora_status remora_graph_set_fixed_memory(remora_graph* graph, std::int64_t bytes) {
-  return capi::guarded(
-      [&] { capi::given(graph, "graph").value.fixed_memory = capi::bytes_from(bytes, "fixed memory"); });
+  return capi::guarded([&] { capi::given(graph, "graph").value.fixed_memory = capi::bytes_from(bytes, "bytes"); });
 }
 
 remora_status remora_graph_set_recompute_allocates_all(remora_graph* graph, int all) {
@@ -145,10 +231,14 @@ remora_status remora_graph_set_recompute_allocates_all(remora_graph* graph, int 
 remora_status remora_graph_add_tensor(remora_graph* graph, const char* name, std::int64_t bytes, int keep,
                                       std::int32_t* id) {
   return capi::guarded([&] {
-    Graph& value = capi::given(graph, "graph").value;
-    capi::check_room(value.tensors.size());
-    const std::string text = capi::text(name, "name");
-    capi::hand_out(id, value.add_tensor(text, capi::bytes_from(bytes, "tensor '" + text + "'"), keep != 0));
+    remora_graph& into = capi::given(graph, "graph");
+    capi::check_room(into.value.tensors.size());
+    capi::TakenName taken(into.tensor_ids, name, "tensor");
+    const remora::Bytes size = capi::bytes_from(bytes, "bytes");
+    into.writers.resize(into.value.tensors.size() + 1);
+    into.readers.resize(into.value.tensors.size() + 1);
+    capi::hand_out(id, into.value.add_tensor(taken.name(), size, keep != 0));
+    taken.keep();
   });
 }
 
@@ -156,18 +246,18 @@ remora_status remora_graph_add_op(remora_graph* graph, const char* name, std::in
                                   const std::int32_t* inputs, std::size_t input_count, const std::int32_t* outputs,
                                   std::size_t output_count, std::int32_t* id) {
   return capi::guarded([&] {
-    Graph& value = capi::given(graph, "graph").value;
-    capi::check_room(value.ops.size());
-    Op op{.name = capi::text(name, "name"), .duration = remora::Duration(duration)};
-    if (duration < 0) throw remora::InputError("op '" + op.name + "'", "its duration is less than 0");
-    if (output_count == 0) throw remora::InputError("op '" + op.name + "'", "it has no outputs");
-    for (const std::int32_t t : capi::array(inputs, input_count, "inputs")) {
-      op.inputs.push_back(capi::tensor_in(value, t));
+    remora_graph& into = capi::given(graph, "graph");
+    capi::check_room(into.value.ops.size());
+    capi::TakenName taken(into.op_ids, name, "op");
+    Op made = capi::checked_op(into, taken.name(), duration, capi::array(inputs, input_count, "inputs"),
+                               capi::array(outputs, output_count, "outputs"));
+    const OpId op = into.value.add_op(std::move(made));
+    for (const TensorId t : into.value[op].outputs) into.writers[t.index()] = op;
+    for (const TensorId t : into.value[op].inputs) {
+      if (!into.readers[t.index()].valid()) into.readers[t.index()] = op;
     }
-    for (const std::int32_t t : capi::array(outputs, output_count, "outputs")) {
-      op.outputs.push_back(capi::tensor_in(value, t));
-    }
-    capi::hand_out(id, value.add_op(std::move(op)));
+    capi::hand_out(id, op);
+    taken.keep();
   });
 }
 
@@ -176,14 +266,13 @@ remora_status remora_graph_set_op_type(remora_graph* graph, std::int32_t op, con
 }
 
 remora_status remora_graph_set_workspace(remora_graph* graph, std::int32_t op, std::int64_t bytes) {
-  return capi::change_op(graph, op, [&](Op& changed, const Graph&) {
-    changed.workspace = capi::bytes_from(bytes, "op '" + changed.name + "'");
-  });
+  return capi::change_op(graph, op,
+                         [&](Op& changed, const Graph&) { changed.workspace = capi::bytes_from(bytes, "bytes"); });
 }
 
 remora_status remora_graph_set_max_computes(remora_graph* graph, std::int32_t op, std::int32_t computes) {
   return capi::change_op(graph, op, [&](Op& changed, const Graph&) {
-    if (computes < 1) throw remora::InputError("op '" + changed.name + "'", "it runs at least once");
+    if (computes < 1) throw remora::InputError("computes", "an op runs at least once");
     changed.max_computes = computes;
     changed.recompute = computes > 1;
   });
@@ -193,21 +282,31 @@ remora_status remora_graph_set_phase(remora_graph* graph, std::int32_t op, remor
                                      std::int32_t backward_of) {
   return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
     const remora::Phase part = capi::phase_from(phase);
-    const OpId forward = backward_of == -1 ? OpId::none() : capi::op_in(value, backward_of);
+    const OpId forward = backward_of == -1 ? OpId::none() : capi::op_in(value, backward_of, "backward_of");
+    if (forward == OpId(op)) throw remora::InputError("backward_of", "an op does not compute its own gradient");
     changed.phase = part;
     changed.backward_of = forward;
   });
 }
 
 remora_status remora_graph_add_after(remora_graph* graph, std::int32_t op, std::int32_t before) {
-  return capi::change_op(graph, op,
-                         [&](Op& changed, const Graph& value) { changed.after.push_back(capi::op_in(value, before)); });
+  return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
+    const OpId earlier = capi::op_in(value, before, "before");
+    if (earlier >= OpId(op)) {
+      throw remora::InputError("before", capi::told(value, earlier) + " was not added before op " + std::to_string(op));
+    }
+    if (std::find(changed.after.begin(), changed.after.end(), earlier) != changed.after.end()) return;
+    changed.after.push_back(earlier);
+  });
 }
 
 remora_status remora_graph_add_in_place(remora_graph* graph, std::int32_t op, std::int32_t output, std::int32_t input) {
   return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
-    const TensorId written = capi::tensor_in(value, output);
-    changed.in_place.push_back({written, capi::tensor_in(value, input)});
+    const TensorId written = capi::tensor_in(value, output, "output");
+    const TensorId read = capi::tensor_in(value, input, "input");
+    capi::check_side(value, changed, changed.outputs, &remora::InPlace::output, written, "output");
+    capi::check_side(value, changed, changed.inputs, &remora::InPlace::input, read, "input");
+    changed.in_place.push_back({written, read});
   });
 }
 
@@ -275,9 +374,29 @@ std::int32_t remora_graph_op_output(const remora_graph* graph, std::int32_t op, 
 }
 
 std::int32_t remora_graph_find_op(const remora_graph* graph, const char* name) {
-  return graph == nullptr || name == nullptr ? -1 : capi::index_of(graph->value.ops, name);
+  return graph == nullptr || name == nullptr ? -1 : capi::index_of(graph->op_ids, name);
 }
 
 std::int32_t remora_graph_find_tensor(const remora_graph* graph, const char* name) {
-  return graph == nullptr || name == nullptr ? -1 : capi::index_of(graph->value.tensors, name);
+  return graph == nullptr || name == nullptr ? -1 : capi::index_of(graph->tensor_ids, name);
+}
+
+remora_status remora_graph_reordered(const remora_graph* graph, const std::int32_t* ops, std::size_t count,
+                                     remora_graph** made) {
+  return capi::made_by(made, [&] {
+    const Graph& value = capi::given(graph, "graph").value;
+    std::vector<bool> listed(value.ops.size());
+    std::vector<OpId> order;
+    for (const std::int32_t number : capi::array(ops, count, "ops")) {
+      const std::string argument = capi::numbered("ops", order.size());
+      order.push_back(capi::op_in(value, number, argument));
+      if (listed[order.back().index()])
+        throw remora::InputError(argument, capi::told(value, order.back()) + " is there twice");
+      listed[order.back().index()] = true;
+    }
+    if (order.size() != value.ops.size()) throw remora::InputError("ops", "an order has every op once");
+    Graph reordered = remora::reordered(value, order);
+    capi::about("ops", [&] { remora::validate(reordered); });
+    return remora_graph(std::move(reordered));
+  });
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/capi/handles.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "engine/base/version.hpp"
 
@@ -33,26 +37,101 @@ std::span<const std::int32_t> array(const std::int32_t* values, std::size_t coun
   return {&given(values, name), count};
 }
 
-OpId op_in(const Graph& graph, std::int32_t op) {
-  if (op < 0 || static_cast<std::size_t>(op) >= graph.ops.size()) {
-    throw InputError("op " + std::to_string(op), "the graph has " + std::to_string(graph.ops.size()) + " ops");
-  }
-  return OpId(op);
+namespace {
+
+template <class Row>
+std::size_t index_in(const std::vector<Row>& table, std::int32_t number, const std::string& argument,
+                     const char* kind) {
+  if (number >= 0 && static_cast<std::size_t>(number) < table.size()) return static_cast<std::size_t>(number);
+  throw InputError(argument, std::string("there is no ") + kind + " " + std::to_string(number) + "; the graph has " +
+                                 std::to_string(table.size()));
 }
 
-TensorId tensor_in(const Graph& graph, std::int32_t tensor) {
-  if (tensor < 0 || static_cast<std::size_t>(tensor) >= graph.tensors.size()) {
-    throw InputError("tensor " + std::to_string(tensor),
-                     "the graph has " + std::to_string(graph.tensors.size()) + " tensors");
-  }
-  return TensorId(tensor);
+/// `name` of the text at `at`, where there is one: "$.ops[" ...
+bool begins(const std::string& text, std::size_t at, std::string_view name) {
+  return std::string_view(text).substr(at).starts_with(name);
 }
 
-void check_belongs(const Schedule& schedule, const Graph& graph) {
+/// "$.ops[3].inputs[0]" at `at` as "op 3, inputs[0]"; moves `at` behind it.
+std::string place_in_words(const std::string& text, std::size_t& at) {
+  std::string words;
+  at += 2;
+  for (const auto& [list, kind] : {std::pair{"ops[", "op "}, std::pair{"tensors[", "tensor "}}) {
+    if (!begins(text, at, list)) continue;
+    at += std::string_view(list).size();
+    words = kind;
+    while (at < text.size() && text[at] != ']') words += text[at++];
+    ++at;
+    if (!begins(text, at, ".")) return words;
+    words += ", ";
+    ++at;
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string in_c_words(std::string text) {
+  constexpr std::string_view kStart = "warm start";
+  if (begins(text, 0, kStart)) text.replace(0, kStart.size(), "warm_start");
+  std::string words;
+  for (std::size_t at = 0; at < text.size();) {
+    const bool is_flag = begins(text, at, "--") && at + 2 < text.size() &&
+                         std::islower(static_cast<unsigned char>(text[at + 2])) != 0 &&
+                         (at == 0 || text[at - 1] == ' ');
+    if (begins(text, at, "$.")) {
+      words += place_in_words(text, at);
+    } else if (is_flag) {
+      for (at += 2; at < text.size() && (std::islower(static_cast<unsigned char>(text[at])) != 0 || text[at] == '-');
+           ++at) {
+        words += text[at] == '-' ? '_' : text[at];
+      }
+    } else {
+      words += text[at++];
+    }
+  }
+  return words;
+}
+
+OpId op_in(const Graph& graph, std::int32_t op, const std::string& argument) {
+  return OpId(index_in(graph.ops, op, argument, "op"));
+}
+
+TensorId tensor_in(const Graph& graph, std::int32_t tensor, const std::string& argument) {
+  return TensorId(index_in(graph.tensors, tensor, argument, "tensor"));
+}
+
+void check_belongs(const Schedule& schedule, const Graph& graph, const std::string& argument) {
   for (const Step& step : schedule.steps) {
-    op_in(graph, step.op);
-    for (const TensorId t : step.free) tensor_in(graph, t);
+    op_in(graph, step.op, argument);
+    for (const TensorId t : step.free) tensor_in(graph, t, argument);
   }
+}
+
+std::string told(const Graph& graph, TensorId tensor) {
+  return "tensor " + std::to_string(tensor) + " ('" + graph[tensor].name + "')";
+}
+
+std::string told(const Graph& graph, OpId op) {
+  return "op " + std::to_string(op) + " ('" + graph[op].name + "')";
+}
+
+remora_callbacks known_part(const remora_callbacks& callbacks) {
+  // The first version with a size ended here.
+  constexpr std::size_t kLeast = offsetof(remora_callbacks, heartbeat);
+  const std::size_t size = callbacks.size;
+  constexpr std::size_t kMost = 4096;
+  if (size < kLeast || size > kMost) {
+    throw InputError("callbacks", "its size is " + std::to_string(size) + ": say callbacks.size = sizeof callbacks");
+  }
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(&callbacks);
+  const std::size_t known = std::min(size, sizeof(remora_callbacks));
+  if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
+    throw InputError("callbacks", "sets what only a later Remora than " + std::string(version()) + " knows");
+  }
+  remora_callbacks part{};
+  std::memcpy(&part, bytes, known);
+  return part;
 }
 
 char* copied(const std::string& text) {
@@ -63,6 +142,21 @@ char* copied(const std::string& text) {
 }
 
 }  // namespace remora::capi
+
+remora_graph::remora_graph(remora::Graph graph)
+    : value(std::move(graph)), writers(value.tensors.size()), readers(value.tensors.size()) {
+  for (std::size_t t = 0; t < value.tensors.size(); ++t) {
+    tensor_ids.emplace(value.tensors[t].name, static_cast<std::int32_t>(t));
+  }
+  for (std::size_t v = 0; v < value.ops.size(); ++v) {
+    const remora::Op& op = value.ops[v];
+    op_ids.emplace(op.name, static_cast<std::int32_t>(v));
+    for (const remora::TensorId t : op.outputs) writers[t.index()] = remora::OpId(v);
+    for (const remora::TensorId t : op.inputs) {
+      if (!readers[t.index()].valid()) readers[t.index()] = remora::OpId(v);
+    }
+  }
+}
 
 const char* remora_version(void) {
   return remora::version();

@@ -11,17 +11,29 @@
 #include <new>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "engine/base/options.hpp"
+#include "engine/sweep.hpp"
 #include "frontends/capi/remora.h"
 #include "model/error.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 
+/// A graph, and what tells at once that a name is taken or a tensor written already.
 struct remora_graph {
-  remora::Graph value;
+  remora_graph() = default;
+  explicit remora_graph(remora::Graph graph);
+
+  remora::Graph value{};
+  std::unordered_map<std::string, std::int32_t> op_ids{};
+  std::unordered_map<std::string, std::int32_t> tensor_ids{};
+  /// Of each tensor the op that writes it, and the first one that reads it, or none.
+  std::vector<remora::OpId> writers{};
+  std::vector<remora::OpId> readers{};
 };
 
 struct remora_instance {
@@ -34,6 +46,18 @@ struct remora_options {
 
 struct remora_schedule {
   remora::Schedule value;
+};
+
+struct remora_curve {
+  remora::Curve value;
+  /// By point.
+  std::vector<remora_schedule> schedules;
+};
+
+struct remora_ordering {
+  std::vector<std::int32_t> ops;
+  remora::Bytes peak;
+  remora::Bytes lower_bound;
 };
 
 struct remora_stop {
@@ -76,6 +100,19 @@ inline const char* text(const char* pointer, const char* name) {
   return &given(pointer, name);
 }
 
+/// An error of the model or the engine in this interface's words: ids and option names, no JSON path, no flag.
+std::string in_c_words(std::string text);
+
+/// Runs `body`; an InputError comes out as one of the argument.
+template <class Body>
+auto about(const std::string& argument, const Body& body) {
+  try {
+    return body();
+  } catch (const InputError& error) {
+    throw InputError(argument, in_c_words(error.what()));
+  }
+}
+
 /// Makes a handle by `make`, and hands it out.
 template <class Handle, class Make>
 remora_status made_by(Handle** made, const Make& make) noexcept {
@@ -89,12 +126,20 @@ remora_status made_by(Handle** made, const Make& make) noexcept {
 /// Throws InputError for a NULL with a count.
 std::span<const std::int32_t> array(const std::int32_t* values, std::size_t count, const char* name);
 
-/// Throws InputError unless the graph has such an op or tensor.
-OpId op_in(const Graph& graph, std::int32_t op);
-TensorId tensor_in(const Graph& graph, std::int32_t tensor);
+/// Throws InputError of the argument unless the graph has such an op or tensor.
+OpId op_in(const Graph& graph, std::int32_t op, const std::string& argument);
+TensorId tensor_in(const Graph& graph, std::int32_t tensor, const std::string& argument);
 
-/// Throws InputError unless all ops and tensors of the schedule's steps are the graph's.
-void check_belongs(const Schedule& schedule, const Graph& graph);
+/// Throws InputError of the argument unless all ops and tensors of the schedule's steps are the graph's.
+void check_belongs(const Schedule& schedule, const Graph& graph, const std::string& argument);
+
+/// "tensor 3 ('t3')".
+std::string told(const Graph& graph, TensorId tensor);
+std::string told(const Graph& graph, OpId op);
+
+/// What of the caller's struct this library knows. Throws InputError for a size that none has, and for one that sets
+/// what only a later library knows.
+remora_callbacks known_part(const remora_callbacks& callbacks);
 
 /// A copy for remora_text_free.
 char* copied(const std::string& text);

@@ -21,7 +21,10 @@
  * Ids of ops and tensors count from 0 in the order of adding. Ops are added in an order in which they can run: the
  * input order. Sizes are bytes; durations are in any one unit. Texts are UTF-8.
  *
- * The words are those of docs/model.md; docs/embedding.md has whole programs.
+ * Structs that callers fill or read begin with their size and grow at their end only, so that a program goes on with a later
+ * library: what it does not know is left out.
+ *
+ * <remora_c.hpp> is the same for C++ without exceptions; docs/embedding.md has whole programs.
  */
 #ifndef REMORA_H
 #define REMORA_H
@@ -77,12 +80,14 @@ typedef struct remora_instance remora_instance;
 typedef struct remora_options remora_options;
 typedef struct remora_schedule remora_schedule;
 typedef struct remora_stop remora_stop;
+typedef struct remora_curve remora_curve;
+typedef struct remora_ordering remora_ordering;
 
 /* "0.1.0". Owned by the library, valid for ever. */
 REMORA_EXPORT const char* remora_version(void);
 
-/* One line: where, what, and what to do, of the last call in this thread that did not end with REMORA_OK; "" if there
- * was none. Owned by the library, valid until the thread's next such call. */
+/* One line: which argument, what is wrong, and what to do, of the last call in this thread that did not end with
+ * REMORA_OK; "" if there was none. Owned by the library, valid until the thread's next such call. */
 REMORA_EXPORT const char* remora_last_error(void);
 
 /* Frees a text that a function gave away (`**made`). */
@@ -104,12 +109,13 @@ REMORA_EXPORT remora_status remora_graph_set_fixed_memory(remora_graph* graph, i
  * found are the same; what a replay says of one that keeps an older copy is not. */
 REMORA_EXPORT remora_status remora_graph_set_recompute_allocates_all(remora_graph* graph, int all);
 
-/* `keep` not 0: must be resident when the schedule ends. A tensor that no op writes is an input of the graph: resident
- * throughout, and counted. `id` may be NULL. */
+/* `name`: not empty, and no other tensor's. `keep` not 0: must be resident when the schedule ends. A tensor that no op
+ * writes is an input of the graph: resident throughout, and counted. `id` may be NULL. */
 REMORA_EXPORT remora_status remora_graph_add_tensor(remora_graph* graph, const char* name, int64_t bytes, int keep,
                                                     int32_t* id);
-/* Reads and writes tensors that were added before, one or more of the latter. The arrays are copied and may be NULL
- * where their count is 0. `id` may be NULL. */
+/* Reads and writes tensors that were added before, one or more of the latter, which no other op writes and no op that was
+ * added before reads. `name`: not empty, and no other op's. The arrays are copied and may be NULL where their count
+ * is 0. `id` may be NULL. */
 REMORA_EXPORT remora_status remora_graph_add_op(remora_graph* graph, const char* name, int64_t duration,
                                                 const int32_t* inputs, size_t input_count, const int32_t* outputs,
                                                 size_t output_count, int32_t* id);
@@ -123,9 +129,10 @@ REMORA_EXPORT remora_status remora_graph_set_max_computes(remora_graph* graph, i
 /* The part of a training step, and the forward op whose gradient this op computes, or -1: groups are found by it. */
 REMORA_EXPORT remora_status remora_graph_set_phase(remora_graph* graph, int32_t op, remora_phase phase,
                                                    int32_t backward_of);
-/* Order only: the first compute of `before` comes before the first one of `op`. */
+/* Order only: the first compute of `before`, which was added before, comes before the first one of `op`. */
 REMORA_EXPORT remora_status remora_graph_add_after(remora_graph* graph, int32_t op, int32_t before);
-/* The op's output takes over its input's storage where a run releases that: the larger size counts, not both. */
+/* The op's output takes over its input's storage where a run releases that: the larger size counts, not both. Each of
+ * them in one pair at most. */
 REMORA_EXPORT remora_status remora_graph_add_in_place(remora_graph* graph, int32_t op, int32_t output, int32_t input);
 
 REMORA_EXPORT int32_t remora_graph_op_count(const remora_graph* graph);
@@ -180,7 +187,16 @@ REMORA_EXPORT void remora_stop_free(remora_stop* stop);
 REMORA_EXPORT void remora_stop_request(remora_stop* stop);
 REMORA_EXPORT void remora_stop_reset(remora_stop* stop);
 
+typedef enum remora_event {
+  REMORA_EVENT_START = 0,    /* the search begins, from the schedule told of */
+  REMORA_EVENT_PHASE = 1,    /* a schedule holds the budget, and phase 2 begins */
+  REMORA_EVENT_SCHEDULE = 2, /* a better schedule, perhaps with a better bound */
+  REMORA_EVENT_BOUND = 3,    /* a better bound */
+  REMORA_EVENT_ROUND = 4     /* a round is over, with or without news */
+} remora_event;
+
 typedef struct remora_progress {
+  size_t size; /* of the struct that the library fills: at least what this header knows, if the library is not older */
   double seconds;
   int32_t phase; /* 1: looking for a schedule within the budget; 2: shortening it */
   int64_t duration;
@@ -188,11 +204,15 @@ typedef struct remora_progress {
   int64_t lower_bound;
   int64_t work;
   const char* source; /* who found it; valid during the call */
+  int32_t event;      /* remora_event */
+  int64_t budget;     /* that the schedule is for; in a sweep one of many */
 } remora_progress;
 
-/* All may be NULL. The functions are called from the thread that called remora_solve, one at a time; they must not end
- * by an exception or longjmp. */
+/* Begin with {0} and say the size: remora_callbacks callbacks = {0}; callbacks.size = sizeof callbacks. All else may stay
+ * NULL. The functions are called from the thread that called, one at a time; they must not end by an exception or
+ * longjmp. */
 typedef struct remora_callbacks {
+  size_t size;   /* sizeof(remora_callbacks) */
   void* context; /* handed to the functions */
   /* For every better schedule or bound. Not 0 ends the search with the incumbent; nothing is called after that. */
   int (*progress)(void* context, const remora_progress* progress);
@@ -200,6 +220,8 @@ typedef struct remora_callbacks {
    * keeps it. */
   void (*incumbent)(void* context, const remora_schedule* schedule);
   remora_stop* stop;
+  /* As progress, also after each round without news: some ten times a second. */
+  int (*heartbeat)(void* context, const remora_progress* progress);
 } remora_callbacks;
 
 /* `options`, `callbacks` and `warm_start` may be NULL: defaults, none, the input order. `warm_start`: a schedule of the
@@ -214,6 +236,46 @@ REMORA_EXPORT remora_status remora_solve(const remora_instance* instance, const 
 REMORA_EXPORT remora_status remora_solve_with_addresses(const remora_instance* instance, const remora_options* options,
                                                         int64_t alignment, const remora_callbacks* callbacks,
                                                         const remora_schedule* warm_start, remora_schedule** made);
+
+/* ---- Many budgets ---- */
+
+/* The curve of memory against time of the instance's graph: schedules for the `count` budgets, each as remora_instance_new
+ * takes it, or (0, NULL) for up to `points` budgets that bisection chooses (0: 20). The time limit and the work limit
+ * are of the whole sweep; the instance's own budget does not matter. Of the callbacks, `progress` is told of each budget
+ * that was worked on (what it returns is not asked: request the stop to end the sweep); `stop` ends the sweep with what is known. In input
+ * order only. */
+REMORA_EXPORT remora_status remora_sweep(const remora_instance* instance, const remora_options* options,
+                                         const char* const* budgets, size_t count, int32_t points,
+                                         const remora_callbacks* callbacks, remora_curve** made);
+REMORA_EXPORT void remora_curve_free(remora_curve* curve);
+/* Format remora-curve 1. */
+REMORA_EXPORT remora_status remora_curve_write(const remora_curve* curve, const char* path);
+/* Points by budget, ascending. NULL for an index beyond: owned by the curve, and without steps where none was found. Budget,
+ * result, duration, peak and bound are the schedule's. */
+REMORA_EXPORT size_t remora_curve_point_count(const remora_curve* curve);
+REMORA_EXPORT const remora_schedule* remora_curve_schedule(const remora_curve* curve, size_t point);
+/* Where the curve bends most: a point's index, or -1. */
+REMORA_EXPORT int64_t remora_curve_knee(const remora_curve* curve);
+/* Proved: no schedule holds less. */
+REMORA_EXPORT int64_t remora_curve_least_budget(const remora_curve* curve);
+
+/* ---- Another order, each op once ---- */
+
+/* An order of the instance's ops of small peak. `options`: time_limit, work_limit, threads and seed. `target`: an order of
+ * this peak will do, as bytes or percentage; NULL for the lowest. `stop` (may be NULL) ends the search with the best
+ * order so far. */
+REMORA_EXPORT remora_status remora_order_ops(const remora_instance* instance, const remora_options* options,
+                                             const char* target, remora_stop* stop, remora_ordering** made);
+REMORA_EXPORT void remora_ordering_free(remora_ordering* ordering);
+/* The op at a place of the order; -1 for a place that is none. */
+REMORA_EXPORT size_t remora_ordering_op_count(const remora_ordering* ordering);
+REMORA_EXPORT int32_t remora_ordering_op(const remora_ordering* ordering, size_t place);
+/* Its peak; no order has a lower one than the bound. */
+REMORA_EXPORT int64_t remora_ordering_peak(const remora_ordering* ordering);
+REMORA_EXPORT int64_t remora_ordering_lower_bound(const remora_ordering* ordering);
+/* The graph with its ops in this order: op i is what was op ops[i]; tensors keep their ids. */
+REMORA_EXPORT remora_status remora_graph_reordered(const remora_graph* graph, const int32_t* ops, size_t count,
+                                                   remora_graph** made);
 
 /* ---- Schedule: the answer ---- */
 
@@ -239,6 +301,7 @@ REMORA_EXPORT remora_status remora_schedule_verify(const remora_schedule* schedu
                                                    int* valid, char** made);
 
 REMORA_EXPORT remora_result remora_schedule_result(const remora_schedule* schedule);
+REMORA_EXPORT int64_t remora_schedule_budget(const remora_schedule* schedule);
 /* Of the steps; 0 where there are none. */
 REMORA_EXPORT int64_t remora_schedule_duration(const remora_schedule* schedule);
 REMORA_EXPORT int64_t remora_schedule_peak(const remora_schedule* schedule);

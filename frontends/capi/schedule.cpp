@@ -20,7 +20,7 @@ std::vector<OpId> sequence_from(const Instance& instance, std::span<const std::i
   sequence.reserve(ops.size());
   Table<OpId, bool> computed(instance.op_count());
   for (const std::int32_t number : ops) {
-    const OpId op = op_in(instance.graph(), number);
+    const OpId op = op_in(instance.graph(), number, "ops[" + std::to_string(sequence.size()) + "]");
     for (const TensorId t : instance.inputs(op)) {
       if (computed[instance.producer(t)]) continue;
       throw InputError("ops[" + std::to_string(sequence.size()) + "]",
@@ -76,8 +76,12 @@ remora_status remora_schedule_of_sequence(const remora_instance* instance, const
 remora_status remora_schedule_read(const remora_graph* graph, const char* path, remora_schedule** made) {
   return capi::made_by(made, [&] {
     const remora::Graph& value = capi::given(graph, "graph").value;
-    return remora_schedule{
-        remora::json::read_schedule(remora::json::Text(remora::json::read_file(capi::text(path, "path"))), value)};
+    const std::string content = remora::json::read_file(capi::text(path, "path"));
+    try {
+      return remora_schedule{remora::json::read_schedule(remora::json::Text(content), value)};
+    } catch (const remora::InputError& error) {
+      throw remora::InputError(path, error.what());
+    }
   });
 }
 
@@ -85,8 +89,12 @@ remora_status remora_schedule_parse(const remora_graph* graph, const char* text,
                                     remora_schedule** made) {
   return capi::made_by(made, [&] {
     const remora::Graph& value = capi::given(graph, "graph").value;
-    return remora_schedule{
-        remora::json::read_schedule(remora::json::Text(std::string_view(capi::text(text, "text"), size)), value)};
+    const std::string_view content(capi::text(text, "text"), size);
+    try {
+      return remora_schedule{remora::json::read_schedule(remora::json::Text(content), value)};
+    } catch (const remora::InputError& error) {
+      throw remora::InputError("text", error.what());
+    }
   });
 }
 
@@ -98,7 +106,7 @@ remora_status remora_schedule_write(const remora_schedule* schedule, const remor
   return capi::guarded([&] {
     const remora::Schedule& value = capi::given(schedule, "schedule").value;
     const remora::Graph& of = capi::given(graph, "graph").value;
-    capi::check_belongs(value, of);
+    capi::check_belongs(value, of, "schedule");
     remora::json::write_file(capi::text(path, "path"),
                              [&](std::ostream& out) { remora::json::write_schedule(out, value, of); });
   });
@@ -108,7 +116,7 @@ remora_status remora_schedule_text(const remora_schedule* schedule, const remora
   return capi::guarded([&] {
     const remora::Schedule& value = capi::given(schedule, "schedule").value;
     const remora::Graph& of = capi::given(graph, "graph").value;
-    capi::check_belongs(value, of);
+    capi::check_belongs(value, of, "schedule");
     std::ostringstream out;
     remora::json::write_schedule(out, value, of);
     capi::given(made, "made") = capi::copied(out.str());
@@ -125,8 +133,8 @@ remora_status remora_schedule_verify(const remora_schedule* schedule, const remo
     const remora::Schedule& value = capi::given(schedule, "schedule").value;
     const remora::Graph& of = capi::given(graph, "graph").value;
     capi::given(valid, "valid");
-    remora::validate(of);
-    capi::check_belongs(value, of);
+    capi::about("graph", [&] { remora::validate(of); });
+    capi::check_belongs(value, of, "schedule");
     const remora::Verdict verdict = remora::verify(of, value);
     char* const errors = verdict.valid() || made == nullptr ? nullptr : capi::copied(capi::lines_of(verdict.errors));
     if (made != nullptr) *made = errors;
@@ -147,6 +155,10 @@ remora_result remora_schedule_result(const remora_schedule* schedule) {
       return REMORA_UNKNOWN;
   }
   return REMORA_UNKNOWN;
+}
+
+std::int64_t remora_schedule_budget(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.budget.count();
 }
 
 std::int64_t remora_schedule_duration(const remora_schedule* schedule) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/solve.hpp"
 
-#include <array>
-#include <string_view>
+#include <algorithm>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "engine/addresses.hpp"
@@ -27,8 +28,11 @@ OrderRequest order_from(remora_order order) {
 }
 
 Instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderRequest order) {
-  const Instance unlimited(std::make_shared<const Graph>(graph), {.max_computes = max_computes});
-  const Instance instance = unlimited.with_budget(parse_budget(budget, graph.fixed_memory, baseline_peak(unlimited)));
+  if (max_computes < 1) throw InputError("max_computes", "must be at least 1");
+  const Instance unlimited =
+      about("graph", [&] { return Instance(std::make_shared<const Graph>(graph), {.max_computes = max_computes}); });
+  const Instance instance = unlimited.with_budget(
+      about("budget", [&] { return parse_budget(budget, graph.fixed_memory, baseline_peak(unlimited)); }));
   // The same choice everywhere: there are no options yet, and no clock.
   SolveOptions look;
   look.time_limit = kNoTimeLimit;
@@ -51,29 +55,59 @@ const std::vector<NamedOption>& named_options() {
   return options;
 }
 
-remora_progress progress_of(const Progress& progress) {
-  return {progress.seconds,
-          progress.phase,
-          progress.duration.count(),
-          progress.peak.count(),
-          progress.lower_bound.count(),
-          progress.work,
-          news_name(progress)};
+/// Throws InputError unless there is such an option.
+void check_option_name(const char* name) {
+  const std::string wanted = option_name(text(name, "name"));
+  const auto& named = named_options();
+  if (std::any_of(named.begin(), named.end(), [&](const NamedOption& option) { return option.name == wanted; })) return;
+  throw InputError("name", "there is no option '" + wanted + "'");
+}
+
+remora_event event_of(Event event) {
+  switch (event) {
+    case Event::start:
+      return REMORA_EVENT_START;
+    case Event::phase:
+      return REMORA_EVENT_PHASE;
+    case Event::schedule:
+      return REMORA_EVENT_SCHEDULE;
+    case Event::bound:
+      return REMORA_EVENT_BOUND;
+    case Event::round:
+      break;
+  }
+  return REMORA_EVENT_ROUND;
+}
+
+remora_progress progress_of(const Progress& progress, Bytes budget) {
+  return {.size = sizeof(remora_progress),
+          .seconds = progress.seconds,
+          .phase = progress.phase,
+          .duration = progress.duration.count(),
+          .peak = progress.peak.count(),
+          .lower_bound = progress.lower_bound.count(),
+          .work = progress.work,
+          .source = news_name(progress),
+          .event = event_of(progress.event),
+          .budget = budget.count()};
 }
 
 /// The C functions as the engine's callbacks; `stopped` outlives them.
-SolveCallbacks callbacks_from(const remora_callbacks& callbacks, bool& stopped) {
+SolveCallbacks callbacks_from(const remora_callbacks& callbacks, Bytes budget, bool& stopped) {
   SolveCallbacks made;
   void* const context = callbacks.context;
   if (callbacks.stop != nullptr) made.cancel = &callbacks.stop->value;
-  if (callbacks.progress != nullptr) {
-    made.progress = [progress = callbacks.progress, context, &stopped](const Progress& news) {
+  const auto teller = [context, budget, &stopped](auto* tell) -> std::function<void(const Progress&)> {
+    if (tell == nullptr) return {};
+    return [tell, context, budget, &stopped](const Progress& news) {
       if (stopped) return;
-      const remora_progress given = progress_of(news);
-      if (progress(context, &given) != 0) stopped = true;
+      const remora_progress given = progress_of(news, budget);
+      if (tell(context, &given) != 0) stopped = true;
     };
-    made.enough = [&stopped](const Progress&) { return stopped; };
-  }
+  };
+  made.progress = teller(callbacks.progress);
+  made.heartbeat = teller(callbacks.heartbeat);
+  if (made.progress || made.heartbeat) made.enough = [&stopped](const Progress&) { return stopped; };
   if (callbacks.incumbent != nullptr) {
     made.incumbent = [incumbent = callbacks.incumbent, context, &stopped](const Schedule& schedule) {
       if (stopped) return;
@@ -124,8 +158,11 @@ void remora_options_free(remora_options* options) {
 remora_status remora_options_set(remora_options* options, const char* name, const char* value) {
   return capi::guarded([&] {
     remora::SolveOptions changed = capi::given(options, "options").value;
-    remora::set_option(changed, capi::text(name, "name"), capi::text(value, "value"));
-    remora::check_options(changed);
+    capi::check_option_name(name);
+    capi::about("value", [&] {
+      remora::set_option(changed, name, capi::text(value, "value"));
+      remora::check_options(changed);
+    });
     options->value = changed;
   });
 }
@@ -133,13 +170,13 @@ remora_status remora_options_set(remora_options* options, const char* name, cons
 remora_status remora_options_get(const remora_options* options, const char* name, char** made) {
   return capi::guarded([&] {
     const remora::SolveOptions& value = capi::given(options, "options").value;
-    const std::string wanted = remora::option_name(capi::text(name, "name"));
+    capi::check_option_name(name);
+    const std::string wanted = remora::option_name(name);
     for (const auto& [option, text] : remora::describe_options(value)) {
       if (option != wanted) continue;
       capi::given(made, "made") = capi::copied(text);
       return;
     }
-    throw remora::InputError(name, "there is no such option");
   });
 }
 
@@ -179,14 +216,15 @@ remora_status solved(const remora_instance* instance, const remora_options* opti
     const remora::Instance& value = capi::given(instance, "instance").value;
     std::vector<remora::OpId> start;
     if (warm_start != nullptr) {
-      capi::check_belongs(warm_start->value, value.graph());
+      capi::check_belongs(warm_start->value, value.graph(), "warm_start");
       start = remora::ops_of(warm_start->value);
     }
     bool stopped = false;
     const remora::SolveCallbacks given =
-        callbacks != nullptr ? capi::callbacks_from(*callbacks, stopped) : remora::SolveCallbacks{};
+        callbacks != nullptr ? capi::callbacks_from(capi::known_part(*callbacks), value.budget(), stopped)
+                             : remora::SolveCallbacks{};
     const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
-    return remora_schedule{solve(value, chosen, given, start)};
+    return remora_schedule{capi::about("", [&] { return solve(value, chosen, given, start); })};
   });
 }
 

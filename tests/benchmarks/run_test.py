@@ -71,6 +71,22 @@ class Run(harness_case.HarnessCase):
         self.assertEqual(self.expect(0, *words), "")
         self.assertEqual(len(self.results()), 4)
 
+    def test_it_keeps_to_one_core_when_told_so(self):
+        # The contender says on how many cores it may run, and answers nothing.
+        cores = {"name": "cores", "command": [sys.executable, "-c", "import os; exit(100 + len(os.sched_getaffinity(0)))"]}
+        self.write_suite("greedy", cores, budgets=["90%"], threads=2)
+        pinned = os.sched_getaffinity(0)
+        try:
+            os.sched_setaffinity(0, {min(pinned)})
+            self.assertIn("--threads 1 goes before it", self.expect(65, "suite.json"))
+            self.expect(65, "suite.json", "--threads", "1")
+        finally:
+            os.sched_setaffinity(0, pinned)
+        self.assertEqual([result.threads for result in self.results()], [1, 1])
+        self.assertIn("ended with 101", self.results()[-1].note)
+        self.assertIn("1 thread a run", self.read("out/README.md"))
+        self.expect(64, "suite.json", "--threads", "0")
+
     def test_what_failed_or_is_asked_in_another_way_runs_again(self):
         self.write_suite({"name": "peer", "command": ["sh", "-c", "exit 3"]})
         self.expect(65, "suite.json")

@@ -17,6 +17,14 @@ def check_header(compiler, language, header, include):
     assert not (inside := [path for path in read if INSIDE.search(path)]), f"{header} includes {inside}"
 
 
+def check_references(header, installed):
+    """Files that a header's comments name are there for whoever reads it: headers, or documentation."""
+    text = header.read_text(encoding="utf-8")
+    for place in re.findall(r"(?<![\w/])((?:model|engine|frontends|formats|docs|examples|tests|scripts|benchmarks)/[\w./]*\w)", text):
+        homes = (installed.include / "remora" / place, installed.prefix / "share/doc/remora" / place)
+        assert any(home.exists() for home in homes), f"{header}: {place} is not installed"
+
+
 def main():
     skip_under_sanitizers()
     installed = Installed(sys.argv[1:])
@@ -27,7 +35,12 @@ def main():
         check_header(installed.cxx_compiler, ["-std=c++20"], header, installed.include)
     check_header(installed.cxx_compiler, ["-std=c++11"], installed.include / "remora.h", installed.include)
     check_header(installed.c_compiler, ["-std=c99"], installed.include / "remora.h", installed.include)
-    print(f"{len(headers) + 1} headers")
+    check_header(installed.cxx_compiler, ["-std=c++17", "-fno-exceptions", "-fno-rtti"], installed.include / "remora_c.hpp",
+                 installed.include)
+    everything = headers + [installed.include / "remora.h", installed.include / "remora_c.hpp"]
+    for header in [*everything, *(installed.include / "remora").rglob("*.def")]:
+        check_references(header, installed)
+    print(f"{len(everything)} headers")
 
 
 main()

@@ -18,6 +18,15 @@ def embed_cpp(installed, folder):
     assert said.count("\n") > 17, said  # 17 ops, some of them again
 
 
+def without_exceptions(installed, folder):
+    program = folder / "without_exceptions"
+    run([installed.cxx_compiler, "-std=c++17", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+         f"-I{installed.include}", installed.source / "examples/embed_cpp/without_exceptions.cpp", installed.library,
+         f"-Wl,-rpath,{installed.library.parent}", "-o", program])
+    said = run([program])
+    assert "overhead 20.00 %" in said and "a mistake: name: tensor 0 is called 'a' already" in said, said
+
+
 def embed_c(installed, folder):
     environment = dict(os.environ, PKG_CONFIG_PATH=str(installed.library.parent / "pkgconfig"))
     flags = run(["pkg-config", "--cflags", "--libs", "remora"], env=environment).split()
@@ -49,7 +58,7 @@ def main():
     skip_under_sanitizers()
     installed = Installed(sys.argv[1:])
     with tempfile.TemporaryDirectory() as name:
-        for check in (embed_cpp, embed_c, refuses_another_version, refuses_a_component_that_it_lacks):
+        for check in (embed_cpp, without_exceptions, embed_c, refuses_another_version, refuses_a_component_that_it_lacks):
             check(installed, pathlib.Path(name))
             print("ok", check.__name__)
 

@@ -15,9 +15,9 @@ OPTIMAL, FEASIBLE, INFEASIBLE = 0, 1, 2
 
 
 class Progress(ctypes.Structure):
-    _fields_ = [("seconds", ctypes.c_double), ("phase", ctypes.c_int32), ("duration", ctypes.c_int64),
+    _fields_ = [("size", ctypes.c_size_t), ("seconds", ctypes.c_double), ("phase", ctypes.c_int32), ("duration", ctypes.c_int64),
                 ("peak", ctypes.c_int64), ("lower_bound", ctypes.c_int64), ("work", ctypes.c_int64),
-                ("source", ctypes.c_char_p)]
+                ("source", ctypes.c_char_p), ("event", ctypes.c_int32), ("budget", ctypes.c_int64)]
 
 
 ON_PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Progress))
@@ -25,8 +25,11 @@ ON_INCUMBENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Callbacks(ctypes.Structure):
-    _fields_ = [("context", ctypes.c_void_p), ("progress", ON_PROGRESS), ("incumbent", ON_INCUMBENT),
-                ("stop", ctypes.c_void_p)]
+    _fields_ = [("size", ctypes.c_size_t), ("context", ctypes.c_void_p), ("progress", ON_PROGRESS),
+                ("incumbent", ON_INCUMBENT), ("stop", ctypes.c_void_p), ("heartbeat", ON_PROGRESS)]
+
+    def __init__(self, **given):
+        super().__init__(size=ctypes.sizeof(Callbacks), **given)
 
 
 class Remora:
@@ -158,7 +161,7 @@ def errors_say_what_and_where(remora):
     for call, words in ((lambda: remora.make("instance_new", graph, b"12 parsecs", 2, 0), "12 parsecs"),
                         (lambda: remora.make("instance_new", None, b"80%", 2, 0), "graph: is NULL"),
                         (lambda: remora.make("instance_new", graph, b"80%", 2, 9), "9 is not one of remora_order"),
-                        (lambda: remora.call("graph_set_workspace", graph, 99, ctypes.c_int64(1)), "op 99"),
+                        (lambda: remora.call("graph_set_workspace", graph, 99, ctypes.c_int64(1)), "op: there is no op 99"),
                         (lambda: remora.make("graph_read", b"/nowhere/graph.json"), "/nowhere/graph.json"),
                         (lambda: remora.make("graph_parse", b"{", ctypes.c_size_t(1)), "line 1")):
         try:

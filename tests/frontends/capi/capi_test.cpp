@@ -5,83 +5,10 @@
 #include <string>
 #include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/frontends/capi/network.hpp"
 
-#include "frontends/capi/remora.h"
-
-namespace remora {
+namespace remora::test {
 namespace {
-
-template <auto free>
-struct Free {
-  template <class Handle>
-  void operator()(Handle* handle) const {
-    free(handle);
-  }
-};
-using GraphHandle = std::unique_ptr<remora_graph, Free<remora_graph_free>>;
-using InstanceHandle = std::unique_ptr<remora_instance, Free<remora_instance_free>>;
-using OptionsHandle = std::unique_ptr<remora_options, Free<remora_options_free>>;
-using ScheduleHandle = std::unique_ptr<remora_schedule, Free<remora_schedule_free>>;
-using StopHandle = std::unique_ptr<remora_stop, Free<remora_stop_free>>;
-
-/// A layer a tensor, the second half reading the first one's tensors in reverse order.
-GraphHandle network(int layers) {
-  remora_graph* made = nullptr;
-  EXPECT_EQ(remora_graph_new("network", &made), REMORA_OK);
-  GraphHandle graph(made);
-  for (std::int32_t layer = 0; layer < layers; ++layer) {
-    const std::string number = std::to_string(layer);
-    std::int32_t tensor = -1;
-    EXPECT_EQ(remora_graph_add_tensor(made, ("t" + number).c_str(), 100, 0, &tensor), REMORA_OK);
-    EXPECT_EQ(tensor, layer);
-    std::vector<std::int32_t> inputs;
-    if (layer > 0) inputs.push_back(layer - 1);
-    if (layer > layers / 2) inputs.push_back(layers - 1 - layer);
-    std::int32_t op = -1;
-    EXPECT_EQ(remora_graph_add_op(made, ("f" + number).c_str(), 10, inputs.data(), inputs.size(), &tensor, 1, &op),
-              REMORA_OK);
-    EXPECT_EQ(op, layer);
-  }
-  return graph;
-}
-
-InstanceHandle under(const GraphHandle& graph, const char* budget) {
-  remora_instance* instance = nullptr;
-  EXPECT_EQ(remora_instance_new(graph.get(), budget, 2, REMORA_ORDER_INPUT, &instance), REMORA_OK)
-      << remora_last_error();
-  return InstanceHandle(instance);
-}
-
-OptionsHandle reproducible() {
-  remora_options* options = nullptr;
-  EXPECT_EQ(remora_options_new(&options), REMORA_OK);
-  EXPECT_EQ(remora_options_set(options, "work-limit", "5000"), REMORA_OK);
-  EXPECT_EQ(remora_options_set(options, "threads", "1"), REMORA_OK);
-  return OptionsHandle(options);
-}
-
-ScheduleHandle solved(const InstanceHandle& instance, const remora_callbacks* callbacks = nullptr) {
-  remora_schedule* schedule = nullptr;
-  EXPECT_EQ(remora_solve(instance.get(), reproducible().get(), callbacks, nullptr, &schedule), REMORA_OK);
-  return ScheduleHandle(schedule);
-}
-
-void expect_valid(const ScheduleHandle& schedule, const GraphHandle& graph) {
-  int valid = 0;
-  char* errors = nullptr;
-  ASSERT_EQ(remora_schedule_verify(schedule.get(), graph.get(), &valid, &errors), REMORA_OK);
-  EXPECT_EQ(valid, 1) << errors;
-  EXPECT_EQ(errors, nullptr);
-}
-
-std::vector<std::int32_t> ops_of(const ScheduleHandle& schedule) {
-  std::vector<std::int32_t> ops;
-  for (std::size_t step = 0; step < remora_schedule_step_count(schedule.get()); ++step) {
-    ops.push_back(remora_schedule_step_op(schedule.get(), step));
-  }
-  return ops;
-}
 
 TEST(CInterface, SolvesAGraphBuiltByCalls) {
   const GraphHandle graph = network(16);
@@ -136,9 +63,7 @@ TEST(CInterface, EveryPropertyOfAnOpComesThrough) {
 TEST(CInterface, AnOutputMayTakeOverAnInputsStorage) {
   const GraphHandle graph = network(2);
   remora_schedule* schedule = nullptr;
-  EXPECT_EQ(remora_graph_add_in_place(graph.get(), 1, 0, 1), REMORA_OK);  // the wrong way round
-  remora_instance* instance = nullptr;
-  EXPECT_EQ(remora_instance_new(graph.get(), "100", 2, REMORA_ORDER_INPUT, &instance), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_graph_add_in_place(graph.get(), 1, 0, 1), REMORA_BAD_INPUT);  // the wrong way round
   EXPECT_EQ(remora_graph_add_in_place(graph.get(), 1, 7, 0), REMORA_BAD_INPUT);
   const GraphHandle sound = network(2);
   EXPECT_EQ(remora_graph_add_in_place(sound.get(), 1, 1, 0), REMORA_OK);
@@ -189,12 +114,14 @@ TEST(CInterface, CallbacksAreToldAndMayEndTheSearch) {
   const GraphHandle graph = network(40);
   for (const bool ends : {false, true}) {
     Seen seen{.ends = ends};
-    remora_callbacks callbacks{};
-    callbacks.context = &seen;
+    remora_callbacks callbacks = callbacks_with(&seen);
     callbacks.progress = [](void* context, const remora_progress* progress) {
       auto& mine = *static_cast<Seen*>(context);
       ++mine.progress;
       EXPECT_NE(progress->source, nullptr);
+      EXPECT_EQ(progress->size, sizeof(remora_progress));
+      EXPECT_GT(progress->budget, 0);
+      EXPECT_NE(progress->event, REMORA_EVENT_ROUND);
       return mine.ends && mine.progress == 2 ? 1 : 0;
     };
     callbacks.incumbent = [](void* context, const remora_schedule* schedule) {
@@ -222,7 +149,7 @@ TEST(CInterface, AStopServesSolvesAtOnceAndLater) {
   remora_stop* made = nullptr;
   ASSERT_EQ(remora_stop_new(&made), REMORA_OK);
   const StopHandle stop(made);
-  remora_callbacks callbacks{};
+  remora_callbacks callbacks = callbacks_with(nullptr);
   callbacks.stop = stop.get();
   remora_stop_request(stop.get());
   EXPECT_NE(solved(under(graph, "60%"), &callbacks), nullptr);
@@ -250,63 +177,17 @@ TEST(CInterface, OptionsAreReadAsTheyAreSet) {
   remora_text_free(text);
 }
 
-TEST(CInterface, ScheduleOfAnotherGraphIsRefused) {
-  const GraphHandle large = network(12);
-  const GraphHandle small = network(4);
-  const ScheduleHandle schedule = solved(under(large, "100%"));
-  int valid = 1;
-  EXPECT_EQ(remora_schedule_verify(schedule.get(), small.get(), &valid, nullptr), REMORA_BAD_INPUT);
-  char* text = nullptr;
-  EXPECT_EQ(remora_schedule_text(schedule.get(), small.get(), &text), REMORA_BAD_INPUT);
-  remora_schedule* made = nullptr;
-  EXPECT_EQ(remora_solve(under(small, "100%").get(), nullptr, nullptr, schedule.get(), &made), REMORA_BAD_INPUT);
-  EXPECT_EQ(made, nullptr);
-}
-
-TEST(CInterface, WrongCallsChangeNothingAndSayWhy) {
-  const GraphHandle graph = network(4);
-  std::int32_t tensor = 3;
-  const std::int32_t nobody = 77;
-  const auto refused = [](remora_status status, const char* words) {
-    EXPECT_EQ(status, REMORA_BAD_INPUT) << words;
-    EXPECT_NE(std::string(remora_last_error()).find(words), std::string::npos) << remora_last_error();
+TEST(CInterface, AHeartbeatComesEveryRoundAndMayEndTheSearch) {
+  const GraphHandle graph = network(40);
+  int beats = 0;
+  remora_callbacks callbacks = callbacks_with(&beats);
+  callbacks.heartbeat = [](void* context, const remora_progress* progress) {
+    EXPECT_GE(progress->work, 0);
+    return ++*static_cast<int*>(context) == 1 ? 1 : 0;
   };
-  refused(remora_graph_new(nullptr, nullptr), "made: is NULL");
-  refused(remora_graph_add_tensor(graph.get(), nullptr, 1, 0, nullptr), "name: is NULL");
-  refused(remora_graph_add_tensor(graph.get(), "x", -1, 0, nullptr), "tensor 'x'");
-  refused(remora_graph_add_op(graph.get(), "x", 1, nullptr, 1, &tensor, 1, nullptr), "inputs: is NULL");
-  refused(remora_graph_add_op(graph.get(), "x", 1, &nobody, 1, &tensor, 1, nullptr), "tensor 77");
-  refused(remora_graph_add_op(graph.get(), "x", 1, nullptr, 0, nullptr, 0, nullptr), "no outputs");
-  refused(remora_graph_add_op(graph.get(), "x", -1, nullptr, 0, &tensor, 1, nullptr), "duration");
-  remora_graph* read = nullptr;
-  const std::string named = R"({"format": "remora-graph", "version": 1, "name": "g", "tensors": [{"name": "a\u0000b",
-    "size": 1}], "ops": [{"name": "f", "duration": 1, "inputs": [], "outputs": ["a\u0000b"]}]})";
-  refused(remora_graph_parse(named.data(), named.size(), &read), "$.tensors[0].name: holds a NUL");
-  refused(remora_schedule_of_sequence(under(graph, "100%").get(), &tensor, std::size_t{1} << 40U, nullptr), "made");
-  remora_schedule* made = nullptr;
-  refused(remora_schedule_of_sequence(under(graph, "100%").get(), &tensor, std::size_t{1} << 40U, &made), "too many");
-  refused(remora_graph_set_max_computes(graph.get(), 0, 0), "at least once");
-  refused(remora_graph_add_after(graph.get(), 0, 4), "op 4");
-  refused(remora_graph_set_phase(graph.get(), 0, REMORA_PHASE_BACKWARD, 9), "op 9");
-  EXPECT_EQ(remora_graph_op_count(graph.get()), 4);
-  EXPECT_EQ(remora_graph_tensor_count(graph.get()), 4);
-
-  // Wrong as a whole: a second producer of a tensor.
-  ASSERT_EQ(remora_graph_add_op(graph.get(), "twice", 1, nullptr, 0, &tensor, 1, nullptr), REMORA_OK);
-  remora_instance* instance = nullptr;
-  refused(remora_instance_new(graph.get(), "80%", 2, REMORA_ORDER_INPUT, &instance), "twice");
-  refused(remora_instance_new(network(2).get(), "80%", 0, REMORA_ORDER_INPUT, &instance), "max_computes");
-  EXPECT_EQ(instance, nullptr);
+  EXPECT_NE(solved(under(graph, "60%"), &callbacks), nullptr);
+  EXPECT_LE(beats, 1) << "not called again";
 }
-
-/// Two wide tensors before what is left of each: one after the other needs half the memory.
-constexpr std::string_view kWideFirst = R"({"format": "remora-graph", "version": 1, "name": "wide-first",
- "tensors": [{"name": "a", "size": 100}, {"name": "b", "size": 100}, {"name": "c", "size": 1, "keep": true},
-             {"name": "d", "size": 1, "keep": true}],
- "ops": [{"name": "A", "duration": 5, "inputs": [], "outputs": ["a"]},
-         {"name": "B", "duration": 5, "inputs": [], "outputs": ["b"]},
-         {"name": "C", "duration": 5, "inputs": ["a"], "outputs": ["c"]},
-         {"name": "D", "duration": 5, "inputs": ["b"], "outputs": ["d"]}]})";
 
 TEST(CInterface, TheOrderIsFreedIfAskedToOrIfThatHelps) {
   remora_graph* made = nullptr;
@@ -327,6 +208,10 @@ TEST(CInterface, TheOrderIsFreedIfAskedToOrIfThatHelps) {
 }
 
 TEST(CInterface, HandlesThatAreNoneAnswerNothing) {
+  EXPECT_EQ(remora_curve_point_count(nullptr), 0U);
+  EXPECT_EQ(remora_curve_schedule(nullptr, 0), nullptr);
+  EXPECT_EQ(remora_curve_knee(nullptr), -1);
+  EXPECT_EQ(remora_ordering_op(nullptr, 0), -1);
   EXPECT_EQ(remora_graph_op_count(nullptr), 0);
   EXPECT_EQ(remora_graph_tensor_name(nullptr, 0), nullptr);
   EXPECT_EQ(remora_instance_baseline_peak(nullptr), 0);
@@ -363,4 +248,4 @@ TEST(CInterface, GivesAddresses) {
 }
 
 }  // namespace
-}  // namespace remora
+}  // namespace remora::test

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Remora's C interface as it was on 2026-11-22, the first one whose structs say their size. Never to be changed: a program
+ * that was built with it has to go on with the library of today (tests/library/goes_on_with_old_programs_test.py).
+ *
+ *     remora_graph* graph = NULL;
+ *     remora_graph_new("step", &graph);
+ *     int32_t a, f;
+ *     remora_graph_add_tensor(graph, "a", 4096, 0, &a);
+ *     remora_graph_add_op(graph, "f", 120, NULL, 0, &a, 1, &f);
+ *     ...
+ *     remora_instance* instance = NULL;
+ *     if (remora_instance_new(graph, "80%", 2, REMORA_ORDER_INPUT, &instance) != REMORA_OK) puts(remora_last_error());
+ *
+ * Handles are opaque. Whoever gets one from a function whose last parameter is `**made` owns it and gives it to the
+ * function that ends in `_free`; NULL may be freed. On any status but REMORA_OK nothing was made and nothing changed.
+ *
+ * Every call is safe from any thread. Calls on different handles are independent; several threads may use one handle
+ * as long as none of them changes or frees it. remora_instance and remora_schedule never change. remora_stop_request
+ * may be called from anywhere, signal handlers included.
+ *
+ * Ids of ops and tensors count from 0 in the order of adding. Ops are added in an order in which they can run: the
+ * input order. Sizes are bytes; durations are in any one unit. Texts are UTF-8.
+ *
+ * Structs that callers fill or read begin with their size and grow at their end only, so that a program goes on with a later
+ * library: what it does not know is left out.
+ */
+#ifndef REMORA_H
+#define REMORA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define REMORA_EXPORT __attribute__((visibility("default")))
+#else
+#define REMORA_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What became of a call. */
+typedef enum remora_status {
+  REMORA_OK = 0,
+  /* What was given is wrong: a graph that is none, an option out of range, an unknown id, a NULL where a
+   * value is needed, a file that can't be read or written. */
+  REMORA_BAD_INPUT = 1,
+  REMORA_OUT_OF_MEMORY = 2,
+  /* A mistake of Remora's own. */
+  REMORA_INTERNAL = 3
+} remora_status;
+
+/* What is known of a problem. */
+typedef enum remora_result {
+  REMORA_OPTIMAL = 0,    /* the schedule is proved optimal */
+  REMORA_FEASIBLE = 1,   /* a schedule within the budget */
+  REMORA_INFEASIBLE = 2, /* proved: there is none */
+  REMORA_UNKNOWN = 3     /* none was found within the limits */
+} remora_result;
+
+typedef enum remora_order {
+  REMORA_ORDER_INPUT = 0, /* first computes follow the input order */
+  REMORA_ORDER_FREE = 1,  /* any order */
+  REMORA_ORDER_AUTO = 2   /* free if a short look, of so much work, finds another order that holds the budget or needs
+                             clearly less memory, else input; the schedule's order says which */
+} remora_order;
+
+typedef enum remora_phase {
+  REMORA_PHASE_NONE = 0,
+  REMORA_PHASE_FORWARD = 1,
+  REMORA_PHASE_LOSS = 2,
+  REMORA_PHASE_BACKWARD = 3
+} remora_phase;
+
+typedef struct remora_graph remora_graph;
+typedef struct remora_instance remora_instance;
+typedef struct remora_options remora_options;
+typedef struct remora_schedule remora_schedule;
+typedef struct remora_stop remora_stop;
+
+/* "0.1.0". Owned by the library, valid for ever. */
+REMORA_EXPORT const char* remora_version(void);
+
+/* One line: which argument, what is wrong, and what to do, of the last call in this thread that did not end with
+ * REMORA_OK; "" if there was none. Owned by the library, valid until the thread's next such call. */
+REMORA_EXPORT const char* remora_last_error(void);
+
+/* Frees a text that a function gave away (`**made`). */
+REMORA_EXPORT void remora_text_free(char* text);
+
+/* ---- Graph: what is computed ---- */
+
+REMORA_EXPORT remora_status remora_graph_new(const char* name, remora_graph** made);
+/* From a file, or a text of `size` bytes, in the format remora-graph. Here as everywhere the path "-" is standard
+ * input or output. */
+REMORA_EXPORT remora_status remora_graph_read(const char* path, remora_graph** made);
+REMORA_EXPORT remora_status remora_graph_parse(const char* text, size_t size, remora_graph** made);
+REMORA_EXPORT void remora_graph_free(remora_graph* graph);
+REMORA_EXPORT remora_status remora_graph_write(const remora_graph* graph, const char* path);
+
+/* What is always resident beside the graph's tensors: parameters, optimizer state. */
+REMORA_EXPORT remora_status remora_graph_set_fixed_memory(remora_graph* graph, int64_t bytes);
+/* `all` not 0: a run allocates all its outputs anew, as PyTorch does, not only those that are not resident. Schedules
+ * found are the same; what a replay says of one that keeps an older copy is not. */
+REMORA_EXPORT remora_status remora_graph_set_recompute_allocates_all(remora_graph* graph, int all);
+
+/* `name`: not empty, and no other tensor's. `keep` not 0: must be resident when the schedule ends. A tensor that no op
+ * writes is an input of the graph: resident throughout, and counted. `id` may be NULL. */
+REMORA_EXPORT remora_status remora_graph_add_tensor(remora_graph* graph, const char* name, int64_t bytes, int keep,
+                                                    int32_t* id);
+/* Reads and writes tensors that were added before, one or more of the latter, which no other op writes and no op that was
+ * added before reads. `name`: not empty, and no other op's. The arrays are copied and may be NULL where their count
+ * is 0. `id` may be NULL. */
+REMORA_EXPORT remora_status remora_graph_add_op(remora_graph* graph, const char* name, int64_t duration,
+                                                const int32_t* inputs, size_t input_count, const int32_t* outputs,
+                                                size_t output_count, int32_t* id);
+
+/* What an op has beyond that. */
+REMORA_EXPORT remora_status remora_graph_set_op_type(remora_graph* graph, int32_t op, const char* type);
+/* Scratch memory that lives only while the op runs. */
+REMORA_EXPORT remora_status remora_graph_set_workspace(remora_graph* graph, int32_t op, int64_t bytes);
+/* At most so often, the first compute counted; 1 for random and effectful ops, which run exactly once. */
+REMORA_EXPORT remora_status remora_graph_set_max_computes(remora_graph* graph, int32_t op, int32_t computes);
+/* The part of a training step, and the forward op whose gradient this op computes, or -1: groups are found by it. */
+REMORA_EXPORT remora_status remora_graph_set_phase(remora_graph* graph, int32_t op, remora_phase phase,
+                                                   int32_t backward_of);
+/* Order only: the first compute of `before`, which was added before, comes before the first one of `op`. */
+REMORA_EXPORT remora_status remora_graph_add_after(remora_graph* graph, int32_t op, int32_t before);
+/* The op's output takes over its input's storage where a run releases that: the larger size counts, not both. Each of
+ * them in one pair at most. */
+REMORA_EXPORT remora_status remora_graph_add_in_place(remora_graph* graph, int32_t op, int32_t output, int32_t input);
+
+REMORA_EXPORT int32_t remora_graph_op_count(const remora_graph* graph);
+REMORA_EXPORT int32_t remora_graph_tensor_count(const remora_graph* graph);
+/* NULL for an unknown id. Owned by the graph, valid until it is changed or freed. */
+REMORA_EXPORT const char* remora_graph_op_name(const remora_graph* graph, int32_t op);
+REMORA_EXPORT const char* remora_graph_tensor_name(const remora_graph* graph, int32_t tensor);
+/* -1, NULL or 0 inputs and outputs for an unknown id or index. */
+REMORA_EXPORT int64_t remora_graph_tensor_size(const remora_graph* graph, int32_t tensor);
+REMORA_EXPORT int remora_graph_tensor_keep(const remora_graph* graph, int32_t tensor);
+REMORA_EXPORT const char* remora_graph_op_type(const remora_graph* graph, int32_t op);
+REMORA_EXPORT int64_t remora_graph_op_duration(const remora_graph* graph, int32_t op);
+REMORA_EXPORT int64_t remora_graph_op_workspace(const remora_graph* graph, int32_t op);
+REMORA_EXPORT size_t remora_graph_op_input_count(const remora_graph* graph, int32_t op);
+REMORA_EXPORT int32_t remora_graph_op_input(const remora_graph* graph, int32_t op, size_t index);
+REMORA_EXPORT size_t remora_graph_op_output_count(const remora_graph* graph, int32_t op);
+REMORA_EXPORT int32_t remora_graph_op_output(const remora_graph* graph, int32_t op, size_t index);
+/* -1 for an unknown name. */
+REMORA_EXPORT int32_t remora_graph_find_op(const remora_graph* graph, const char* name);
+REMORA_EXPORT int32_t remora_graph_find_tensor(const remora_graph* graph, const char* name);
+
+/* ---- Problem: a graph, checked, under a budget ---- */
+
+/* `budget`: bytes ("123456", "12GiB": everything, fixed memory included), or a percentage ("80%") of the input order's
+ * peak without recompute, above fixed memory. `max_computes`: of every op, the first one counted, at least 1. The graph
+ * is copied. REMORA_BAD_INPUT for a graph that is not valid. */
+REMORA_EXPORT remora_status remora_instance_new(const remora_graph* graph, const char* budget, int32_t max_computes,
+                                                remora_order order, remora_instance** made);
+REMORA_EXPORT void remora_instance_free(remora_instance* instance);
+REMORA_EXPORT int64_t remora_instance_budget(const remora_instance* instance);
+/* Every op once, in the input order. */
+REMORA_EXPORT int64_t remora_instance_baseline_duration(const remora_instance* instance);
+REMORA_EXPORT int64_t remora_instance_baseline_peak(const remora_instance* instance);
+
+/* ---- Options: how it is solved ---- */
+
+REMORA_EXPORT remora_status remora_options_new(remora_options** made);
+REMORA_EXPORT void remora_options_free(remora_options* options);
+/* By the names of the command line: "time_limit" (or "time-limit") "10", "threads" "1", "strategy" "auto" ... */
+REMORA_EXPORT remora_status remora_options_set(remora_options* options, const char* name, const char* value);
+/* The value as text. Free it with remora_text_free. */
+REMORA_EXPORT remora_status remora_options_get(const remora_options* options, const char* name, char** made);
+/* Names and help, from 0; NULL beyond the last one. Owned by the library, valid for ever. */
+REMORA_EXPORT const char* remora_option_name(size_t index);
+REMORA_EXPORT const char* remora_option_help(size_t index);
+
+/* ---- Solving ---- */
+
+/* Ends solves that were given it, with the incumbent. May serve many solves, at once and later. */
+REMORA_EXPORT remora_status remora_stop_new(remora_stop** made);
+REMORA_EXPORT void remora_stop_free(remora_stop* stop);
+REMORA_EXPORT void remora_stop_request(remora_stop* stop);
+REMORA_EXPORT void remora_stop_reset(remora_stop* stop);
+
+typedef struct remora_progress {
+  size_t size; /* of the struct that the library fills: at least what this header knows, if the library is not older */
+  double seconds;
+  int32_t phase; /* 1: looking for a schedule within the budget; 2: shortening it */
+  int64_t duration;
+  int64_t peak;
+  int64_t lower_bound;
+  int64_t work;
+  const char* source; /* who found it; valid during the call */
+} remora_progress;
+
+/* Begin with {0} and say the size: remora_callbacks callbacks = {0}; callbacks.size = sizeof callbacks. All else may stay
+ * NULL. The functions are called from the thread that called, one at a time; they must not end by an exception or
+ * longjmp. */
+typedef struct remora_callbacks {
+  size_t size;   /* sizeof(remora_callbacks) */
+  void* context; /* handed to the functions */
+  /* For every better schedule or bound. Not 0 ends the search with the incumbent; nothing is called after that. */
+  int (*progress)(void* context, const remora_progress* progress);
+  /* Every schedule within the budget that is better than the one before. Valid during the call: remora_schedule_copy
+   * keeps it. */
+  void (*incumbent)(void* context, const remora_schedule* schedule);
+  remora_stop* stop;
+} remora_callbacks;
+
+/* `options`, `callbacks` and `warm_start` may be NULL: defaults, none, the input order. `warm_start`: a schedule of the
+ * same graph under any budget to begin from. Infeasible and unknown are results, not errors: the call then ends with
+ * REMORA_OK and a schedule without steps. Prints nothing. */
+REMORA_EXPORT remora_status remora_solve(const remora_instance* instance, const remora_options* options,
+                                         const remora_callbacks* callbacks, const remora_schedule* warm_start,
+                                         remora_schedule** made);
+
+/* The same with addresses in one arena, which stays with the fixed memory within the budget; offsets are multiples of
+ * `alignment`, from 1 to 2^30. Unknown also where no schedule was found whose buffers pack. */
+REMORA_EXPORT remora_status remora_solve_with_addresses(const remora_instance* instance, const remora_options* options,
+                                                        int64_t alignment, const remora_callbacks* callbacks,
+                                                        const remora_schedule* warm_start, remora_schedule** made);
+
+/* ---- Schedule: the answer ---- */
+
+/* The schedule that computes these ops one after the other and releases every tensor after its last use: evaluated, its
+ * result REMORA_FEASIBLE if it holds the budget, else REMORA_UNKNOWN without steps. REMORA_BAD_INPUT for a sequence
+ * that is not one of the problem. */
+REMORA_EXPORT remora_status remora_schedule_of_sequence(const remora_instance* instance, const int32_t* ops,
+                                                        size_t count, remora_schedule** made);
+/* Format remora-schedule 1, or with addresses 2. */
+REMORA_EXPORT remora_status remora_schedule_read(const remora_graph* graph, const char* path, remora_schedule** made);
+REMORA_EXPORT remora_status remora_schedule_parse(const remora_graph* graph, const char* text, size_t size,
+                                                  remora_schedule** made);
+REMORA_EXPORT remora_status remora_schedule_copy(const remora_schedule* schedule, remora_schedule** made);
+REMORA_EXPORT remora_status remora_schedule_write(const remora_schedule* schedule, const remora_graph* graph,
+                                                  const char* path);
+REMORA_EXPORT remora_status remora_schedule_text(const remora_schedule* schedule, const remora_graph* graph,
+                                                 char** made);
+REMORA_EXPORT void remora_schedule_free(remora_schedule* schedule);
+
+/* Replays the schedule by the format's rules, independently of the solver. `made` (may be NULL): NULL for a valid one,
+ * else what is wrong, a line a fault, to be freed with remora_text_free. `valid` must not be NULL. */
+REMORA_EXPORT remora_status remora_schedule_verify(const remora_schedule* schedule, const remora_graph* graph,
+                                                   int* valid, char** made);
+
+REMORA_EXPORT remora_result remora_schedule_result(const remora_schedule* schedule);
+/* Of the steps; 0 where there are none. */
+REMORA_EXPORT int64_t remora_schedule_duration(const remora_schedule* schedule);
+REMORA_EXPORT int64_t remora_schedule_peak(const remora_schedule* schedule);
+/* No schedule of the problem is shorter. */
+REMORA_EXPORT int64_t remora_schedule_lower_bound(const remora_schedule* schedule);
+/* duration / baseline - 1; (duration - lower bound) / duration. */
+REMORA_EXPORT double remora_schedule_overhead(const remora_schedule* schedule);
+REMORA_EXPORT double remora_schedule_gap(const remora_schedule* schedule);
+
+/* Of the solve that gave it: wall-clock time, and units of work. */
+REMORA_EXPORT double remora_schedule_seconds(const remora_schedule* schedule);
+REMORA_EXPORT int64_t remora_schedule_work(const remora_schedule* schedule);
+
+/* Step i: compute an op, then release tensors. -1, or no tensors, for a step that is none. */
+REMORA_EXPORT size_t remora_schedule_step_count(const remora_schedule* schedule);
+REMORA_EXPORT int32_t remora_schedule_step_op(const remora_schedule* schedule, size_t step);
+REMORA_EXPORT size_t remora_schedule_step_release_count(const remora_schedule* schedule, size_t step);
+REMORA_EXPORT int32_t remora_schedule_step_release(const remora_schedule* schedule, size_t step, size_t index);
+
+/* Addresses; -1 where there are none. The arena's size; where a tensor lies that this step allocates; where the step's
+ * workspace lies; where an input of the graph lies, throughout. What has size 0 lies nowhere. */
+REMORA_EXPORT int64_t remora_schedule_arena(const remora_schedule* schedule);
+REMORA_EXPORT int64_t remora_schedule_offset(const remora_schedule* schedule, size_t step, int32_t tensor);
+REMORA_EXPORT int64_t remora_schedule_workspace_offset(const remora_schedule* schedule, size_t step);
+REMORA_EXPORT int64_t remora_schedule_input_offset(const remora_schedule* schedule, int32_t tensor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
