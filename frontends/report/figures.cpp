@@ -2,6 +2,7 @@
 #include "frontends/report/figures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <ostream>
@@ -13,6 +14,7 @@
 #include "frontends/formats/keys.hpp"
 #include "frontends/report/plot.hpp"
 #include "frontends/text/text.hpp"
+#include "model/budget.hpp"
 
 namespace remora::report {
 using json::number_text;
@@ -20,18 +22,57 @@ using json::number_text;
 namespace {
 
 constexpr std::size_t kMostPoints = 700;
+constexpr int kTicksAcross = 9;
 
-/// A row of amounts as stairs, from its first step to the end of its last.
-std::vector<std::pair<double, double>> stairs(const std::vector<Bytes>& row, const MemoryUnit& unit) {
+/// A row of amounts above fixed memory as stairs, from its first step to the end of its last.
+std::vector<std::pair<double, double>> stairs(const std::vector<Bytes>& row, Bytes fixed, const MemoryUnit& unit) {
   std::vector<std::pair<double, double>> points;
   const std::size_t bundle = (row.size() + kMostPoints - 1) / kMostPoints;
   for (std::size_t i = 0; i < row.size(); i += bundle) {
     const auto end = row.begin() + static_cast<std::ptrdiff_t>(std::min(row.size(), i + bundle));
     const Bytes most = *std::max_element(row.begin() + static_cast<std::ptrdiff_t>(i), end);
-    points.emplace_back(static_cast<double>(i), unit.amount(most));
+    points.emplace_back(static_cast<double>(i), unit.amount(most - fixed));
   }
   if (!points.empty()) points.emplace_back(static_cast<double>(row.size()), points.back().second);
   return points;
+}
+
+/// "20 ms" of a stretch of time of which `most` is the end, so that all ticks have one unit.
+std::string time_words(double value, double most, const std::string& unit) {
+  if (unit != "ns") return tick_text(value) + (unit.empty() ? "" : " ") + unit;
+  constexpr std::array kNames{"ns", "us", "ms", "s"};
+  std::size_t name = 0;
+  for (; most >= 1000 && name + 1 < kNames.size(); ++name) {
+    most /= 1000;
+    value /= 1000;
+  }
+  return tick_text(value) + " " + kNames[name];
+}
+
+/// Round times, at the steps (and parts of steps) in which they pass.
+std::vector<std::pair<double, std::string>> times_beside(const Graph& graph, const std::vector<OpId>& ops) {
+  double total = 0;
+  for (const OpId op : ops) total += static_cast<double>(graph[op].duration.count());
+  std::vector<std::pair<double, std::string>> beside;
+  if (total <= 0) return beside;
+  const std::string unit = text::duration_unit_of(graph);
+  double begin = 0;
+  std::size_t step = 0;
+  const AxisScale scale({.ticks = kTicksAcross}, {total});
+  for (const double tick : scale.ticks()) {
+    if (tick > total) break;
+    const auto lasts = [&] { return static_cast<double>(graph[ops[step]].duration.count()); };
+    for (; step + 1 < ops.size() && begin + lasts() <= tick; ++step) begin += lasts();
+    const double part = lasts() > 0 ? std::min(1.0, (tick - begin) / lasts()) : 0;
+    beside.emplace_back(static_cast<double>(step) + part, time_words(tick, total, unit));
+  }
+  return beside;
+}
+
+/// The axis of amounts, which count above fixed memory.
+Axis memory_axis(const std::string& what, Bytes fixed, const MemoryUnit& unit) {
+  if (fixed == Bytes(0)) return {.label = what + " (" + unit.name + ")"};
+  return {.label = what + " above fixed memory (" + unit.name + ")", .band = "fixed " + text::bytes_text(fixed)};
 }
 
 }  // namespace
@@ -51,17 +92,33 @@ std::vector<Bytes> memory_beside(const ScheduleProfile& profile) {
 }
 
 Figure memory_figure(const Graph& graph, const Schedule& schedule, const ScheduleProfile& profile) {
-  const MemoryUnit unit = memory_unit_for(std::max({profile.before.peak, profile.after.peak, schedule.budget}));
+  const Bytes fixed = graph.fixed_memory;
+  const Bytes budget = std::max(schedule.budget, fixed);
+  const MemoryUnit unit = memory_unit_for(std::max({profile.before.peak, profile.after.peak, budget}) - fixed);
   const std::vector<Bytes> before = memory_beside(profile);
-  const double end = static_cast<double>(std::max(before.size(), profile.after.memory.size()));
+  const Replay& after = profile.after;
+  const double end = static_cast<double>(std::max(before.size(), after.memory.size()));
   Figure figure;
   figure.title = graph.name + ": memory over steps";
-  figure.x = {.label = "step"};
-  figure.y = {.label = std::string("memory (") + unit.name + ")"};
-  figure.series.push_back({"schedule", Join::steps, stairs(profile.after.memory, unit)});
-  figure.series.push_back({"input order", Join::steps, stairs(before, unit)});
-  const double budget = unit.amount(schedule.budget);
-  figure.series.push_back({"budget", Join::steps, {{0, budget}, {end, budget}}});
+  figure.x = {.label = after.ops.empty() ? "step of the input order" : "step of the schedule",
+              .most = end,
+              .ticks = kTicksAcross,
+              .beside = times_beside(graph, after.ops.empty() ? profile.before.ops : after.ops),
+              .beside_label = "time"};
+  figure.y = memory_axis("memory", fixed, unit);
+  figure.limit = unit.amount(budget - fixed);
+  figure.series.push_back({"schedule", Look::schedule, Join::steps, stairs(after.memory, fixed, unit)});
+  figure.series.push_back({"input order, no recompute", Look::input_order, Join::steps, stairs(before, fixed, unit)});
+  if (end > 0) {
+    figure.series.push_back({"budget", Look::budget, Join::line, {{0, *figure.limit}, {end, *figure.limit}}});
+    figure.notes.push_back({"budget " + text::bytes_text(schedule.budget) + " (" +
+                                text::percent_text(part_of_peak(schedule.budget, fixed, profile.before.peak), 1) + ")",
+                            0, *figure.limit});
+  }
+  if (after.peak_step >= 0) {
+    figure.series.push_back(
+        {"peak", Look::peak, Join::none, {{after.peak_step + 0.5, unit.amount(after.peak - fixed)}}});
+  }
   return figure;
 }
 
@@ -80,13 +137,23 @@ class CurvePlaces {
       least = std::min(least, point.budget);
       most = std::max(most, point.budget);
     }
-    unit_ = memory_unit_for(most);
+    unit_ = memory_unit_for(std::max(most - curve.fixed_memory, Bytes(0)));
     // Budgets of interest begin far from 0; a margin keeps the marks off the border.
-    if (most > least) first_ = across(least) - kMargin * (across(most) - across(least));
+    if (most > least) {
+      const double margin = kMargin * (across(most) - across(least));
+      first_ = across(least) - margin;
+      last_ = across(most) + margin;
+    }
   }
 
-  [[nodiscard]] Axis axis() const { return {.label = std::string("budget (") + unit_.name + ")", .least = first_}; }
-  [[nodiscard]] double across(Bytes budget) const { return unit_.amount(budget); }
+  [[nodiscard]] Axis axis() const {
+    Axis axis = memory_axis("budget", curve_.fixed_memory, unit_);
+    axis.least = first_;
+    axis.most = last_;
+    axis.ticks = kTicksAcross;
+    return axis;
+  }
+  [[nodiscard]] double across(Bytes budget) const { return unit_.amount(budget - curve_.fixed_memory); }
   [[nodiscard]] std::pair<double, double> known(const CurvePoint& point) const {
     return {across(point.budget), kPercent * curve_.overhead(point)};
   }
@@ -98,6 +165,7 @@ class CurvePlaces {
   const Curve& curve_;
   MemoryUnit unit_{};
   std::optional<double> first_{};
+  std::optional<double> last_{};
 };
 
 /// A path by Join::steps holds a value to its right; a bound holds to the left.
@@ -127,18 +195,26 @@ Figure curve_figure(const Curve& curve) {
   }
   Figure figure{.title = curve.graph + ": overhead against budget", .x = places.axis()};
   figure.y = {.label = "overhead (%)"};
-  // Of one name, so of one style: the stairs, and a mark on each.
-  figure.series.push_back({"shortest known", Join::steps, known});
-  figure.series.push_back({"shortest known", Join::none, known});
-  figure.series.push_back({"lower bound", Join::steps, bounds(curve, places)});
-  figure.series.push_back({"proved optimal", Join::none, proved});
-  if (curve.knee) figure.series.push_back({"knee", Join::none, {places.known(curve.points[*curve.knee])}});
-  if (const auto smallest = curve.smallest_feasible()) {
-    figure.series.push_back({"smallest feasible", Join::none, {places.known(curve.points[*smallest])}});
-  }
   if (curve.least_budget > Bytes(0)) {
     const double x = places.across(curve.least_budget);
-    figure.series.push_back({"none below (proved)", Join::line, {{x, 0}, {x, highest}}});
+    figure.series.push_back({"", Look::least, Join::line, {{x, 0}, {x, highest}}});
+    figure.notes.push_back({"none below (proved)", x, highest});
+  }
+  // Of one name, so of one line of the legend: the stairs, and a mark on each.
+  figure.series.push_back({"lower bound", Look::bound, Join::steps, bounds(curve, places)});
+  figure.series.push_back({"shortest known", Look::known, Join::steps, known});
+  figure.series.push_back({"shortest known", Look::known, Join::none, known});
+  figure.series.push_back({"proved optimal", Look::proved, Join::none, proved});
+  const auto note = [&](const char* words, const CurvePoint& point) {
+    const auto [x, y] = places.known(point);
+    figure.notes.push_back({words, x, y});
+  };
+  const auto smallest = curve.smallest_feasible();
+  if (smallest && curve.knee == smallest) {
+    note("knee, smallest feasible", curve.points[*smallest]);
+  } else {
+    if (smallest) note("smallest feasible", curve.points[*smallest]);
+    if (curve.knee) note("knee", curve.points[*curve.knee]);
   }
   return figure;
 }

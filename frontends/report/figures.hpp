@@ -11,8 +11,8 @@
 
 namespace remora::report {
 
-/// Memory over steps: the input order, the schedule if there is one, the budget. What
-/// the input order holds at an op stands over the first compute of that op (see memory_beside). Of more steps than a
+/// Memory over steps, with the time beside them: the input order, the schedule if there is one, the budget. Amounts count above
+/// fixed memory, which has a band of its own, as percentages of budgets do. What the input order holds at an op stands over the first compute of that op (see memory_beside). Of more steps than a
 /// drawing can show, bundles are drawn at their largest.
 Figure memory_figure(const Graph& graph, const Schedule& schedule, const ScheduleProfile& profile);
 
@@ -22,8 +22,9 @@ Figure memory_figure(const Graph& graph, const Schedule& schedule, const Schedul
 std::vector<Bytes> memory_beside(const ScheduleProfile& profile);
 
 /// A sweep's Pareto curve: overhead in per cent against budget. The shortest known schedule holds from its budget up to
-/// the next; the lower bound of a budget holds for all smaller ones, too. Marked are the points proved optimal, the
-/// knee and the smallest budget that a schedule holds; a line stands at the budget below which none does.
+/// the next; the lower bound of a budget holds for all smaller ones, too. Filled are the points proved optimal, named the
+/// knee and the smallest budget that a schedule holds; a line stands at the budget below which none does. Budgets count
+/// above fixed memory.
 Figure curve_figure(const Curve& curve);
 
 /// The curve as comma-separated values, a line a point after one of column names: bytes, durations in the graph's unit,

@@ -123,6 +123,7 @@ void append_curve(std::string& out, const Page& page) {
   const auto number = [](const std::optional<std::size_t>& i) { return i ? static_cast<std::int64_t>(*i) : -1; };
   json::ObjectText object(out, ",");
   object.integer("least_budget", curve.least_budget.count());
+  object.integer("fixed", curve.fixed_memory.count());
   object.integer("baseline_peak_memory", curve.baseline_peak_memory.count());
   object.integer("knee", number(curve.knee));
   object.integer("smallest", number(curve.smallest_feasible()));
@@ -269,6 +270,7 @@ std::string graph_data(const Page& page) {
   object.string("name", graph.name);
   object.string("unit", page.duration_unit);
   object.integer("base", before.base.count());
+  object.integer("fixed", graph.fixed_memory.count());
   object.integer("first", first_shown(page));
   object.key("ops");
   append_ops(out, graph);

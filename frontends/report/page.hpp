@@ -45,7 +45,7 @@ void write_page(std::ostream& out, const Page& page);
 
 /// The graph, its input order without recompute, and the curve if there is one.
 ///
-///     {"name", "unit", "base", "first": number of the schedule shown first or -1,
+///     {"name", "unit", "base", "fixed", "first": number of the schedule shown first or -1,
 ///      "ops": {"name", "types": distinct ones, "type": index into them, "duration", "workspace"},
 ///      "tensors": {"name", "size", "producer": op or -1}, "before": replay, "curve"?}
 ///

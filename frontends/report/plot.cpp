@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iomanip>
 #include <sstream>
+#include <utility>
 
 #include "frontends/report/markup.hpp"
 
@@ -24,24 +25,63 @@ MemoryUnit memory_unit_for(Bytes most) {
 
 namespace {
 
-constexpr double kWidth = 380;
-constexpr double kHeight = 270;
-constexpr double kLeft = 62;
-constexpr double kRight = 14;
-constexpr double kTop = 30;
-constexpr double kBottom = 46;
-constexpr double kTitle = 34;
-constexpr double kLegendLine = 20;
-constexpr double kLegendEntry = 150;
-constexpr std::size_t kEntriesInLine = 2;
-constexpr double kMark = 3.6;
-constexpr std::size_t kMarks = 6;
+constexpr double kWidth = 760;
+/// Of the plot with its axes, below title and legend.
+constexpr double kHeight = 320;
+constexpr double kLeft = 72;
+constexpr double kRight = 16;
+constexpr double kTop = 14;
+constexpr double kBeside = 12;
+constexpr double kBottom = 40;
+constexpr double kTitle = 28;
+constexpr double kLine = 20;
+constexpr double kSample = 26;
+constexpr double kMark = 4.5;
+constexpr double kBand = 20;
+/// Between a band and an axis that does not begin at 0.
+constexpr double kBreak = 8;
+constexpr double kText = 12;
 
-/// Colours that are told apart with any colour vision (Okabe and Ito 2008), all but the two palest.
-constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"};
-constexpr std::array kDashes{"", "6 3", "2 3", "8 3 2 3"};
+// The page's colours (assets/page.css), in both schemes: converters of SVG know no variables of CSS.
+constexpr const char* kStyle =
+    "<style>.remora text{font:12px sans-serif;fill:#1b1f24}.remora .tick{fill:#56606b}.remora .title{font-weight:bold}"
+    ".remora .note{paint-order:stroke;stroke:#ffffff;stroke-width:3px;stroke-linejoin:round}"
+    ".remora .axis{stroke:#56606b;fill:none}.remora .grid{stroke:#dde1e6;fill:none}.remora .back{fill:#ffffff}"
+    ".remora .band{fill:#dde1e6}.remora .fill{fill:#0b5fae;fill-opacity:0.12}.remora .over{fill:url(#remora-hatch)}"
+    ".remora .after{stroke:#0b5fae;stroke-width:2;fill:none}"
+    ".remora .before{stroke:#9a5b00;stroke-width:1.5;stroke-dasharray:5 3;fill:none}"
+    ".remora .budget{stroke:#a1123f;stroke-width:1.5;stroke-dasharray:12 4;fill:none}"
+    ".remora .bound{stroke:#1b1f24;stroke-width:1.5;stroke-dasharray:2 4;fill:none}"
+    ".remora .least{stroke:#a1123f;stroke-width:1.5;stroke-dasharray:8 4;fill:none}"
+    ".remora .mark{fill:#0b5fae;stroke:#0b5fae;stroke-width:1.5}.remora .hollow{fill:#ffffff}"
+    ".remora .hatch{stroke:#9a5b00;stroke-width:1.5}"
+    "@media(prefers-color-scheme:dark){.remora text{fill:#e8ebef}.remora .tick{fill:#a4aeb9}"
+    ".remora .note{stroke:#13161a}.remora .axis{stroke:#a4aeb9}.remora .grid{stroke:#313841}.remora .back{fill:#13161a}"
+    ".remora .band{fill:#313841}.remora .fill{fill:#6ab3fb}.remora .after{stroke:#6ab3fb}.remora "
+    ".before{stroke:#d9a441}"
+    ".remora .budget{stroke:#ff87a4}.remora .bound{stroke:#e8ebef}.remora .least{stroke:#ff87a4}"
+    ".remora .mark{fill:#6ab3fb;stroke:#6ab3fb}.remora .hollow{fill:#13161a}.remora .hatch{stroke:#d9a441}}</style>\n"
+    "<defs><pattern id=\"remora-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
+    "<path class=\"hatch\" d=\"M-1 7L7 -1M-1 1L1 -1M5 7L7 5\"/></pattern></defs>\n";
 
-constexpr int kTicks = 5;
+const char* line_class(Look look) {
+  switch (look) {
+    case Look::input_order:
+      return "before";
+    case Look::budget:
+      return "budget";
+    case Look::bound:
+      return "bound";
+    case Look::least:
+      return "least";
+    case Look::schedule:
+    case Look::peak:
+    case Look::known:
+    case Look::proved:
+      break;
+  }
+  return "after";
+}
 
 /// The least of 1, 2, 5 times a power of ten that is at least `step`.
 double round_step(double step) {
@@ -52,20 +92,21 @@ double round_step(double step) {
   return 10 * power;
 }
 
+using Points = std::vector<std::pair<double, double>>;
+
 /// Writes one figure.
 class Drawing {
  public:
-  explicit Drawing(const Figure& figure) : figure_(figure) {
+  explicit Drawing(const Figure& figure)
+      : figure_(figure),
+        top_(kTop + (figure.x.beside.empty() ? 0 : kBeside)),
+        bottom_(kHeight - kBottom - (figure.y.band.empty() ? 0 : kBand)),
+        left_(kLeft + (figure.x.band.empty() ? 0 : kBand + break_of(figure.x))),
+        labels_({kLeft, top_, kWidth - kRight, bottom_}) {
     out_ << std::fixed << std::setprecision(1);
-    for (const Series& series : figure.series) {
-      const bool known = std::find(names_.begin(), names_.end(), series.name) != names_.end();
-      if (!known && !series.points.empty()) names_.push_back(series.name);
-    }
   }
 
   std::string text() {
-    const double legend = kTitle + kHeight + 8;
-    open(legend + legend_height());
     std::vector<double> across;
     std::vector<double> up;
     for (const Series& series : figure_.series) {
@@ -76,123 +117,204 @@ class Drawing {
     }
     const AxisScale horizontal(figure_.x, across);
     const AxisScale vertical(figure_.y, up);
-    out_ << "<g transform=\"translate(0 " << kTitle << ")\">\n";
-    draw_axes(horizontal, vertical);
+    horizontal_ = &horizontal;
+    vertical_ = &vertical;
+    const double legend = open();
+    out_ << "<g transform=\"translate(0 " << legend << ")\">\n";
+    draw_axes();
     if (across.empty()) label(kWidth / 2, kHeight / 2, "middle", "nothing to show");
-    for (const Series& series : figure_.series) draw(series, horizontal, vertical);
-    out_ << "</g>\n";
-    draw_legend(legend);
-    out_ << "</svg>\n";
-    return out_.str();
+    for (const Series& series : figure_.series) draw(series);
+    for (const Note& note : figure_.notes) draw_note(note);
+    out_ << "</g>\n</svg>\n";
+    return std::move(out_).str();
   }
 
  private:
-  [[nodiscard]] double legend_height() const {
-    const std::size_t lines = (names_.size() + kEntriesInLine - 1) / kEntriesInLine;
-    return kLegendLine * static_cast<double>(lines) + 8;
-  }
+  static double break_of(const Axis& axis) { return axis.least.value_or(0) > 0 ? kBreak : 0; }
 
-  void open(double height) {
-    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << kWidth << " " << height << "\" width=\""
-         << kWidth << "\" height=\"" << height << "\" role=\"img\" aria-label=\"" << escaped(figure_.title) << "\">\n"
-         << "<style>text{font:12px sans-serif;fill:#222}.axis{stroke:#222;fill:none}.grid{stroke:#ddd}.back{fill:#fff}"
-            "@media(prefers-color-scheme:dark){text{fill:#ddd}.axis{stroke:#ddd}.grid{stroke:#444}.back{fill:#1b1b1b}}"
-            "</style>\n<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n";
-    label(kRight, 20, "start", figure_.title, " font-weight=\"bold\"");
-  }
-
-  void label(double x, double y, const char* anchor, const std::string& text, const char* more = "") {
-    out_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\"" << more << ">" << escaped(text)
-         << "</text>\n";
-  }
-
-  [[nodiscard]] static double at_x(double part) { return kLeft + part * (kWidth - kLeft - kRight); }
-  [[nodiscard]] static double at_y(double part) { return kHeight - kBottom - part * (kHeight - kTop - kBottom); }
-
-  void draw_axes(const AxisScale& horizontal, const AxisScale& vertical) {
-    for (const double tick : horizontal.ticks()) {
-      const double x = at_x(horizontal.place(tick));
-      out_ << "<path class=\"grid\" d=\"M" << x << " " << at_y(0) << "V" << at_y(1) << "\"/>\n";
-      label(x, at_y(0) + 16, "middle", tick_text(tick));
+  /// The head with title and legend; how high it is.
+  double open() {
+    std::ostringstream head;
+    head << std::fixed << std::setprecision(1);
+    head.swap(out_);
+    label(kRight, 20, "start", figure_.title, "title");
+    double y = kTitle + 10;
+    double x = kRight;
+    std::vector<std::string> told;
+    for (const Series& series : figure_.series) {
+      const bool known = std::find(told.begin(), told.end(), series.name) != told.end();
+      if (known || series.name.empty() || series.points.empty()) continue;
+      told.push_back(series.name);
+      const double width = kSample + width_of(series.name) + 24;
+      if (x + width > kWidth && x > kRight) {
+        x = kRight;
+        y += kLine;
+      }
+      draw_sample(series, x, y);
+      label(x + kSample, y + 4, "start", series.name);
+      x += width;
     }
-    for (const double tick : vertical.ticks()) {
-      const double y = at_y(vertical.place(tick));
-      out_ << "<path class=\"grid\" d=\"M" << at_x(0) << " " << y << "H" << at_x(1) << "\"/>\n";
-      label(at_x(0) - 6, y + 4, "end", tick_text(tick));
-    }
-    out_ << "<path class=\"axis\" d=\"M" << at_x(0) << " " << at_y(1) << "V" << at_y(0) << "H" << at_x(1) << "\"/>\n";
-    label((at_x(0) + at_x(1)) / 2, kHeight - 10, "middle", figure_.x.label);
-    out_ << "<text transform=\"translate(14 " << (at_y(0) + at_y(1)) / 2 << ") rotate(-90)\" text-anchor=\"middle\">"
-         << escaped(figure_.y.label) << "</text>\n";
+    const double height = told.empty() ? kTitle : y + 6;
+    head.swap(out_);
+    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"remora\" viewBox=\"0 0 " << kWidth << " "
+         << height + kHeight << "\" width=\"" << kWidth << "\" height=\"" << height + kHeight
+         << "\" role=\"img\" aria-label=\"" << escaped(figure_.title) << "\">\n"
+         << kStyle << "<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"
+         << head.str();
+    return height;
   }
 
-  void draw(const Series& series, const AxisScale& horizontal, const AxisScale& vertical) {
-    const auto style = static_cast<std::size_t>(std::find(names_.begin(), names_.end(), series.name) - names_.begin());
-    std::vector<std::pair<double, double>> places;
+  void label(double x, double y, const char* anchor, const std::string& text, const char* style = "tick") {
+    out_ << "<text class=\"" << style << "\" x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\">"
+         << escaped(text) << "</text>\n";
+  }
+
+  [[nodiscard]] double at_x(double value) const {
+    return left_ + horizontal_->place(value) * (kWidth - kRight - left_);
+  }
+  [[nodiscard]] double at_y(double value) const { return bottom_ - vertical_->place(value) * (bottom_ - top_); }
+
+  void draw_axes() {
+    const double floor = kHeight - kBottom;
+    for (const double tick : horizontal_->ticks()) {
+      const double x = at_x(tick);
+      out_ << "<path class=\"axis\" d=\"M" << x << " " << floor << "v4\"/>\n";
+      label(x, floor + 17, "middle", tick_text(tick));
+    }
+    for (const double tick : vertical_->ticks()) {
+      const double y = at_y(tick);
+      out_ << "<path class=\"grid\" d=\"M" << kLeft << " " << y << "H" << kWidth - kRight << "\"/>\n";
+      label(kLeft - 8, y + 4, "end", tick_text(tick));
+    }
+    draw_bands();
+    out_ << "<path class=\"axis\" d=\"M" << kLeft << " " << top_ << "V" << floor << "H" << kWidth - kRight << "\"/>\n";
+    label(kWidth - kRight, kHeight - 6, "end", figure_.x.label);
+    out_ << "<text class=\"tick\" transform=\"translate(14 " << (top_ + floor) / 2
+         << ") rotate(-90)\" text-anchor=\"middle\">" << escaped(figure_.y.label) << "</text>\n";
+    draw_beside();
+  }
+
+  void draw_bands() {
+    const double floor = kHeight - kBottom;
+    if (!figure_.y.band.empty()) {
+      out_ << "<rect class=\"band\" x=\"" << kLeft << "\" y=\"" << bottom_ << "\" width=\"" << kWidth - kRight - kLeft
+           << "\" height=\"" << floor - bottom_ << "\"/>\n";
+      label(kLeft + 8, floor - 6, "start", figure_.y.band);
+    }
+    if (!figure_.x.band.empty()) {
+      out_ << "<rect class=\"band\" x=\"" << kLeft << "\" y=\"" << top_ << "\" width=\"" << kBand << "\" height=\""
+           << floor - top_ << "\"/>\n<text class=\"tick\" transform=\"translate(" << kLeft + kBand - 6 << " "
+           << floor - 8 << ") rotate(-90)\">" << escaped(figure_.x.band) << "</text>\n";
+      labels_.avoid({kLeft, top_, kLeft + kBand, floor});
+    }
+  }
+
+  /// The second measure of the axis across, above the plot.
+  void draw_beside() {
+    if (figure_.x.beside.empty()) return;
+    label(kLeft - 24, top_ - 8, "end", figure_.x.beside_label);
+    double free_from = kLeft - kSample;
+    for (const auto& [value, words] : figure_.x.beside) {
+      const double x = at_x(value);
+      const double half = width_of(words) / 2;
+      if (x - half < free_from || x + half > kWidth) continue;
+      free_from = x + half + kText;
+      out_ << "<path class=\"axis\" d=\"M" << x << " " << top_ << "v-4\"/>\n";
+      label(x, top_ - 8, "middle", words);
+    }
+  }
+
+  void draw(const Series& series) {
+    if (series.points.empty()) return;
+    Points places;
     places.reserve(series.points.size());
-    for (const auto& [x, y] : series.points) places.emplace_back(at_x(horizontal.place(x)), at_y(vertical.place(y)));
-    if (places.empty()) return;
-    if (series.join != Join::none) draw_path(places, series.join, style);
-    // A single step is no line: it is marked.
-    if (series.join == Join::steps && places.front() != places.back()) return;
-    for (const auto& [x, y] : places) draw_mark(x, y, style);
+    for (const auto& [x, y] : series.points) places.emplace_back(at_x(x), at_y(y));
+    if (series.look == Look::schedule) draw_fill(places);
+    if (series.look == Look::input_order && figure_.limit) draw_overload(places, at_y(*figure_.limit));
+    if (series.join != Join::none) draw_path(places, series.join, series.look);
+    if (series.look == Look::least) labels_.avoid({places[0].first - 3, top_, places[0].first + 3, bottom_});
+    if (series.look == Look::known) avoid_stairs(places);
+    if (series.join != Join::none) return;
+    for (const auto& [x, y] : places) draw_mark(x, y, series.look);
   }
 
-  void draw_path(const std::vector<std::pair<double, double>>& places, Join join, std::size_t style) {
-    out_ << "<path fill=\"none\" stroke-width=\"1.8\" stroke=\"" << kColours[style % kColours.size()]
-         << "\" stroke-dasharray=\"" << kDashes[style % kDashes.size()] << "\" d=\"M" << places.front().first << " "
-         << places.front().second;
+  void avoid_stairs(const Points& places) {
+    for (std::size_t i = 1; i < places.size(); ++i) {
+      const auto [left, top] = places[i - 1];
+      const auto [right, bottom] = places[i];
+      labels_.avoid({left, top - 2, right, top + 2});
+      labels_.avoid({right - 2, std::min(top, bottom), right + 2, std::max(top, bottom)});
+    }
+  }
+
+  void draw_path(const Points& places, Join join, Look look) {
+    out_ << "<path class=\"" << line_class(look) << "\" d=\"";
+    append_path(places, join);
+    out_ << "\"/>\n";
+  }
+
+  void append_path(const Points& places, Join join) {
+    out_ << "M" << places.front().first << " " << places.front().second;
     for (std::size_t i = 1; i < places.size(); ++i) {
       if (join == Join::steps) out_ << "H" << places[i].first << "V" << places[i].second;
       if (join == Join::line) out_ << "L" << places[i].first << " " << places[i].second;
     }
+  }
+
+  void draw_fill(const Points& places) {
+    out_ << "<path class=\"fill\" d=\"";
+    append_path(places, Join::steps);
+    out_ << "V" << kHeight - kBottom << "H" << places.front().first << "z\"/>\n";
+  }
+
+  /// What of the stairs is above the limit.
+  void draw_overload(const Points& places, double limit) {
+    out_ << "<path class=\"over\" d=\"";
+    for (std::size_t i = 0; i + 1 < places.size(); ++i) {
+      if (places[i].second >= limit) continue;
+      out_ << "M" << places[i].first << " " << limit << "V" << places[i].second << "H" << places[i + 1].first << "V"
+           << limit << "z";
+    }
     out_ << "\"/>\n";
   }
 
-  /// Disc, square, triangle, diamond, cross or ring.
-  void draw_mark(double x, double y, std::size_t style) {
-    const std::string colour = kColours[style % kColours.size()];
-    const double r = kMark;
-    switch (style % kMarks) {
-      case 0:
-        out_ << "<circle cx=\"" << x << "\" cy=\"" << y << "\" r=\"" << r << "\" fill=\"" << colour << "\"/>\n";
-        return;
-      case 1:
-        out_ << "<path fill=\"" << colour << "\" d=\"M" << x - r << " " << y - r << "h" << 2 * r << "v" << 2 * r << "h"
-             << -2 * r << "z\"/>\n";
-        return;
-      case 2:
-        out_ << "<path fill=\"" << colour << "\" d=\"M" << x << " " << y - r << "l" << r << " " << 2 * r << "h"
-             << -2 * r << "z\"/>\n";
-        return;
-      case 3:
-        out_ << "<path fill=\"" << colour << "\" d=\"M" << x << " " << y - r << "l" << r << " " << r << "l" << -r << " "
-             << r << "l" << -r << " " << -r << "z\"/>\n";
-        return;
-      case 4:
-        out_ << "<path stroke-width=\"1.8\" stroke=\"" << colour << "\" d=\"M" << x - r << " " << y - r << "l" << 2 * r
-             << " " << 2 * r << "m0 " << -2 * r << "l" << -2 * r << " " << 2 * r << "\"/>\n";
-        return;
-      default:
-        out_ << "<circle cx=\"" << x << "\" cy=\"" << y << "\" r=\"" << r
-             << "\" fill=\"none\" stroke-width=\"1.6\" stroke=\"" << colour << "\"/>\n";
+  void draw_mark(double x, double y, Look look) {
+    if (look == Look::peak) {
+      out_ << "<path class=\"mark\" d=\"M" << x << " " << y - 4 << "l-5 -8h10z\"/>\n";
+    } else {
+      out_ << "<circle class=\"mark" << (look == Look::proved ? "" : " hollow") << "\" cx=\"" << x << "\" cy=\"" << y
+           << "\" r=\"" << kMark << "\"/>\n";
+    }
+    labels_.avoid({x - kMark - 2, y - kMark - 2, x + kMark + 2, y + kMark + 2});
+  }
+
+  void draw_sample(const Series& series, double x, double y) {
+    const double end = x + kSample - 6;
+    if (series.look == Look::peak) {
+      out_ << "<path class=\"mark\" d=\"M" << x + 10 << " " << y + 4 << "l-5 -8h10z\"/>\n";
+    } else if (series.look == Look::proved) {
+      out_ << "<circle class=\"mark\" cx=\"" << x + 10 << "\" cy=\"" << y << "\" r=\"" << kMark << "\"/>\n";
+    } else {
+      draw_path({{x, y}, {end, y}}, Join::line, series.look);
+      if (series.look == Look::known) {
+        out_ << "<circle class=\"mark hollow\" cx=\"" << x + 10 << "\" cy=\"" << y << "\" r=\"" << kMark << "\"/>\n";
+      }
     }
   }
 
-  void draw_legend(double y) {
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      const double x = kRight + kLegendEntry * static_cast<double>(i % kEntriesInLine);
-      const std::size_t above = i / kEntriesInLine;
-      const double line = y + 6 + kLegendLine * static_cast<double>(above);
-      draw_path({{x, line}, {x + 24, line}}, Join::line, i);
-      draw_mark(x + 12, line, i);
-      label(x + 30, line + 4, "start", names_[i]);
-    }
+  void draw_note(const Note& note) {
+    const Box box = labels_.place(note.words, at_x(note.x), at_y(note.y));
+    label(box.left, box.bottom - 3, "start", note.words, "note");
   }
 
   const Figure& figure_;
-  /// Of the series, in order of appearance: the index is the style.
-  std::vector<std::string> names_{};
+  /// Of the plot, where the axes' 0 or least values are; bands lie beyond.
+  double top_;
+  double bottom_;
+  double left_;
+  Labels labels_;
+  const AxisScale* horizontal_ = nullptr;
+  const AxisScale* vertical_ = nullptr;
   std::ostringstream out_{};
 };
 
@@ -202,14 +324,45 @@ std::string svg(const Figure& figure) {
   return Drawing(figure).text();
 }
 
+double width_of(const std::string& words) {
+  // Letters of several bytes are counted once. 12 px of a sans-serif font.
+  constexpr double kLetter = 6.4;
+  const auto letters = std::count_if(words.begin(), words.end(),
+                                     [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; });
+  return kLetter * static_cast<double>(letters);
+}
+
+Box Labels::place(const std::string& words, double x, double y) {
+  constexpr double kAside = 8;
+  const double width = width_of(words);
+  const auto at = [&](double left, double bottom) { return Box{left, bottom - kText - 2, left + width, bottom}; };
+  std::vector<Box> around;
+  for (const double away : {0.0, 14.0, 28.0, 42.0}) {
+    for (const double left : {x + kAside, x - kAside - width, x - width / 2}) {
+      around.push_back(at(left, y - kAside - away));
+      around.push_back(at(left, y + kText + kAside + away));
+    }
+  }
+  const auto worth = [&](const Box& box) {
+    const auto met = std::count_if(taken_.begin(), taken_.end(), [&](const Box& other) { return box.meets(other); });
+    const bool inside = box.left >= within_.left && box.right <= within_.right && box.top >= within_.top - kText &&
+                        box.bottom <= within_.bottom;
+    return met + (inside ? 0 : 2);
+  };
+  const auto best =
+      std::min_element(around.begin(), around.end(), [&](const Box& a, const Box& b) { return worth(a) < worth(b); });
+  taken_.push_back(*best);
+  return *best;
+}
+
 AxisScale::AxisScale(const Axis& axis, const std::vector<double>& values) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   least_ = axis.least.value_or(values.empty() ? 0 : std::min(*least, 0.0));
   most_ = axis.most.value_or(values.empty() ? 1 : *most);
   if (most_ <= least_) most_ = least_ + 1;
-  const double step = round_step((most_ - least_) / kTicks);
+  const double step = round_step((most_ - least_) / axis.ticks);
   // Up to the tick above the greatest value, so that no mark touches the border.
-  if (most_ > 0) most_ = step * std::ceil(most_ / step - 1e-9);
+  if (most_ > 0 && !axis.most) most_ = step * std::ceil(most_ / step - 1e-9);
   // Of an axis that shows a short stretch of large values, the multiples exceed 32 bits.
   const auto first = static_cast<std::int64_t>(std::ceil(least_ / step - 1e-9));
   const auto last = static_cast<std::int64_t>(std::floor(most_ / step + 1e-9));

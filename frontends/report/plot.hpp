@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plots as SVG text: series over two axes, with a legend below.
+// Plots as SVG text, drawn as the page of `remora report` draws them: the same colours, dashes and marks.
 //
-// Series are told apart by mark, dash and colour, not by colour alone. The text needs no network and no fonts of its
-// own, and follows the reader's light or dark scheme.
+//     title    -- series  o series                       a legend of the series with names
+//     0 ms         20 ms        40 ms      time          beside: another measure of the axis across
+//     |  o- - -.    note                                 notes stand aside of marks and of each other
+//     |        ' - - - - -
+//     |/////////////////////  fixed memory 1.07 GiB      a band: what the axis does not count
+//     0       100      200        step
+//
+// The text needs no network and no fonts of its own, and follows the reader's light or dark scheme.
 #pragma once
 
 #include <optional>
@@ -32,21 +38,49 @@ struct Axis {
   /// Ends of the axis; where missing, what the points need, 0 included.
   std::optional<double> least{};
   std::optional<double> most{};
+  /// About how many ticks there are.
+  int ticks = 5;
+  /// What lies before the axis' 0 and is not to scale: "fixed memory 1.07 GiB". Empty for no band.
+  std::string band{};
+  /// Of the axis across: what else is written at places of it, at the other side of the plot, with its name. Where they
+  /// would touch, the later one is left out.
+  std::vector<std::pair<double, std::string>> beside{};
+  std::string beside_label{};
 };
 
 /// How a series' points are joined.
 enum class Join {
   none,   ///< marks alone
-  line,   ///< straight from mark to mark
-  steps,  ///< the value holds until the next point; marked only where it is one point
+  line,   ///< straight from point to point
+  steps,  ///< the value holds until the next point
+};
+
+/// What a series shows, and so how it looks.
+enum class Look {
+  schedule,     ///< a line, filled below
+  input_order,  ///< dashed, hatched above the figure's limit
+  budget,       ///< long dashes
+  peak,         ///< triangles that point down
+  known,        ///< a line, or hollow marks
+  proved,       ///< filled marks
+  bound,        ///< dotted
+  least,        ///< long dashes
 };
 
 struct Series {
-  /// What the legend says; series of one name share their style and one line of it.
+  /// What the legend says; series of one name share a line of it, and one without has none.
   std::string name{};
+  Look look = Look::known;
   Join join = Join::none;
   /// (x, y). A series without points is left out.
   std::vector<std::pair<double, double>> points{};
+};
+
+/// Words about a point, written where nothing else stands.
+struct Note {
+  std::string words{};
+  double x = 0;
+  double y = 0;
 };
 
 struct Figure {
@@ -55,6 +89,9 @@ struct Figure {
   Axis x{};
   Axis y{};
   std::vector<Series> series{};
+  std::vector<Note> notes{};
+  /// Of y.
+  std::optional<double> limit{};
 };
 
 /// The figure as one SVG document. One without points says so.
@@ -78,5 +115,36 @@ class AxisScale {
 
 /// A tick as people write it: "0.5", "20", "10,000".
 std::string tick_text(double value);
+
+/// A rectangle on a drawing that something stands on.
+struct Box {
+  double left = 0;
+  double top = 0;
+  double right = 0;
+  double bottom = 0;
+
+  [[nodiscard]] bool meets(const Box& other) const {
+    return left < other.right && other.left < right && top < other.bottom && other.top < bottom;
+  }
+};
+
+/// Finds places for words.
+class Labels {
+ public:
+  explicit Labels(const Box& within) : within_(within) {}
+
+  /// Where nothing may be written.
+  void avoid(const Box& box) { taken_.push_back(box); }
+  /// The box of the words beside the point, which is taken then: the first of the places around it, nearer ones first, that
+  /// is free; if none is, the one that meets least.
+  Box place(const std::string& words, double x, double y);
+
+ private:
+  Box within_;
+  std::vector<Box> taken_{};
+};
+
+/// How wide words are, about.
+double width_of(const std::string& words);
 
 }  // namespace remora::report

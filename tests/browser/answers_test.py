@@ -77,6 +77,31 @@ class Sweep(PageTest):
         self.assertTrue(rows[-1][7].startswith("missing: "), rows[-1])
         self.assertEqual(rows[0][7], "proved infeasible")
 
+    LABELS = """
+        return [...document.querySelectorAll('#curve-chart text, #curve-chart circle.mark')].map((e) => {
+          const {left, top, right, bottom} = e.getBoundingClientRect();
+          return [e.textContent || 'mark', left, top, right, bottom, e.classList.contains('name')];
+        });"""
+
+    def test_labels_do_not_collide(self):
+        for width in (1280, 700, 420):
+            self.browser.size(width, 900)
+            self.browser.frame()
+            boxes = self.browser.run(self.LABELS)
+            names = [box for box in boxes if box[5]]
+            self.assertIn("none below (proved)", [name[0] for name in names])
+            for name in names:
+                for other in boxes:
+                    meets = name[1] < other[3] and other[1] < name[3] and name[2] < other[4] and other[2] < name[4]
+                    self.assertFalse(meets and other is not name, f"{width}: {name} {other}")
+        self.browser.size(1280, 1000)
+
+    def test_fixed_memory_is_a_band_beside_the_axis(self):
+        words = self.browser.run("return [...document.querySelectorAll('#curve-chart text')].map((e) => e.textContent)")
+        self.assertIn("fixed " + bytes_text(self.curve["fixed_memory"]), words)
+        self.assertTrue(any(word.startswith("budget above fixed memory") for word in words), words)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#curve-chart .band').length"), 1)
+
     def test_an_address_names_a_point(self):
         i = next(i for i, point in enumerate(self.curve["points"]) if "schedule" in point)
         self.browser.open("about:blank")

@@ -60,16 +60,29 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
       std::clamp<std::size_t>(static_cast<std::size_t>(width) - kFigures - type_width, 24, 80);
   const std::string unit = text::duration_unit_of(graph);
   out << "recomputed  " << rows.size() << (rows.size() == 1 ? " op" : " ops") << ", costliest first:\n";
-  for (std::size_t i = 0; i < std::min(rows.size(), kOpsShown); ++i) {
+  const auto print = [&](const std::string& name, const std::string& type, int times, Duration paid,
+                         const std::string& size) {
+    out << "  " << fitted(name, name_width);
+    if (type_width > 0) out << " " << fitted(type, type_width);
+    out << " " << std::setw(3) << times << "x  " << std::setw(12) << text::duration_text(paid, unit);
+    if (!size.empty()) out << "  " << std::setw(11) << size;
+    out << "\n";
+  };
+  Row rest;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i >= kOpsShown) {
+      rest.times += rows[i].times;
+      rest.paid += rows[i].paid;
+      continue;
+    }
     const Op& op = graph.ops[rows[i].op];
     Bytes size;
     for (const TensorId t : op.outputs) size += graph[t].size;
-    out << "  " << fitted(printable(op.name), name_width);
-    if (type_width > 0) out << " " << fitted(printable(op.type), type_width);
-    out << " " << std::setw(3) << rows[i].times << "x  " << std::setw(12) << text::duration_text(rows[i].paid, unit)
-        << "  " << std::setw(11) << text::bytes_text(size) << "\n";
+    print(printable(op.name), printable(op.type), rows[i].times, rows[i].paid, text::bytes_text(size));
   }
-  if (rows.size() > kOpsShown) out << "  and " << rows.size() - kOpsShown << " more\n";
+  if (rows.size() <= kOpsShown) return;
+  const std::size_t more = rows.size() - kOpsShown;
+  print("and " + std::to_string(more) + (more == 1 ? " more op" : " more ops"), "", rest.times, rest.paid, "");
 }
 
 /// "1.11 GiB, 60.0 % of the peak above 1.07 GiB fixed".
@@ -223,14 +236,15 @@ constexpr int kRows = 12;
 constexpr int kEighths = 8;
 constexpr int kLabel = 12;
 
-/// The largest amount of each column, in eighths of a row; `columns` of them over `steps` steps.
-std::vector<int> heights(const std::vector<Bytes>& row, std::size_t columns, std::size_t steps, double most) {
-  std::vector<int> eighths(columns, 0);
+/// The largest amount above fixed memory in each column, in eighths of a row; `columns` of them over `steps` steps.
+std::vector<int> heights(const std::vector<Bytes>& row, Bytes fixed, std::size_t steps, double most) {
+  std::vector<int> eighths(kColumns, 0);
   for (std::size_t i = 0; i < row.size(); ++i) {
     // A step is as wide as several columns where there are fewer steps.
-    const std::size_t first = i * columns / steps;
-    const std::size_t end = std::max(first + 1, (i + 1) * columns / steps);
-    const int height = static_cast<int>(std::lround(static_cast<double>(row[i].count()) / most * kRows * kEighths));
+    const std::size_t first = i * kColumns / steps;
+    const std::size_t end = std::max(first + 1, (i + 1) * kColumns / steps);
+    const auto above = static_cast<double>((row[i] - fixed).count());
+    const int height = static_cast<int>(std::lround(above / most * kRows * kEighths));
     for (std::size_t column = first; column < end; ++column) eighths[column] = std::max(eighths[column], height);
   }
   return eighths;
@@ -238,21 +252,22 @@ std::vector<int> heights(const std::vector<Bytes>& row, std::size_t columns, std
 
 }  // namespace
 
-void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profile, Bytes budget) {
+void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profile, Bytes budget, Bytes fixed) {
   constexpr std::array kBlocks{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const std::vector<Bytes> beside = report::memory_beside(profile);
   const std::size_t steps = std::max(beside.size(), profile.after.memory.size());
   if (steps == 0) return;
-  const Bytes most = std::max({profile.before.peak, profile.after.peak, Bytes(1)});
-  const auto scale = static_cast<double>(most.count());
-  const std::vector<int> before = heights(beside, kColumns, steps, scale);
-  const std::vector<int> after = heights(profile.after.memory, kColumns, steps, scale);
-  const bool shown = budget <= most;
-  const int budget_row = shown ? static_cast<int>(static_cast<double>(budget.count()) / scale * kRows - 1e-9) : -1;
+  const Bytes most = std::max({profile.before.peak, profile.after.peak, fixed + Bytes(1)});
+  const auto scale = static_cast<double>((most - fixed).count());
+  const std::vector<int> before = heights(beside, fixed, steps, scale);
+  const std::vector<int> after = heights(profile.after.memory, fixed, steps, scale);
+  const bool shown = budget <= most && budget >= fixed;
+  const int budget_row =
+      shown ? static_cast<int>(static_cast<double>((budget - fixed).count()) / scale * kRows - 1e-9) : -1;
   for (int row = kRows - 1; row >= 0; --row) {
     const std::string label = row == budget_row  ? "budget"
                               : row == kRows - 1 ? text::bytes_text(most)
-                              : row == 0         ? "0 B"
+                              : row == 0         ? text::bytes_text(fixed)
                                                  : "";
     out << std::setw(kLabel) << std::left << label << std::right << "|";
     for (std::size_t column = 0; column < kColumns; ++column) {
@@ -262,6 +277,11 @@ void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profil
     }
     out << "\n";
   }
+  if (fixed > Bytes(0)) {
+    out << std::setw(kLabel) << std::left << "fixed" << std::right << "|";
+    for (std::size_t column = 0; column < kColumns; ++column) out << "▒";
+    out << "\n";
+  }
   out << std::string(kLabel, ' ') << " " << (profile.after.memory.empty() ? "" : "█ schedule   ")
       << "░ input order without recompute   " << text::grouped(static_cast<std::int64_t>(steps)) << " steps\n";
 }
@@ -269,7 +289,7 @@ void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profil
 namespace {
 
 constexpr std::size_t kResidentsShown = 8;
-constexpr int kName = 36;
+constexpr std::size_t kName = 36;
 
 void print_peak(std::ostream& out, const Graph& graph, const report::Replay& replay) {
   if (replay.peak_step < 0) return;
@@ -277,36 +297,42 @@ void print_peak(std::ostream& out, const Graph& graph, const report::Replay& rep
   out << "\nat the peak, step " << text::grouped(replay.peak_step) << " (" << printable(graph.ops[op].name)
       << "): " << text::bytes_text(replay.peak) << "\n";
   const std::vector<std::size_t> found = residents(graph, replay, replay.peak_step);
+  const auto print_row = [&](const std::string& what, Bytes bytes) {
+    const std::string amount = bytes < Bytes(0) ? "-" + text::bytes_text(Bytes(0) - bytes) : text::bytes_text(bytes);
+    out << "  " << fitted(what, kName) << std::setw(12) << amount << "\n";
+  };
   Bytes rest;
+  Bytes sum = replay.base + graph.ops[op].workspace;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Tensor& tensor = graph.tensors[replay.residences[found[i]].tensor];
+    sum += tensor.size;
     if (i >= kResidentsShown) {
       rest += tensor.size;
     } else {
-      out << "  " << std::left << std::setw(kName) << printable(tensor.name) << std::right << std::setw(12)
-          << text::bytes_text(tensor.size) << "\n";
+      print_row(printable(tensor.name), tensor.size);
     }
   }
   const auto print_rest = [&](const std::string& what, Bytes bytes) {
-    if (bytes == Bytes(0)) return;
-    out << "  " << std::left << std::setw(kName) << what << std::right << std::setw(12) << text::bytes_text(bytes)
-        << "\n";
+    if (bytes != Bytes(0)) print_row(what, bytes);
   };
   if (found.size() > kResidentsShown) {
     print_rest("and " + std::to_string(found.size() - kResidentsShown) + " more tensors", rest);
   }
   print_rest("workspace", graph.ops[op].workspace);
-  print_rest("fixed memory and graph inputs", replay.base);
+  print_rest(replay.peak > sum ? "older copies of its outputs" : "taken over in place", replay.peak - sum);
+  print_rest("graph inputs", replay.base - graph.fixed_memory);
+  print_rest("fixed memory", graph.fixed_memory);
+  print_row("sum", replay.peak);
 }
 
+/// "690.00 MiB at conv5".
 std::string overload_text(const Graph& graph, const report::Overload& overload) {
-  return text::bytes_text(overload.above) + " too much at " + printable(graph.ops[overload.op].name) + ", " +
-         text::grouped(overload.steps) + (overload.steps == 1 ? " step" : " steps");
+  return text::bytes_text(overload.above) + " at " + printable(graph.ops[overload.op].name);
 }
 
 std::string reason(const Graph& graph, const report::RecomputedOp& row) {
-  if (row.relieved.steps > 0) return overload_text(graph, row.relieved) + " of the input order above the budget";
-  if (row.if_kept.steps > 0) return "if kept, " + overload_text(graph, row.if_kept) + " above the budget";
+  if (row.relieved.steps > 0) return overload_text(graph, row.relieved);
+  if (row.if_kept.steps > 0) return "if kept: " + overload_text(graph, row.if_kept);
   return row.saved > Bytes(0) ? "no overload: it would have fitted" : "nothing: its outputs were still in memory";
 }
 
@@ -314,14 +340,21 @@ void print_reasons(std::ostream& out, const Graph& graph, const report::Schedule
   if (profile.recomputed_ops.empty()) return;
   const std::string unit = text::duration_unit_of(graph);
   out << "\n"
-      << std::left << std::setw(kName) << "recomputed" << std::right << std::setw(6) << "times" << std::setw(14)
-      << "paid" << std::setw(14) << "saved"
+      << fitted("recomputed", kName) << std::setw(6) << "times" << std::setw(14) << "paid" << std::setw(14) << "saved"
+      << std::setw(7) << "steps"
       << "  relieves\n";
+  std::string before;
   for (const report::RecomputedOp& row : profile.recomputed_ops) {
-    out << std::left << std::setw(kName) << printable(graph.ops[row.op].name) << std::right << std::setw(6) << row.times
-        << std::setw(14) << text::duration_text(row.paid, unit) << std::setw(14) << text::bytes_text(row.saved) << "  "
-        << reason(graph, row) << "\n";
+    const std::string why = reason(graph, row);
+    out << fitted(printable(graph.ops[row.op].name), kName) << std::setw(6) << row.times << std::setw(14)
+        << text::duration_text(row.paid, unit) << std::setw(14) << text::bytes_text(row.saved) << std::setw(7)
+        << text::grouped(row.relieved.steps > 0 ? row.relieved.steps : row.if_kept.steps) << "  "
+        << (why == before ? "the same" : why) << "\n";
+    before = why;
   }
+  out << "relieves: by how much the input order exceeds the budget at its worst while the outputs are away, and at "
+         "how\n"
+         "many steps; if kept: by how much this schedule would\n";
 }
 
 }  // namespace
@@ -330,7 +363,7 @@ void print_report(std::ostream& out, const Graph& graph, const Schedule& schedul
                   const report::ScheduleProfile& profile) {
   print_headline(out, graph, schedule);
   out << "\n";
-  print_memory_chart(out, profile, schedule.budget);
+  print_memory_chart(out, profile, schedule.budget, graph.fixed_memory);
   print_peak(out, graph, schedule.has_steps() ? profile.after : profile.before);
   print_reasons(out, graph, profile);
 }

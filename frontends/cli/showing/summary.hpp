@@ -24,13 +24,14 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
 // A report for terminals: plain lines of UTF-8, no control codes.
 
 /// Memory over steps in characters: the schedule as blocks, what the input order holds above it as shade, the budget as
-/// a line where neither is. A column shows the largest of its steps.
+/// a line where neither is. A column shows the largest of its steps. Rows count above fixed memory, which is a band.
 ///
-///     4 B    |      ░
+///     7 B    |      ░
 ///     budget |---████-██
 ///            |  ███████
-///     0 B    |█████████
-void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profile, Bytes budget);
+///     3 B    |█████████
+///     fixed  |▒▒▒▒▒▒▒▒▒
+void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profile, Bytes budget, Bytes fixed);
 
 /// The headline figures, memory over steps as a chart of characters, what is in memory at the peak, and which ops are
 /// recomputed and why.

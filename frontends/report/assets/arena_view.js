@@ -2,9 +2,12 @@
 // The arena: time across, addresses upwards, a box for each buffer where it lies while it is in memory. Buffers of a
 // first compute are plain, those of a recompute hatched, workspaces in the colour of the budget.
 
+/** Pixels of the smallest box, so that small tensors stay visible. */
+const SMALLEST = 2;
+
 class ArenaView extends CanvasView {
   constructor(theme, across, cursor) {
-    super("arena", theme, { left: 72, right: 14, top: 8, bottom: 40 });
+    super("arena", theme, { left: 72, right: 14, top: 24, bottom: 40 });
     this.across = across;
     /** From the arena's end downwards. */
     this.down = new VisibleRange(1);
@@ -95,6 +98,7 @@ class ArenaView extends CanvasView {
     const { left, top, bottom } = this.margins;
     this.line(left, top, left, this.height - bottom, this.theme.muted);
     this.drawAcrossTicks("step of the schedule");
+    this.drawTimeTicks();
     this.drawAddresses();
   }
 
@@ -103,16 +107,18 @@ class ArenaView extends CanvasView {
     const { size } = this.schedule.arena;
     const lowest = size - this.down.end;
     const highest = size - this.down.first;
+    const small = [];
     for (let i = 0; i < boxes.count; ++i) {
       if (boxes.first[i] >= this.across.end || boxes.last[i] + 1 <= this.across.first) continue;
       if (boxes.offset[i] >= highest || boxes.offset[i] + boxes.size[i] <= lowest) continue;
       const x = Math.max(-10, this.toX(boxes.first[i]));
-      const width = Math.max(0.5, Math.min(this.width + 10, this.toX(boxes.last[i] + 1)) - x);
+      const width = Math.max(1, Math.min(this.width + 10, this.toX(boxes.last[i] + 1)) - x);
       const y = this.toLevel(boxes.offset[i] + boxes.size[i]);
-      const height = Math.max(0.5, this.toLevel(boxes.offset[i]) - y);
+      const height = Math.max(SMALLEST, this.toLevel(boxes.offset[i]) - y);
       const again = this.schedule.again[boxes.first[i]] === 1;
       const colour = boxes.tensor[i] < 0 ? theme.budget : again ? theme.again : theme.after;
       const large = width > 3 && height > 3;
+      if (height === SMALLEST) small.push([x, y, width, colour]);
       context.fillStyle = again && large ? theme.hatch(context, colour) : colour;
       context.fillRect(x, y, width, height);
       ++this.shapes;
@@ -121,6 +127,11 @@ class ArenaView extends CanvasView {
       context.lineWidth = 1;
       context.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
       if (height >= LABEL_ROW) this.drawLabel(this.name(i), x, y, width, height, again);
+    }
+    // Last, so that no large neighbour's border hides them.
+    for (const [x, y, width, colour] of small) {
+      context.fillStyle = colour;
+      context.fillRect(x, y, width, SMALLEST);
     }
   }
 

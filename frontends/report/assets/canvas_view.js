@@ -181,6 +181,31 @@ class CanvasView {
     this.text(label, this.width - this.margins.right, bottom + 32, this.theme.muted, "right");
   }
 
+  /** Times along the top, where they pass; steps have different lengths, so what would touch is left out. */
+  drawTimeTicks() {
+    const { times, stepCount, graph } = this.schedule;
+    const first = Math.max(0, Math.floor(this.across.first));
+    const end = Math.min(stepCount, Math.ceil(this.across.end));
+    if (times[end] <= times[first]) return;
+    const top = this.margins.top;
+    this.text("time", this.margins.left - 30, top - 8, this.theme.muted, "right");
+    let step = first;
+    let free = this.margins.left - 26;
+    this.timeTicks = 0;
+    for (const tick of roundTicks(times[first], times[end], this.plotWidth / 60)) {
+      while (step + 1 < end && times[step + 1] <= tick) ++step;
+      const part = Math.min(1, (tick - times[step]) / ((times[step + 1] - times[step]) || 1));
+      const x = this.toX(step + part);
+      const words = timeTick(tick, times[end], graph.unit);
+      const half = this.context.measureText(words).width / 2;
+      if (x - half < free || x < this.margins.left || x + half > this.width) continue;
+      free = x + half + 14;
+      this.line(x, top, x, top - 4, this.theme.muted);
+      this.text(words, x, top - 8, this.theme.muted, "center");
+      ++this.timeTicks;
+    }
+  }
+
   /** Draws within the plot only. */
   clipped(draw) {
     const context = this.context;

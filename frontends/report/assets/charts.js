@@ -8,6 +8,8 @@ class SvgChart {
     this.host = host;
     this.label = label;
     this.margins = { left: 62, right: 16, top: 26, bottom: 40 };
+    /** Between the axis upwards and where the one across begins. */
+    this.indent = 0;
     this.height = 260;
     new ResizeObserver(() => this.render()).observe(host);
   }
@@ -45,7 +47,8 @@ class SvgChart {
     const { left, right, top, bottom } = this.margins;
     const along = logarithmic ? Math.log10 : (value) => value;
     const [first, last] = across.map(along);
-    this.toX = (value) => left + (along(value) - first) / (last - first || 1) * (this.width - left - right);
+    const begin = left + this.indent;
+    this.toX = (value) => begin + (along(value) - first) / (last - first || 1) * (this.width - begin - right);
     this.toY = (value) => this.height - bottom - (value - up[0]) / (up[1] - up[0] || 1) * (this.height - top - bottom);
   }
 
@@ -135,6 +138,39 @@ function pointWords(curve, i) {
   return `${bytesText(point.budget)}: ${overhead}, ${point.status}${marks.length > 0 ? ", " + marks.join(", ") : ""}`;
 }
 
+/** Pixels of the band of fixed memory. */
+const CURVE_BAND = 20;
+
+/** Finds places for words of 12 pixels, as report::Labels does for exported figures (frontends/report/plot.hpp). */
+class Labels {
+  constructor(left, top, right, bottom) {
+    this.within = [left, top, right, bottom];
+    this.taken = [];
+  }
+
+  avoid(...box) { this.taken.push(box); }
+
+  /** Where the words begin, and their line: the first place around the point that is free, nearer ones first. */
+  place(words, x, y) {
+    const width = 6.4 * words.length;
+    const [left, top, right, bottom] = this.within;
+    let best = null;
+    for (const away of [0, 14, 28, 42]) {
+      for (const first of [x + 8, x - 8 - width, x - width / 2]) {
+        for (const last of [y - 8 - away, y + 20 + away]) {
+          const box = [first, last - 14, first + width, last];
+          const inside = box[0] >= left && box[1] >= top && box[2] <= right && box[3] <= bottom;
+          const met = this.taken.filter((o) => box[0] < o[2] && o[0] < box[2] && box[1] < o[3] && o[1] < box[3]).length;
+          const cost = met + (inside ? 0 : 2);
+          if (best === null || cost < best.cost) best = { cost, box };
+        }
+      }
+    }
+    this.taken.push(best.box);
+    return [best.box[0], best.box[3] - 3];
+  }
+}
+
 class CurveChart extends SvgChart {
   constructor(host, curve) {
     super(host, "Overhead against budget");
@@ -152,30 +188,50 @@ class CurveChart extends SvgChart {
   }
 
   draw() {
-    const { points, least_budget: least, baseline_peak_memory: peak } = this.curve;
+    const { points, fixed, least_budget: least, baseline_peak_memory: peak } = this.curve;
     const budgets = points.map((point) => point.budget).concat(least > 0 ? [least] : []);
     const from = Math.min(...budgets);
     const to = Math.max(...budgets);
     const margin = 0.04 * (to - from) || 1;
     const highest = (point) => point.overhead ?? (point.status === "infeasible" ? 0 : point.bound);
     const most = points.reduce((max, point) => Math.max(max, highest(point)), 0) || 0.01;
+    this.indent = fixed > 0 ? CURVE_BAND + 8 : 0;
     this.scale([from - margin, to + margin], [0, 1.1 * most]);
-    const unit = 1024 ** byteUnit(to);
-    const ticks = roundTicks((from - margin) / unit, (to + margin) / unit, this.width / 110);
-    this.drawAxes(ticks.map((tick) => tick * unit), roundTicks(0, 1.1 * most * 100, 5).map((tick) => tick / 100),
-      (value) => `${tickText(value / unit)} ${BYTE_UNITS[byteUnit(to)]}`, (value) => tickText(100 * value) + " %",
-      `budget (peak without recompute: ${bytesText(peak)})`, "overhead");
+    const unit = 1024 ** byteUnit(to - fixed);
+    const ticks = roundTicks((from - margin - fixed) / unit, (to + margin - fixed) / unit, this.width / 110);
+    const above = fixed > 0 ? "budget above fixed memory" : "budget";
+    this.drawAxes(ticks.map((tick) => fixed + tick * unit), roundTicks(0, 1.1 * most * 100, 5).map((tick) => tick / 100),
+      (value) => `${tickText((value - fixed) / unit)} ${BYTE_UNITS[byteUnit(to - fixed)]}`,
+      (value) => tickText(100 * value) + " %", `${above} (peak without recompute: ${bytesText(peak - fixed)})`, "overhead");
+    this.labels = new Labels(this.margins.left + this.indent, this.margins.top - 14, this.width, this.height - this.margins.bottom);
+    if (fixed > 0) this.drawFixed(fixed);
     if (least > 0) this.drawLeast(least);
     const known = points.filter((point) => point.overhead !== null);
     this.stairs(known.map((point) => [point.budget, point.overhead]), "known");
+    known.forEach((point, i) => {
+      if (i === 0) return;
+      const [x, y] = [this.toX(known[i - 1].budget), this.toY(known[i - 1].overhead)];
+      const [right, bottom] = [this.toX(point.budget), this.toY(point.overhead)];
+      this.labels.avoid(x, y - 2, right, y + 2);
+      this.labels.avoid(right - 2, y, right + 2, bottom);
+    });
     this.drawBound(points.filter((point) => point.status !== "infeasible"));
     points.forEach((point, i) => { if (point.overhead !== null) this.drawPoint(point, i); });
+    this.drawNames(least, 1.1 * most);
+  }
+
+  /** What the axis does not count: a band beside it, not to scale. */
+  drawFixed(fixed) {
+    const { left, top, bottom } = this.margins;
+    this.add("rect", { class: "band", x: left, y: top, width: CURVE_BAND, height: this.height - top - bottom });
+    this.add("text", { class: "tick", transform: `translate(${left + CURVE_BAND - 6} ${this.height - bottom - 8}) rotate(-90)` })
+      .textContent = "fixed " + bytesText(fixed);
   }
 
   drawLeast(least) {
     const x = this.toX(least);
     this.add("path", { class: "least", d: `M${x} ${this.margins.top}V${this.height - this.margins.bottom}` });
-    this.text("none below (proved)", x + 5, this.margins.top + 12, "start");
+    this.labels.avoid(x - 3, this.margins.top, x + 3, this.height - this.margins.bottom);
   }
 
   /** The bound of a budget holds for all smaller ones: stairs to the left. */
@@ -195,14 +251,22 @@ class CurveChart extends SvgChart {
     this.add("circle", { class: "target", cx: x, cy: y, r: 12 }, link);
     if (i === this.selected) this.add("circle", { class: "chosen", cx: x, cy: y, r: 9 }, link);
     this.add("circle", { class: point.status === "optimal" ? "mark" : "mark hollow", cx: x, cy: y, r: 4.5 }, link);
-    if (i === this.curve.knee) this.drawName("knee", x, y, -10, link);
-    if (i === this.curve.smallest) this.drawName("smallest feasible", x, y, -12, link);
+    this.labels.avoid(x - 7, y - 7, x + 7, y + 7);
   }
 
-  drawName(words, x, y, down, parent) {
-    const right = x > this.width - 150;
-    const place = { class: "tick", x: x + (right ? -8 : 8), y: y + down, "text-anchor": right ? "end" : "start" };
-    this.add("text", place, parent).textContent = words;
+  /** After all that they stand aside of. */
+  drawNames(least, top) {
+    const { points, knee, smallest } = this.curve;
+    const name = (words, budget, overhead) => {
+      const [x, y] = this.labels.place(words, this.toX(budget), this.toY(overhead));
+      this.text(words, x, y, "start", "name");
+    };
+    const both = knee >= 0 && knee === smallest;
+    if (smallest >= 0) {
+      name(both ? "knee, smallest feasible" : "smallest feasible", points[smallest].budget, points[smallest].overhead);
+    }
+    if (knee >= 0 && !both) name("knee", points[knee].budget, points[knee].overhead);
+    if (least > 0) name("none below (proved)", least, top);
   }
 }
 
@@ -211,12 +275,18 @@ function fillCurveTable(body, curve) {
   const cell = (words) => element("td", { class: "number" }, words);
   const row = (point, i) => {
     const shown = point.schedule >= 0 ? element("a", { href: "#point-" + i }, "show") : point.why;
-    const note = [i === curve.knee ? "knee" : "", i === curve.smallest ? "smallest feasible" : ""].filter(Boolean);
+    const isLeast = point.overhead !== null && point.budget === curve.least_budget;
+    const note = [i === curve.knee ? "knee" : "", i === curve.smallest ? "smallest feasible" : "",
+      isLeast ? "the least budget" : ""].filter(Boolean);
     return element("tr", { id: "row-point-" + i }, cell(bytesText(point.budget)), cell(percentText(point.part, 1)),
       element("td", {}, point.status), cell(point.overhead === null ? "\u2013" : signedPercent(point.overhead)),
       cell(point.status === "infeasible" ? "\u2013" : signedPercent(point.bound)),
       cell(point.peak === null ? "\u2013" : bytesText(point.peak)), element("td", {}, note.join(", ")),
       element("td", {}, shown));
   };
-  body.replaceChildren(...curve.points.map(row));
+  // A byte below the least budget nothing fits: one row says both.
+  const isAByteBelow = (point, i) => point.overhead === null && curve.points[i + 1]?.overhead !== null &&
+    curve.points[i + 1]?.budget === point.budget + 1;
+  body.replaceChildren(...curve.points.map((point, i) => [point, row(point, i)])
+    .filter(([point], i) => !isAByteBelow(point, i)).map(([, made]) => made));
 }

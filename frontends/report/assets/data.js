@@ -38,6 +38,15 @@ function plural(count, word) {
   return `${grouped(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
+/** A time as a tick, in the unit that suits `most`. */
+function timeTick(time, most, unit) {
+  if (unit !== "ns") return tickText(time) + (unit ? " " + unit : "");
+  const names = ["ns", "\u00b5s", "ms", "s"];
+  let name = 0;
+  for (; most >= 1000 && name + 1 < names.length; ++name, most /= 1000) time /= 1000;
+  return `${tickText(Number(time.toPrecision(6)))} ${names[name]}`;
+}
+
 /** Ends of about `wanted` round steps within [least, most]: multiples of 1, 2 or 5 times a power of ten. */
 function roundTicks(least, most, wanted, smallest = 0) {
   const rough = Math.max((most - least) / Math.max(1, wanted), 1e-12);
@@ -109,6 +118,18 @@ class GraphData {
     this.rows.forEach((t, row) => { this.rowOf[t] = row; });
   }
 
+  /** A part of the peak, above fixed memory as percentages of budgets are. */
+  partOfPeak(bytes) {
+    const above = this.before.peak - this.fixed;
+    return above > 0 ? (bytes - this.fixed) / above : 1;
+  }
+
+  /** "60.0 % of the peak", or what it leaves out. */
+  partText(bytes) {
+    const of = this.fixed > 0 ? `above ${bytesText(this.fixed)} fixed` : "of the peak";
+    return `${percentText(this.partOfPeak(bytes), 1)} ${of}`;
+  }
+
   opText(op) {
     const type = this.ops.types[this.ops.type[op]];
     return type ? `${this.ops.name[op]} (${type})` : this.ops.name[op];
@@ -133,6 +154,7 @@ class ScheduleData {
     this.stepCount = this.found ? this.steps.length : graph.opCount;
     this.findRepeats();
     this.findBefore();
+    this.findTimes();
     this.findEarlierStays();
   }
 
@@ -169,6 +191,14 @@ class ScheduleData {
     for (let step = this.stepCount - 1; step >= 0; --step) {
       if (!this.again[step]) beside = this.steps[step];
       this.beforeMemory[step] = memory[beside];
+    }
+  }
+
+  /** When each step begins, and at last when the last one ends. */
+  findTimes() {
+    this.times = new Float64Array(this.stepCount + 1);
+    for (let step = 0; step < this.stepCount; ++step) {
+      this.times[step + 1] = this.times[step] + this.graph.ops.duration[this.opAt(step)];
     }
   }
 

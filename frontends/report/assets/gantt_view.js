@@ -8,7 +8,7 @@ const LABEL_ROW = 11;
 
 class GanttView extends CanvasView {
   constructor(theme, across, cursor) {
-    super("gantt", theme, { left: 72, right: 14, top: 8, bottom: 40 });
+    super("gantt", theme, { left: 72, right: 14, top: 24, bottom: 40 });
     this.across = across;
     this.down = new VisibleRange(1);
     this.cursor = cursor;
@@ -128,6 +128,7 @@ class GanttView extends CanvasView {
     const { left, top, bottom } = this.margins;
     this.line(left, top, left, this.height - bottom, this.theme.muted);
     this.drawAcrossTicks(this.schedule.found ? "step of the schedule" : "step of the input order");
+    this.drawTimeTicks();
     this.drawRowTicks();
     this.text("tensor", left - 8, this.height - 8, this.theme.muted, "right");
   }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory over the steps: the schedule as a filled line, the input order dashed, the budget as a long-dashed line, and
 // what of the input order is above it hatched. Where several steps share a column of pixels, their largest is drawn.
+// Amounts count above fixed memory, which has a band of its own that is not to scale.
+
+const FIXED_BAND = 20;
 
 class MemoryView extends CanvasView {
   constructor(theme, across, cursor) {
-    super("memory", theme, { left: 72, right: 14, top: 22, bottom: 40 });
+    super("memory", theme, { left: 72, right: 14, top: 26, bottom: 40 });
     this.across = across;
     this.cursor = cursor;
     across.listeners.push(() => this.invalidate());
@@ -16,13 +19,20 @@ class MemoryView extends CanvasView {
 
   show(schedule) {
     this.schedule = schedule;
-    const before = schedule.graph.before.peak;
-    this.most = 1.06 * Math.max(before, schedule.budget, schedule.found ? schedule.peak_memory : 0, 1);
+    const { fixed, before } = schedule.graph;
+    this.fixed = fixed;
+    this.band = fixed > 0 ? FIXED_BAND : 0;
+    const most = Math.max(before.peak, schedule.budget, schedule.found ? schedule.peak_memory : 0) - fixed;
+    this.most = fixed + 1.06 * Math.max(most, 1);
     this.say(this.words(this.cursor.step));
     this.invalidate();
   }
 
-  toLevel(bytes) { return this.margins.top + (1 - bytes / this.most) * this.plotHeight; }
+  toLevel(bytes) {
+    const floor = this.margins.top + this.plotHeight;
+    if (bytes <= this.fixed) return floor - this.band * (this.fixed > 0 ? Math.max(0, bytes) / this.fixed : 0);
+    return floor - this.band - (bytes - this.fixed) / (this.most - this.fixed) * (this.plotHeight - this.band);
+  }
 
   words(step) {
     const schedule = this.schedule;
@@ -31,6 +41,8 @@ class MemoryView extends CanvasView {
     const again = schedule.found && schedule.again[step] ? ", recomputed" : "";
     const parts = [`Step ${grouped(step)} of ${grouped(schedule.stepCount)}: ` +
       `${schedule.graph.opText(schedule.opAt(step))}${again}. ${bytesText(memory)} in memory`];
+    const { times, graph } = schedule;
+    parts.push(`from ${durationText(times[step], graph.unit)} to ${durationText(times[step + 1], graph.unit)}`);
     parts.push(left >= 0 ? `${bytesText(left)} below the budget` : `${bytesText(-left)} above the budget`);
     if (schedule.found) parts.push(`the input order holds ${bytesText(schedule.beforeMemory[step])}`);
     return parts.join(", ") + ".";
@@ -94,11 +106,13 @@ class MemoryView extends CanvasView {
       this.fillDown(context, after, this.toLevel(0), this.theme.fill);
       this.stroke(context, before, this.theme.before, [5, 3], 1.5);
       this.stroke(context, after, this.theme.after, [], 2);
+      this.drawFixed();
       this.drawBudget();
       this.drawCursor();
       this.drawPeak(context);
     });
     this.drawAcrossTicks(schedule.found ? "step of the schedule" : "step of the input order");
+    this.drawTimeTicks();
   }
 
   stroke(context, points, colour, dash, width) {
@@ -120,19 +134,33 @@ class MemoryView extends CanvasView {
   }
 
   drawLevels() {
-    const unit = byteUnit(this.most);
+    const above = this.most - this.fixed;
+    const unit = byteUnit(above);
     const scale = 1024 ** unit;
-    for (const tick of roundTicks(0, this.most / scale, this.plotHeight / 45)) {
-      const y = this.toLevel(tick * scale);
-      this.line(this.margins.left, y, this.width - this.margins.right, y, this.theme.line);
+    const right = this.width - this.margins.right;
+    for (const tick of roundTicks(0, above / scale, this.plotHeight / 45)) {
+      const y = this.toLevel(this.fixed + tick * scale);
+      this.line(this.margins.left, y, right, y, this.theme.line);
       this.text(`${tickText(tick)} ${BYTE_UNITS[unit]}`, this.margins.left - 8, y + 4, this.theme.muted, "right");
     }
+    if (this.band === 0) return;
+    const top = this.toLevel(this.fixed);
+    this.context.fillStyle = this.theme.line;
+    this.context.fillRect(this.margins.left, top, this.plotWidth, this.band);
+  }
+
+  /** In the band, over what is drawn there. */
+  drawFixed() {
+    if (this.band === 0) return;
+    this.text(`fixed memory ${bytesText(this.fixed)}, not to scale`, this.margins.left + 8, this.toLevel(0) - 6,
+      this.theme.ink);
   }
 
   drawBudget() {
     const y = this.toLevel(this.schedule.budget);
     this.line(this.margins.left, y, this.width - this.margins.right, y, this.theme.budget, [12, 4], 1.5);
-    const words = "budget " + bytesText(this.schedule.budget);
+    const part = percentText(this.schedule.graph.partOfPeak(this.schedule.budget), 1);
+    const words = `budget ${bytesText(this.schedule.budget)} (${part})`;
     const context = this.context;
     const width = context.measureText(words).width;
     context.fillStyle = this.theme.back;

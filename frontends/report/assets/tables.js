@@ -24,11 +24,12 @@ function showHeadline(place, schedule, unit) {
   const figures = [];
   if (schedule.found) {
     figures.push(figure("Peak memory", "peak", `${bytesText(before)} \u2192 ${bytesText(schedule.peak_memory)}`,
-      `${percentText(schedule.peak_memory / Math.max(1, before), 1)} of the input order's`));
+      schedule.graph.partText(schedule.peak_memory)));
   } else {
     figures.push(figure("Peak memory", "peak", bytesText(before), "of the input order without recompute"));
   }
-  figures.push(figure("Budget", "budget", bytesText(schedule.budget), `${grouped(schedule.budget)} bytes`));
+  figures.push(figure("Budget", "budget", bytesText(schedule.budget),
+    `${percentText(schedule.graph.partOfPeak(schedule.budget), 1)}, ${grouped(schedule.budget)} bytes`));
   if (schedule.found) {
     figures.push(figure("Extra time", "overhead", signedPercent(schedule.overhead),
       `${durationText(base, unit)} \u2192 ${durationText(schedule.duration, unit)}`));
@@ -84,8 +85,10 @@ class ResidentsTable {
   constructor(cursor) {
     this.caption = document.getElementById("residents-caption");
     this.body = document.querySelector("#residents tbody");
+    this.total = document.querySelector("#residents tfoot");
     cursor.listeners.push(() => this.invalidate());
     this.cursor = cursor;
+    this.limit = RESIDENTS_SHOWN;
   }
 
   show(schedule) {
@@ -102,33 +105,52 @@ class ResidentsTable {
     });
   }
 
-  row(name, op, size, most) {
-    const part = element("div", { class: "part" });
-    part.style.width = percentText(size / Math.max(1, most), 1).replace(" ", "");
-    const title = op ? `${name}, written by ${op}` : name;
-    return element("tr", {}, element("td", { class: "name", title }, name, part),
-      element("td", { class: "number" }, bytesText(size)));
+  amount(size) {
+    const words = size < 0 ? "\u2212" + bytesText(-size) : bytesText(size);
+    return element("td", { class: "number", title: `${grouped(size)} bytes` }, words);
   }
 
+  row(name, op, size, most) {
+    const part = element("div", { class: "part" });
+    part.style.width = percentText(Math.max(0, size) / Math.max(1, most), 1).replace(" ", "");
+    const title = op ? `${name}, written by ${op}` : typeof name === "string" ? name : "";
+    return element("tr", {}, element("td", { class: "name", title }, name, part), this.amount(size));
+  }
+
+  /** Shows all tensors from now on. */
+  moreButton(count) {
+    const button = element("button", { class: "link", type: "button" }, `and ${plural(count, "more tensor")}`);
+    button.addEventListener("click", () => {
+      this.limit = Infinity;
+      this.fill();
+    });
+    return button;
+  }
+
+  /** The rows' sizes have the memory at the step as their sum, to the byte. */
   fill() {
     const { graph } = this.schedule;
     if (this.schedule.stepCount === 0) return;
     const step = this.cursor.step;
+    const op = this.schedule.opAt(step);
     const tensors = this.schedule.residents(step).map((i) => this.schedule.shownStays.tensor[i]);
+    const sizeOf = (list) => list.reduce((bytes, t) => bytes + graph.tensors.size[t], 0);
     const most = this.schedule.memoryAt(step);
-    const rows = tensors.slice(0, RESIDENTS_SHOWN).map((t) =>
+    const rows = tensors.slice(0, this.limit).map((t) =>
       this.row(graph.tensors.name[t], graph.ops.name[graph.tensors.producer[t]], graph.tensors.size[t], most));
-    const rest = tensors.slice(RESIDENTS_SHOWN);
-    if (rest.length > 0) {
-      const sum = rest.reduce((bytes, t) => bytes + graph.tensors.size[t], 0);
-      rows.push(this.row(`and ${plural(rest.length, "more tensor")}`, "", sum, most));
+    const rest = tensors.slice(this.limit);
+    if (rest.length > 0) rows.push(this.row(this.moreButton(rest.length), "", sizeOf(rest), most));
+    const workspace = graph.ops.workspace[op];
+    const other = most - graph.base - workspace - sizeOf(tensors);
+    for (const [name, writer, size] of [["workspace", graph.ops.name[op], workspace],
+      [other > 0 ? "older copies of its outputs" : "taken over in place", graph.ops.name[op], other],
+      ["graph inputs", "", graph.base - graph.fixed], ["fixed memory", "", graph.fixed]]) {
+      if (size !== 0) rows.push(this.row(name, writer, size, most));
     }
-    const workspace = graph.ops.workspace[this.schedule.opAt(step)];
-    if (workspace > 0) rows.push(this.row("workspace", graph.ops.name[this.schedule.opAt(step)], workspace, most));
-    if (graph.base > 0) rows.push(this.row("fixed memory and graph inputs", "", graph.base, most));
     const peak = step === this.schedule.peakStep ? ", the peak" : "";
     this.caption.textContent = `In memory at step ${grouped(step)}${peak}: ${bytesText(most)}`;
     this.body.replaceChildren(...rows);
+    this.total.replaceChildren(element("tr", {}, element("th", { scope: "row" }, "Sum"), this.amount(most)));
   }
 }
 
@@ -142,15 +164,10 @@ function decodeRecomputed(flat) {
   return rows;
 }
 
+/** What the lead above the table explains once. */
 function reasonWords(graph, row) {
-  if (row.steps > 0) {
-    return `${bytesText(row.above)} too much at ${graph.ops.name[row.worst]}, ` +
-      `${plural(row.steps, "step")} of the input order above the budget`;
-  }
-  if (row.keptSteps > 0) {
-    return `if kept, ${bytesText(row.keptAbove)} too much at ${graph.ops.name[row.keptWorst]}, ` +
-      `${plural(row.keptSteps, "step")} of the schedule above the budget`;
-  }
+  if (row.steps > 0) return `${bytesText(row.above)} at ${graph.ops.name[row.worst]}`;
+  if (row.keptSteps > 0) return `if kept: ${bytesText(row.keptAbove)} at ${graph.ops.name[row.keptWorst]}`;
   return row.saved > 0 ? "no overload: it would have fitted" : "nothing: its outputs were still in memory";
 }
 
@@ -180,7 +197,8 @@ class RecomputedTable {
     const paid = this.rows.reduce((sum, row) => sum + row.paid, 0);
     this.summary.textContent = this.rows.length === 0 ? "Nothing is recomputed."
       : `${plural(this.rows.length, "op")}, ${plural(times, "recompute")}, ${durationText(paid, this.unit)} paid. ` +
-        "The name of an op shows it among the retention intervals.";
+        "The name of an op shows it among the retention intervals. Relieves: by how much the input order exceeds the " +
+        "budget at its worst while the outputs are away, and at how many steps; if kept: by how much this schedule would.";
     this.table.hidden = this.rows.length === 0;
     this.fill();
   }
@@ -195,6 +213,7 @@ class RecomputedTable {
     const { key } = this.order;
     if (key === "name") return this.graph.ops.name[row.op];
     if (key === "type") return this.graph.ops.types[this.graph.ops.type[row.op]];
+    if (key === "steps") return row.steps || row.keptSteps;
     return key === "reason" ? (row.steps > 0 ? row.above : row.keptAbove) : row[key];
   }
 
@@ -206,7 +225,9 @@ class RecomputedTable {
 
   fill() {
     const rows = [...this.rows].sort((a, b) => this.compare(a, b));
-    this.body.replaceChildren(...rows.slice(0, this.limit).map((row) => this.rowOf(row)));
+    const shown = rows.slice(0, this.limit);
+    const reasons = shown.map((row) => reasonWords(this.graph, row));
+    this.body.replaceChildren(...shown.map((row, i) => this.rowOf(row, reasons[i], i > 0 && reasons[i] === reasons[i - 1])));
     this.more.hidden = rows.length <= this.limit;
     this.more.textContent = `Show all ${grouped(rows.length)}`;
     for (const button of this.table.querySelectorAll("th button")) {
@@ -215,7 +236,8 @@ class RecomputedTable {
     }
   }
 
-  rowOf(row) {
+  /** `same`: as the row above, which is not said again. */
+  rowOf(row, reason, same) {
     const name = element("button", { class: "link", type: "button" }, this.graph.ops.name[row.op]);
     name.addEventListener("click", () => this.onChoice(row.op));
     return element("tr", {}, element("th", { scope: "row", class: "name" }, name),
@@ -223,6 +245,7 @@ class RecomputedTable {
       element("td", { class: "number" }, grouped(row.times)),
       element("td", { class: "number" }, durationText(row.paid, this.unit)),
       element("td", { class: "number" }, bytesText(row.saved)),
-      element("td", { class: "reason" }, reasonWords(this.graph, row)));
+      element("td", { class: "number" }, grouped(row.steps || row.keptSteps)),
+      element("td", { class: same ? "reason same" : "reason", title: reason }, same ? "the same" : reason));
   }
 }

@@ -43,14 +43,38 @@ TEST(CurveFigure, ShowsKnownSchedulesAndBoundsInPerCent) {
   EXPECT_EQ(points_of(figure, "lower bound", Join::steps), (Points{{4, 10}, {4, 5}, {6, 5}, {6, 0}, {8, 0}}));
 }
 
-TEST(CurveFigure, MarksTheKneeAndTheSmallestBudget) {
+std::vector<std::pair<double, double>> noted(const Figure& figure, const std::string& words) {
+  std::vector<std::pair<double, double>> found;
+  for (const Note& note : figure.notes) {
+    if (note.words == words) found.emplace_back(note.x, note.y);
+  }
+  return found;
+}
+
+TEST(CurveFigure, NamesTheKneeAndTheSmallestBudget) {
   Curve curve = sample();
-  EXPECT_TRUE(points_of(curve_figure(curve), "knee", Join::none).empty());
+  EXPECT_TRUE(noted(curve_figure(curve), "knee").empty());
   curve.knee = 2;
   const Figure figure = curve_figure(curve);
-  EXPECT_EQ(points_of(figure, "knee", Join::none), (Points{{6, 5}}));
-  EXPECT_EQ(points_of(figure, "smallest feasible", Join::none), (Points{{4, 20}}));
-  EXPECT_EQ(points_of(figure, "none below (proved)", Join::line), (Points{{2, 0}, {2, 20}}));
+  EXPECT_EQ(noted(figure, "knee"), (Points{{6, 5}}));
+  EXPECT_EQ(noted(figure, "smallest feasible"), (Points{{4, 20}}));
+  EXPECT_EQ(noted(figure, "none below (proved)"), (Points{{2, 20}}));
+  EXPECT_EQ(points_of(figure, "", Join::line), (Points{{2, 0}, {2, 20}}));
+  curve.knee = 1;
+  EXPECT_EQ(noted(curve_figure(curve), "knee, smallest feasible"), (Points{{4, 20}}));
+}
+
+TEST(CurveFigure, CountsAboveFixedMemoryWhichHasABand) {
+  Curve curve = sample();
+  curve.fixed_memory = Bytes(1 * kMiB);
+  const Figure figure = curve_figure(curve);
+  EXPECT_EQ(figure.x.label, "budget above fixed memory (MiB)");
+  EXPECT_EQ(figure.x.band, "fixed 1.00 MiB");
+  EXPECT_EQ(points_of(figure, "shortest known", Join::steps), (Points{{3, 20}, {5, 5}, {7, 0}}));
+  const std::string text = svg(figure);
+  EXPECT_NE(text.find("class=\"band\""), std::string::npos);
+  EXPECT_NE(text.find("fixed 1.00 MiB"), std::string::npos);
+  EXPECT_EQ(svg(curve_figure(sample())).find("class=\"band\""), std::string::npos);
 }
 
 TEST(CurveFigure, StandsWithoutAnySchedule) {
