@@ -14,7 +14,6 @@
 #include "engine/base/tasks.hpp"
 #include "engine/placement/place.hpp"
 #include "engine/solve.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
@@ -54,7 +53,7 @@ class AddressSearch {
   }
 
   Schedule run(std::span<const OpId> warm_start) {
-    std::vector<OpId> start(warm_start.begin(), warm_start.end());
+    Sequence start(warm_start.begin(), warm_start.end());
     int rounds = 0;
     while (rounds < kMostRounds) {
       const Schedule schedule = solve_round(start, rounds);

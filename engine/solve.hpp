@@ -9,7 +9,9 @@
 // other. Asked for more threads than there are cores, it raises the limit of TBB for the process while it runs.
 #pragma once
 
+#include <atomic>
 #include <span>
+#include <vector>
 
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
@@ -43,5 +45,20 @@ REMORA_API Schedule solve(const Instance& instance, const SolveOptions& options,
 
 /// Throws the InputError that solve would throw for these.
 REMORA_API void check_problem(const Instance& instance, const SolveOptions& options);
+
+/// The smallest budget for which a schedule of the staged form exists lies within [proved, reached].
+struct BudgetBracket {
+  /// No schedule holds a budget of less.
+  Bytes proved{};
+  /// The peak of a schedule that was found.
+  Bytes reached{};
+  /// Its ops, if they are known; they are not where ops have several modes.
+  Sequence sequence{};
+};
+
+/// Bisects for the lower end, then searches at that budget (phase 1) within the options' limits. The instance's own
+/// budget does not matter. Throws InputError where every op once by mode 0 is not allowed. `cancel`, which may be null, ends it with the bracket at hand.
+REMORA_API BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options,
+                                            const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace remora

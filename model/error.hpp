@@ -23,4 +23,13 @@ class REMORA_API InputError : public std::runtime_error {
   std::string place_;
 };
 
+/// An assertion that also runs in optimised builds: throws std::logic_error, which `remora` reports as an internal
+/// error (exit 70). For broken invariants only; bad input is an InputError. The place is the caller's (the built-ins
+/// because clang-tidy 14 does not know std::source_location).
+inline void ensure(bool holds, const char* what, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (!holds) [[unlikely]] {
+    throw std::logic_error(std::string(file) + ":" + std::to_string(line) + ": " + what);
+  }
+}
+
 }  // namespace remora

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora {
 namespace {
@@ -181,7 +181,7 @@ Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence) {
   return schedule;
 }
 
-std::vector<OpId> input_order(const Instance& instance) {
+Order input_order(const Instance& instance) {
   const Ids<OpId> ops = instance.ops();
   return {ops.begin(), ops.end()};
 }

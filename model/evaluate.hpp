@@ -58,7 +58,7 @@ REMORA_API std::vector<Step> steps_of(const Instance& instance, std::span<const 
 REMORA_API Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence);
 
 /// Every op once, in the input order.
-REMORA_API std::vector<OpId> input_order(const Instance& instance);
+REMORA_API Order input_order(const Instance& instance);
 
 /// The peak of the input order without recompute.
 REMORA_API Bytes baseline_peak(const Instance& instance);

@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -92,7 +91,7 @@ std::vector<OpId> find_cycle(const Graph& graph, const Table<TensorId, OpId>& pr
   return CycleSearch(graph, producer).run();
 }
 
-Graph reordered(const Graph& graph, std::span<const OpId> order) {
+Graph reordered(const Graph& graph, const Order& order) {
   ensure(order.size() == graph.ops.size(), "reorder: not every op once");
   const Table<OpId, OpId> places = places_in(order);
   Graph result = graph;
@@ -105,7 +104,7 @@ Graph reordered(const Graph& graph, std::span<const OpId> order) {
   return result;
 }
 
-Table<OpId, OpId> places_in(std::span<const OpId> order) {
+Table<OpId, OpId> places_in(const Order& order) {
   Table<OpId, OpId> places(order.size());
   for (const OpId i : places.ids()) {
     const OpId op = order[i.index()];

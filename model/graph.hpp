@@ -136,9 +136,9 @@ std::vector<OpId> find_cycle(const Graph& graph, const Table<TensorId, OpId>& pr
 /// The graph with its ops in another order: op i is what was op order[i], and everything that names an op names the same
 /// one. Tensors stay where they are. `order` holds every op once (else std::logic_error); that it is a topological order
 /// is for validate() to say.
-Graph reordered(const Graph& graph, std::span<const OpId> order);
+Graph reordered(const Graph& graph, const Order& order);
 
 /// Of an order of ops: where each op comes in it, as a number of an op.
-Table<OpId, OpId> places_in(std::span<const OpId> order);
+Table<OpId, OpId> places_in(const Order& order);
 
 }  // namespace remora

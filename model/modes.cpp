@@ -7,7 +7,6 @@
 #include <limits>
 #include <string>
 
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/instance.hpp"
 
@@ -55,8 +54,8 @@ std::vector<Compute> computes_of(std::span<const OpId> sequence) {
   return computes;
 }
 
-std::vector<OpId> ops_of(std::span<const Compute> sequence) {
-  std::vector<OpId> ops;
+Sequence ops_of(std::span<const Compute> sequence) {
+  Sequence ops;
   ops.reserve(sequence.size());
   for (const Compute& compute : sequence) ops.push_back(compute.op);
   return ops;

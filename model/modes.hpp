@@ -117,6 +117,6 @@ Bytes highest_peak(std::span<const InnerPeak> peaks, Released released) {
 
 /// The sequence with mode 0 everywhere, and the ops of a sequence.
 REMORA_API std::vector<Compute> computes_of(std::span<const OpId> sequence);
-REMORA_API std::vector<OpId> ops_of(std::span<const Compute> sequence);
+REMORA_API Sequence ops_of(std::span<const Compute> sequence);
 
 }  // namespace remora

@@ -7,10 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
-#include "model/saturating.hpp"
+#include "model/types.hpp"
 
 namespace remora {
 namespace {

@@ -23,8 +23,8 @@ double Schedule::gap() const {
   return static_cast<double>((duration - lower_bound).count()) / static_cast<double>(duration.count());
 }
 
-std::vector<OpId> ops_of(const Schedule& schedule) {
-  std::vector<OpId> ops;
+Sequence ops_of(const Schedule& schedule) {
+  Sequence ops;
   ops.reserve(schedule.steps.size());
   for (const Step& step : schedule.steps) ops.push_back(step.op);
   return ops;

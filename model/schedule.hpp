@@ -172,6 +172,6 @@ struct REMORA_API Schedule {
 };
 
 /// The schedule's ops in its order: what solve() takes as a warm start.
-REMORA_API std::vector<OpId> ops_of(const Schedule& schedule);
+REMORA_API Sequence ops_of(const Schedule& schedule);
 
 }  // namespace remora

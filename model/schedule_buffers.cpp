@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora {
 namespace {

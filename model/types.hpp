@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace remora {
 
@@ -84,6 +86,20 @@ using OpId = Id<struct OpTag>;
 /// A tensor's number: its position in the graph's table of tensors, from 0.
 using TensorId = Id<struct TensorTag>;
 
+/// Ops in the order in which they run; an op that is computed again stands there again. A plain vector of ops promises no order.
+class Sequence : public std::vector<OpId> {
+ public:
+  using std::vector<OpId>::vector;
+  explicit Sequence(std::vector<OpId> ops) : std::vector<OpId>(std::move(ops)) {}
+};
+
+/// A sequence in which every op stands once.
+class Order : public Sequence {
+ public:
+  using Sequence::Sequence;
+  explicit Order(Sequence sequence) : Sequence(std::move(sequence)) {}
+};
+
 /// Wide enough for the product of two 64-bit amounts.
 __extension__ using Wide = __int128;
 
@@ -104,3 +120,22 @@ template <class Tag>
 struct std::hash<remora::Id<Tag>> {
   std::size_t operator()(remora::Id<Tag> id) const noexcept { return std::hash<std::int32_t>{}(id); }
 };
+
+// Sums and products of amounts that nobody has checked yet: beyond the limit they stay there, and two such amounts
+// still add up within 64 bits.
+
+namespace remora {
+
+inline constexpr std::int64_t kSaturated = std::int64_t{1} << 62;
+
+/// Of amounts that are not negative, or the limit.
+constexpr std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
+  return b > kSaturated || a > kSaturated - b ? kSaturated : a + b;
+}
+
+constexpr std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
+  if (a == 0 || b == 0) return 0;
+  return a > kSaturated / b ? kSaturated : a * b;
+}
+
+}  // namespace remora

@@ -43,7 +43,7 @@ Scene make_scene(int ops) {
   options.time_limit = kNoTimeLimit;
   options.work_limit = kWarmUpWork * ops;
   const Schedule schedule = solve(*scene.instance, options);
-  std::vector<OpId> sequence;
+  Sequence sequence;
   for (const Step& step : schedule.steps) sequence.push_back(step.op);
   scene.plan = plan_of(*scene.instance, sequence);
   scene.extra = schedule.duration - scene.instance->baseline_duration();

@@ -24,7 +24,7 @@ struct MethodInput {
 struct MethodResult {
   /// Any order in which every op's inputs are computed earlier, every op at least once; empty if there is none to show.
   /// Which releases go with it is the evaluator's business.
-  std::vector<OpId> sequence{};
+  Sequence sequence{};
   /// No schedule of the instance's problem takes less time beyond the baseline; 0 where the method proves nothing.
   Duration lower_bound{};
   /// Units of work done, of the method's own kind.

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "engine/baselines/method.hpp"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/baselines/chains/checkpoint_sqrt.hpp"
 #include "engine/baselines/chains/rotor.hpp"
 #include "engine/baselines/checkmate/checkmate.hpp"
-#include "engine/baselines/greedy.hpp"
 #include "engine/baselines/twremat/twremat.hpp"
+#include "engine/search/local/local_search.hpp"
 #include "model/evaluate.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 namespace {
@@ -44,6 +47,51 @@ Method method_of(Strategy strategy) {
     default:
       return nullptr;
   }
+}
+
+namespace {
+
+/// The recompute, just before its next use, that lowers the memory at the event most; none if nothing does.
+std::optional<Recompute> best_at(EventKey event, PlanMoves& moves, std::vector<TensorId>& crossing) {
+  const PlanEvaluator& state = moves.state();
+  std::optional<Recompute> best;
+  Bytes least = state.memory(event);
+  moves.find_crossing(event, crossing);
+  for (const TensorId t : crossing) {
+    const Recompute again{state.first_use_after(t, event).stage(), state.instance().producer(t)};
+    if (EventKey(again) <= event || !state.can_add(again)) continue;
+    const std::size_t mark = moves.mark();
+    moves.add(again);
+    if (state.memory(event) < least) {
+      least = state.memory(event);
+      best = again;
+    }
+    moves.undo_to(mark);
+  }
+  return best;
+}
+
+void relieve(EventKey event, PlanMoves& moves, const Deadline& deadline) {
+  std::vector<TensorId> crossing;
+  while (moves.state().memory(event) > moves.instance().budget() && !deadline.reached()) {
+    const auto best = best_at(event, moves, crossing);
+    if (!best) return;
+    moves.add(*best);
+    moves.keep();
+  }
+}
+
+}  // namespace
+
+RecomputePlan greedy_plan(const Instance& instance, const Deadline& deadline) {
+  PlanMoves moves(instance);
+  const EventKey end = EventKey::end(instance.op_count());
+  // What is given up at an event runs again later, so that nothing is added behind.
+  for (EventKey event = EventKey::first_compute(0); event < end && !deadline.reached();
+       event = moves.state().event_after(event)) {
+    relieve(event, moves, deadline);
+  }
+  return moves.state().plan();
 }
 
 }  // namespace remora

@@ -7,7 +7,7 @@
 
 #include "engine/bound/covering.hpp"
 #include "model/cp/retention_problem.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 

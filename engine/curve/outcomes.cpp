@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 

@@ -18,8 +18,8 @@
 #include "engine/search/search.hpp"
 #include "model/curve.hpp"
 #include "model/instance.hpp"
-#include "model/recompute_plan.hpp"
 #include "model/schedule.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 

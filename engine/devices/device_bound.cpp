@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/devices/device_problem.hpp"
+#include "engine/devices/device_plan.hpp"
 #include "engine/order/peak_bound.hpp"
 
 namespace remora {

@@ -1,21 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// What is asked of several devices, and what can be said of it without a search.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/devices/device_schedule.hpp"
+
+namespace remora {
+
+struct DeviceProblem {
+  /// By device; nothing where there is no limit.
+  Table<DeviceId, std::optional<Bytes>> budget{};
+  Objective objective = Objective::duration;
+  std::optional<Duration> duration_limit{};
+  std::optional<Energy> energy_limit{};
+  /// Of an op's runs on all devices together; at least 1.
+  int max_computes = 2;
+  OrderMode order = OrderMode::input;
+};
+
+/// In the objective's unit.
+inline std::int64_t price(const DeviceProblem& problem, Duration duration, Energy energy) {
+  return problem.objective == Objective::duration ? duration.count() : energy.count();
+}
+
+/// How often the op may run, on all devices together.
+int most_runs(const DeviceGraph& graph, const DeviceProblem& problem, OpId op);
+
+/// What is resident on each device throughout: its fixed memory and the inputs of the graph that are at home there.
+Table<DeviceId, Bytes> base_memory(const DeviceGraph& graph);
+
+/// Whether the device has room for the op alone: its inputs, outputs and workspace beside what is always there.
+bool has_room(const DeviceGraph& graph, const DeviceProblem& problem, OpId op, const RunCost& run);
+
+/// What can be said without a search.
+struct DeviceBound {
+  /// Of the objective: no schedule costs less.
+  std::int64_t least = 0;
+  /// Why there is no schedule at all; empty if that is not known.
+  std::string infeasible{};
+  /// A device for the first run of each op: where the bound has it. Empty if infeasible.
+  Table<OpId, DeviceId> assignment{};
+};
+
+/// Every op once on its cheapest device that has room for it; between two devices the cheapest assignment with what
+/// crosses from one to the other paid, by a minimum cut:
+///
+///     cost of v on device 1 is cut between the source and v, that on device 0 between v and the sink; and if v stays with
+///     the source (device 0) while a reader goes with the sink, the cheaper of a copy and a second run of v there is cut, once
+///     an op and device
+///
+/// What is crossed by a copy or a second run is paid in every schedule: a first run on device 1 needs its inputs there, and
+/// a producer whose first run was on device 0 leaves nothing there by that. Infeasible where an op has room nowhere, or where
+/// what is always on a device, with what must be kept there, exceeds its budget.
+DeviceBound device_bound(const DeviceGraph& graph, const DeviceProblem& problem);
+
 // A plan over several devices under change: runs and copies without releases, always of the staged form.
 //
 //     events     b      s      u          t on d: read at b, above its budget at s, read again at u
 //     t on d     ##################
 //     out, in    ###         ####         copied to e after b, back before u; or back alone where e has it anyway
 //     again      ###         ####         its producer runs on d once more before u
-#pragma once
-
-#include <cstdint>
-#include <optional>
-#include <vector>
-
-#include "engine/devices/device_problem.hpp"
-#include "model/devices/device_evaluate.hpp"
-
-namespace remora {
 
 using DevicePlan = std::vector<DeviceStep>;
 

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "engine/devices/device_problem.hpp"
+#include "engine/devices/device_plan.hpp"
 
 namespace remora {
 

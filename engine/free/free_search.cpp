@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "engine/free/free_search.hpp"
 
 #include <algorithm>
@@ -13,13 +14,13 @@
 
 #include "engine/base/tasks.hpp"
 #include "engine/free/free_workers.hpp"
-#include "engine/free/order_view.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "engine/search/workers/crew.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
+#include "model/graph.hpp"
 #include "model/random.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 namespace {
@@ -118,7 +119,7 @@ class FreeSearch {
     };
     const OrderResult result = minimise_peak(problem, settings, [&] { return deadline.reached(); });
     whole_.charge(Work(result.work));
-    peak_order_ = problem.sequence_of(result.order);
+    peak_order_ = Order(problem.sequence_of(result.order));
     if (result.lower_bound > whole_.instance().budget()) require_recompute();
   }
 
@@ -161,10 +162,10 @@ class FreeSearch {
       if (!views_[turn]->settled()) sit(*views_[turn], part_of_limits(kTurnShare));
       return;
     }
-    const std::vector<OpId>& own = whole_.incumbent().sequence();
-    std::vector<OpId> order = turn == kInputOrder  ? input_order(whole_.instance())
-                              : turn == kPeakOrder ? peak_order_
-                                                   : first_computes(whole_.instance(), own);
+    const Sequence& own = whole_.incumbent().sequence();
+    Order order = turn == kInputOrder  ? input_order(whole_.instance())
+                  : turn == kPeakOrder ? peak_order_
+                                       : first_computes(whole_.instance(), own);
     if (ViewSearch* same = view_along(order)) {
       // Another turn's search; the own order may have learned something since.
       if (turn != kOwnOrder || same->settled()) return;
@@ -175,14 +176,14 @@ class FreeSearch {
     }
   }
 
-  [[nodiscard]] ViewSearch* view_along(const std::vector<OpId>& order) const {
+  [[nodiscard]] ViewSearch* view_along(const Order& order) const {
     for (const auto& view : views_) {
       if (view && view->order() == order) return view.get();
     }
     return nullptr;
   }
 
-  void begin_along(std::size_t turn, std::vector<OpId> order) {
+  void begin_along(std::size_t turn, Order order) {
     OrderView view(whole_.instance(), std::move(order));
     // Groups take long; one order's schedule composed of them is a start for all.
     const bool first = std::none_of(views_.begin(), views_.end(), [](const auto& other) { return other != nullptr; });
@@ -191,7 +192,7 @@ class FreeSearch {
     std::vector<std::function<void(Search&)>> starts;
     if (from_groups) starts.emplace_back([this](Search& search) { start_from_groups(search, blocks_); });
     views_[turn] = std::make_unique<ViewSearch>(whole_, std::move(view), limits, std::move(starts));
-    const std::vector<OpId>& own = whole_.incumbent().sequence();
+    const Sequence& own = whole_.incumbent().sequence();
     if (views_[turn]->order() == first_computes(whole_.instance(), own)) views_[turn]->learn(own);
     if (!views_[turn]->settled()) sit(*views_[turn], limits);
   }
@@ -213,7 +214,7 @@ class FreeSearch {
   const Deadline& deadline_;
   BlockStore* blocks_;
   Random random_;
-  std::vector<OpId> peak_order_;
+  Order peak_order_;
   std::array<std::unique_ptr<ViewSearch>, kJoint> views_;
   std::array<double, kTurns> weights_{1, 1, 1, 1};
   /// Where the search began with a schedule that holds it.
@@ -233,6 +234,68 @@ Mix free_order_crew(const Instance& instance, const SolveOptions& options, Searc
 
 void search_free_order(Search& whole, const Deadline& deadline, BlockStore* blocks) {
   FreeSearch(whole, deadline, blocks).run();
+}
+
+namespace {
+
+Instance staged_instance(const Instance& free, const Order& order) {
+  Problem problem = free.problem();
+  problem.order = OrderMode::input;
+  return {std::make_shared<const Graph>(reordered(free.graph(), order)), problem};
+}
+
+}  // namespace
+
+OrderView::OrderView(const Instance& free, Order order)
+    : order_(std::move(order)), places_(places_in(order_)), staged_(staged_instance(free, order_)) {}
+
+Sequence OrderView::sequence_of(std::span<const Recompute> plan) const {
+  Sequence sequence = remora::sequence_of(staged_, plan);
+  for (OpId& op : sequence) op = order_[op];
+  return sequence;
+}
+
+RecomputePlan OrderView::plan_of(std::span<const OpId> sequence) const {
+  RecomputePlan plan;
+  Stage stage = 0;
+  for (const OpId op : sequence) {
+    const OpId place = places_[op];
+    if (place == stage) {
+      ++stage;
+    } else {
+      plan.push_back({stage, place});
+    }
+  }
+  std::sort(plan.begin(), plan.end());
+  plan.erase(std::unique(plan.begin(), plan.end()), plan.end());
+  return plan;
+}
+
+ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options,
+                       std::vector<std::function<void(Search&)>> starts)
+    : whole_(whole), view_(std::move(view)), search_(view_.staged(), options, {input_order_crew, std::move(starts)}) {
+  search_.listen({.tell =
+                      [this](const Progress& progress) {
+                        if (progress.event == Event::start || progress.event == Event::schedule) offer_best();
+                        if (progress.event == Event::round) whole_.beat(search_.work() - before_);
+                      },
+                  .enough = [this](const Progress&) { return whole_.over(); }});
+}
+
+void ViewSearch::offer_best() {
+  const Sequence sequence = view_.sequence_of(search_.incumbent().plan());
+  whole_.offer(make_solution(whole_.instance(), std::span<const OpId>(sequence)), search_.source());
+}
+
+void ViewSearch::learn(std::span<const OpId> sequence) {
+  search_.offer(make_solution(view_.staged(), within_limits(view_.staged(), view_.plan_of(sequence))), Source::start);
+}
+
+void ViewSearch::sit(double seconds, Work work) {
+  before_ = search_.work();
+  search_.sit({Deadline(seconds, whole_.deadline().cancel()), plus(before_, work)});
+  whole_.charge(search_.work() - before_);
+  offer_best();
 }
 
 }  // namespace remora

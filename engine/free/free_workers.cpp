@@ -11,8 +11,8 @@
 #include "engine/order/order_profile.hpp"
 #include "engine/order/order_workers.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
 #include "model/random.hpp"
+#include "model/sequence.hpp"
 #include "model/table.hpp"
 
 namespace remora {
@@ -150,7 +150,7 @@ void JointAnnealingWorker::move_node() {
 }
 
 void JointAnnealingWorker::change(const RoundInput& input) {
-  std::vector<OpId> sequence = walk_->sequence();
+  Sequence sequence = walk_->sequence();
   effort_ += kChangeEffort * static_cast<std::int64_t>(sequence.size());
   const bool dropped = random_.below(2) == 0 && drop(input.instance, sequence);
   const bool added = (!dropped || random_.below(2) == 0) && add(input.instance, sequence);
@@ -161,14 +161,14 @@ void JointAnnealingWorker::change(const RoundInput& input) {
   walk_ = std::move(next);
 }
 
-bool JointAnnealingWorker::drop(const Instance& instance, std::vector<OpId>& sequence) {
+bool JointAnnealingWorker::drop(const Instance& instance, Sequence& sequence) {
   const std::vector<std::size_t> recomputes = recompute_steps(instance, sequence);
   if (recomputes.empty()) return false;
   sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(recomputes[random_.below(recomputes.size())]));
   return true;
 }
 
-bool JointAnnealingWorker::add(const Instance& instance, std::vector<OpId>& sequence) {
+bool JointAnnealingWorker::add(const Instance& instance, Sequence& sequence) {
   const int place = std::min(static_cast<int>(sequence.size()) - 1, draw_place());
   const Evaluation evaluation = evaluate(instance, sequence);
   Table<OpId, int> left(instance.op_count());
@@ -263,7 +263,7 @@ Solution ReorderWorker::without_one(const RoundInput& input, const Solution& cur
   const std::size_t chosen = draw_weighted(steps.size(), random_, [&](std::size_t i) {
     return static_cast<double>(input.instance.duration(current.sequence()[steps[i]]).count());
   });
-  std::vector<OpId> sequence = current.sequence();
+  Sequence sequence = current.sequence();
   sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(steps[chosen]));
   return make_solution(input.instance, std::span<const OpId>(sequence));
 }
@@ -280,7 +280,7 @@ Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solut
       annealer.run({problem, order, solution.peak, input.instance.budget(), input.interrupted, most});
   effort += kEffortOfCompute * (1 + find.effort / kEffortOfCompute + problem.node_count());
   if (find.order.empty()) return solution;
-  const std::vector<OpId> sequence = problem.sequence_of(find.order);
+  const Sequence sequence = problem.sequence_of(find.order);
   return make_solution(input.instance, std::span<const OpId>(sequence));
 }
 
@@ -307,7 +307,7 @@ std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const S
   if (!chosen.valid()) return std::nullopt;
   const std::size_t place =
       next_use(instance, solution.sequence(), static_cast<std::size_t>(evaluation.peak_step), chosen);
-  std::vector<OpId> sequence = solution.sequence();
+  Sequence sequence = solution.sequence();
   sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(place), instance.producer(chosen));
   return make_solution(instance, std::span<const OpId>(sequence));
 }

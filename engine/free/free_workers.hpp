@@ -36,7 +36,7 @@ class JointAnnealingWorker : public Worker {
     Duration extra{};
 
     Walk(const Instance& instance, std::span<const OpId> sequence);
-    [[nodiscard]] std::vector<OpId> sequence() const { return problem.sequence_of(profile.order()); }
+    [[nodiscard]] Sequence sequence() const { return problem.sequence_of(profile.order()); }
   };
 
   void begin(const RoundInput& input);
@@ -45,10 +45,10 @@ class JointAnnealingWorker : public Worker {
   void move_node();
   void change(const RoundInput& input);
   /// The walk's sequence without one of its recomputes; false if there is none.
-  bool drop(const Instance& instance, std::vector<OpId>& sequence);
+  bool drop(const Instance& instance, Sequence& sequence);
   /// With a recompute that relieves a full step, and some of what it reads recomputed before it; false if there is
   /// none.
-  bool add(const Instance& instance, std::vector<OpId>& sequence);
+  bool add(const Instance& instance, Sequence& sequence);
   [[nodiscard]] int draw_place();
   [[nodiscard]] bool accepts(double more);
   [[nodiscard]] double price() const;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/baselines/chains/block_chain.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/table.hpp"
 
 namespace remora {

@@ -8,7 +8,6 @@
 
 #include "engine/baselines/chains/block_chain.hpp"
 #include "engine/groups/partitioners.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/table.hpp"
 

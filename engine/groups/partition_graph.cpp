@@ -7,7 +7,7 @@
 #include <queue>
 #include <utility>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/table.hpp"
 
 namespace remora {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -157,8 +157,8 @@ void OrderProblem::index_successors() {
   for (auto& later : successors) push_row(successors_, later);
 }
 
-std::vector<OpId> OrderProblem::sequence_of(std::span<const NodeId> order) const {
-  std::vector<OpId> sequence;
+Sequence OrderProblem::sequence_of(std::span<const NodeId> order) const {
+  Sequence sequence;
   sequence.reserve(order.size());
   for (const NodeId node : order) sequence.push_back(op(node));
   return sequence;

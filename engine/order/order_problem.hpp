@@ -75,7 +75,7 @@ class OrderProblem {
   [[nodiscard]] Bytes base_memory() const { return base_memory_; }
 
   /// The ops of an order's nodes: a sequence of the instance.
-  [[nodiscard]] std::vector<OpId> sequence_of(std::span<const NodeId> order) const;
+  [[nodiscard]] Sequence sequence_of(std::span<const NodeId> order) const;
 
  private:
   void bind(const Instance& instance, std::span<const OpId> sequence);

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "engine/order/peak_bound.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora::placement {
 namespace {

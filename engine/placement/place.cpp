@@ -8,7 +8,7 @@
 #include "engine/base/tasks.hpp"
 #include "engine/placement/part.hpp"
 #include "engine/placement/part_search.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora {
 namespace placement {

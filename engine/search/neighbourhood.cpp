@@ -56,7 +56,7 @@ void relax_chain(const ScheduleView& view, OpSelection& selection, Random& rando
 
 }  // namespace
 
-ScheduleView::ScheduleView(const Instance& instance, std::vector<OpId> sequence)
+ScheduleView::ScheduleView(const Instance& instance, Sequence sequence)
     : instance_(&instance),
       sequence_(std::move(sequence)),
       evaluation_(evaluate(instance, sequence_)),

@@ -68,10 +68,10 @@ inline constexpr std::array kRelaxations{Relaxation::recomputes, Relaxation::eve
 class ScheduleView {
  public:
   /// A valid sequence of the instance's form.
-  ScheduleView(const Instance& instance, std::vector<OpId> sequence);
+  ScheduleView(const Instance& instance, Sequence sequence);
 
   [[nodiscard]] const Instance& instance() const { return *instance_; }
-  [[nodiscard]] const std::vector<OpId>& sequence() const { return sequence_; }
+  [[nodiscard]] const Sequence& sequence() const { return sequence_; }
   /// The steps that are not their op's first compute.
   [[nodiscard]] const std::vector<int>& recomputes() const { return recomputes_; }
   [[nodiscard]] int steps() const { return static_cast<int>(sequence_.size()); }
@@ -86,7 +86,7 @@ class ScheduleView {
 
  private:
   const Instance* instance_;
-  std::vector<OpId> sequence_;
+  Sequence sequence_;
   Evaluation evaluation_;
   std::vector<int> previous_compute_;
   std::vector<int> recomputes_;

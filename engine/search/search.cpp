@@ -8,7 +8,7 @@
 #include "engine/base/tasks.hpp"
 #include "engine/base/version.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {

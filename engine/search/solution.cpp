@@ -4,15 +4,15 @@
 #include "model/cp/solve_retention.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
+#include "model/sequence.hpp"
 #include "model/table.hpp"
 
 namespace remora {
 namespace {
 
 /// The warm start without what is beyond an op's limit.
-std::vector<OpId> allowed_computes(const Instance& instance, std::span<const OpId> warm_start) {
-  std::vector<OpId> sequence;
+Sequence allowed_computes(const Instance& instance, std::span<const OpId> warm_start) {
+  Sequence sequence;
   Table<OpId, int> computes(instance.op_count());
   for (const OpId op : warm_start) {
     const bool known = op.valid() && op < instance.op_count();
@@ -23,7 +23,7 @@ std::vector<OpId> allowed_computes(const Instance& instance, std::span<const OpI
 
 Solution warm_solution(const Instance& instance, std::span<const OpId> warm_start) {
   if (instance.problem().order == OrderMode::free) {
-    const std::vector<OpId> sequence = allowed_computes(instance, warm_start);
+    const Sequence sequence = allowed_computes(instance, warm_start);
     if (!is_free_sequence(instance, sequence)) {
       throw InputError("warm start", "an op is missing, or comes before one that it has to wait for");
     }
@@ -62,10 +62,10 @@ std::optional<Solution> first_solution_by_modes(const Instance& instance, std::s
 
 }  // namespace
 
-std::vector<OpId> Solution::sequence(const Instance& instance) const {
+Sequence Solution::sequence(const Instance& instance) const {
   if (const auto* const plan = std::get_if<RecomputePlan>(&form_)) return sequence_of(instance, *plan);
   if (const auto* const computes = std::get_if<std::vector<Compute>>(&form_)) return ops_of(*computes);
-  return std::get<std::vector<OpId>>(form_);
+  return std::get<Sequence>(form_);
 }
 
 std::vector<Compute> Solution::computes(const Instance& instance) const {
@@ -82,7 +82,7 @@ Solution make_solution(const Instance& instance, RecomputePlan plan) {
 
 Solution make_solution(const Instance& instance, std::span<const OpId> sequence) {
   if (instance.problem().order == OrderMode::input) return make_solution(instance, plan_of(instance, sequence));
-  std::vector<OpId> useful = without_useless(instance, std::vector<OpId>(sequence.begin(), sequence.end()));
+  Sequence useful = without_useless(instance, Sequence(sequence.begin(), sequence.end()));
   const Evaluation evaluation = evaluate(instance, useful);
   return {std::move(useful), evaluation.duration - instance.baseline_duration(), evaluation.peak};
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/instance.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 
@@ -20,8 +20,7 @@ class Solution {
   /// The staged form without recomputes.
   Solution() = default;
   Solution(RecomputePlan plan, Duration more, Bytes highest) : extra(more), peak(highest), form_(std::move(plan)) {}
-  Solution(std::vector<OpId> sequence, Duration more, Bytes highest)
-      : extra(more), peak(highest), form_(std::move(sequence)) {}
+  Solution(Sequence sequence, Duration more, Bytes highest) : extra(more), peak(highest), form_(std::move(sequence)) {}
 
   Solution(std::vector<Compute> computes, Duration more, Bytes highest)
       : extra(more), peak(highest), form_(std::move(computes)) {}
@@ -29,16 +28,16 @@ class Solution {
   /// Of the staged form; of the free order std::bad_variant_access.
   [[nodiscard]] const RecomputePlan& plan() const { return std::get<RecomputePlan>(form_); }
   /// The other way round.
-  [[nodiscard]] const std::vector<OpId>& sequence() const { return std::get<std::vector<OpId>>(form_); }
+  [[nodiscard]] const Sequence& sequence() const { return std::get<Sequence>(form_); }
   /// Of any.
-  [[nodiscard]] std::vector<OpId> sequence(const Instance& instance) const;
+  [[nodiscard]] Sequence sequence(const Instance& instance) const;
   [[nodiscard]] std::vector<Compute> computes(const Instance& instance) const;
 
   Duration extra{};
   Bytes peak{};
 
  private:
-  std::variant<RecomputePlan, std::vector<OpId>, std::vector<Compute>> form_;
+  std::variant<RecomputePlan, Sequence, std::vector<Compute>> form_;
 };
 
 /// The plan without its useless recomputes, evaluated. The instance is of the staged form.

@@ -9,7 +9,7 @@
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json_text.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 #include "model/schedule.hpp"

@@ -12,7 +12,7 @@
 
 #include "frontends/batch/manifest.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 
 namespace remora::batch {

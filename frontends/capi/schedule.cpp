@@ -15,8 +15,8 @@ namespace remora::capi {
 namespace {
 
 /// The sequence as ops of the instance, in which every op comes after the producers of its inputs.
-std::vector<OpId> sequence_from(const Instance& instance, std::span<const std::int32_t> ops) {
-  std::vector<OpId> sequence;
+Sequence sequence_from(const Instance& instance, std::span<const std::int32_t> ops) {
+  Sequence sequence;
   sequence.reserve(ops.size());
   Table<OpId, bool> computed(instance.op_count());
   for (const std::int32_t number : ops) {
@@ -34,7 +34,7 @@ std::vector<OpId> sequence_from(const Instance& instance, std::span<const std::i
 }
 
 Schedule schedule_from(const Instance& instance, std::span<const std::int32_t> ops) {
-  const std::vector<OpId> sequence = sequence_from(instance, ops);
+  const Sequence sequence = sequence_from(instance, ops);
   Schedule schedule = schedule_of(instance, sequence);
   // Of memory it says nothing here, for the budget is the peak; all else is the problem's rules.
   const Verdict verdict = verify(instance.graph(), schedule);

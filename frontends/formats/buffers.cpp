@@ -12,7 +12,6 @@
 
 #include "frontends/formats/csv.hpp"
 #include "frontends/text/text.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 #include "model/schedule_buffers.hpp"

@@ -2,8 +2,6 @@
 //
 // What devices add is read first and taken out of the document; the rest is a graph as read_graph knows it, at the same
 // paths.
-#include "frontends/formats/device_graph_json.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/formats/json_text.hpp"

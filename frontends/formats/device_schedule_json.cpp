@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/device_schedule_json.hpp"
-
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/keys.hpp"

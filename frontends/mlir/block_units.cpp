@@ -10,7 +10,7 @@
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
-#include "model/saturating.hpp"
+#include "model/types.hpp"
 
 namespace remora::mlir_frontend {
 namespace {

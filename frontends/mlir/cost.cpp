@@ -9,7 +9,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "model/saturating.hpp"
+#include "model/types.hpp"
 
 namespace remora::mlir_frontend {
 namespace {

@@ -9,7 +9,7 @@
 #include "frontends/mlir/cost.hpp"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "model/saturating.hpp"
+#include "model/types.hpp"
 
 namespace remora::mlir_frontend {
 namespace {

@@ -36,7 +36,7 @@ struct Plan {
   /// Verified; with steps, unless `error` says why there are none.
   Schedule schedule{};
   /// The units in the order of the steps.
-  std::vector<OpId> sequence{};
+  Sequence sequence{};
   int recomputes = 0;
   /// Whether the sequence is another than the input order.
   bool changes = false;

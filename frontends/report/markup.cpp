@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "frontends/text/sha256.hpp"
+#include "frontends/text/text.hpp"
 
 namespace remora::report {
 namespace {

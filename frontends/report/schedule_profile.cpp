@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "frontends/report/ranges.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora::report {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/text/sha256.hpp"
-
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "frontends/text/text.hpp"
 
 namespace remora::text {
 namespace {

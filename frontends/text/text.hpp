@@ -51,4 +51,7 @@ int terminal_width(int descriptor, int otherwise);
 /// count once), if it takes at most one edit for every three letters; else "".
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
+/// The SHA-256 digest of `bytes` as 64 lower-case hexadecimal digits (FIPS 180-4).
+std::string sha256_hex(std::string_view bytes);
+
 }  // namespace remora::text

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora::cp {
 

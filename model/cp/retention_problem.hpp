@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "model/instance.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "model/table.hpp"
 
 namespace remora::cp {

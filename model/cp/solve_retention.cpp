@@ -12,7 +12,7 @@
 #include "model/cp/event_order.hpp"
 #include "model/cp/memory.hpp"
 #include "model/cp/mode_choice.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora::cp {
 namespace {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/devices/device_evaluate.hpp"
-
 #include <algorithm>
 #include <utility>
 
-#include "model/ensure.hpp"
+#include "model/devices/device_schedule.hpp"
+#include "model/error.hpp"
 
 namespace remora {
 namespace {

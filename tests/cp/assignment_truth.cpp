@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora::test {

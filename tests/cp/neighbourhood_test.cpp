@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "model/evaluate.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_modes.hpp"

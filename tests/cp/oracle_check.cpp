@@ -23,7 +23,7 @@ cp::SearchSettings random_settings(std::mt19937& random) {
   return settings;
 }
 
-Schedule within_budget(const Instance& instance, const std::vector<OpId>& sequence) {
+Schedule within_budget(const Instance& instance, const Sequence& sequence) {
   Schedule schedule = schedule_of(instance, sequence);
   schedule.budget = instance.budget();
   return schedule;

@@ -23,7 +23,7 @@ bool may_come(const Instance& instance, OpId op, const std::vector<int>& counts)
 }
 
 std::vector<OpId> random_free_sequence(std::mt19937& random, const Instance& instance) {
-  std::vector<OpId> sequence;
+  Sequence sequence;
   std::vector<int> counts(static_cast<std::size_t>(instance.op_count()), 0);
   for (bool complete = false; !complete || random() % 2 == 0;) {
     std::vector<OpId> candidates;

@@ -54,7 +54,7 @@ std::optional<Duration> least_packed(const Instance& instance, Bytes alignment) 
   std::optional<Duration> least;
   while (true) {
     // stage[v] = 0: no recompute, else it is in stage v + stage[v].
-    std::vector<OpId> sequence;
+    Sequence sequence;
     for (int k = 0; k <= n; ++k) {
       for (int v = 0; v < std::min(k, n); ++v) {
         if (stage[static_cast<std::size_t>(v)] > 0 && v + stage[static_cast<std::size_t>(v)] == k)

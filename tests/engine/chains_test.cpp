@@ -13,7 +13,7 @@
 #include "engine/baselines/method.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
+#include "model/sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/bound/first_bound.hpp"
-#include "engine/free/order_view.hpp"
+#include "engine/free/free_search.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "engine/order/order_problem.hpp"
 #include "engine/search/solution.hpp"
@@ -18,9 +18,9 @@
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
 #include "model/graph.hpp"
 #include "model/random.hpp"
+#include "model/sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
@@ -236,9 +236,9 @@ TEST(OrderView, ItsSequencesAreTheFreeProblemsWithTheSameAmounts) {
     const auto graph = test::random_graph(random, {.least_ops = 3, .most_ops = 8});
     const Instance free(graph, {.max_computes = 3, .order = OrderMode::free});
     const OrderProblem problem(free);
-    const OrderView view(free, problem.sequence_of(list_order(problem, 1.0, noise)));
+    const OrderView view(free, Order(problem.sequence_of(list_order(problem, 1.0, noise))));
     const RecomputePlan plan = random_recomputes(view.staged(), random);
-    const std::vector<OpId> sequence = view.sequence_of(plan);
+    const Sequence sequence = view.sequence_of(plan);
     ASSERT_TRUE(is_free_sequence(free, sequence));
     ASSERT_EQ(first_computes(free, sequence), view.order());
     ASSERT_EQ(view.plan_of(sequence), plan);
@@ -262,12 +262,12 @@ TEST(Reordered, RenamesWhatNamesAnOp) {
   graph.add_op({.name = "B", .duration = Duration(1), .outputs = {b}});
   graph.add_op(
       {.name = "C", .duration = Duration(1), .inputs = {a}, .outputs = {c}, .backward_of = first, .after = {first}});
-  const Graph other = reordered(graph, std::vector{OpId(1), OpId(0), OpId(2)});
+  const Graph other = reordered(graph, Order{OpId(1), OpId(0), OpId(2)});
   EXPECT_NO_THROW(validate(other));
   EXPECT_EQ(other.ops[0].name, "B");
   EXPECT_EQ(other.ops[2].backward_of, OpId(1));
   EXPECT_EQ(other.ops[2].after, std::vector{OpId(1)});
-  EXPECT_EQ(reordered(other, std::vector{OpId(1), OpId(0), OpId(2)}), graph);
+  EXPECT_EQ(reordered(other, Order{OpId(1), OpId(0), OpId(2)}), graph);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/greedy.hpp"
-
 #include <gtest/gtest.h>
 
+#include "engine/baselines/method.hpp"
 #include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"

@@ -10,7 +10,7 @@
 #include "engine/groups/composition.hpp"
 #include "engine/groups/mode_exchange.hpp"
 #include "model/evaluate.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"

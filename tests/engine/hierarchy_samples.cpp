@@ -8,7 +8,7 @@
 #include "engine/groups/partitioners.hpp"
 #include "engine/groups/schedule_grid.hpp"
 #include "model/evaluate.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "model/table.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_training_graph.hpp"

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/groups/composition.hpp"
 #include "engine/groups/partitioners.hpp"
-#include "engine/groups/stitching.hpp"
 #include "model/instance.hpp"
 #include "model/modes.hpp"
 

@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "engine/groups/block_schedule.hpp"
+#include "engine/groups/composition.hpp"
 #include "engine/groups/schedule_grid.hpp"
-#include "engine/groups/stitching.hpp"
 #include "model/evaluate.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "model/table.hpp"
 #include "model/verify.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
@@ -28,7 +28,7 @@ struct Comparison {
   int plain = 0;
 };
 
-Schedule in_any_order(const Instance& network, const std::vector<OpId>& sequence) {
+Schedule in_any_order(const Instance& network, const Sequence& sequence) {
   Schedule schedule = schedule_of(network, sequence);
   schedule.order = OrderMode::free;
   return schedule;
@@ -103,7 +103,7 @@ int limit(const Instance& network, int op) {
 void compare(const Instance& network, const Hierarchy& hierarchy, const Instance& root,
              const std::vector<Compute>& composition, Comparison& comparison) {
   ASSERT_TRUE(modes_hold(root, composition));
-  const std::vector<OpId> sequence = expand(hierarchy, composition);
+  const Sequence sequence = expand(hierarchy, composition);
   const Evaluation composed = evaluate(root, composition);
   const Evaluation flat = evaluate(network, sequence);
   EXPECT_EQ(composed.duration, flat.duration);
@@ -222,7 +222,7 @@ TEST(HierarchyStitching, PlansWhatASequenceDoes) {
     const Case sample = random_case(random);
     const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, sample.hierarchy.blocks.back());
     const Instance root(problem.graph, {.max_computes = problem.max_computes}, problem.modes);
-    const std::vector<OpId> sequence = expand(sample.hierarchy, test::random_sequence(root, random));
+    const Sequence sequence = expand(sample.hierarchy, test::random_sequence(root, random));
     const RecomputePlan plan = plan_of_any(sample.network, sequence);
     const std::vector<OpId> planned = sequence_of(sample.network, plan);
     EXPECT_LE(evaluate(sample.network, planned).duration, evaluate(sample.network, sequence).duration);

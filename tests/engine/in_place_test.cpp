@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/bound/first_bound.hpp"
-#include "engine/min_budget.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"

@@ -10,13 +10,11 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/min_budget.hpp"
 #include "engine/solve.hpp"
 #include "engine/sweep.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_modes.hpp"

@@ -49,7 +49,7 @@ void expect_least_peak(const OrderProblem& problem, Bytes truth) {
 
 /// A valid sequence of the instance's ops with some of them run again, `length` computes in all.
 std::vector<OpId> random_sequence(const Instance& instance, std::size_t length, std::mt19937& random) {
-  std::vector<OpId> sequence = input_order(instance);
+  Sequence sequence = input_order(instance);
   while (sequence.size() < length) {
     const OpId again = sequence[random() % sequence.size()];
     const auto first = std::find(sequence.begin(), sequence.end(), again) - sequence.begin() + 1;
@@ -69,7 +69,7 @@ TEST(ExactOrder, IsTheBestOfAllOrders) {
     const OrderProblem problem(instance);
     const Bytes truth = test::least_peak(problem);
     expect_least_peak(problem, truth);
-    const std::vector<OpId> sequence = problem.sequence_of(exact_order(problem, {}).order);
+    const Sequence sequence = problem.sequence_of(exact_order(problem, {}).order);
     const Verdict verdict = verify(*graph, schedule_of(instance.with_budget(truth), sequence));
     ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
     ASSERT_EQ(verdict.peak, truth);

@@ -101,7 +101,7 @@ TEST(OrderProfile, IsTheMemoryOfSequencesWithRecomputes) {
   std::mt19937 random(8);
   const Instance instance(test::training_chain(6), {});
   for (int round = 0; round < 20; ++round) {
-    std::vector<OpId> sequence = input_order(instance);
+    Sequence sequence = input_order(instance);
     for (int i = 0; i < 5; ++i) {
       const auto place = static_cast<std::ptrdiff_t>(1 + random() % (sequence.size() - 1));
       sequence.insert(sequence.begin() + place, sequence[random() % static_cast<std::size_t>(place)]);

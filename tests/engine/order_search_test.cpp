@@ -32,7 +32,8 @@ void expect_sound(const Instance& instance, const OrderProblem& problem, const O
   ASSERT_TRUE(is_valid(problem, result.order));
   EXPECT_EQ(result.peak, peak_of(problem, result.order));
   EXPECT_LE(result.lower_bound, result.peak);
-  const auto graph = std::make_shared<const Graph>(reordered(instance.graph(), problem.sequence_of(result.order)));
+  const auto graph =
+      std::make_shared<const Graph>(reordered(instance.graph(), Order(problem.sequence_of(result.order))));
   const Instance other(graph, {});
   const Schedule schedule = schedule_of(other, input_order(other));
   const Verdict verdict = verify(*graph, schedule);
@@ -87,7 +88,7 @@ TEST(OrderSearch, SequencesWithRecomputesGetNoWorse) {
   std::mt19937 random(9);
   const Instance instance(test::training_chain(8), {});
   for (int round = 0; round < 10; ++round) {
-    std::vector<OpId> sequence = input_order(instance);
+    Sequence sequence = input_order(instance);
     for (int i = 0; i < 6; ++i) {
       const auto place = static_cast<std::ptrdiff_t>(1 + random() % (sequence.size() - 1));
       sequence.insert(sequence.begin() + place, sequence[random() % static_cast<std::size_t>(place)]);

@@ -56,12 +56,12 @@ void expect_convex(const std::vector<int>& group, const Reachability& reach) {
   }
 }
 
-void append_forward(const Partition& partition, int node, std::vector<OpId>& order) {
+void append_forward(const Partition& partition, int node, Order& order) {
   if (partition.is_unit(node)) order.push_back(partition.units.units[static_cast<std::size_t>(node)].op);
   for (const int child : partition.node(node).children) append_forward(partition, child, order);
 }
 
-void append_backward(const Partition& partition, int node, std::vector<OpId>& order) {
+void append_backward(const Partition& partition, int node, Order& order) {
   if (partition.is_unit(node)) {
     const auto& backward = partition.units.units[static_cast<std::size_t>(node)].backward;
     order.insert(order.end(), backward.begin(), backward.end());
@@ -71,7 +71,7 @@ void append_backward(const Partition& partition, int node, std::vector<OpId>& or
 }
 
 void expect_order(const Instance& instance, const Partition& partition) {
-  std::vector<OpId> order;
+  Order order;
   append_forward(partition, partition.root(), order);
   append_backward(partition, partition.root(), order);
   ASSERT_EQ(order.size(), static_cast<std::size_t>(instance.op_count()));

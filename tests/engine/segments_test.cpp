@@ -17,7 +17,7 @@ namespace {
 
 /// What it says of its plan is what the evaluator says, and the plan keeps to the problem.
 void check(const Instance& instance, const Solution& found) {
-  const std::vector<OpId> sequence = found.sequence(instance);
+  const Sequence sequence = found.sequence(instance);
   ASSERT_TRUE(is_staged(instance, sequence));
   const Evaluation evaluation = evaluate(instance, sequence);
   ASSERT_EQ(evaluation.peak, found.peak);

@@ -260,7 +260,7 @@ TEST(Solve, ACancelledSolveReturnsWhatItHas) {
 TEST(Solve, AWarmStartIsKeptUnlessSomethingBetterIsFound) {
   const Instance instance = tight_chain(60);
   const Schedule first = solve_verified(instance, quick_options());
-  std::vector<OpId> sequence;
+  Sequence sequence;
   for (const Step& step : first.steps) sequence.push_back(step.op);
   SolveOptions nothing = quick_options();
   nothing.time_limit = 0;

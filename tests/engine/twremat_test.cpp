@@ -13,7 +13,7 @@
 #include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
+#include "model/sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
@@ -35,11 +35,11 @@ Instance free_instance(std::shared_ptr<const Graph> graph, int max_computes) {
 }
 
 /// What `verify` says of the sequence as a schedule whose budget is its peak.
-Verdict verdict(const Instance& instance, const std::vector<OpId>& sequence) {
+Verdict verdict(const Instance& instance, const Sequence& sequence) {
   return verify(instance.graph(), schedule_of(instance, sequence));
 }
 
-void expect_valid(const Instance& instance, const std::vector<OpId>& sequence) {
+void expect_valid(const Instance& instance, const Sequence& sequence) {
   const Verdict result = verdict(instance, sequence);
   EXPECT_TRUE(result.valid()) << result.errors.front();
 }
@@ -143,7 +143,7 @@ TEST(TrimmedSequence, AgreesWithTheEvaluatorAfterEveryRemoval) {
     const auto graph = without_limits(*test::random_graph(random, {.least_ops = 2, .most_ops = 14}));
     const Instance instance = free_instance(graph, kManyComputes);
     // An op may run again at any time after its first compute.
-    std::vector<OpId> sequence = input_order(instance);
+    Sequence sequence = input_order(instance);
     for (int i = 0; i < 20; ++i) {
       const OpId op(static_cast<int>(random() % graph->ops.size()));
       const auto first = std::find(sequence.begin(), sequence.end(), op) + 1;
@@ -202,9 +202,9 @@ TEST(RecomputeRemoval, HoldsTheBudgetAndNeverTakesLonger) {
 }
 
 /// The first computes alone.
-std::vector<OpId> once(const Instance& instance, const std::vector<OpId>& sequence) {
+std::vector<OpId> once(const Instance& instance, const Sequence& sequence) {
   std::vector<char> seen(static_cast<std::size_t>(instance.op_count()), false);
-  std::vector<OpId> order;
+  Order order;
   std::copy_if(sequence.begin(), sequence.end(), std::back_inserter(order),
                [&](OpId op) { return !std::exchange(seen[static_cast<std::size_t>(op)], true); });
   return order;

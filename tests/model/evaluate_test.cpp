@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"

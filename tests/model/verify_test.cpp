@@ -18,7 +18,7 @@ Schedule valid_schedule() {
   schedule.budget = Bytes(3);
   schedule.duration = Duration(6);
   schedule.peak_memory = Bytes(3);
-  std::vector<OpId> sequence;
+  Sequence sequence;
   for (const int v : {0, 1, 2, 3, 0, 4}) sequence.emplace_back(v);
   schedule.steps = steps_of(instance, sequence);
   return schedule;
@@ -102,7 +102,7 @@ TEST(Verify, FreeOrderMayReorderFirstComputes) {
   const auto graph = test::figure_1();
   const Instance instance(graph, {});
   Schedule schedule = valid_schedule();
-  std::vector<OpId> sequence;
+  Sequence sequence;
   for (const int v : {0, 2, 1, 3, 0, 4}) sequence.emplace_back(v);
   schedule.steps = steps_of(instance, sequence);
   EXPECT_FALSE(verify(*graph, schedule).valid());

@@ -8,7 +8,7 @@
 #include <queue>
 #include <utility>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "engine/devices/device_problem.hpp"
+#include "engine/devices/device_plan.hpp"
 
 namespace remora::test {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora::test {
 namespace {

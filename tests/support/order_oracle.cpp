@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 
 namespace remora::test {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "engine/baselines/chains/block_chain.hpp"
 #include "model/instance.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "model/types.hpp"
 
 namespace remora {
@@ -117,12 +117,12 @@ class PlanChoice {
   /// Whether any plan held the budget.
   [[nodiscard]] bool holds() const { return offers_ > 0 && peak_ <= instance_.budget(); }
   /// The best plan's sequence; empty before the first offer.
-  [[nodiscard]] const std::vector<OpId>& best() const { return best_; }
+  [[nodiscard]] const Sequence& best() const { return best_; }
   [[nodiscard]] std::int64_t offers() const { return offers_; }
 
  private:
   const Instance& instance_;
-  std::vector<OpId> best_;
+  Sequence best_;
   Duration duration_{};
   Bytes peak_{};
   std::int64_t offers_ = 0;

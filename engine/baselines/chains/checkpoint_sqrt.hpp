@@ -17,7 +17,7 @@
 
 #include "engine/base/method.hpp"
 #include "model/instance.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 

@@ -8,7 +8,7 @@
 
 #include "engine/baselines/chains/block_chain.hpp"
 #include "engine/baselines/chains/chain.hpp"
-#include "model/free_sequence.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 namespace {

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "engine/baselines/chains/rotor.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/table.hpp"
 
 namespace remora {

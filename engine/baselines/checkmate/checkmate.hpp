@@ -22,7 +22,7 @@
 #include "engine/base/method.hpp"
 #include "engine/baselines/checkmate/program.hpp"
 #include "model/random.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 
 namespace remora::checkmate {
 

@@ -36,8 +36,8 @@ TrimmedSequence::TrimmedSequence(const Instance& instance, std::span<const OpId>
   remove_useless();
 }
 
-std::vector<OpId> TrimmedSequence::sequence() const {
-  std::vector<OpId> left;
+Sequence TrimmedSequence::sequence() const {
+  Sequence left;
   for (int step = 0; step < steps(); ++step) {
     if (alive_[index(step)]) left.push_back(op(step));
   }

@@ -81,7 +81,7 @@ class TrimmedSequence {
   TrimmedSequence(const Instance& instance, std::span<const OpId> sequence);
 
   /// What is left.
-  [[nodiscard]] std::vector<OpId> sequence() const;
+  [[nodiscard]] Sequence sequence() const;
   [[nodiscard]] Bytes peak() const;
   [[nodiscard]] Duration duration() const { return duration_; }
 

@@ -11,7 +11,7 @@
 #include "engine/baselines/twremat/trimmed_sequence.hpp"
 #include "engine/search/solution.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
+#include "model/sequence.hpp"
 #include "model/table.hpp"
 
 namespace remora {
@@ -122,7 +122,7 @@ class Scheduler {
         computed_(at(instance.op_count()), false),
         seen_(at(instance.op_count()), 0) {}
 
-  std::optional<std::vector<OpId>> run() {
+  std::optional<Sequence> run() {
     compute(0, final_ops());
     if (too_long_) return std::nullopt;
     return std::move(sequence_);
@@ -223,7 +223,7 @@ class Scheduler {
   std::int64_t steps_left_;
   Duration duration_left_;
   bool too_long_ = false;
-  std::vector<OpId> sequence_;
+  Sequence sequence_;
   std::vector<char> computed_;
   /// The last search that came by each op.
   std::vector<int> seen_;
@@ -243,8 +243,8 @@ Neighbours dependency_graph(const Instance& instance) {
   return mutual(std::move(before));
 }
 
-std::optional<std::vector<OpId>> separator_schedule(const Instance& instance, const SeparatorTree& tree, int limit,
-                                                    std::int64_t most_times) {
+std::optional<Sequence> separator_schedule(const Instance& instance, const SeparatorTree& tree, int limit,
+                                           std::int64_t most_times) {
   return Scheduler(instance, tree, limit, most_times).run();
 }
 
@@ -254,7 +254,7 @@ namespace {
 constexpr int kFineSteps = 8;
 
 struct Candidate {
-  std::vector<OpId> sequence{};
+  Sequence sequence{};
   Bytes peak{};
   Duration duration{};
   int limit = 0;

@@ -76,8 +76,8 @@ Neighbours dependency_graph(const Instance& instance);
 /// duration; at most kComputesWithin64Bits. Every op runs at least once, after its
 /// inputs and its `after` ops; how often each may run is not looked at. The tree is one of `dependency_graph`.
 /// O(steps * inputs * depth of the tree).
-std::optional<std::vector<OpId>> separator_schedule(const Instance& instance, const SeparatorTree& tree, int limit,
-                                                    std::int64_t most_times);
+std::optional<Sequence> separator_schedule(const Instance& instance, const SeparatorTree& tree, int limit,
+                                           std::int64_t most_times);
 
 // TWRemat (Kumar et al. 2019): schedules of any order from a tree decomposition of the graph. Small treewidth makes
 // small separators, around which the graph is computed piece by piece and again; with n ops of unit size and width w

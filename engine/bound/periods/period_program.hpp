@@ -38,7 +38,7 @@
 #include "engine/bound/periods/periods.hpp"
 #include "engine/bound/periods/program.hpp"
 #include "model/instance.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 #include "model/table.hpp"
 
 namespace remora {

@@ -33,7 +33,7 @@ struct Excess {
 
 /// The worst step of every stretch of steps that take too much, the worst first.
 std::vector<Excess> excesses(const Instance& instance, const RecomputePlan& plan) {
-  const std::vector<OpId> sequence = sequence_of(instance, plan);
+  const Sequence sequence = sequence_of(instance, plan);
   const Evaluation replay = evaluate(instance, sequence);
   std::vector<Excess> found;
   bool goes_on = false;

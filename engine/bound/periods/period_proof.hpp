@@ -20,7 +20,7 @@
 #include "engine/bound/periods/period_solver.hpp"
 #include "model/cp/retention_problem.hpp"
 #include "model/instance.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 

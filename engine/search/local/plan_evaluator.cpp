@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "model/instance.hpp"
-#include "model/recompute_plan.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 

@@ -17,7 +17,6 @@
 #include "frontends/cli/commands/task_solver.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
-#include "frontends/cli/reading/task_options.hpp"
 #include "frontends/formats/file.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"

@@ -20,7 +20,6 @@
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/text/text.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/commands/device_run.hpp"
-
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -10,10 +8,10 @@
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
-#include "frontends/formats/device_schedule_json.hpp"
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/keys.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/quote.hpp"
 
 namespace remora::cli {

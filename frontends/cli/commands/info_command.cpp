@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/bound/first_bound.hpp"
-#include "engine/min_budget.hpp"
+#include "engine/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"

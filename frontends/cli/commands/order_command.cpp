@@ -27,7 +27,6 @@
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/graph.hpp"
@@ -197,7 +196,7 @@ OrderResult find_order(const Arguments& arguments, const SolveOptions& options, 
   return minimise_peak(problem, settings, [&] { return deadline.reached(); });
 }
 
-void write_order(const Files& files, const Source& source, const std::vector<OpId>& order, const Graph& ordered,
+void write_order(const Files& files, const Source& source, const Order& order, const Graph& ordered,
                  const std::string& output) {
   if (source.model) {
     const Instance instance(source.graph.graph, {.order = OrderMode::free});
@@ -209,7 +208,7 @@ void write_order(const Files& files, const Source& source, const std::vector<OpI
 }
 
 /// The graph in this order, of which is checked that it needs what was found.
-Graph ordered_graph(const Graph& graph, const std::vector<OpId>& order, Bytes peak) {
+Graph ordered_graph(const Graph& graph, const Order& order, Bytes peak) {
   auto ordered = std::make_shared<const Graph>(reordered(graph, order));
   ensure(baseline_peak(Instance(ordered, {})) == peak,
          "order: the order found needs another peak than its search says");
@@ -234,7 +233,7 @@ int order_command(const Words& words) {
   const SignalGuard signals;
   const Deadline deadline(options.time_limit, &signals.flag());
   const OrderResult result = find_order(arguments, options, instance, problem, deadline);
-  const std::vector<OpId> order = problem.sequence_of(result.order);
+  const Order order(problem.sequence_of(result.order));
   const Graph ordered = ordered_graph(graph, order, result.peak);
   if (!output.empty()) write_order(arguments.files(), source, order, ordered, output);
 

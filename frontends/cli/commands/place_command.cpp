@@ -24,10 +24,9 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/text/text.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
-#include "model/saturating.hpp"
 #include "model/schedule_buffers.hpp"
+#include "model/types.hpp"
 #include "model/verify.hpp"
 
 namespace remora::cli {

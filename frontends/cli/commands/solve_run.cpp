@@ -12,7 +12,6 @@
 #include "engine/addresses.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/device_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
@@ -21,7 +20,7 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/text/text.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/verify.hpp"
 
 namespace remora::cli {

@@ -16,7 +16,6 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/report/figures.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"

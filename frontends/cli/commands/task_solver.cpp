@@ -12,10 +12,8 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
-#include "frontends/cli/reading/task_options.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/formats/schedule_json.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
@@ -78,7 +76,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const Graph& graph = *loaded.graph;
   ProblemRequest problem = read_problem(arguments, options.strategy);
 
-  std::vector<OpId> warm_start = read_warm_start(arguments, graph);
+  Sequence warm_start = read_warm_start(arguments, graph);
   Duration bound;
   // A method has nothing to go on from; only all of its time is of use to it.
   const bool goes_on = request.begun.has_value() && is_search(options.strategy);

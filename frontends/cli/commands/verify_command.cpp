@@ -5,7 +5,6 @@
 
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "frontends/cli/reading/device_source.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/keys.hpp"

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/reading/device_source.hpp"
-
 #include <algorithm>
 #include <string_view>
 
-#include "frontends/formats/device_graph_json.hpp"
-#include "frontends/formats/device_schedule_json.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 

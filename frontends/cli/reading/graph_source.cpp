@@ -18,7 +18,7 @@
 #include "frontends/formats/remat2.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
@@ -285,10 +285,10 @@ void expect_valid(const std::string& path, const Graph& graph, const Schedule& s
   }
 }
 
-std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph) {
+Sequence read_warm_start(const Arguments& arguments, const Graph& graph) {
   if (!arguments.has("warm-start")) return {};
   const std::string& path = arguments.input("warm-start");
-  std::vector<OpId> ops = ops_of(load_schedule(path, graph));
+  Sequence ops = ops_of(load_schedule(path, graph));
   if (ops.empty()) throw InputError(path, "holds no schedule to start from");
   return ops;
 }
@@ -335,7 +335,7 @@ LoadedModel load_model(const std::string& path, const Arguments& arguments, bool
 }
 
 void check_rewritable(const LoadedModel& model, const std::string& output) {
-  const std::vector<OpId> order = input_order(Instance(model.graph.graph, {}));
+  const Order order = input_order(Instance(model.graph.graph, {}));
   static_cast<void>(rewrite_model(model.content, model.lowered, order, folders_of(model.path, output)));
 }
 

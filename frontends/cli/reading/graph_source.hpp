@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
+#include "model/devices/device_schedule.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 
@@ -66,7 +68,7 @@ Schedule load_schedule(const std::string& path, const Graph& graph);
 void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule);
 
 /// The ops of the schedule that --warm-start names; empty without the option. Throws InputError with the file's name.
-std::vector<OpId> read_warm_start(const Arguments& arguments, const Graph& graph);
+Sequence read_warm_start(const Arguments& arguments, const Graph& graph);
 
 /// The options that belong to every command that writes a graph.
 OptionGroup graph_output_options();
@@ -96,5 +98,20 @@ void check_rewritable(const LoadedModel& model, const std::string& output);
 /// The bytes of the model in the order of the schedule, of which is checked that it needs no more than the schedule
 /// says. Not for a training step. Throws InputError as rewrite_model does.
 std::string rewritten_bytes(const LoadedModel& model, const Schedule& schedule, const std::string& output);
+
+struct LoadedDeviceGraph {
+  DeviceGraph graph{};
+  /// Of the file's bytes, in lower-case hexadecimal.
+  std::string sha256{};
+};
+
+/// The graph of the file if it names devices. Throws InputError with the file's name.
+std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file);
+
+/// Reads a remora-schedule of the graph. Throws InputError with the file's name.
+DeviceSchedule load_device_schedule(const std::string& path, const DeviceGraph& graph);
+
+/// Budgets as DEVICE=BYTES, several with commas between, 12GiB as well as 12884901888; a device without one has no limit. Throws UsageError.
+Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph);
 
 }  // namespace remora::cli

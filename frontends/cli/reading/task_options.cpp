@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/reading/task_options.hpp"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -16,7 +14,7 @@
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 

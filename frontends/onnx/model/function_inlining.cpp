@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "frontends/onnx/model/model_names.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "model/error.hpp"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/onnx/model/model_names.hpp"
-
 #include <algorithm>
 #include <vector>
 
+#include "frontends/onnx/model/model_proto.hpp"
 #include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/onnx/infer/einsum_labels.hpp"
+#include "frontends/onnx/infer/shape_rules.hpp"
 #include "frontends/onnx/read/cost.hpp"
-#include "model/saturating.hpp"
+#include "model/types.hpp"
 
 namespace remora::onnx_frontend {
 namespace {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "frontends/onnx/model/model_proto.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "onnx/onnx_pb.h"
 

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/onnx/model/model_names.hpp"
+#include "frontends/onnx/model/model_proto.hpp"
 #include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {

@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/onnx/model/model_names.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/write/node_copies.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"

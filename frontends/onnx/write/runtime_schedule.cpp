@@ -7,7 +7,6 @@
 
 #include "frontends/formats/json_text.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 
 namespace remora::onnx_frontend {

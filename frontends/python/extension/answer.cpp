@@ -17,7 +17,6 @@
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/modes.hpp"
 #include "frontends/report/schedule_profile.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/instance.hpp"
@@ -47,8 +46,8 @@ Answer* read_schedule(const GraphHandle& graph, const nb::bytes& text) {
 }
 
 /// A sequence in which every op comes after the producers of its inputs, or InputError.
-std::vector<OpId> checked_sequence(const GraphHandle& handle, const Instance& instance, const Ids& ops) {
-  std::vector<OpId> sequence;
+Sequence checked_sequence(const GraphHandle& handle, const Instance& instance, const Ids& ops) {
+  Sequence sequence;
   std::vector<bool> computed(static_cast<std::size_t>(instance.op_count()));
   for (const std::int32_t number : ops) {
     const OpId op = handle.op_id(number);

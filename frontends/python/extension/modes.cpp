@@ -6,8 +6,8 @@
 
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/free_sequence.hpp"
 #include "model/quote.hpp"
+#include "model/sequence.hpp"
 
 namespace remora::python {
 namespace {
@@ -74,7 +74,7 @@ std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vec
 
 Verdict verify_modes(const Instance& instance, const Schedule& schedule) {
   const std::vector<Compute> computes = computes_in(schedule);
-  const std::vector<OpId> ops = ops_of(computes);
+  const Sequence ops = ops_of(computes);
   if (!is_permitted(instance, ops)) return {.errors = {"not a sequence of the stated problem"}};
   if (!modes_hold(instance, computes))
     return {.errors = {"a step takes a mode that its op or its leader does not have"}};

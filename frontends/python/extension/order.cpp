@@ -17,7 +17,6 @@
 #include "frontends/python/extension/solving.hpp"
 #include "frontends/python/extension/watched_run.hpp"
 #include "model/budget.hpp"
-#include "model/ensure.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/graph.hpp"
@@ -59,7 +58,7 @@ OrderAnswer search_order(const std::shared_ptr<const Graph>& graph, const SolveO
     };
   }
   const OrderResult result = minimise_peak(problem, settings, [&] { return deadline.reached(); });
-  const std::vector<OpId> order = problem.sequence_of(result.order);
+  const Order order(problem.sequence_of(result.order));
   ensure(evaluate(instance, order).peak == result.peak, "order: its peak is another than its search says");
   return {.ops = {order.begin(), order.end()},
           .peak = result.peak.count(),
@@ -83,7 +82,7 @@ std::pair<OrderAnswer, nb::object> order_graph(const GraphHandle& graph, const O
 GraphHandle* reordered_graph(const GraphHandle& graph, const std::vector<std::int32_t>& ops) {
   const Graph& of = graph.read();
   std::vector<bool> listed(of.ops.size());
-  std::vector<OpId> order;
+  Order order;
   for (const std::int32_t op : ops) {
     order.push_back(graph.op_id(op));
     if (listed[static_cast<std::size_t>(op)])

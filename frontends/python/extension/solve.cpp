@@ -13,7 +13,6 @@
 
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/min_budget.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/modes.hpp"
@@ -61,8 +60,8 @@ SolveCallbacks callbacks_for(const Listeners& listeners, const Answer& answer, W
   return callbacks;
 }
 
-std::vector<OpId> start_from(const GraphHandle& graph, const std::vector<std::int32_t>& ops) {
-  std::vector<OpId> start;
+Sequence start_from(const GraphHandle& graph, const std::vector<std::int32_t>& ops) {
+  Sequence start;
   start.reserve(ops.size());
   for (const std::int32_t op : ops) start.push_back(graph.op_id(op));
   return start;
@@ -85,7 +84,7 @@ std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::s
                                           nb::object progress, nb::object heartbeat, nb::object stop) {
   const SolveOptions options = options_from(texts);
   check_heeded(options, !warm_start.empty());
-  const std::vector<OpId> start = start_from(graph, warm_start);
+  const Sequence start = start_from(graph, warm_start);
   const ProblemRequest request{max_computes, std::move(order), modes_from(graph, modes)};
   const Listeners listeners{std::move(incumbent), std::move(progress), std::move(heartbeat)};
   WatchedRun watch(std::move(stop));

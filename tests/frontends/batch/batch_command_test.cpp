@@ -14,7 +14,7 @@
 #include "frontends/batch/question.hpp"
 #include "frontends/batch/runner.hpp"
 #include "frontends/cli/commands/task_solver.hpp"
-#include "frontends/cli/reading/task_options.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
 #include "model/error.hpp"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/batch/store.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/cli/reading/task_options.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 #include "model/error.hpp"
 
 namespace remora::batch {

@@ -5,8 +5,8 @@
 
 #include "engine/base/options.hpp"
 #include "frontends/cli/commands/task_solver.hpp"
-#include "frontends/cli/reading/task_options.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

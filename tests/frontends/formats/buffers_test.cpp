@@ -79,7 +79,7 @@ TEST(Buffers, FollowReleasesThatAreWrittenLate) {
 TEST(Buffers, OfEarliestReleasesAreTheEvaluatorsIntervals) {
   for (const test::SolvedGraph& solved : test::solved_graphs()) {
     SCOPED_TRACE(solved.about);
-    std::vector<OpId> sequence;
+    Sequence sequence;
     for (const Step& step : solved.schedule.steps) sequence.push_back(step.op);
     const Instance instance(solved.graph, {});
     Schedule exact = solved.schedule;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Graphs and schedules of several devices: read, refused by path, written, replayed.
+#include "frontends/formats/device_json.hpp"
+
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "frontends/formats/device_graph_json.hpp"
-#include "frontends/formats/device_schedule_json.hpp"
-#include "model/devices/device_evaluate.hpp"
+#include "model/devices/device_schedule.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
 namespace remora::json {

@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/formats/device_graph_json.hpp"
-#include "frontends/formats/device_schedule_json.hpp"
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/formats/schedule_json.hpp"

@@ -59,7 +59,7 @@ void add_random_plan(std::mt19937& random, std::vector<SolvedGraph>& solved) {
   const auto graph = random_graph(random, {.most_ops = 12});
   const Instance instance(graph, {.max_computes = kMaxComputes});
   std::vector<int> computes(graph->ops.size(), 0);
-  std::vector<OpId> sequence;
+  Sequence sequence;
   for (int stage = 0; stage <= instance.op_count(); ++stage) {
     for (int i = 0; i < stage; ++i) {
       if (random() % 4 != 0 || computes[static_cast<std::size_t>(i)] == instance.max_computes(OpId(i))) continue;

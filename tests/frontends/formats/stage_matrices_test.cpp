@@ -85,7 +85,7 @@ TEST(StageMatrices, TellTheWholeSequence) {
         if (row[i] != 0) read.emplace_back(i);
       }
     }
-    std::vector<OpId> sequence;
+    Sequence sequence;
     for (const Step& step : solved.schedule.steps) sequence.push_back(step.op);
     EXPECT_EQ(read, sequence);
   }

@@ -189,7 +189,7 @@ TEST(Checkmate, ParametersAreFixedMemoryWhereWanted) {
 
 /// The schedule of the input order without recompute.
 Schedule plain_schedule(const Instance& instance) {
-  const std::vector<OpId> sequence = input_order(instance);
+  const Sequence sequence = input_order(instance);
   const Evaluation evaluation = evaluate(instance, sequence);
   return {.graph = instance.graph().name,
           .status = Status::feasible,

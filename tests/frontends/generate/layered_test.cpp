@@ -17,7 +17,7 @@
 
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
-#include "frontends/text/sha256.hpp"
+#include "frontends/text/text.hpp"
 #include "tests/frontends/generate/layer_shape.hpp"
 
 namespace remora::generate {

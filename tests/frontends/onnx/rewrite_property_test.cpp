@@ -86,9 +86,9 @@ class RandomModel {
 };
 
 /// A valid sequence; with `in_order`, first computes in the order of the graph.
-std::vector<OpId> random_sequence(const Instance& instance, Draw& draw, bool in_order) {
-  std::vector<OpId> open = remora::input_order(instance);
-  std::vector<OpId> sequence;
+Sequence random_sequence(const Instance& instance, Draw& draw, bool in_order) {
+  Order open = remora::input_order(instance);
+  Sequence sequence;
   std::vector<OpId> again;
   std::vector<bool> done(instance.graph().tensors.size(), true);
   for (const Op& op : instance.graph().ops) {
@@ -120,7 +120,7 @@ std::vector<OpId> random_sequence(const Instance& instance, Draw& draw, bool in_
 }
 
 /// Without the computes that serve nobody, which a reader of the model drops.
-std::vector<OpId> without_useless(const Graph& graph, std::vector<OpId> sequence) {
+Sequence without_useless(const Graph& graph, Sequence sequence) {
   std::vector<bool> needed(graph.tensors.size());
   for (std::size_t k = 0; k < needed.size(); ++k) needed[k] = graph.tensors[k].keep;
   for (std::size_t i = sequence.size(); i-- > 0;) {

@@ -25,7 +25,7 @@
 namespace remora::onnx_frontend::test {
 
 /// The schedule that this sequence is, verified.
-inline Schedule schedule_of(const Graph& graph, const std::vector<OpId>& sequence) {
+inline Schedule schedule_of(const Graph& graph, const Sequence& sequence) {
   const Instance instance(std::make_shared<const Graph>(graph), {.max_computes = 1000, .order = OrderMode::free});
   const Evaluation evaluation = evaluate(instance, sequence);
   Schedule schedule{.graph = graph.name, .status = Status::feasible, .order = OrderMode::free};
@@ -41,8 +41,8 @@ inline Schedule schedule_of(const Graph& graph, const std::vector<OpId>& sequenc
 }
 
 /// The ops of these names.
-inline std::vector<OpId> sequence_of(const Graph& graph, const Strings& names) {
-  std::vector<OpId> sequence;
+inline Sequence sequence_of(const Graph& graph, const Strings& names) {
+  Sequence sequence;
   for (const std::string& name : names) {
     const auto op = std::find_if(graph.ops.begin(), graph.ops.end(), [&](const Op& one) { return one.name == name; });
     if (op == graph.ops.end()) throw std::runtime_error("no op " + name);
@@ -52,7 +52,7 @@ inline std::vector<OpId> sequence_of(const Graph& graph, const Strings& names) {
 }
 
 /// Reads, rewrites by the sequence, and checks with the reader; folder: where both models are.
-inline onnx::ModelProto rewritten(const onnx::ModelProto& model, const std::vector<OpId>& sequence,
+inline onnx::ModelProto rewritten(const onnx::ModelProto& model, const Sequence& sequence,
                                   const OnnxOptions& options = {}) {
   const std::string content = model.SerializeAsString();
   const LoweredModel lowered = lower_onnx(content, "test.onnx", options);

@@ -120,7 +120,7 @@ class Runtime {
 
 /// Runs every forward op that may run again once more before the backward pass.
 Json plan_of(const LoweredModel& lowered) {
-  std::vector<OpId> sequence;
+  Sequence sequence;
   std::vector<OpId> again;
   for (std::size_t k = 0; k < lowered.graph.ops.size(); ++k) {
     const Op& op = lowered.graph.ops[k];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/text/sha256.hpp"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "frontends/text/text.hpp"
 
 namespace remora::text {
 namespace {

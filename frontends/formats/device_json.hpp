@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading and writing graphs of several devices: remora-graph 2 with `devices` (docs/formats.md).
+// Reading and writing graphs of several devices, remora-graph 2 with `devices`, and their schedules, remora-schedule 2
+// (docs/formats.md).
 #pragma once
 
 #include <iosfwd>
@@ -8,6 +9,7 @@
 #include "frontends/formats/file.hpp"
 #include "model/api.hpp"
 #include "model/devices/device_graph.hpp"
+#include "model/devices/device_schedule.hpp"
 
 namespace remora::json {
 
@@ -20,5 +22,12 @@ REMORA_API DeviceGraph read_device_graph(Text text);
 
 /// As write_graph. An op that runs on the first device alone is written without `on`.
 REMORA_API void write_device_graph(std::ostream& out, const DeviceGraph& graph);
+
+/// The schedule in `text`, its names looked up in `graph`. As read_schedule; of `solver` the limits, the version and what it
+/// took are read.
+REMORA_API DeviceSchedule read_device_schedule(Text text, const DeviceGraph& graph);
+
+/// As write_schedule.
+REMORA_API void write_device_schedule(std::ostream& out, const DeviceSchedule& schedule, const DeviceGraph& graph);
 
 }  // namespace remora::json

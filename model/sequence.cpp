@@ -1,15 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/free_sequence.hpp"
+
+#include "model/sequence.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/recompute_plan.hpp"
 #include "model/table.hpp"
 
 namespace remora {
+namespace {
+
+/// The plan of the sequence, or nothing if it is not of the staged form.
+std::optional<RecomputePlan> staged_plan(const Instance& instance, std::span<const OpId> sequence) {
+  RecomputePlan plan;
+  int stage = 0;
+  for (const OpId op : sequence) {
+    if (op == stage) {
+      ++stage;
+      continue;
+    }
+    const Recompute next{stage, op};
+    if (!op.valid() || op > stage || (!plan.empty() && plan.back() >= next)) return std::nullopt;
+    plan.push_back(next);
+  }
+  if (stage != instance.op_count()) return std::nullopt;
+  return plan;
+}
+
+/// For each step of the sequence, whether some later step (or the end) reads what it computes.
+std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> sequence) {
+  Table<OpId, std::int32_t> latest(instance.op_count(), -1);
+  std::vector<bool> useful(sequence.size(), false);
+  const auto use = [&](TensorId t) { useful[at(latest[instance.producer(t)])] = true; };
+  for (std::size_t step = 0; step < sequence.size(); ++step) {
+    for (const TensorId t : instance.inputs(sequence[step])) use(t);
+    latest[sequence[step]] = static_cast<int>(step);
+  }
+  for (const TensorId t : instance.tensors()) {
+    if (instance.keep(t) && instance.producer(t).valid()) use(t);
+  }
+  return useful;
+}
+
+}  // namespace
+
+Sequence sequence_of(const Instance& instance, std::span<const Recompute> plan) {
+  Sequence sequence;
+  sequence.reserve(at(instance.op_count()) + plan.size());
+  auto next = plan.begin();
+  for (int stage = 0; stage <= instance.op_count(); ++stage) {
+    for (; next != plan.end() && next->stage == stage; ++next) sequence.push_back(next->op);
+    if (stage < instance.op_count()) sequence.emplace_back(stage);
+  }
+  return sequence;
+}
+
+bool is_staged(const Instance& instance, std::span<const OpId> sequence) {
+  return staged_plan(instance, sequence).has_value();
+}
+
+RecomputePlan plan_of(const Instance& instance, std::span<const OpId> sequence) {
+  auto plan = staged_plan(instance, sequence);
+  ensure(plan.has_value(), "plan_of: the sequence is not of the staged form");
+  return *std::move(plan);
+}
+
+RecomputePlan without_useless(const Instance& instance, RecomputePlan plan) {
+  for (;;) {
+    const auto sequence = sequence_of(instance, plan);
+    const auto useful = useful_steps(instance, sequence);
+    RecomputePlan kept;
+    std::size_t step = 0;
+    for (const Recompute& recompute : plan) {
+      // In stage k, k first computes lie before the stage's recomputes.
+      if (useful[step++ + at(recompute.stage)]) kept.push_back(recompute);
+    }
+    if (kept.size() == plan.size()) return plan;
+    plan = std::move(kept);
+  }
+}
+
+RecomputePlan within_limits(const Instance& instance, RecomputePlan plan) {
+  Table<OpId, int> computes(instance.op_count(), 1);
+  std::erase_if(
+      plan, [&](const Recompute& recompute) { return ++computes[recompute.op] > instance.max_computes(recompute.op); });
+  return plan;
+}
+
+Duration extra_duration(const Instance& instance, std::span<const Recompute> plan) {
+  Duration total;
+  for (const Recompute& recompute : plan) total += instance.duration(recompute.op);
+  return total;
+}
+
 namespace {
 
 /// By op: whether `after` says anything about it, as the one who waits or as the one who is waited for.
@@ -33,12 +120,12 @@ std::vector<bool> serving_steps(const Instance& instance, std::span<const OpId> 
 }
 
 /// Takes useless computes out, one pass; false if there is none. Of an op's computes one stays.
-bool drop_useless(const Instance& instance, const Table<OpId, bool>& bound, std::vector<OpId>& sequence) {
+bool drop_useless(const Instance& instance, const Table<OpId, bool>& bound, Sequence& sequence) {
   const std::vector<bool> serves = serving_steps(instance, sequence);
   Table<OpId, int> left(instance.op_count());
   for (const OpId op : sequence) ++left[op];
   Table<OpId, bool> seen(left.size());
-  std::vector<OpId> kept;
+  Sequence kept;
   kept.reserve(sequence.size());
   for (std::size_t step = 0; step < sequence.size(); ++step) {
     const OpId op = sequence[step];
@@ -72,12 +159,12 @@ bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence) 
   return std::all_of(computes.begin(), computes.end(), [](int count) { return count > 0; });
 }
 
-bool is_permitted(const Instance& instance, const std::vector<OpId>& sequence) {
+bool is_permitted(const Instance& instance, const Sequence& sequence) {
   return is_free_sequence(instance, sequence) &&
          (instance.problem().order == OrderMode::free || is_staged(instance, sequence));
 }
 
-std::vector<OpId> without_useless(const Instance& instance, std::vector<OpId> sequence) {
+Sequence without_useless(const Instance& instance, Sequence sequence) {
   if (std::ssize(sequence) == instance.op_count()) return sequence;
   const Table<OpId, bool> bound = bound_by_after(instance);
   while (drop_useless(instance, bound, sequence)) {
@@ -103,9 +190,9 @@ std::size_t next_use(const Instance& instance, std::span<const OpId> sequence, s
   return sequence.size();
 }
 
-std::vector<OpId> first_computes(const Instance& instance, std::span<const OpId> sequence) {
+Order first_computes(const Instance& instance, std::span<const OpId> sequence) {
   Table<OpId, bool> seen(instance.op_count());
-  std::vector<OpId> order;
+  Order order;
   order.reserve(seen.size());
   for (const OpId op : sequence) {
     if (!seen[op]) order.push_back(op);
