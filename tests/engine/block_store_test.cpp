@@ -34,6 +34,7 @@ SolveOptions reproducible() {
   options.group_size = 8;
   options.top_size = 6;
   options.grid_levels = 4;
+  options.period_bound = false;
   return options;
 }
 

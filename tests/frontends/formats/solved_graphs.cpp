@@ -48,6 +48,7 @@ void add_solved(const std::shared_ptr<const Graph>& graph, std::vector<SolvedGra
       // Each test program of CTest makes them anew, so they must be cheap, not good.
       SolveOptions options{.strategy = strategy, .time_limit = kNoTimeLimit, .work_limit = 300, .threads = 1};
       options.covering_bound = false;
+      options.period_bound = false;
       Schedule schedule = solve(unlimited.with_budget(budget), options);
       if (schedule.has_schedule()) add_verified(graph, strategy_name(strategy), std::move(schedule), solved);
     }
