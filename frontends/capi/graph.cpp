@@ -37,10 +37,9 @@ Phase phase_from(remora_phase phase) {
 /// Names leave as C texts, which end at a NUL.
 Graph with_c_names(Graph graph) {
   const auto check = [](const auto& table, const char* place) {
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      if (table[i].name.find('\0') == std::string::npos) continue;
-      throw InputError(std::string(place) + "[" + std::to_string(i) + "].name", "holds a NUL");
-    }
+    for (std::size_t i = 0; i < table.size(); ++i)
+      if (table[i].name.find('\0') != std::string::npos)
+        throw InputError(std::string(place) + "[" + std::to_string(i) + "].name", "holds a NUL");
   };
   check(graph.tensors, "$.tensors");
   check(graph.ops, "$.ops");
@@ -50,8 +49,7 @@ Graph with_c_names(Graph graph) {
 /// The row, or null for an id that none has.
 template <class Row>
 const Row* row_at(const std::vector<Row>& table, std::int32_t index) {
-  return index < 0 || static_cast<std::size_t>(index) >= table.size() ? nullptr
-                                                                      : &table[static_cast<std::size_t>(index)];
+  return index < 0 || at(index) >= table.size() ? nullptr : &table[at(index)];
 }
 
 const Op* op_at(const remora_graph* graph, std::int32_t op) {
@@ -386,7 +384,7 @@ remora_status remora_graph_reordered(const remora_graph* graph, const std::int32
   return capi::made_by(made, [&] {
     const Graph& value = capi::given(graph, "graph").value;
     std::vector<bool> listed(value.ops.size());
-    std::vector<OpId> order;
+    remora::Order order;
     for (const std::int32_t number : capi::array(ops, count, "ops")) {
       const std::string argument = capi::numbered("ops", order.size());
       order.push_back(capi::op_in(value, number, argument));

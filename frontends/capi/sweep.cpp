@@ -15,7 +15,7 @@
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "model/budget.hpp"
-#include "model/ensure.hpp"
+#include "model/error.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora::capi {

@@ -134,7 +134,9 @@ TEST_F(Program, DevicesAreFoundByName) {
 
 TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
   const std::string model = "'" REMORA_SOURCE_DIR "/tests/data/onnx/transformer_tiny.onnx'";
-  ASSERT_EQ(run("solve " + model + " --training --cost flops -b 80% --work-limit 500 --period-bound off -q -o s.json").code, 0);
+  ASSERT_EQ(
+      run("solve " + model + " --training --cost flops -b 80% --work-limit 500 --period-bound off -q -o s.json").code,
+      0);
   EXPECT_EQ(json::parse(read("s.json"))["reading"], json({"--training", "--cost=flops"}));
   EXPECT_EQ(run("verify " + model + " s.json").code, 0);
   EXPECT_EQ(run("report " + model + " s.json --text").code, 0);
