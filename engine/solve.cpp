@@ -101,6 +101,7 @@ Schedule search_input_order(const Instance& instance, const SolveOptions& option
     parts.starts = {segments, groups};
   } else {
     parts.rescue = segments;
+    if (!warm_start.empty()) parts.starts = {segments};  // a warm start of another budget may be far from good
   }
   Search search(instance, options, std::move(parts), warm_start);
   search.listen(listener_of(callbacks, patience, search));
@@ -242,14 +243,22 @@ constexpr double kSearchShare = 0.3;
 /// Searches end when this part of the budget is all that is undecided.
 constexpr double kResolution = 1e-4;
 
+/// Checkpoints between segments, whatever they cost: the least peak counts.
+void offer_segments(Search& search) {
+  const auto interrupted = [&search] { return search.deadline().reached(); };
+  search.offer(start_from_segments(search.instance(), interrupted), Source::segments);
+}
+
 /// A search at one budget from a known sequence, ended by the first schedule that holds it; whether it was refuted. What has
 /// a smaller peak than what is known is taken over.
 bool refuted_by_search(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
                        BudgetBracket& bracket) {
-  const auto groups = [&](Search& search) {
-    if (!instance.has_modes() && wants_groups(instance, options)) start_from_groups(search, nullptr);
+  const auto starts = [&](Search& search) {
+    if (instance.has_modes()) return;
+    if (options.segments) offer_segments(search);
+    if (wants_groups(instance, options)) start_from_groups(search, nullptr);
   };
-  Search search(instance, options, {instance.has_modes() ? mode_crew : input_order_crew, {groups}}, bracket.sequence);
+  Search search(instance, options, {instance.has_modes() ? mode_crew : input_order_crew, {starts}}, bracket.sequence);
   search.listen({.enough = [&](const Progress&) { return search.holds_budget(); }});
   search.sit({deadline, work_limit(options.work_limit)});
   if (search.infeasible()) return true;

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training step of one network by one contender: its measured peak and its times, as a line of JSON.
+"""One training step of one network by one contender: what it takes, and, whenever it is asked, how long it takes.
 
-Usage: contenders.py NETWORK CONTENDER RUNS
+Usage: contenders.py NETWORK CONTENDER
 
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
-compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor); remora:B (a budget, as 60%, or
-"least": the smallest for which a schedule is found).
+compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it);
+remora:B and fused:B (the same with compiled regions) under the budget B: 60%, or 12345678 (bytes beyond what is there
+throughout), or "least": the smallest for which a schedule is found.
 
-One thread; times are CPU seconds of the process, which other work on the machine hardly changes.
+Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
+twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
+machine hardly changes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -50,6 +55,15 @@ def unet() -> Network:
     model = models.Unet(width=16)
     blocks = [model.first, model.second, model.bottom, model.third, model.fourth]
     return model, (torch.randn(8, 3, 64, 64), torch.randint(0, 2, (8, 64, 64))), classified, blocks
+
+
+def gpt2_6() -> Network:
+    """GPT-2 with six layers, a third as wide as published, on four times 256 tokens."""
+    import transformers as t
+
+    model = t.GPT2LMHeadModel(t.GPT2Config(n_embd=256, n_layer=6, n_head=4, vocab_size=4096, use_cache=False))
+    words = torch.randint(0, 4096, (4, 256))
+    return model, (words, words), named_words_lost, list(model.transformer.h)
 
 
 def gpt2() -> Network:
@@ -105,9 +119,14 @@ def classified(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tens
     return F.cross_entropy(model(x), y)
 
 
+SECONDS = 30.0
+"""For the solver."""
+RUNS = 2
+"""Of the step in each turn."""
 NETWORKS: dict[str, Callable[[], Network]] = {
     "gpt": gpt,
     "bert": bert,
+    "gpt2_6": gpt2_6,
     "gpt2": gpt2,
     "small": small,
     "unet": unet,
@@ -141,10 +160,11 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
         checkpointed(blocks)
     elif kind == "selective":
         checkpointed(blocks, context_fn=functools.partial(create_selective_checkpoint_contexts, products_saved))
-    elif kind == "compiled":
+    elif kind in ("compiled", "inductor"):
         torch._functorch.config.activation_memory_budget = float(amount)
-        called = torch.compile(model, backend="aot_eager_decomp_partition", dynamic=False)
-    elif kind not in ("eager", "remora"):
+        backend = "inductor" if kind == "inductor" else "aot_eager_decomp_partition"
+        called = torch.compile(model, backend=backend, dynamic=False)
+    elif kind not in ("eager", "remora", "fused"):
         raise SystemExit(f"there is no contender {contender}")
 
     def step(*inputs: torch.Tensor) -> torch.Tensor:
@@ -152,17 +172,9 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
         value.backward()
         return value.detach()
 
-    if kind != "remora":
+    if kind not in ("remora", "fused"):
         return step, dict
-    import remora.torch as rt
-
-    planned: Any = rt.train_step(step, budget="1%" if amount == "least" else amount, time_limit=30, threads=1)
-    if amount == "least":
-        try:
-            planned(*network[1])
-        except rt.Infeasible as refusal:
-            model.zero_grad()
-            planned = rt.train_step(step, budget=refusal.least, time_limit=30, threads=1)
+    planned = planned_step(step, network, amount, kind == "fused")
     return planned, lambda: {
         "predicted_peak": planned.plan.predicted_peak - planned.plan.fixed_memory,
         "predicted_overhead": planned.plan.overhead,
@@ -172,24 +184,50 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
     }
 
 
-def main(name: str, contender: str, runs: int) -> None:
+def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: bool) -> Any:
+    """The step under a budget, captured."""
+    import remora.torch as rt
+
+    model, inputs, _, _ = network
+    planned = rt.train_step(step, budget="100%", fuse=fuse, time_limit=SECONDS, threads=1)
+    planned(*inputs)
+    model.zero_grad()
+    if amount == "least":
+        try:
+            planned.set_budget("1%")
+        except rt.Infeasible as refusal:
+            planned.set_budget(refusal.least)
+    elif amount.isdigit():
+        planned.set_budget(planned.plan.fixed_memory + int(amount))
+    elif amount != "100%":
+        planned.set_budget(amount)
+    return planned
+
+
+def main(name: str, contender: str) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     network = NETWORKS[name]()
     model, inputs, _, _ = network
-    step, more = step_of(contender, network)
-    for _ in range(2):  # captured, planned, and kernels prepared
-        step(*inputs)
+    # What others print stays out of the lines of JSON.
+    lines = os.fdopen(os.dup(1), "w")
+    with contextlib.redirect_stdout(sys.stderr):
+        step, more = step_of(contender, network)
+        for _ in range(2):  # captured, planned, and kernels prepared
+            step(*inputs)
+            model.zero_grad()
+        peak, _ = checking.peak_of(lambda: step(*inputs))
         model.zero_grad()
-    seconds = []
-    for _ in range(runs):
-        start = time.process_time()
-        step(*inputs)
-        seconds.append(time.process_time() - start)
-        model.zero_grad()
-    peak, _ = checking.peak_of(lambda: step(*inputs))
-    print(json.dumps({"network": name, "contender": contender, "peak": peak, "seconds": seconds, **more()}))
+    print(json.dumps({"network": name, "contender": contender, "peak": peak, **more()}), file=lines, flush=True)
+    for _ in sys.stdin:
+        seconds = []
+        for _ in range(RUNS):
+            start = time.process_time()
+            step(*inputs)
+            seconds.append(time.process_time() - start)
+            model.zero_grad()
+        print(json.dumps(seconds), file=lines, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2])

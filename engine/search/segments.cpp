@@ -11,6 +11,9 @@ namespace remora {
 namespace {
 
 constexpr int kMostSegments = 128;
+/// Of segments that are cut once more, and of parts of one.
+constexpr int kMostOuter = 32;
+constexpr int kMostInner = 8;
 /// A cut may move by this part of a segment's length, to where little is resident.
 constexpr int kSlackPart = 3;
 /// All cuts together are moved so often by a part of a segment's length.
@@ -72,36 +75,64 @@ class Segments {
     return segment;
   }
 
-  /// `runs_again`: by segment. What other segments read stays.
-  [[nodiscard]] RecomputePlan plan(const std::vector<int>& segment, const std::vector<bool>& runs_again) const {
+  /// Both ways of cutting at once: numbers of the parts that neither cuts.
+  [[nodiscard]] static std::vector<int> refined(const std::vector<int>& outer, const std::vector<int>& inner) {
+    std::vector<int> part(outer.size(), 0);
+    for (std::size_t v = 1; v < outer.size(); ++v) {
+      part[v] = part[v - 1] + (outer[v] != outer[v - 1] || inner[v] != inner[v - 1] ? 1 : 0);
+    }
+    return part;
+  }
+
+  /// `runs_again`: by segment. What other segments read stays. `part` cuts segments further; without inner cuts it is
+  /// `segment`. An op runs again early, for what later parts of its segment read when they run again, and late, for what is
+  /// read after the fullest event; once for both, if other parts read it or it may not run three times.
+  [[nodiscard]] RecomputePlan plan(const std::vector<int>& segment, const std::vector<int>& part,
+                                   const std::vector<bool>& runs_again) const {
     RecomputePlan plan;
-    std::vector<Stage> stages(at(turn_) + 1, 0);
+    std::vector<Runs> runs(at(turn_) + 1);
     for (Stage v = turn_; v >= 0; --v) {
       const OpId op(v);
-      const int own = segment[at(v)];
-      if (!runs_again[at(own)] || instance_.max_computes(op) < 2) continue;
-      Stage stage = 0;
+      if (!runs_again[at(segment[at(v)])] || instance_.max_computes(op) < 2) continue;
       bool stays = false;
-      const auto serve = [&](Stage reader) { stage = stage == 0 ? reader : std::min(stage, reader); };
+      bool crosses = instance_.max_computes(op) < 3;
+      Runs& own = runs[at(v)];
       for (const TensorId t : instance_.outputs(op)) {
         for (const OpId user : instance_.users(t)) {
-          if (user > turn_) {
-            serve(user);
+          const Stage u{user};
+          if (u > turn_) {
+            serve(own.late, u);
             continue;
           }
-          stays = stays || segment[at(Stage{user})] != own;
-          if (stages[at(Stage{user})] > 0) serve(stages[at(Stage{user})]);
+          const bool other = part[at(u)] != part[at(v)];
+          stays = stays || segment[at(u)] != segment[at(v)];
+          crosses = crosses || other;
+          serve(own.early, runs[at(u)].early);
+          serve(other ? own.early : own.late, runs[at(u)].late);
         }
       }
-      if (stays || stage == 0) continue;
-      stages[at(v)] = stage;
-      plan.push_back({stage, op});
+      if (stays) own = {};
+      if (own.early > 0 && own.late > 0 && (crosses || own.early >= own.late)) {
+        own = {std::min(own.early, own.late), 0};
+      }
+      if (own.early > 0) plan.push_back({own.early, op});
+      if (own.late > 0) plan.push_back({own.late, op});
     }
     std::sort(plan.begin(), plan.end());
     return plan;
   }
 
  private:
+  /// The stages in which an op runs again, 0 for none.
+  struct Runs {
+    Stage early = 0;
+    Stage late = 0;
+  };
+
+  static void serve(Stage& stage, Stage reader) {
+    if (reader > 0) stage = stage == 0 ? reader : std::min(stage, reader);
+  }
+
   /// The bytes that ops before k leave to ops from k up to the turn.
   void count_crossing() {
     crossing_.assign(at(turn_) + 2, 0);
@@ -148,24 +179,36 @@ Solution start_from_segments(const Instance& instance, const Interrupted& interr
   if (instance.op_count() == 0) return best;
   const Segments segments(instance);
   std::vector<int> best_cut;
+  std::vector<int> best_part;
   std::vector<bool> runs_again;
   const auto asked = [&] { return interrupted && interrupted(); };
+  const auto consider = [&](const std::vector<int>& cut, const std::vector<int>& part) {
+    const std::vector<bool> all(at(cut.back()) + 1, true);
+    Solution found = make_solution(instance, segments.plan(cut, part, all));
+    if (!better(instance, found, best)) return;
+    best = std::move(found);
+    best_cut = cut;
+    best_part = part;
+    runs_again = all;
+  };
   for (int count = 1; count <= std::min(kMostSegments, segments.turn() / 2 + 1) && !asked(); count += 1 + count / 16) {
     std::vector<std::vector<int>> cuts{segments.cut_between(count)};
     for (int shift = 0; shift < kShifts; ++shift) cuts.push_back(segments.cut(count, shift));
-    for (std::vector<int>& cut : cuts) {
-      const std::vector<bool> all(at(cut.back()) + 1, true);
-      Solution found = make_solution(instance, segments.plan(cut, all));
-      if (!better(instance, found, best)) continue;
-      best = std::move(found);
-      best_cut = std::move(cut);
-      runs_again = all;
+    for (const std::vector<int>& cut : cuts) consider(cut, cut);
+  }
+  const auto may_run_thrice = [&](OpId op) { return instance.max_computes(op) >= 3; };
+  if (best.peak > instance.budget() && std::ranges::any_of(instance.ops(), may_run_thrice)) {
+    for (int count = 1; count <= std::min(kMostOuter, segments.turn() / 4 + 1) && !asked(); count += 1 + count / 8) {
+      const std::vector<int> outer = segments.cut_between(count);
+      for (int inner = 2 * count; inner <= std::min(kMostInner * count, segments.turn() / 2); inner += count) {
+        consider(outer, Segments::refined(outer, segments.cut_between(inner)));
+      }
     }
   }
   // The later segments are the cheaper ones to keep: they are read again the soonest.
   for (std::size_t i = runs_again.size(); i-- > 0 && !asked();) {
     runs_again[i] = false;
-    Solution found = make_solution(instance, segments.plan(best_cut, runs_again));
+    Solution found = make_solution(instance, segments.plan(best_cut, best_part, runs_again));
     if (better(instance, found, best)) {
       best = std::move(found);
     } else {

@@ -8,7 +8,11 @@
 //                                  ^ fullest   ^ reads e      e runs again in k's stage, and reads d
 //
 // Cuts are tried for many lengths: those of the least sum of what crosses them, and equal lengths with some slack. Then
-// segments that need not run again, the last first, do not. No phases are needed; C_v above 2 is not used.
+// segments that need not run again, the last first, do not. No phases are needed.
+//
+// Where that does not hold the budget and ops may run three times, segments are cut once more: when a segment runs again,
+// what crosses its inner cuts stays, and the rest of an inner part runs a third time, when it is read after the fullest event
+// (the second level of Griewank and Walther's recursion, 2000).
 #pragma once
 
 #include "engine/bound/periods/period_solver.hpp"

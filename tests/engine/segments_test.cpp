@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/bound/first_bound.hpp"
+#include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/fewer.hpp"
@@ -45,7 +46,8 @@ TEST(Segments, OfRandomGraphsAreSchedulesOfTheProblem) {
   int cheaper = 0;
   for (int round = 0; round < test::fewer(2000) && !testing::Test::HasFatalFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
-    const Instance unlimited(test::random_graph(random, {.most_ops = 14, .in_place = random() % 2 == 0}), {});
+    const Instance unlimited(test::random_graph(random, {.most_ops = 14, .in_place = random() % 2 == 0}),
+                             {.max_computes = 2 + round % 2});
     const Bytes least = least_budget(unlimited);
     const Bytes peak = baseline_peak(unlimited);
     if (least >= peak) continue;
@@ -57,6 +59,29 @@ TEST(Segments, OfRandomGraphsAreSchedulesOfTheProblem) {
     cheaper += found.peak < peak ? 1 : 0;
   }
   EXPECT_GT(cheaper, test::fewer(100));
+}
+
+TEST(Segments, CutTwiceNeedLessThanCutOnce) {
+  const auto chain = test::training_chain(64, 1);
+  std::vector<Bytes> peaks;
+  for (const int most : {2, 3}) {
+    const Instance unlimited(chain, {.max_computes = most});
+    const Instance instance = unlimited.with_budget(least_budget(unlimited));
+    const Solution found = start_from_segments(instance, {});
+    check(instance, found);
+    peaks.push_back(found.peak);
+  }
+  EXPECT_LT(peaks[1], peaks[0]);
+}
+
+TEST(Segments, AreWhatTheLeastBudgetBeginsWith) {
+  const Instance instance(test::training_chain(64, 1), {});
+  const Instance tight = instance.with_budget(least_budget(instance));
+  SolveOptions options;
+  options.time_limit = 2;
+  const BudgetBracket bracket = bracket_min_budget(instance, options);
+  EXPECT_LE(bracket.reached, start_from_segments(tight, {}).peak);
+  EXPECT_EQ(evaluate(instance, bracket.sequence).peak, bracket.reached);
 }
 
 TEST(Segments, EndWhenAsked) {

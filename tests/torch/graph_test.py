@@ -22,17 +22,26 @@ from remora.torch._graph import Step
 from remora.torch._simplify import simplify
 
 
-def captured(function: Callable[..., Any], *inputs: torch.Tensor, simple: bool = True) -> Step:
-    """The step that a function's capture gives."""
+def as_captured(module: fx.GraphModule, given: list[torch.Tensor]) -> list[Any]:
+    return list(module(*given))
+
+
+def captured(
+    function: Callable[..., Any],
+    *inputs: torch.Tensor,
+    simple: bool = True,
+    run: Callable[[fx.GraphModule, list[torch.Tensor]], list[Any]] = as_captured,
+) -> Step:
+    """The step that a function's capture gives; `run` runs the graph with its arguments."""
     found: list[Step] = []
 
     def take(module: fx.GraphModule, _: Any) -> Any:
         found.append(Step(module))
         if simple:
             simplify(found[0])
-        run: Any = lambda arguments: module(*arguments)  # noqa: E731
-        run._boxed_call = True
-        return run
+        boxed: Any = lambda arguments: run(module, arguments)  # noqa: E731
+        boxed._boxed_call = True
+        return boxed
 
     backend = aot_autograd(fw_compiler=take, keep_inference_input_mutations=True)
     with torch._dynamo.config.patch(trace_autograd_ops=True):

@@ -12,8 +12,9 @@
 See docs/pytorch.md.
 """
 
-from ._capture import Backend, TrainStep, backend, plans, sweep, train_step, wrap
+from ._capture import TrainStep, sweep, train_step
 from ._errors import CaptureError, Infeasible, SolverError, TorchError
+from ._parts import Backend, backend, plans, wrap
 from ._plan import Plan
 from ._solver import Options, SweepPoint
 

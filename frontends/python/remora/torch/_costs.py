@@ -123,7 +123,7 @@ class _Call:
         self.key = hashlib.sha256(text.encode()).hexdigest()
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        result: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(_made, self.given)
+        result: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(made_like, self.given)
         return result
 
     def run(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
@@ -243,7 +243,7 @@ def _describe(leaf: Any) -> Any:
     return [str(leaf.dtype), str(leaf.device), leaf.is_conj(), leaf.is_neg(), leaf.dim(), [int(n) for n in numbers]]
 
 
-def _made(leaf: Any) -> Any:
+def made_like(leaf: Any) -> Any:
     """A real tensor that lies in its storage as a fake one does. Whole numbers are 0, a valid index everywhere."""
     if not isinstance(leaf, torch.Tensor):
         return leaf

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that PyTorch takes apart when it traces, though eager runs them whole, kept whole: their bits differ.
+"""Where the bits of a captured op would differ from eager's.
 
-`F.interpolate` has a form written in Python for tracing (`torch._decomp`), whose gradients add up in another order than
-the kernels do.
+Ops that PyTorch takes apart when it traces, though eager runs them whole, are kept whole: `F.interpolate` has a form
+written in Python for tracing (`torch._decomp`), whose gradients add up in another order than the kernels do.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ def whole_ops() -> Iterator[None]:
             op.py_kernels[key] = kernel
         for op in {id(op): op for op, _, _ in hidden}.values():
             op._dispatch_cache.clear()
+
+
+def dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    """What eager dropout gives on the CPU: unlike the captured op, it rounds the scale to the tensor's type."""
+    return mask.to(gradient.dtype).mul_(scale).mul_(gradient)
 
 
 def _overloads() -> Iterator[Any]:

@@ -21,7 +21,9 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from ._eager import dropout_backward
 from ._errors import CaptureError
+from ._regions import Region
 
 ROUNDING = 512
 """The CUDA allocator hands out multiples of this many bytes."""
@@ -268,6 +270,8 @@ class Step:
         self.needs[node] = list(outputs)
 
     def _rebind(self, node: fx.Node, made: list[torch.Tensor]) -> None:
+        if isinstance(node.target, Region):
+            self.rebound[node] = node.target.compiled(self.mode)
         on_cpu = node.target is torch.ops.aten.native_dropout_backward.default and self.device.type == "cpu"
         if on_cpu and made[0].dtype in (torch.bfloat16, torch.float16):
             self.rebound[node] = dropout_backward
@@ -352,11 +356,6 @@ class Step:
         self.ops = kept[::-1]
 
 
-def dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
-    """What eager dropout gives on the CPU: unlike the captured op, it rounds the scale to the tensor's type."""
-    return mask.to(gradient.dtype).mul_(scale).mul_(gradient)
-
-
 def rounded(size: int, device: torch.device) -> int:
     """What the allocator of a device takes for so many bytes."""
     return -(-size // ROUNDING) * ROUNDING if device.type == "cuda" else size
@@ -370,13 +369,15 @@ def is_random(node: fx.Node) -> bool:
 def _may_run_again(node: fx.Node) -> bool:
     """Collectives, and whatever else has an effect beyond its outputs, run once."""
     target = node.target
+    if isinstance(target, Region):
+        return True
     if not isinstance(target, torch._ops.OpOverload):
         return False
     return target.namespace not in ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 
 
 def _is_pure(op: Op) -> bool:
-    return bool(op.nodes) and all(isinstance(n.target, torch._ops.OpOverload) and _may_run_again(n) for n in op.nodes)
+    return bool(op.nodes) and all(_may_run_again(n) for n in op.nodes)
 
 
 def _key(tensor: torch.Tensor) -> int:

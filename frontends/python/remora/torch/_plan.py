@@ -143,7 +143,7 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
     bytes each; where these bring the peak above the budget, it is asked again for that much less.
     """
     graph = graph_of(step, costs, name)
-    runs = [Run(op, tuple(free)) for op, free in _once(step)]
+    runs = once(step)
     unscheduled = replay(step, costs, runs)
     fixed = int(graph["fixed_memory"])
     budget = in_bytes(options, fixed, unscheduled)
@@ -221,7 +221,7 @@ def in_bytes(options: Options, fixed: int, unscheduled: int) -> int:
     return int(amount * base**power) - options.reserve
 
 
-def _once(step: Step) -> list[tuple[Any, list[int]]]:
+def once(step: Step) -> list[Run]:
     """Every op once, in captured order; each storage released behind its last reader."""
     last: dict[int, int] = {}
     for i, op in enumerate(step.ops):
@@ -231,7 +231,7 @@ def _once(step: Step) -> list[tuple[Any, list[int]]]:
     free: list[list[int]] = [[] for _ in step.ops]
     for s, i in last.items():
         free[i].append(s)
-    return list(zip(step.ops, free, strict=True))
+    return [Run(op, tuple(released)) for op, released in zip(step.ops, free, strict=True)]
 
 
 def runs_of(step: Step, schedule: dict[str, Any]) -> list[Run]:

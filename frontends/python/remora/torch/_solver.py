@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from ._costs import cache_folder, write_json
 from ._errors import Infeasible, SolverError
 from ._known import Known
 
+FEW, MANY = 2, 3
+"""So often an op may run; more often only where a budget is not held otherwise."""
 LEAST_SECONDS = 10.0
 """At least so long the least budget is looked for."""
 
@@ -36,6 +39,9 @@ class Options:
         Bytes that something else takes on the device, as an optimizer's state; a part of the budget given in bytes.
     cost : {"measured", "flops"}
         Whether ops are run and measured, or a roofline says what they take.
+    fuse : bool
+        Whether Inductor compiles what it makes one loop of; the schedule is then of compiled regions and the other ops.
+        Results are close to eager's, not equal in every bit.
     order : {"input", "free", "auto"}
         "input": ops in their captured order, recomputes between them; "free": any order.
     time_limit : float
@@ -53,6 +59,7 @@ class Options:
     budget: int | str = "100%"
     reserve: int = 0
     cost: str = "measured"
+    fuse: bool = False
     order: str = "input"
     time_limit: float = 15.0
     threads: int = 0
@@ -122,32 +129,55 @@ def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, A
 
 
 def _answer(given: remora.Graph, budget: int, options: Options, known: Known) -> remora.Schedule:
-    """A schedule; where none is found in time, the search for the least budget looks for one, too."""
+    """A schedule; where none is found in time, ops may run three times, and the least budget is looked for."""
     words = {**_words(options), "time_limit": options.time_limit}
     start = known.start(budget)
-    if start is None:
-        try:
-            return remora.solve(given, max(1, budget), **words)
-        except remora.Infeasible:
-            raise
-        except remora.NoSchedule:
-            pass
-        # In input order, whose schedules are schedules in any order.
-        seconds = max(LEAST_SECONDS, options.time_limit)
-        _learn_least(
-            given,
-            remora.least_budget(given, time_limit=seconds, seed=options.seed, threads=options.threads or None),
-            known,
-        )
+    if start is None or _computes(start) > FEW:
+        found = _found(given, budget, words, FEW)
+        if found is None and start is None:
+            found = _found(given, budget, words, MANY)
+        if found is None and start is None:
+            # In input order, whose schedules are schedules in any order.
+            seconds = max(LEAST_SECONDS, options.time_limit)
+            threads = options.threads or None
+            _learn_least(
+                given,
+                remora.least_budget(given, time_limit=seconds, seed=options.seed, threads=threads, max_computes=MANY),
+                known,
+            )
+        if found is not None:
+            known.learn(found)
         start = known.start(budget)
         if start is None:
             raise Infeasible(budget, known.least or budget, False)
-    return remora.solve(given, budget, **words, warm_start=start)
+        if found is not None and start == _ops_of(found):
+            return found
+    return remora.solve(given, budget, **words, max_computes=max(FEW, _computes(start)), warm_start=start)
+
+
+def _found(given: remora.Graph, budget: int, words: dict[str, Any], most: int) -> remora.Schedule | None:
+    """A schedule in which no op runs more often; none where none is found, or none is there but ops may run oftener."""
+    try:
+        return remora.solve(given, max(1, budget), **words, max_computes=most)
+    except remora.Infeasible:
+        if most == MANY:
+            raise
+    except remora.NoSchedule:
+        pass
+    return None
+
+
+def _computes(ops: list[int]) -> int:
+    return max(Counter(ops).values(), default=1)
+
+
+def _ops_of(schedule: remora.Schedule) -> list[int]:
+    return [op.index for op in schedule.ops]
 
 
 def _learn_least(given: remora.Graph, least: remora.BudgetBracket, known: Known) -> None:
     if least.ops:
-        known.learn(remora.evaluate(given, least.ops, order="free"))
+        known.learn(remora.evaluate(given, least.ops, order="free", max_computes=MANY))
 
 
 def sweep_graph(graph: dict[str, Any], points: int, time_limit: float, options: Options) -> list[SweepPoint]:

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A region: some ops of a captured graph that Inductor compiles as one function.
+
+Each region is compiled by itself. So Inductor never sees an op and its recompute in one graph, where it would merge the
+two; and a region that runs again runs the same machine code, so it gives the same bits.
+
+Regions that are equal but for their names (the layers of a transformer) are compiled once. Inductor keeps what it
+compiled in a folder of its own (`TORCHINDUCTOR_CACHE_DIR`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+_compiled: dict[str, Callable[..., list[torch.Tensor]]] = {}
+"""What was compiled in this process, by what it was compiled from."""
+
+
+class Region:
+    """Ops that run as one.
+
+    Parameters
+    ----------
+    name : str
+        Tells its ops.
+    module : fx.GraphModule
+        A functional graph of ATen ops; its result is a tuple of tensors that share no memory with each other or with
+        an argument.
+    inputs : list of FakeTensor
+        What the arguments look like.
+
+    Attributes
+    ----------
+    key : str
+        The same for two regions just if they compute the same from arguments of the same looks.
+    """
+
+    def __init__(self, name: str, module: fx.GraphModule, inputs: list[FakeTensor]) -> None:
+        self.name, self.module, self.inputs = name, module, inputs
+        self.__name__ = self.__qualname__ = name
+        looks = [[str(t.dtype), str(t.device), list(t.shape), list(t.stride()), t.storage_offset()] for t in inputs]
+        text = json.dumps([module.code, looks, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()])
+        self.key = hashlib.sha256(text.encode()).hexdigest()
+
+    def __call__(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Runs the ops one by one: so fake arguments give fake results."""
+        result: tuple[torch.Tensor, ...] = self.module(*arguments)
+        return result
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def known(self) -> bool:
+        """Whether it, or one like it, was compiled."""
+        return self.key in _compiled
+
+    def compiled(self, mode: FakeTensorMode) -> Callable[..., list[torch.Tensor]]:
+        """The function that runs it; compiled when first asked for."""
+        if self.key not in _compiled:
+            run = _inductor(self.module, self.inputs, mode)
+            run.__name__ = f"{self.name} {self.key[:12]}"  # costs are kept by it
+            _compiled[self.key] = run
+        return _compiled[self.key]
+
+
+def decomposed(function: Callable[..., Any], inputs: list[FakeTensor], mode: FakeTensorMode) -> fx.GraphModule:
+    """What Inductor sees of a function: its ops taken apart into those that Inductor knows."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    with mode, torch.no_grad():
+        return make_fx(function, decomposition_table=select_decomp_table())(*inputs)
+
+
+def _inductor(module: fx.GraphModule, inputs: list[FakeTensor], mode: FakeTensorMode) -> Callable[..., Any]:
+    from torch._inductor import compile_fx
+    from torch._inductor.virtualized import V
+
+    lowered = decomposed(module, inputs, mode)
+    count = len(lowered.graph.find_nodes(op="output")[0].args[0])
+    with torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
+        # As of a model's outputs, so strides are what the captured ops give.
+        compiled = compile_fx.compile_fx_forward(
+            lowered, inputs, count, len(inputs), compile_fx.create_compiler_config_extra(lowered), is_inference=True
+        )
+    boxed = getattr(compiled, "current_callable", None)  # what the compiled graph calls, without its book-keeping
+    assert boxed is not None
+    return lambda *arguments: boxed(list(arguments))

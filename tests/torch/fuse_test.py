@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled regions (`fuse=True`): where a graph is cut, and that a region which runs again gives the same bits.
+
+Results are close to eager's, not equal in every bit: Inductor adds up in another order. Everything else holds as it
+does for single ops: the predicted peak to the byte, the generator's state, and the same bits in every run.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import checking
+import graph_test
+import models
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import fx, nn
+
+import remora
+import remora.torch as rt
+from remora.torch import _costs, _fuse, _plan
+from remora.torch._graph import Step
+from remora.torch._program import write_program
+from remora.torch._regions import Region
+from remora.torch._simplify import simplify
+
+
+def kinds(module: fx.GraphModule) -> list[str]:
+    return [str(n.target) for n in module.graph.nodes if isinstance(n.target, Region)]
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def close(mine: checking.Outcome, eager: checking.Outcome) -> None:
+    """Loss, gradients and buffers are close; the generator has drawn as often."""
+    torch.testing.assert_close(mine.results, eager.results, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mine.gradients, eager.gradients, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(mine.buffers, eager.buffers, rtol=1e-4, atol=1e-5)
+    assert torch.equal(mine.generator, eager.generator)
+
+
+def normed(x: torch.Tensor) -> torch.Tensor:
+    y = F.layer_norm((x @ x).sigmoid() + x, (16,))
+    return (y @ x).sum() + y.exp().mean()
+
+
+def test_a_region_is_what_hangs_together_between_products() -> None:
+    step = graph_test.captured(normed, torch.rand(16, 16), simple=False)
+    first, second = kinds(_fuse.fuse(step, set(), silent))
+    assert first.split()[:4] == ["fused", "sigmoid", "add", "native_layer_norm"]
+    assert second == "fused sum add"
+
+
+def test_a_region_ends_at_what_is_kept() -> None:
+    step = graph_test.captured(normed, torch.rand(16, 16), simple=False)
+    again = {n for op in step.ops for n in op.nodes if "layer_norm" in n.name}
+    found = kinds(_fuse.fuse(step, again, silent))
+    assert found[0] == "fused sigmoid add"
+    assert not any("layer_norm" in kind and "sigmoid" in kind for kind in found)
+
+
+def networks() -> dict[str, tuple[nn.Module, Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]]:
+    words = torch.randint(0, 64, (4, 32))
+    convolutions = models.convolutions()
+    images = torch.randn(8, 3, 12, 12)
+    convolutions(images)
+    return {
+        "gpt": (models.Gpt(), lambda m, x: F.cross_entropy(m(x).flatten(0, 1), x.flatten()), (words,)),
+        "convolutions": (convolutions, lambda m, x: m(x).square().mean(), (images,)),
+        "unet": (models.Unet(), lambda m, x: m(x).square().mean(), (torch.randn(2, 3, 16, 16),)),
+        "experts": (models.Experts(), lambda m, x: m(x).square().mean(), (torch.randn(4, 32, 16),)),
+    }
+
+
+@pytest.mark.parametrize("name", ["gpt", "convolutions", "unet", "experts"])
+def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(name: str) -> None:
+    model, loss, inputs = networks()[name]
+    kept: list[list[Any]] = []
+
+    def take(module: fx.GraphModule, given: list[torch.Tensor]) -> list[Any]:
+        kept.append(list(given))
+        return list(module(*given))
+
+    step = graph_test.captured(lambda *x: loss(model, *x).backward(), *inputs, simple=False, run=take)
+    module = _fuse.fuse(step, set(list(step.owner)[::3]), silent)  # cut wherever
+    module.graph.lint()
+    assert sum(isinstance(n.target, Region) for n in module.graph.nodes) > 2
+    # As it stands a region runs its ops one by one: the same bits as the captured graph.
+    given = [t.detach() for t in kept[0]]
+
+    def results(run: Callable[[list[torch.Tensor]], Any]) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        with torch.no_grad():
+            return [t for t in run([t.clone() for t in given]) if isinstance(t, torch.Tensor)]
+
+    plain = results(lambda arguments: step.module(*arguments))
+    assert all(map(checking.same, plain, results(lambda arguments: module(*arguments))))
+    # Compiled, planned with recomputes and without: the same bits, though not those of the captured graph.
+    coarse = Step(module)
+    simplify(coarse)
+    costs = _costs.by_flops(coarse)
+    graph = _plan.graph_of(coarse, costs, name)
+    whole = _plan.once(coarse)
+    limit = int(0.8 * (_plan.replay(coarse, costs, whole) - graph["fixed_memory"])) + graph["fixed_memory"]
+    runs = _plan.runs_of(coarse, json.loads(remora.solve(remora.Graph.from_json(graph), limit, time_limit=3).to_json()))
+    assert any(isinstance(n.target, Region) for run in set(runs) for n in run.op.nodes)
+    assert len(runs) > len(coarse.ops)
+    one, other = (
+        results(write_program("step", coarse, r, coarse.placeholders, coarse.outputs, coarse.updates).run)
+        for r in (whole, runs)
+    )
+    assert all(map(checking.same, one, other))
+    torch.testing.assert_close(one, plain, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt", "unet"])
+@pytest.mark.parametrize("budget", ["100%", "70%"])
+def test_a_step_of_compiled_regions(name: str, budget: str) -> None:
+    model, loss, inputs = networks()[name]
+    case = checking.Case(model, loss, inputs, budget=budget, fuse=True)
+    first, second = (checking.outcome(model, lambda: case.step(*inputs), case.state) for _ in range(2))
+    close(first, case.eager)
+    assert checking.differences(second, first) == []
+    plan = case.step.plan
+    assert any(op["type"].startswith("fused") for op in plan.graph["ops"])
+    assert plan.predicted_peak <= plan.budget
+    assert second.peak == plan.predicted_peak - plan.fixed_memory
+    assert (plan.recomputes > 0) == (budget != "100%")
+
+
+def test_another_budget_cuts_anew() -> None:
+    model, loss, inputs = networks()["gpt"]
+    case = checking.Case(model, loss, inputs, budget="100%", fuse=True)
+    peaks = []
+    for budget in ("100%", "65%"):
+        case.step.set_budget(budget)
+        mine = checking.outcome(model, lambda: case.step(*inputs), case.state)
+        close(mine, case.eager)
+        peaks.append(mine.peak)
+        assert mine.peak == case.step.plan.predicted_peak - case.step.plan.fixed_memory
+    assert peaks[1] < peaks[0]
+
+
+def test_a_wrapped_module_of_compiled_regions() -> None:
+    model = models.Gpt()
+    eager = copy.deepcopy(model)
+    words = torch.randint(0, 64, (4, 32))
+    rt.wrap(model, budget="85%", fuse=True, **checking.OPTIONS)
+    for module in (model, eager):
+        torch.manual_seed(2)
+        module(words).square().mean().backward()
+    (plan,) = rt.plans(model)
+    assert any(op["type"].startswith("fused") for op in plan.graph["ops"])
+    for mine, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-5)
