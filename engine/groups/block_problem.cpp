@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/groups/block_problem.hpp"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "engine/groups/block.hpp"
 #include "engine/groups/block_schedule.hpp"
 #include "model/table.hpp"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/groups/block_problem.hpp"
+#include "engine/groups/block.hpp"
 #include "model/modes.hpp"
 
 namespace remora {

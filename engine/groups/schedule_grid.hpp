@@ -22,7 +22,7 @@
 
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
-#include "engine/groups/block_problem.hpp"
+#include "engine/groups/block.hpp"
 #include "engine/groups/block_schedule.hpp"
 
 namespace remora {

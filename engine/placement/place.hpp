@@ -4,10 +4,10 @@
 //
 //     parts that share no time                      part.hpp
 //     for each of them
-//       from below, and one by one in many orders   valley_fit.hpp, first_fit.hpp
+//       from below, and one by one in many orders   heuristics.hpp
 //       then in rounds, each twice as long          the constraint program (stack_space.hpp) is asked for a placement
 //                                                   within the bound, and where it does not say, between the bound and
-//                                                   the best arena; and local search on orders (order_search.hpp), which
+//                                                   the best arena; and local search on orders (part_search.hpp), which
 //                                                   is all there is for parts of more than some million overlaps
 //
 // A part that needs no more than another one's bound is left alone. The searches of a round are TBB tasks.

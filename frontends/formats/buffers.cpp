@@ -10,7 +10,6 @@
 #include <system_error>
 #include <utility>
 
-#include "frontends/formats/csv.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"

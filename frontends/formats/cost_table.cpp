@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/formats/csv.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 #include "model/table.hpp"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/report/chrome_trace.hpp"
-
 #include <array>
 #include <cstddef>
 #include <ostream>
 #include <utility>
 
 #include "frontends/formats/json_text.hpp"
+#include "frontends/report/page.hpp"
 
 namespace remora::report {
 namespace {

@@ -6,11 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/placement/first_fit.hpp"
+#include "engine/placement/heuristics.hpp"
 #include "engine/placement/part.hpp"
 #include "engine/placement/place.hpp"
 #include "engine/placement/stack_problem.hpp"
-#include "engine/placement/valley_fit.hpp"
 #include "frontends/formats/buffers.hpp"
 #include "frontends/formats/file.hpp"
 #include "model/error.hpp"

@@ -13,7 +13,6 @@
 #include "frontends/cli/showing/sweep_table.hpp"
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/report/chrome_trace.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
 #include "frontends/text/text.hpp"

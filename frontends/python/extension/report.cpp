@@ -8,7 +8,6 @@
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/curve.hpp"
 #include "frontends/python/extension/solving.hpp"
-#include "frontends/report/chrome_trace.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
 #include "frontends/text/text.hpp"

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "frontends/report/chrome_trace.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/markup.hpp"
 #include "model/error.hpp"
