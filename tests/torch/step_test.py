@@ -193,6 +193,21 @@ def test_a_budget_below_what_is_possible_names_the_least() -> None:
     assert step.plan.predicted_peak <= caught.value.least
 
 
+def test_where_two_runs_of_an_op_are_not_enough_there_are_three() -> None:
+    def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return model(x).square().mean()
+
+    layers = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(32)))
+    case = checking.Case(layers, loss, (torch.randn(256, 16),), budget="100%")
+    case.check()
+    with pytest.raises(rt.Infeasible) as caught:
+        case.step.set_budget("1%")
+    case.step.set_budget(caught.value.least)
+    plan = case.check()
+    steps = [step["op"] for step in plan.schedule["steps"]]
+    assert max(map(steps.count, steps)) == 3
+
+
 def test_another_budget_captures_nothing_again() -> None:
     case = checking.Case(models.Gpt(), written, tokens(), budget="100%")
     recomputes = []

@@ -140,7 +140,7 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
     """Plans a step under its budget.
 
     The peak is replayed here as the program will run. The solver does not know of saved generator states, some thousand
-    bytes each; where these bring the peak above the budget, it is asked again for that much less.
+    bytes each; where these bring the peak above the budget, it is asked again for as much less as all of them take.
     """
     graph = graph_of(step, costs, name)
     runs = once(step)
@@ -148,19 +148,16 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
     fixed = int(graph["fixed_memory"])
     budget = in_bytes(options, fixed, unscheduled)
     start = time.perf_counter()
-    asked = budget
-    while True:
+    states = _state_bytes(step) * (1 + sum(op.random for op in step.ops)) if any(op.random for op in step.ops) else 0
+    for less in (0, states):
         try:
-            schedule = schedule_for(graph, asked, options)
+            schedule = schedule_for(graph, budget - less, options)
         except Infeasible as refusal:
-            if asked == budget:
-                raise
-            raise Infeasible(budget, refusal.least + budget - asked, False) from None
+            raise Infeasible(budget, refusal.least + states, refusal.proved and less == 0) from None
         runs = runs_of(step, schedule)
         peak = replay(step, costs, runs)
         if peak <= budget:
             break
-        asked -= peak - budget
     total = sum(int(op["duration"]) for op in graph["ops"])
     plan = Plan(
         graph,
@@ -180,7 +177,7 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
 def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
     """The peak of a schedule in bytes, fixed memory included, exactly as the generated program allocates."""
     last = {run.op: i for i, run in enumerate(runs)}
-    state = int(torch.default_generator.get_state().numel()) if step.device.type == "cpu" else 0
+    state = _state_bytes(step)
     held = peak = sum(s.size for s in step.storages if s.fixed)
     resident: set[int] = set()
     saved = set()
@@ -204,6 +201,11 @@ def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
         if op in saved and last[op] == i:
             held -= state
     return peak
+
+
+def _state_bytes(step: Step) -> int:
+    """What a saved state of a generator takes."""
+    return int(torch.default_generator.get_state().numel()) if step.device.type == "cpu" else 0
 
 
 def in_bytes(options: Options, fixed: int, unscheduled: int) -> int:
