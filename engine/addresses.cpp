@@ -17,7 +17,9 @@
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
+#include "model/random.hpp"
 #include "model/schedule_buffers.hpp"
+#include "model/verify.hpp"
 
 namespace remora {
 namespace {
@@ -27,12 +29,16 @@ namespace {
 constexpr double kFirstPart = 0.7;
 constexpr double kFurtherPart = 0.4;
 constexpr double kMostPart = 0.9;
-constexpr int kMostRounds = 12;
+constexpr int kMostRounds = 48;
+/// From this round on chance decides which of the crowded ops lose capacity, and how much.
+constexpr int kFirstRandomRound = 2;
 /// Incumbents that are kept to fall back on.
 constexpr std::size_t kMostKept = 16;
 /// What one placement may take.
-constexpr std::int64_t kPlacementWork = 400'000;
+constexpr std::int64_t kPlacementWork = 5'000;
 constexpr double kPlacementPart = 0.1;
+/// And of that one of a schedule on the way.
+constexpr double kFallBackPart = 0.05;
 
 std::int64_t rounded_up(std::int64_t amount, std::int64_t alignment) {
   return (amount + alignment - 1) / alignment * alignment;
@@ -46,6 +52,7 @@ class AddressSearch {
         alignment_(alignment),
         callbacks_(callbacks),
         deadline_(options.time_limit, callbacks.cancel),
+        random_(static_cast<std::uint64_t>(options.seed)),
         padded_(std::make_shared<Graph>(instance.graph())) {
     for (Tensor& tensor : padded_->tensors) tensor.size = rounded(tensor.size);
     for (Op& op : padded_->ops) op.workspace = rounded(op.workspace);
@@ -59,12 +66,12 @@ class AddressSearch {
       const Schedule schedule = solve_round(start, rounds);
       if (rounds++ == 0) first_ = schedule;
       if (!schedule.has_schedule()) {
-        if (rounds == 1 || !soften()) break;
+        if (rounds == 1 || user_has_enough_ || !soften()) break;
       } else {
+        softened_ = false;
         if (settle(schedule)) break;
-        for (auto kept = kept_.rbegin(); kept != kept_.rend() && !deadline_.reached() && !fall_back(*kept); ++kept) {
-        }
-        if (!tighten(schedule)) break;
+        fall_back_on_kept();
+        if (user_has_enough_ || !tighten(schedule, rounds >= kFirstRandomRound)) break;
         start = ops_of(best_ ? *best_ : schedule);
       }
       if (deadline_.reached() || work_left() <= 0) break;
@@ -93,11 +100,13 @@ class AddressSearch {
     const double seconds = std::max(0.0, options_.time_limit - deadline_.elapsed());
     const auto work = static_cast<double>(work_left());
     SolveOptions options = options_;
+    options.seed += round;
     options.time_limit = kMostPart * seconds;
     if (options_.work_limit > 0) options.work_limit = 1 + static_cast<std::int64_t>(kMostPart * work);
     SolveCallbacks callbacks = callbacks_;
     callbacks.enough = [&, part, seconds, work](const Progress& now) {
-      if (callbacks_.enough && callbacks_.enough(now)) return true;
+      if (callbacks_.enough && callbacks_.enough(now)) user_has_enough_ = true;
+      if (user_has_enough_) return true;
       return now.phase == 2 && (now.seconds >= part * seconds || static_cast<double>(now.work) >= part * work);
     };
     kept_.clear();
@@ -122,19 +131,24 @@ class AddressSearch {
   /// Whether the schedule packs; then it is the best one if it is shorter. What was tried is kept for tighten().
   bool settle(const Schedule& schedule) {
     const ScheduleBuffers buffers = buffers_of(instance_.graph(), schedule, alignment_);
-    const PlaceResult result = place_within(buffers, true);
+    const PlaceResult result = place_within(buffers, 1);
     if (result.status != PlacementStatus::optimal) return false;
     keep(schedule, buffers, result);
     return true;
   }
 
-  /// A schedule on the way, by the heuristics; those before it are longer.
+  void fall_back_on_kept() {
+    for (auto kept = kept_.rbegin(); kept != kept_.rend() && !deadline_.reached() && !fall_back(*kept); ++kept) {
+    }
+  }
+
+  /// A schedule on the way, by the heuristics and a short search; those before it are longer.
   bool fall_back(const Schedule& incumbent) {
     if (best_ && best_->duration <= incumbent.duration) return true;
     const Schedule schedule = with_own_amounts(incumbent);
     if (schedule.peak_memory > schedule.budget) return false;
     const ScheduleBuffers buffers = buffers_of(instance_.graph(), schedule, alignment_);
-    const PlaceResult result = place_within(buffers, false);
+    const PlaceResult result = place_within(buffers, kFallBackPart);
     if (result.status != PlacementStatus::optimal) return false;
     keep(schedule, buffers, result);
     return true;
@@ -146,21 +160,21 @@ class AddressSearch {
     best_->arena = make_arena(schedule, buffers, result.offsets, alignment_);
   }
 
-  [[nodiscard]] PlaceResult place_within(const ScheduleBuffers& buffers, bool exact) {
+  /// `part`: of what a placement may take.
+  [[nodiscard]] PlaceResult place_within(const ScheduleBuffers& buffers, double part) {
     PlaceSettings settings{.capacity = capacity_,
-                           .work_limit = options_.work_limit > 0 ? kPlacementWork : 0,
+                           .work_limit = options_.work_limit > 0 ? static_cast<std::int64_t>(part * kPlacementWork) : 0,
                            .threads = thread_count(options_),
-                           .seed = static_cast<std::uint64_t>(options_.seed),
-                           .exact = exact};
-    const Deadline own(kPlacementPart * options_.time_limit, deadline_.cancel());
+                           .seed = static_cast<std::uint64_t>(options_.seed)};
+    const Deadline own(part * kPlacementPart * options_.time_limit, deadline_.cancel());
     PlaceResult result = place(buffers.buffers, settings, [&] { return own.reached() || deadline_.reached(); });
-    if (options_.work_limit > 0) work_ += result.work / 10;
+    if (options_.work_limit > 0) work_ += result.work / 4;
     return result;
   }
 
-  /// Takes capacity away from the ops that run where the schedule's placement is above the budget; false if there is
-  /// nothing to take.
-  bool tighten(const Schedule& schedule) {
+  /// Takes capacity away from the ops that run where the schedule's placement is above the budget, or from some of them and
+  /// by chance; false if there is nothing to take.
+  bool tighten(const Schedule& schedule, bool by_chance) {
     const ScheduleBuffers found = buffers_of(instance_.graph(), schedule, alignment_);
     // The smallest arena that the heuristics find, whatever it is.
     const PlaceResult placed = place(found.buffers, {.seed = static_cast<std::uint64_t>(options_.seed), .exact = false},
@@ -198,11 +212,19 @@ class AddressSearch {
       crowded = std::max(crowded, load[t]);
       excess = std::max(excess, top[t] - capacity_);
     }
-    bool tightened = false;
+    std::vector<std::size_t> crowds;
     for (std::size_t t = 0; t < steps; ++t) {
-      if (top[t] <= capacity_ || load[t] + excess < crowded) continue;
-      tightened =
-          pad(schedule.steps[t].op, rounded(capacity_) - load[t] + rounded(Bytes(excess.count() / 2 + 1))) || tightened;
+      if (top[t] > capacity_ && load[t] + excess >= crowded) crowds.push_back(t);
+    }
+    const std::size_t first = by_chance && !crowds.empty() ? random_.below(crowds.size()) : 0;
+    bool tightened = false;
+    for (std::size_t i = 0; i < crowds.size(); ++i) {
+      const std::size_t t = crowds[(first + i) % crowds.size()];
+      if (by_chance && tightened) break;
+      const Bytes less =
+          by_chance ? Bytes(1 + static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(excess.count()))))
+                    : Bytes(excess.count() / 2 + 1);
+      tightened = pad(schedule.steps[t].op, rounded(capacity_) - load[t] + rounded(less)) || tightened;
     }
     return tightened;
   }
@@ -224,23 +246,26 @@ class AddressSearch {
     return true;
   }
 
-  /// Gives half of what was taken away back; false if nothing was.
+  /// Gives half of what was taken away back, and all if that was too little; false if nothing was.
   bool soften() {
+    const bool wholly = std::exchange(softened_, true);
     bool softened = false;
     for (const OpId op : instance_.ops()) {
       const Bytes own = rounded(instance_.graph()[op].workspace);
       Bytes& workspace = padded_->ops[op.index()].workspace;
       if (workspace == own) continue;
-      workspace = own + Bytes((workspace - own).count() / 2 / alignment_.count() * alignment_.count());
+      const std::int64_t half = (workspace - own).count() / 2 / alignment_.count() * alignment_.count();
+      workspace = own + Bytes(wholly ? 0 : half);
       softened = true;
     }
     return softened;
   }
 
-  /// Why a search ended that was told to: it left a part of the limits to others.
+  /// Why the whole ended: a search leaves a part of the limits to others, and was told to.
   [[nodiscard]] Stop stop_of(const Schedule& schedule) const {
     if (schedule.status == Status::optimal) return Stop::optimum;
     if (deadline_.cancelled()) return Stop::cancelled;
+    if (user_has_enough_) return Stop::callback;
     return options_.work_limit > 0 ? Stop::work : Stop::time;
   }
 
@@ -261,6 +286,7 @@ class AddressSearch {
       schedule.peak_memory = Bytes();
     }
     if (schedule.solver.stop == Stop::callback) schedule.solver.stop = stop_of(schedule);
+    if (!schedule.solver.options.empty()) schedule.solver.options = describe_options(options_);
     schedule.solver.seconds = deadline_.elapsed();
     schedule.solver.time_limit = options_.time_limit;
     schedule.solver.work_limit = options_.work_limit;
@@ -274,10 +300,15 @@ class AddressSearch {
   Bytes alignment_;
   const SolveCallbacks& callbacks_;
   Deadline deadline_;
+  Random random_;
   /// Rounded amounts, and workspaces larger by what has been taken away there.
   std::shared_ptr<Graph> padded_;
   Bytes capacity_;
   std::int64_t work_ = 0;
+  /// The caller's function said so; not ours, which keeps a part of the limits for placing.
+  bool user_has_enough_ = false;
+  /// The round before was softened, too.
+  bool softened_ = false;
   Schedule first_{};
   std::optional<Schedule> best_{};
   std::vector<Schedule> kept_{};
@@ -287,9 +318,7 @@ class AddressSearch {
 
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
                               const SolveCallbacks& callbacks, std::span<const OpId> warm_start) {
-  if (alignment < Bytes(1) || alignment > Bytes(std::int64_t{1} << 30)) {
-    throw InputError("alignment", "must be from 1 to 2^30, not " + std::to_string(alignment.count()));
-  }
+  check_alignment(alignment);
   if (instance.has_modes()) throw InputError("", "ops with several modes get no addresses");
   const auto& ops = instance.graph().ops;
   const auto reuses = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return !op.in_place.empty(); });
@@ -297,7 +326,32 @@ Schedule solve_with_addresses(const Instance& instance, const SolveOptions& opti
     throw InputError("op " + quote(reuses->name),
                      "graphs with in_place get no addresses: an output is placed beside its input");
   }
-  return AddressSearch(instance, options, alignment, callbacks).run(warm_start);
+  if (instance.op_count() > 0) return AddressSearch(instance, options, alignment, callbacks).run(warm_start);
+  Schedule schedule = solve(instance, options, callbacks, warm_start);
+  if (schedule.has_schedule()) schedule.arena = Arena{.alignment = alignment};
+  return schedule;
+}
+
+PlaceResult place_schedule(const Graph& graph, Schedule& schedule, Bytes alignment, const PlaceSettings& settings,
+                           const std::function<bool()>& interrupted) {
+  check_alignment(alignment);
+  schedule.arena.reset();
+  const Verdict verdict = verify(graph, schedule);
+  if (!schedule.has_schedule() || !verdict.valid()) {
+    throw InputError("schedule", verdict.valid() ? "there are no steps: none was found"
+                                                 : "not a valid one of its graph: " + verdict.errors.front());
+  }
+  const ScheduleBuffers buffers = buffers_of(graph, schedule, alignment);
+  PlaceResult result = place(buffers.buffers, settings, interrupted);
+  if (result.status != PlacementStatus::infeasible && result.arena <= schedule.budget - graph.fixed_memory) {
+    schedule.arena = make_arena(schedule, buffers, result.offsets, alignment);
+  }
+  return result;
+}
+
+void check_alignment(Bytes alignment) {
+  if (alignment >= Bytes(1) && alignment <= Bytes(std::int64_t{1} << 30)) return;
+  throw InputError("alignment", "must be from 1 to 2^30, not " + std::to_string(alignment.count()));
 }
 
 }  // namespace remora

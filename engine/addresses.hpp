@@ -14,10 +14,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
+#include "engine/placement/place.hpp"
 #include "model/api.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
@@ -30,5 +32,13 @@ namespace remora {
 /// modes, and for a graph with `in_place`.
 REMORA_API Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
                                          const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {});
+
+/// Places a schedule as it is: it gets its arena where that and the fixed memory stay within its budget, and loses one that
+/// it had. Throws InputError for an alignment as above, and for a schedule that is none of the graph; the rest as place().
+REMORA_API PlaceResult place_schedule(const Graph& graph, Schedule& schedule, Bytes alignment,
+                                      const PlaceSettings& settings, const std::function<bool()>& interrupted);
+
+/// Throws InputError for an alignment that is not from 1 to 2^30.
+REMORA_API void check_alignment(Bytes alignment);
 
 }  // namespace remora

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -92,6 +93,13 @@ void check_buffers(std::span<const Buffer> buffers) {
   }
   if (saturating_sum(sum, highest) > kLargestSum) {
     throw InputError("", "the buffers' sizes, alignments and fixed offsets add up to more than 2^62");
+  }
+}
+
+void align(std::vector<Buffer>& buffers, Bytes alignment) {
+  for (Buffer& buffer : buffers) {
+    const std::int64_t factor = alignment.count() / std::gcd(buffer.alignment.count(), alignment.count());
+    buffer.alignment = Bytes(saturating_product(buffer.alignment.count(), factor));
   }
 }
 

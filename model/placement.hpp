@@ -53,6 +53,9 @@ struct Buffer {
 /// and alignments or an end of a fixed buffer beyond 2^62. Empty lifespans and sizes of 0 are allowed.
 REMORA_API void check_buffers(std::span<const Buffer> buffers);
 
+/// Offsets become multiples of `alignment`, too: of the least common one, saturating.
+REMORA_API void align(std::vector<Buffer>& buffers, Bytes alignment);
+
 /// The stretches in which it holds memory, in order; none for a size of 0.
 REMORA_API std::vector<Lifespan> alive(const Buffer& buffer);
 

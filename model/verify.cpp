@@ -233,6 +233,8 @@ class ArenaReplay {
     for (std::size_t t = 0; t < resident.size(); ++t) {
       if (resident[t]) inputs.emplace_back(t);
     }
+    // Without a step there is no time at which they lie anywhere.
+    if (schedule_.steps.empty()) inputs.clear();
     allocate(arena_.inputs, inputs, "the graph's inputs");
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) run_step(i, resident);
     if (highest_ != arena_.size) {

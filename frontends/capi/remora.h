@@ -277,6 +277,35 @@ REMORA_EXPORT int64_t remora_ordering_lower_bound(const remora_ordering* orderin
 REMORA_EXPORT remora_status remora_graph_reordered(const remora_graph* graph, const int32_t* ops, size_t count,
                                                    remora_graph** made);
 
+/* ---- Placement: offsets in one arena ---- */
+
+/* Memory that is held from time `lower` up to but without `upper`, but for the gaps. */
+typedef struct remora_buffer {
+  int64_t lower;
+  int64_t upper;
+  int64_t size;
+  int64_t alignment; /* its offset is a multiple of it; at least 1 */
+  int64_t offset;    /* where it has to lie; -1: anywhere */
+  const int64_t* gaps; /* beginning and end of each, in order; may be NULL where there is none */
+  size_t gap_count;
+} remora_buffer;
+
+/* Offsets such that no two buffers share a byte at any time, in the smallest arena, or with a `capacity` that is not
+ * negative in one that it holds. Of the options it reads time_limit, work_limit, threads and seed; `options`, `stop` and
+ * the pointers behind them may be NULL. `result`: optimal (no arena is smaller, or within the capacity), feasible,
+ * infeasible (proved), or unknown: those of the smallest arena found, which is above the capacity. `offsets`: one for each
+ * buffer, written unless infeasible. `arena`: its end; `lower_bound`: no arena is smaller. */
+REMORA_EXPORT remora_status remora_place(const remora_buffer* buffers, size_t count, int64_t capacity,
+                                         const remora_options* options, const remora_stop* stop, remora_result* result,
+                                         int64_t* offsets, int64_t* arena, int64_t* lower_bound);
+
+/* A copy of the schedule with addresses, in the smallest arena; without them where that and the fixed memory exceed its
+ * budget. All else as above. */
+REMORA_EXPORT remora_status remora_schedule_place(const remora_schedule* schedule, const remora_graph* graph,
+                                                  int64_t alignment, const remora_options* options,
+                                                  const remora_stop* stop, remora_result* result, int64_t* arena,
+                                                  int64_t* lower_bound, remora_schedule** made);
+
 /* ---- Schedule: the answer ---- */
 
 /* The schedule that computes these ops one after the other and releases every tensor after its last use: evaluated, its

@@ -2,11 +2,15 @@
 #include "engine/solve.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/addresses.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/tasks.hpp"
 #include "engine/order_choice.hpp"
 #include "frontends/capi/handles.hpp"
 #include "model/budget.hpp"
@@ -246,4 +250,101 @@ remora_status remora_solve_with_addresses(const remora_instance* instance, const
                 [&](const auto& value, const auto& chosen, const auto& given, const auto& start) {
                   return remora::solve_with_addresses(value, chosen, remora::Bytes(alignment), given, start);
                 });
+}
+
+namespace remora::capi {
+namespace {
+
+Buffer buffer_from(const remora_buffer& given, std::size_t number) {
+  Buffer buffer{.id = "buffers[" + std::to_string(number) + "]",
+                .lifespan = {given.lower, given.upper},
+                .size = Bytes(given.size),
+                .alignment = Bytes(given.alignment)};
+  if (given.offset < -1) throw InputError(buffer.id + ".offset", "must be -1 or more");
+  if (given.offset >= 0) buffer.offset = Bytes(given.offset);
+  if (given.gaps == nullptr && given.gap_count > 0) throw InputError(buffer.id + ".gaps", "is NULL");
+  for (std::size_t i = 0; i < given.gap_count; ++i) buffer.gaps.push_back({given.gaps[2 * i], given.gaps[2 * i + 1]});
+  return buffer;
+}
+
+remora_result result_of(PlacementStatus status) {
+  switch (status) {
+    case PlacementStatus::optimal:
+      return REMORA_OPTIMAL;
+    case PlacementStatus::feasible:
+      return REMORA_FEASIBLE;
+    case PlacementStatus::infeasible:
+      return REMORA_INFEASIBLE;
+    case PlacementStatus::unknown:
+      return REMORA_UNKNOWN;
+  }
+  return REMORA_UNKNOWN;
+}
+
+/// What placements take of the options, and what they tell.
+class Placer {
+ public:
+  Placer(const remora_options* options, const remora_stop* stop, remora_result* result, std::int64_t* arena,
+         std::int64_t* lower_bound)
+      : options_(options == nullptr ? SolveOptions{} : options->value),
+        deadline_(options_.time_limit, stop == nullptr ? nullptr : &stop->value),
+        result_(result),
+        arena_(arena),
+        lower_bound_(lower_bound) {}
+
+  [[nodiscard]] PlaceSettings settings() const {
+    return {.work_limit = options_.work_limit,
+            .threads = thread_count(options_),
+            .seed = static_cast<std::uint64_t>(options_.seed)};
+  }
+  [[nodiscard]] std::function<bool()> interrupted() const {
+    return [this] { return deadline_.reached(); };
+  }
+  void tell(const PlaceResult& found) const {
+    if (result_ != nullptr) *result_ = result_of(found.status);
+    if (arena_ != nullptr) *arena_ = found.arena.count();
+    if (lower_bound_ != nullptr) *lower_bound_ = found.lower_bound.count();
+  }
+
+ private:
+  SolveOptions options_;
+  Deadline deadline_;
+  remora_result* result_;
+  std::int64_t* arena_;
+  std::int64_t* lower_bound_;
+};
+
+}  // namespace
+}  // namespace remora::capi
+
+remora_status remora_place(const remora_buffer* buffers, std::size_t count, std::int64_t capacity,
+                           const remora_options* options, const remora_stop* stop, remora_result* result,
+                           std::int64_t* offsets, std::int64_t* arena, std::int64_t* lower_bound) {
+  return capi::guarded([&] {
+    if (count > 0) capi::given(buffers, "buffers");
+    std::vector<remora::Buffer> read;
+    for (std::size_t i = 0; i < count; ++i) read.push_back(capi::buffer_from(buffers[i], i));
+    const capi::Placer placer(options, stop, result, arena, lower_bound);
+    remora::PlaceSettings settings = placer.settings();
+    if (capacity >= 0) settings.capacity = remora::Bytes(capacity);
+    const remora::PlaceResult found = remora::place(read, settings, placer.interrupted());
+    if (offsets != nullptr) {
+      std::transform(found.offsets.begin(), found.offsets.end(), offsets, [](auto offset) { return offset.count(); });
+    }
+    placer.tell(found);
+  });
+}
+
+remora_status remora_schedule_place(const remora_schedule* schedule, const remora_graph* graph, std::int64_t alignment,
+                                    const remora_options* options, const remora_stop* stop, remora_result* result,
+                                    std::int64_t* arena, std::int64_t* lower_bound, remora_schedule** made) {
+  return capi::made_by(made, [&] {
+    const remora::Graph& value = capi::given(graph, "graph").value;
+    remora_schedule placed{capi::given(schedule, "schedule").value};
+    capi::check_belongs(placed.value, value);
+    const capi::Placer placer(options, stop, result, arena, lower_bound);
+    placer.tell(
+        remora::place_schedule(value, placed.value, remora::Bytes(alignment), placer.settings(), placer.interrupted()));
+    return placed;
+  });
 }

@@ -33,4 +33,5 @@
 #include "model/instance.hpp"
 #include "model/placement.hpp"
 #include "model/schedule.hpp"
+#include "model/schedule_buffers.hpp"
 #include "model/verify.hpp"

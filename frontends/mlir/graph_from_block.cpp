@@ -26,7 +26,8 @@ std::string location_of(mlir::Operation& op) {
 
 class Builder {
  public:
-  Builder(mlir::Block& block, const BlockUnits& units) : block_(block), units_(units) {}
+  Builder(mlir::Block& block, const BlockUnits& units, Residents residents)
+      : block_(block), units_(units), residents_(residents) {}
 
   Graph build(std::string name) {
     graph_.name = std::move(name);
@@ -55,7 +56,11 @@ class Builder {
   }
 
   void add_input(mlir::Value value, std::string name) {
-    if (const auto bytes = tensor_bytes(value.getType())) {
+    const auto bytes = tensor_bytes(value.getType());
+    if (!bytes) return;
+    if (residents_ == Residents::fixed_memory) {
+      graph_.fixed_memory = Bytes(saturating_sum(graph_.fixed_memory.count(), *bytes));
+    } else {
       tensors_[value] = graph_.add_tensor(std::move(name), Bytes(*bytes));
     }
   }
@@ -109,6 +114,7 @@ class Builder {
 
   mlir::Block& block_;
   const BlockUnits& units_;
+  Residents residents_;
   Graph graph_{};
   llvm::DenseMap<mlir::Value, TensorId> tensors_{};
   std::int32_t input_count_ = 0;
@@ -117,12 +123,12 @@ class Builder {
 
 }  // namespace
 
-Graph graph_from_block(mlir::Block& block, const BlockUnits& units, std::string name) {
-  return Builder(block, units).build(std::move(name));
+Graph graph_from_block(mlir::Block& block, const BlockUnits& units, std::string name, Residents residents) {
+  return Builder(block, units, residents).build(std::move(name));
 }
 
 bool sums_fit(const Graph& graph, int max_computes) {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = graph.fixed_memory.count();
   for (const Tensor& tensor : graph.tensors) bytes = saturating_sum(bytes, tensor.size.count());
   std::int64_t duration = 0;
   std::int64_t workspace = 0;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/mlir/plan.hpp"
 
+#include <bit>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <sstream>
 #include <string_view>
 
+#include "engine/addresses.hpp"
 #include "engine/order_choice.hpp"
+#include "engine/placement/place.hpp"
 #include "engine/solve.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
@@ -22,6 +25,9 @@ namespace remora::mlir_frontend {
 namespace {
 
 constexpr const char* kBudgetOption = "memory-budget";
+/// Units of work for a placement; and where it is above what it may be, for one within that.
+constexpr std::int64_t kPlacementWork = 20'000;
+constexpr std::int64_t kFittingWork = 10 * kPlacementWork;
 
 SolveOptions solve_options(const PlanRequest& request) {
   SolveOptions options;
@@ -37,9 +43,10 @@ Problem problem_of(const PlanRequest& request) {
   return {.max_computes = request.max_computes};
 }
 
-Bytes budget_of(const PlanRequest& request, Bytes fixed, Bytes peak) {
+/// A percentage is of all memory: arguments and constants count, whatever they are in the graph.
+Bytes budget_of(const PlanRequest& request, Bytes peak) {
   try {
-    return parse_budget(request.budget, fixed, peak);
+    return parse_budget(request.budget, Bytes(), peak);
   } catch (const InputError& error) {
     throw InputError(kBudgetOption, error.what());
   }
@@ -84,6 +91,7 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
        << ", at least +" << text::percent_text(schedule.least_overhead())
        << (schedule.status == Status::optimal ? ", proved optimal), " : "), ") << graph.ops.size() << " ops and "
        << plan.recomputes << " recomputes";
+  if (schedule.arena) text << ", arena " << schedule.arena->size.count() << " bytes";
   return text.str();
 }
 
@@ -101,6 +109,7 @@ std::string failure_of(const Graph& graph, const Schedule& schedule) {
     text << "found no schedule that holds " << kBudgetOption << " of " << budget
          << " within the limits; the least peak was " << schedule.solver.reached_peak.count()
          << ": raise it, or time-limit";
+    if (!schedule.solver.note.empty()) text << " (" << schedule.solver.note << ')';
   }
   return text.str();
 }
@@ -113,13 +122,14 @@ void take_steps(const Instance& instance, Plan& plan) {
 
 Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   const Instance unlimited(std::make_shared<const Graph>(graph), problem_of(request));
-  const Bytes budget = budget_of(request, graph.fixed_memory, baseline_peak(unlimited));
+  const Bytes budget = budget_of(request, baseline_peak(unlimited));
   const Instance limited = unlimited.with_budget(budget);
   const OrderRequest order = order_request_from_name(request.order, "order");
   const OrderChoice choice = settle_order(limited, order, solve_options(request));
   const Instance instance = with_order(limited, choice.mode);
   Plan plan;
-  plan.schedule = solve(instance, solve_options(request));
+  plan.schedule = request.arena ? solve_with_addresses(instance, solve_options(request), Bytes(request.alignment))
+                                : solve(instance, solve_options(request));
   choice.explain(plan.schedule);
   if (plan.schedule.has_schedule()) {
     ensure(verify(graph, plan.schedule).valid(), "remora-rematerialize: the schedule found does not verify");
@@ -155,7 +165,9 @@ std::string check_request(const PlanRequest& request) {
     check_options(options);
     const Graph none;
     check_problem(Instance(std::make_shared<const Graph>(none), problem_of(request)), options);
-    if (!request.budget.empty()) budget_of(request, Bytes(0), Bytes(0));
+    const std::string fault = check_alignment(request.alignment);
+    if (!fault.empty()) throw InputError("alignment", fault);
+    if (!request.budget.empty()) budget_of(request, Bytes());
   });
 }
 
@@ -164,6 +176,31 @@ Plan make_plan(const Graph& graph, const PlanRequest& request) noexcept {
   std::string failure = message_of([&] { plan = solve_and_verify(graph, request); });
   if (!failure.empty()) plan.error = std::move(failure);
   return plan;
+}
+
+ArenaPlan plan_arena(std::span<const Buffer> buffers, Bytes most) noexcept {
+  ArenaPlan plan;
+  std::string failure = message_of([&] {
+    const auto never = [] { return false; };
+    PlaceResult found = place(buffers, {.work_limit = kPlacementWork}, never);
+    if (found.arena > most) found = place(buffers, {.capacity = most, .work_limit = kFittingWork}, never);
+    if (found.arena > most || found.status == PlacementStatus::infeasible) {
+      throw InputError("", "its buffers take " + std::to_string(largest_load(buffers).count()) +
+                               " bytes at once, and no placement was found in the " + std::to_string(most.count()) +
+                               " that they may take");
+    }
+    plan.offsets = std::move(found.offsets);
+    plan.size = found.arena;
+    plan.bound = found.lower_bound;
+  });
+  if (!failure.empty()) plan.error = std::move(failure);
+  return plan;
+}
+
+std::string check_alignment(std::int64_t alignment) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const bool right = alignment >= 1 && alignment <= kMost && std::has_single_bit(static_cast<std::uint64_t>(alignment));
+  return right ? "" : "must be a power of two from 1 to 2^30, not " + std::to_string(alignment);
 }
 
 }  // namespace remora::mlir_frontend

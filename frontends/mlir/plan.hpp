@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way to the engine: a graph in, a schedule or a line of explanation out. Nothing of MLIR is here, and no exception
+// The way to the engine: a graph in, a schedule or a line of explanation out; buffers in, their offsets out. Nothing of MLIR is here, and no exception
 // comes out, for MLIR knows none.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "model/graph.hpp"
+#include "model/placement.hpp"
 #include "model/schedule.hpp"
 
 namespace remora::mlir_frontend {
+
+/// Of the arena's offsets, in bytes: a cache line.
+inline constexpr std::int64_t kDefaultAlignment = 64;
 
 /// What the pass's options ask for.
 struct PlanRequest {
@@ -26,6 +31,10 @@ struct PlanRequest {
   std::int64_t seed = 1;
   int threads = 0;
   int max_computes = 2;
+  /// Whether the schedule's tensors must fit one arena within the budget, at multiples of `alignment` bytes; what lies
+  /// elsewhere is the graph's fixed memory.
+  bool arena = false;
+  std::int64_t alignment = kDefaultAlignment;
   /// A folder for NAME.graph.json and NAME.schedule.json, or empty.
   std::string report{};
   /// NAME there, in parts: the names of what encloses the function, and its own.
@@ -52,5 +61,22 @@ std::string check_request(const PlanRequest& request);
 /// Solves and verifies. The budget must not be empty. A schedule that is not found, proved impossible or not, is an
 /// error: a budget that is not held must be noticed.
 Plan make_plan(const Graph& graph, const PlanRequest& request) noexcept;
+
+struct ArenaPlan {
+  /// One for each buffer; none where `error` says why.
+  std::vector<Bytes> offsets{};
+  Bytes size{};
+  /// No arena is smaller.
+  Bytes bound{};
+  /// One line; empty if all went well.
+  std::string error{};
+};
+
+/// Offsets in the smallest arena that a fixed amount of work finds, the same ones every time. More than `most` bytes is an
+/// error.
+ArenaPlan plan_arena(std::span<const Buffer> buffers, Bytes most) noexcept;
+
+/// What is wrong with an alignment; empty if nothing. It is a power of two of at most 2^30.
+std::string check_alignment(std::int64_t alignment);
 
 }  // namespace remora::mlir_frontend

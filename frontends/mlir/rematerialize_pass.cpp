@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pass `remora-rematerialize`: reads a function's block (block_units.hpp, graph_from_block.hpp), asks the engine
-// for a schedule within the budget (plan.hpp), and writes it back (apply_schedule.hpp).
+// for a schedule within the budget (plan.hpp), and writes it back (apply_schedule.hpp). `remora-arena` (arena_pass.hpp)
+// comes later, when tensors have become buffers.
 //
 //     mlir-opt-19 --load-pass-plugin=libremora_mlir.so
 //                 --pass-pipeline='builtin.module(func.func(remora-rematerialize{memory-budget=80%}))'
@@ -14,9 +15,11 @@
 
 #include "engine/base/version.hpp"
 #include "frontends/mlir/apply_schedule.hpp"
+#include "frontends/mlir/arena_pass.hpp"
 #include "frontends/mlir/graph_from_block.hpp"
 #include "frontends/mlir/plan.hpp"
 #include "llvm/ADT/STLExtras.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/SymbolTable.h"
@@ -28,9 +31,6 @@
 
 namespace remora::mlir_frontend {
 namespace {
-
-/// A function's own budget, as text, instead of the option's; "none" leaves the function alone.
-constexpr const char* kBudgetAttribute = "remora.memory_budget";
 
 // Tensors that are somebody else's memory. As a rule a tensor is a value: whoever reads it reads the same, however
 // late. One that was made of a memref is that memref's buffer, and says so nowhere but at the op that made it:
@@ -129,6 +129,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
             .seed = seed_,
             .threads = threads_,
             .max_computes = max_computes_,
+            .arena = arena_,
+            .alignment = alignment_,
             .report = report_};
   }
 
@@ -158,7 +160,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     mlir::Block& block = function.getFunctionBody().front();
     const BlockUnits units = find_units(block);
     if (units.faulty != nullptr) return mlir::emitError(units.faulty->getLoc()) << "remora: " << units.fault;
-    const Graph graph = graph_from_block(block, units, function.getName().str());
+    const Graph graph =
+        graph_from_block(block, units, function.getName().str(), arena_ ? Residents::fixed_memory : Residents::inputs);
     const auto empty = [](const Tensor& tensor) { return tensor.size == Bytes(0); };
     remark_on(units);
     if (units.units.empty() || llvm::all_of(graph.tensors, empty)) return mlir::success();
@@ -171,9 +174,18 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
       return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;
     plan.changes = plan.changes || !destinations_in_place(units);
     if (plan.changes) apply_schedule(block, units, plan.sequence);
+    if (plan.schedule.arena) promise_arena(function, plan.schedule.budget - graph.fixed_memory);
     mlir::emitRemark(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.summary;
     count(units, plan);
     return mlir::success();
+  }
+
+  void promise_arena(mlir::FunctionOpInterface function, Bytes capacity) {
+    mlir::Builder builder(&getContext());
+    const mlir::NamedAttribute entries[] = {
+        builder.getNamedAttr("alignment", builder.getI64IntegerAttr(alignment_)),
+        builder.getNamedAttr("capacity", builder.getI64IntegerAttr(capacity.count()))};
+    function->setAttr(kArenaAttribute, builder.getDictionaryAttr(entries));
   }
 
   /// A remark for each op that handles tensors and stays as it is.
@@ -223,6 +235,13 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
       llvm::cl::init(0)};
   Option<int> max_computes_{*this, "max-computes", llvm::cl::desc("How often an op may run at most"),
                             llvm::cl::init(2)};
+  Option<bool> arena_{*this, "arena",
+                      llvm::cl::desc("Find a schedule whose buffers fit one arena within the budget, for remora-arena "
+                                     "after bufferization"),
+                      llvm::cl::init(false)};
+  Option<std::int64_t> alignment_{*this, "alignment",
+                                  llvm::cl::desc("Of offsets in the arena: a power of two of bytes"),
+                                  llvm::cl::init(kDefaultAlignment)};
   Option<int> threads_{*this, "threads", llvm::cl::desc("Threads for each function, 0 for one a core"),
                        llvm::cl::init(0)};
 
@@ -242,6 +261,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
 
 /// What `mlir-opt --load-pass-plugin` calls: its last field makes the pass known to the tool's pass registry.
 extern "C" REMORA_API mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
-  return {MLIR_PLUGIN_API_VERSION, "remora", remora::version(),
-          [] { mlir::PassRegistration<remora::mlir_frontend::RematerializePass>(); }};
+  return {MLIR_PLUGIN_API_VERSION, "remora", remora::version(), [] {
+            mlir::PassRegistration<remora::mlir_frontend::RematerializePass>();
+            remora::mlir_frontend::register_arena_pass();
+          }};
 }

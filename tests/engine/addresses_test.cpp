@@ -2,6 +2,8 @@
 #include "engine/addresses.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -10,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/placement/place.hpp"
+#include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -23,6 +26,8 @@ namespace remora {
 namespace {
 
 using test::fewer;
+
+const std::function<bool()> kNever = [] { return false; };
 
 SolveOptions limited(std::int64_t work) {
   SolveOptions options;
@@ -48,7 +53,10 @@ Schedule solve_placed(const Instance& instance, Bytes alignment, std::int64_t wo
 
 /// The least duration of a schedule of the staged form, two computes an op at most, that packs: every choice of stages for
 /// the recomputes, and every placement of its buffers.
-std::optional<Duration> least_packed(const Instance& instance, Bytes alignment) {
+/// `smallest`: the smallest arena of buffers, or of those above a capacity anything that is above it.
+using Smallest = std::function<Bytes(const std::vector<Buffer>&, Bytes capacity)>;
+
+std::optional<Duration> least_packed(const Instance& instance, Bytes alignment, const Smallest& smallest) {
   const int n = instance.op_count();
   std::vector<int> stage(static_cast<std::size_t>(n), 0);
   std::optional<Duration> least;
@@ -66,8 +74,9 @@ std::optional<Duration> least_packed(const Instance& instance, Bytes alignment) 
     if (evaluation.peak <= instance.budget() && (!least || evaluation.duration < *least)) {
       Schedule schedule{.status = Status::feasible};
       schedule.steps = steps_of(instance, sequence);
-      const Bytes arena = test::smallest_arena(buffers_of(instance.graph(), schedule, alignment).buffers);
-      if (arena <= instance.budget() - instance.graph().fixed_memory) least = evaluation.duration;
+      const Bytes capacity = instance.budget() - instance.graph().fixed_memory;
+      if (smallest(buffers_of(instance.graph(), schedule, alignment).buffers, capacity) <= capacity)
+        least = evaluation.duration;
     }
     int v = 0;
     for (; v < n; ++v) {
@@ -91,7 +100,8 @@ TEST(Addresses, WhatIsProvedIsTrueOfEveryScheduleAndEveryPlacement) {
     const Bytes peak = baseline_peak(Instance(graph, {}));
     for (const int below : {-8, -4, 0, 3}) {
       const Instance instance(graph, {.budget = std::max(Bytes(), peak - Bytes(below))});
-      const std::optional<Duration> truth = least_packed(instance, alignment);
+      const std::optional<Duration> truth =
+          least_packed(instance, alignment, [](const auto& buffers, Bytes) { return test::smallest_arena(buffers); });
       const Schedule schedule = solve_placed(instance, alignment);
       SCOPED_TRACE("graph " + std::to_string(i) + ", alignment " + std::to_string(alignment.count()) + ", below " +
                    std::to_string(below));
@@ -129,12 +139,12 @@ TEST(Addresses, LayeredGraphsPackWithinTheirBudget) {
 
 /// A graph without recompute whose tensors live as these buffers do: op k runs at time k, writes those that begin there and
 /// reads those whose last time it is.
-std::shared_ptr<const Graph> graph_of(const std::vector<Buffer>& buffers, int times) {
+std::shared_ptr<const Graph> graph_of(const std::vector<Buffer>& buffers, int times, bool recompute = false) {
   auto graph = std::make_shared<Graph>();
   std::vector<TensorId> tensors;
   for (const Buffer& buffer : buffers) tensors.push_back(graph->add_tensor(buffer.id, buffer.size));
   for (int k = 0; k < times; ++k) {
-    Op op{.name = "op" + std::to_string(k), .duration = Duration(1), .recompute = false};
+    Op op{.name = "op" + std::to_string(k), .duration = Duration(1 + k % 3), .recompute = recompute};
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       if (buffers[i].lifespan.lower == k) op.outputs.push_back(tensors[i]);
       if (buffers[i].lifespan.upper - 1 == k && buffers[i].lifespan.lower < k) op.inputs.push_back(tensors[i]);
@@ -192,6 +202,90 @@ TEST(Addresses, SayWhereASumFitsAndNothingPacks) {
   EXPECT_EQ(found, 1);
 }
 
+/// Buffers of a sum that fits and that do not pack.
+std::vector<Buffer> fragmented_buffers(Random& random, int times, std::int64_t bytes) {
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<Buffer> buffers = full_buffers(random, times, bytes);
+    const PlaceResult smallest = place(buffers, {.capacity = largest_load(buffers), .work_limit = 20'000}, kNever);
+    if (smallest.status == PlacementStatus::infeasible) return buffers;
+  }
+  return {};
+}
+
+TEST(Addresses, OfFragmentedProblemsComeByOtherRecomputes) {
+  // Every choice of recomputes is placed exactly, by what placement_test.cpp holds against brute force.
+  const Smallest exact = [](const std::vector<Buffer>& buffers, Bytes capacity) {
+    return place(buffers, {.capacity = capacity}, kNever).status == PlacementStatus::optimal ? capacity : Bytes::max();
+  };
+  constexpr int kTimes = 7;
+  Random random(37);
+  int there = 0;
+  int found = 0;
+  int equal = 0;
+  double rounds = 0;
+  for (int i = 0; i < fewer(40); ++i) {
+    const std::vector<Buffer> buffers = fragmented_buffers(random, kTimes, 10);
+    ASSERT_FALSE(buffers.empty());
+    const auto graph = graph_of(buffers, kTimes, true);
+    for (const int more : {0, 1}) {
+      const Instance instance(graph, {.budget = largest_load(buffers) + Bytes(more)});
+      const std::optional<Duration> truth = least_packed(instance, Bytes(1), exact);
+      const Schedule schedule = solve_placed(instance, Bytes(1), 20'000);
+      SCOPED_TRACE("problem " + std::to_string(i) + ", " + std::to_string(more) + " more");
+      if (schedule.has_schedule()) {
+        ASSERT_TRUE(truth);
+        ASSERT_GE(schedule.duration, *truth);
+      }
+      if (schedule.status == Status::optimal) {
+        ASSERT_EQ(schedule.duration, *truth);
+      }
+      ASSERT_FALSE(schedule.status == Status::infeasible && truth);
+      for (const Statistic& statistic : schedule.solver.statistics) {
+        if (statistic.name == "address_rounds" && more == 0) rounds += statistic.value;
+      }
+      there += truth ? 1 : 0;
+      found += schedule.has_schedule() ? 1 : 0;
+      equal += truth && schedule.has_schedule() && schedule.duration == *truth ? 1 : 0;
+    }
+  }
+  // The loop has worked: rounds beyond the first, and what came of them.
+  EXPECT_GT(rounds, 2 * fewer(40));
+  EXPECT_GE(found, there * 3 / 4) << there;
+  EXPECT_GE(equal, there / 2) << there;
+}
+
+/// Stops of the caller, told from those by which a search leaves time to place what it found.
+TEST(Addresses, SayWhoEndedTheSearch) {
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 120, .seed = 3}));
+  const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 100 * 85)});
+  SolveOptions options = limited(5'000'000);
+  const SolveCallbacks told{.enough = [](const Progress& now) { return now.phase == 2; }};
+  const Schedule schedule = solve_with_addresses(instance, options, Bytes(1), told);
+  EXPECT_EQ(schedule.solver.stop, Stop::callback);
+  EXPECT_LT(schedule.solver.work, options.work_limit / 2);
+  options.work_limit = 3'000;
+  EXPECT_EQ(solve_with_addresses(instance, options, Bytes(1)).solver.stop, Stop::work);
+  std::atomic<bool> cancel{false};
+  const SolveCallbacks cancelling{.incumbent = [&](const Schedule&) { cancel = true; }, .cancel = &cancel};
+  options.work_limit = 5'000'000;
+  EXPECT_EQ(solve_with_addresses(instance, options, Bytes(1), cancelling).solver.stop, Stop::cancelled);
+}
+
+TEST(Addresses, AreGivenToAScheduleAsItIs) {
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 40, .seed = 3}));
+  const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 10 * 9)});
+  Schedule schedule = solve(instance, limited(2'000));
+  const PlaceResult placed = place_schedule(*graph, schedule, Bytes(1), {.work_limit = 20'000}, kNever);
+  EXPECT_EQ(schedule.arena.has_value(), placed.arena <= instance.budget());
+  EXPECT_TRUE(verify(*graph, schedule).valid());
+  const PlaceResult apart = place_schedule(*graph, schedule, instance.budget(), {.exact = false}, kNever);
+  EXPECT_GT(apart.arena, instance.budget());
+  EXPECT_FALSE(schedule.arena);
+  EXPECT_THROW(place_schedule(*graph, schedule, Bytes(0), {}, kNever), InputError);
+  schedule.steps.pop_back();
+  EXPECT_THROW(place_schedule(*graph, schedule, Bytes(1), {}, kNever), InputError);
+}
+
 TEST(Addresses, AreTheSameForTheSameSeed) {
   const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 40, .seed = 3}));
   const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 10 * 9)});
@@ -202,6 +296,14 @@ TEST(Addresses, AreTheSameForTheSameSeed) {
   EXPECT_TRUE(one.arena);
   EXPECT_EQ(one.steps, other.steps);
   EXPECT_EQ(one.arena, other.arena);
+}
+
+TEST(Addresses, OfAGraphWithoutOpsAreNone) {
+  auto graph = std::make_shared<Graph>();
+  graph->add_tensor("x", Bytes(6));
+  const Schedule schedule = solve_placed(Instance(graph, {.budget = Bytes(7)}), Bytes(2), 10);
+  EXPECT_EQ(schedule.arena->size, Bytes());
+  EXPECT_EQ(solve_placed(Instance(graph, {.budget = Bytes(5)}), Bytes(2), 10).status, Status::infeasible);
 }
 
 TEST(Addresses, RefuseAlignmentsOutOfRange) {

@@ -128,7 +128,7 @@ class Sequence:
             repr(thing)
             for name in ("producer", "users", "inputs", "outputs", "output", "baseline_peak", "steps", "memory",
                          "solver",
-                         "residences", "recomputes", "certificate", "points", "knee"):  # fmt: skip
+                         "residences", "recomputes", "certificate", "arena", "points", "knee"):  # fmt: skip
                 getattr(thing, name, None)
 
     def call_solve(self) -> None:
@@ -140,10 +140,33 @@ class Sequence:
             limits["on_incumbent"] = self.mixed(lambda schedule: schedule.peak < 0)
         if self.random.random() < 0.2:
             limits["modes"] = self.mixed({self.mixed(self.random.randint(0, 3)): self.mixed([self.mode()])})
+        if self.random.random() < 0.2:
+            limits |= {"addresses": self.mixed(True), "alignment": self.mixed(2)}
         schedule = remora.solve(graph, self.mixed(self.random.choice(["60%", "80%", "100%", 20, 40])), **limits)
         assert remora.verify(graph, schedule)
         assert schedule.peak <= schedule.budget
         self.schedules.append(schedule)
+
+    def call_place(self) -> None:
+        what = self.schedule()
+        if self.random.random() < 0.5:
+            what = [
+                remora.Buffer(
+                    self.mixed(f"b{number}"),
+                    self.mixed(self.random.randint(0, 4)),
+                    self.mixed(self.random.randint(4, 9)),
+                    self.mixed(self.random.randint(0, 9)),
+                    self.mixed(self.random.randint(1, 2)),
+                    self.mixed(None),
+                    self.mixed([]),
+                )
+                for number in range(self.random.randint(0, 3))
+            ]
+        limits = {"work_limit": self.mixed(20), "time_limit": 0.2, "threads": 1, "capacity": self.mixed(None)}
+        found = remora.place(self.mixed(what), alignment=self.mixed(1), **limits)
+        assert found.arena >= found.bound or not found
+        if found.schedule is not None:
+            self.schedules.append(found.schedule)
 
     def call_sweep(self) -> None:
         curve = remora.sweep(self.graph(), points=self.mixed(3), **self.limits())

@@ -54,6 +54,19 @@ def test_solve(path: Path, program: Program, order: remora.Ordering) -> None:
     assert timeless(answer.to_json()) == timeless(program("solve", path, *words, ends=ends))
 
 
+def test_addresses(path: Path, program: Program, tmp_path: Path) -> None:
+    graph = remora.Graph.load(path)
+    words = ["--budget", "90%", "--work-limit", "2000", "-q"]
+    schedule = remora.solve(graph, "90%", work_limit=2000, addresses=True)
+    assert timeless(schedule.to_json()) == timeless(program("solve", path, *words, "--addresses"))
+    found = remora.place(schedule, work_limit=2000, alignment=16)
+    schedule.save(tmp_path / "s.json")
+    words = ["--graph", str(path), "--work-limit", "2000", "--alignment", "16", "--json", "-q"]
+    said = json.loads(program("place", tmp_path / "s.json", *words, "-o", tmp_path / "table.csv"))
+    assert (found.arena, found.bound, found.status) == (said["arena"], said["lower_bound"], said["status"])
+    assert [b.offset for b in remora.load_buffers(tmp_path / "table.csv")] == list(found.offsets)
+
+
 @pytest.mark.parametrize("strategy", ["none", "greedy", "sqrt", "rotor", "twremat"])
 def test_methods(path: Path, program: Program, strategy: str) -> None:
     graph = remora.Graph.load(path)

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdio>
 #include <iostream>
-#include <numeric>
 #include <optional>
 #include <ostream>
 #include <span>
@@ -85,16 +84,14 @@ Words translated(const Words& words) {
   return result;
 }
 
-/// Offsets become multiples of this too.
-void align(std::vector<Buffer>& buffers, std::int64_t alignment) {
+/// Throws UsageError for one out of range.
+Bytes read_place_alignment(const Arguments& arguments, std::int64_t usual) {
+  const auto alignment = arguments.has("alignment") ? arguments.get<std::int64_t>("alignment") : usual;
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   if (alignment < 1 || alignment > kMost) {
     throw UsageError("--alignment: must be from 1 to 2^30, not " + std::to_string(alignment));
   }
-  for (Buffer& buffer : buffers) {
-    const std::int64_t factor = alignment / std::gcd(buffer.alignment.count(), alignment);
-    buffer.alignment = Bytes(saturating_product(buffer.alignment.count(), factor));
-  }
+  return Bytes(alignment);
 }
 
 /// What is to be placed, and the schedule that it is of, if it is of one.
@@ -108,16 +105,17 @@ struct PlaceInput {
   [[nodiscard]] bool is_schedule() const { return graph.graph != nullptr; }
 };
 
-PlaceInput load_input(const Arguments& arguments) {
-  const std::string& path = arguments.file("BUFFERS");
+PlaceInput load_input(Arguments& arguments) {
+  const FileText file = read_once(arguments.file("BUFFERS"));
+  const std::string& path = file.path;
   PlaceInput input;
   const bool is_schedule = arguments.has("graph");
   constexpr std::int64_t kUsual = 64;
-  const auto alignment =
-      arguments.has("alignment") ? arguments.get<std::int64_t>("alignment") : (is_schedule ? kUsual : std::int64_t{1});
+  input.alignment = read_place_alignment(arguments, is_schedule ? kUsual : 1);
   if (is_schedule) {
+    adopt_reading(arguments, file, arguments.has("quiet"));
     input.graph = load_graph(arguments.input("graph"), arguments, arguments.has("quiet"));
-    input.schedule = load_schedule(path, *input.graph.graph);
+    input.schedule = load_schedule(file, *input.graph.graph);
     input.schedule.arena.reset();
     if (!input.schedule.has_schedule()) throw InputError(path, "there is no schedule in it, only that none was found");
     expect_valid(path, *input.graph.graph, input.schedule);
@@ -125,15 +123,13 @@ PlaceInput load_input(const Arguments& arguments) {
     input.buffers = std::move(found.buffers);
     input.holders = std::move(found.holders);
   } else {
-    const std::string text = json::read_file(path);
-    const auto first = text.find_first_not_of(" \t\r\n");
-    if (first != std::string::npos && text[first] == '{') {
+    const auto first = file.content.find_first_not_of(" \t\r\n");
+    if (first != std::string::npos && file.content[first] == '{') {
       throw UsageError(path + " is no table of buffers; a schedule needs its graph: --graph FILE");
     }
-    input.buffers = interchange::read_buffers(text, path);
+    input.buffers = interchange::read_buffers(file.content, path);
   }
-  align(input.buffers, alignment);
-  input.alignment = Bytes(alignment);
+  align(input.buffers, input.alignment);
   try {
     check_buffers(input.buffers);
   } catch (const InputError& error) {

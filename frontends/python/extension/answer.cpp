@@ -103,6 +103,29 @@ struct Memory {
   std::vector<std::int64_t> after{};
 };
 
+using OffsetRows = std::vector<std::pair<std::int32_t, std::int64_t>>;
+/// Alignment, size, offsets of inputs, and for each step of what it allocates and of its workspace.
+using ArenaTuple =
+    std::tuple<std::int64_t, std::int64_t, OffsetRows, std::vector<std::pair<OffsetRows, std::optional<std::int64_t>>>>;
+
+OffsetRows offset_rows(const Arena::Offsets& offsets) {
+  OffsetRows rows;
+  rows.reserve(offsets.size());
+  for (const auto& [tensor, offset] : offsets) rows.emplace_back(tensor, offset.count());
+  return rows;
+}
+
+std::optional<ArenaTuple> arena_of_answer(const Answer& answer) {
+  const auto& arena = answer.schedule.arena;
+  if (!arena) return std::nullopt;
+  ArenaTuple result{arena->alignment.count(), arena->size.count(), offset_rows(arena->inputs), {}};
+  for (const Arena::Allocations& step : arena->steps) {
+    auto& row = std::get<3>(result).emplace_back(offset_rows(step.outputs), std::nullopt);
+    if (step.workspace) row.second = step.workspace->count();
+  }
+  return result;
+}
+
 /// Of the input order without recompute, and of the schedule, at every step.
 Memory memory_of_answer(const Answer& answer) {
   if (answer.with_modes) {
@@ -212,6 +235,7 @@ void bind_answer(nb::module_& module) {
       .def_prop_ro("step_count", [](const Answer& self) { return self.schedule.steps.size(); })
       .def_prop_ro("steps", &steps_of_answer)
       .def_prop_ro("certificate", &certificate_of)
+      .def_prop_ro("arena", &arena_of_answer)
       .def("memory", &memory_of_answer)
       .def("residences", &residences_of);
 }

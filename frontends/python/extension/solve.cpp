@@ -11,6 +11,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "engine/addresses.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "frontends/python/extension/answer.hpp"
@@ -80,7 +81,8 @@ void check_heeded(const SolveOptions& options, bool has_start) {
 std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::string& budget, const OptionTexts& texts,
                                           std::optional<int> max_computes, std::optional<std::string> order,
                                           const std::vector<OpModesRow>& modes,
-                                          const std::vector<std::int32_t>& warm_start, nb::object incumbent,
+                                          const std::vector<std::int32_t>& warm_start,
+                                          std::optional<std::int64_t> alignment, nb::object incumbent,
                                           nb::object progress, nb::object heartbeat, nb::object stop) {
   const SolveOptions options = options_from(texts);
   check_heeded(options, !warm_start.empty());
@@ -93,7 +95,8 @@ std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::s
   watch.run([&] {
     const Problem problem = state_problem(answer.graph, request, budget, options, &watch.cancel());
     if (request.modes) answer.with_modes = std::make_shared<const Instance>(problem.instance);
-    answer.schedule = solve(problem.instance, options, callbacks, start);
+    answer.schedule = alignment ? solve_with_addresses(problem.instance, options, Bytes(*alignment), callbacks, start)
+                                : solve(problem.instance, options, callbacks, start);
     problem.choice.explain(answer.schedule);
     expect_found(answer);
   });
@@ -141,8 +144,8 @@ std::pair<Bracket, nb::object> least_budget_of(const GraphHandle& graph, const O
 void bind_solve(nb::module_& module) {
   module.def("solve", &solve_graph, nb::arg("graph"), nb::arg("budget"), nb::arg("options"),
              nb::arg("max_computes").none(), nb::arg("order").none(), nb::arg("modes"), nb::arg("warm_start"),
-             nb::arg("incumbent").none(), nb::arg("progress").none(), nb::arg("heartbeat").none(),
-             nb::arg("stop").none());
+             nb::arg("alignment").none(), nb::arg("incumbent").none(), nb::arg("progress").none(),
+             nb::arg("heartbeat").none(), nb::arg("stop").none());
   module.def("least_budget", &least_budget_of, nb::arg("graph"), nb::arg("options"), nb::arg("max_computes").none(),
              nb::arg("order").none(), nb::arg("modes"), nb::arg("stop").none());
 }

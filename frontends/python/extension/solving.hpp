@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine's calls as Python makes them: solve, sweep, order, least_budget. Each gives a pair: what it found, and the
+// The engine's calls as Python makes them: solve, sweep, order, least_budget, place. Each gives a pair: what it found, and the
 // exception that a callback or a signal ended it with, or None.
 #pragma once
 
@@ -11,6 +11,7 @@ namespace remora::python {
 void bind_solve(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
 void bind_order(nanobind::module_& module);
+void bind_place(nanobind::module_& module);
 
 /// Pages, pictures and tables of schedules and sweeps.
 void bind_report(nanobind::module_& module);

@@ -20,6 +20,7 @@ from remora.curve import Curve, CurvePoint
 from remora.errors import Certificate, Error, Infeasible, InputError, NoSchedule
 from remora.graph import Graph, Op, Phase, Tensor
 from remora.modes import InnerPeak, Mode, Modes, OpModes
+from remora.placement import Arena, Buffer, Placement, load_buffers, place
 from remora.schedule import Residence, Schedule, Status, Step, Verdict, evaluate, verify
 from remora.solving import (
     Bounds,
@@ -41,8 +42,10 @@ from remora.solving import (
 __version__ = _engine.version()
 
 __all__ = [
+    "Arena",
     "Bounds",
     "BudgetBracket",
+    "Buffer",
     "Certificate",
     "Curve",
     "CurvePoint",
@@ -60,6 +63,7 @@ __all__ = [
     "Order",
     "Ordering",
     "Phase",
+    "Placement",
     "Progress",
     "Residence",
     "Schedule",
@@ -71,8 +75,10 @@ __all__ = [
     "bounds",
     "evaluate",
     "least_budget",
+    "load_buffers",
     "options",
     "order",
+    "place",
     "solve",
     "strategies",
     "sweep",

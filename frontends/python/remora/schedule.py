@@ -15,6 +15,7 @@ from remora import _engine
 from remora._arguments import boolean, count, file_path, string, write_text
 from remora.errors import Certificate, InputError
 from remora.graph import Graph, Op, OpLike, Tensor, _listed, _op, _tensor
+from remora.placement import Arena, arena_of
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -183,6 +184,11 @@ class Schedule:
             return None
         op, required, tensors = found
         return Certificate(_op(self.graph, op), required, tuple(_tensor(self.graph, tensor) for tensor in tensors))
+
+    @cached_property
+    def arena(self) -> Arena | None:
+        """Where tensors and workspaces lie in one block of memory, if they were placed."""
+        return arena_of(self._answer, self.graph)
 
     @cached_property
     def solver(self) -> Mapping[str, Any]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 from remora import _engine
-from remora._arguments import Budget, budget_text, count, integer, option_texts, string
+from remora._arguments import Budget, boolean, budget_text, count, integer, option_texts, string
 from remora.curve import Curve
 from remora.display import schedule_line
 from remora.errors import Infeasible, InputError, NoSchedule
 from remora.graph import Graph, Op, OpLike, _listed, _op
 from remora.modes import Modes, mode_rows
+from remora.placement import SCHEDULE_ALIGNMENT, alignment_of
 from remora.progress import show_order, show_solve, show_sweep
 from remora.schedule import Schedule, graph_of
 
@@ -229,6 +230,8 @@ def solve(
     max_computes: SupportsIndex | None = None,
     modes: Modes | None = None,
     warm_start: Schedule | Iterable[OpLike] | None = None,
+    addresses: bool = False,
+    alignment: SupportsIndex | None = None,
     progress: bool = False,
     on_incumbent: Callable[[Schedule], object] | None = None,
     on_progress: Callable[[Progress], object] | None = None,
@@ -264,6 +267,11 @@ def solve(
         verified, but neither saved nor reported.
     warm_start : Schedule or iterable of Op, str or int, optional
         A schedule of the graph, of any budget, to begin from.
+    addresses : bool
+        Give tensors and workspaces offsets in one arena, too (`Schedule.arena`): it is the arena, not only the sum of
+        sizes, that is within the budget. Not for ops of several modes and in place.
+    alignment : int, optional
+        Offsets are multiples of it; 64 where nobody says. CUDA has 512.
     progress : bool
         Show how it goes, to suit the terminal, the notebook or the log file that standard error is.
     on_incumbent : callable, optional
@@ -307,6 +315,9 @@ def solve(
     graph_of(graph)
     texts = _search_options(more, time_limit, work_limit, threads, seed, strategy)
     text = budget_text(budget)
+    aligned = alignment_of(alignment, SCHEDULE_ALIGNMENT) if boolean(addresses, "addresses") else None
+    if alignment is not None and not addresses:
+        raise InputError("alignment", "is of addresses, which are not asked for: addresses=True")
     begun = time.monotonic()
     with show_solve(graph, text, texts, progress) as display:
         answer, interruption = _engine.solve(
@@ -317,6 +328,7 @@ def solve(
             _ordering(order),
             mode_rows(graph, modes),
             _start(graph, warm_start),
+            aligned,
             _telling(on_incumbent, "on_incumbent", lambda found: Schedule._of(found, graph)),
             _telling_too(None if display.is_bar else display.solve_told, Progress, on_progress),
             _telling_too(display.solve_told if display.is_bar else None, Progress, None),
@@ -493,6 +505,7 @@ def bounds(
         _ordering(order),
         [],
         [],
+        None,
         None,
         None,
         None,

@@ -247,5 +247,65 @@ TEST(CInterface, GivesAddresses) {
   EXPECT_EQ(remora_solve_with_addresses(instance.get(), nullptr, 0, nullptr, nullptr, &made), REMORA_BAD_INPUT);
 }
 
+TEST(CInterface, PlacesBuffers) {
+  // c lies where a was; d has a gap where b needs the room; e must lie at 8.
+  const int64_t gap[] = {1, 3};
+  const remora_buffer buffers[] = {{0, 2, 4, 1, -1, nullptr, 0},
+                                   {1, 3, 4, 4, -1, nullptr, 0},
+                                   {2, 4, 4, 1, -1, nullptr, 0},
+                                   {0, 4, 4, 1, -1, gap, 1},
+                                   {0, 4, 2, 1, 8, nullptr, 0}};
+  remora_result result = REMORA_UNKNOWN;
+  int64_t offsets[5];
+  int64_t arena = 0;
+  int64_t bound = 0;
+  ASSERT_EQ(remora_place(buffers, 5, -1, nullptr, nullptr, &result, offsets, &arena, &bound), REMORA_OK)
+      << remora_last_error();
+  EXPECT_EQ(result, REMORA_OPTIMAL);
+  EXPECT_EQ(arena, 10);
+  EXPECT_EQ(bound, 10);
+  EXPECT_EQ(offsets[4], 8);
+  EXPECT_EQ(offsets[1] % 4, 0);
+  EXPECT_NE(offsets[0], offsets[1]);
+  EXPECT_NE(offsets[0], offsets[3]);
+  ASSERT_EQ(remora_place(buffers, 5, 9, nullptr, nullptr, &result, offsets, nullptr, nullptr), REMORA_OK);
+  EXPECT_EQ(result, REMORA_INFEASIBLE);
+  ASSERT_EQ(remora_place(buffers, 5, 10, nullptr, nullptr, &result, nullptr, nullptr, nullptr), REMORA_OK);
+  EXPECT_EQ(result, REMORA_OPTIMAL);
+  ASSERT_EQ(remora_place(nullptr, 0, -1, nullptr, nullptr, nullptr, nullptr, &arena, nullptr), REMORA_OK);
+  EXPECT_EQ(arena, 0);
+  EXPECT_EQ(remora_place(nullptr, 1, -1, nullptr, nullptr, &result, offsets, &arena, &bound), REMORA_BAD_INPUT);
+  const remora_buffer wrong = {0, 2, 4, 0, -1, nullptr, 0};
+  EXPECT_EQ(remora_place(&wrong, 1, -1, nullptr, nullptr, &result, offsets, &arena, &bound), REMORA_BAD_INPUT);
+  EXPECT_NE(std::string(remora_last_error()).find("buffers[0]"), std::string::npos) << remora_last_error();
+}
+
+TEST(CInterface, PlacesASchedule) {
+  const GraphHandle graph = network(12);
+  const InstanceHandle instance = under(graph, "80%");
+  const ScheduleHandle plain = solved(instance);
+  remora_result result = REMORA_UNKNOWN;
+  int64_t arena = 0;
+  remora_schedule* made = nullptr;
+  ASSERT_EQ(remora_schedule_place(plain.get(), graph.get(), 1, nullptr, nullptr, &result, &arena, nullptr, &made),
+            REMORA_OK)
+      << remora_last_error();
+  const ScheduleHandle placed(made);
+  EXPECT_EQ(result, REMORA_OPTIMAL);
+  EXPECT_EQ(remora_schedule_arena(made), arena <= remora_instance_budget(instance.get()) ? arena : -1);
+  expect_valid(placed, graph);
+  // At multiples of a quarter of the budget hardly anything fits beside another.
+  ASSERT_EQ(remora_schedule_place(plain.get(), graph.get(), remora_instance_budget(instance.get()) / 4 + 1, nullptr,
+                                  nullptr, nullptr, &arena, nullptr, &made),
+            REMORA_OK);
+  const ScheduleHandle apart(made);
+  EXPECT_GT(arena, remora_instance_budget(instance.get()));
+  EXPECT_EQ(remora_schedule_arena(made), -1);
+  EXPECT_EQ(remora_schedule_place(plain.get(), graph.get(), 0, nullptr, nullptr, nullptr, nullptr, nullptr, &made),
+            REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_schedule_place(nullptr, graph.get(), 1, nullptr, nullptr, nullptr, nullptr, nullptr, &made),
+            REMORA_BAD_INPUT);
+}
+
 }  // namespace
 }  // namespace remora::test

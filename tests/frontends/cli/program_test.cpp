@@ -142,6 +142,7 @@ TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
   EXPECT_EQ(run("report " + model + " s.json --text").code, 0);
   EXPECT_EQ(run("convert " + model + " --schedule s.json --to rs -o rs.csv").code, 0);
   EXPECT_EQ(run("rewrite " + model + " --schedule s.json -o runtime.json").code, 0);
+  EXPECT_EQ(run("place s.json --graph " + model + " -o placed.csv").code, 0) << read("err.txt");
   const auto other = run("verify " + model + " s.json --cost unit");
   EXPECT_EQ(other.code, 65);
   EXPECT_NE(other.err.find("--cost=unit is not how the model was read for s.json: --training --cost=flops"),
