@@ -131,7 +131,7 @@ class AddressSearch {
   /// Whether the schedule packs; then it is the best one if it is shorter. What was tried is kept for tighten().
   bool settle(const Schedule& schedule) {
     const ScheduleBuffers buffers = buffers_of(instance_.graph(), schedule, alignment_);
-    const PlaceResult result = place_within(buffers, 1);
+    const PlaceResult result = place_within(buffers, 1, capacity_);
     if (result.status != PlacementStatus::optimal) return false;
     keep(schedule, buffers, result);
     return true;
@@ -148,21 +148,24 @@ class AddressSearch {
     const Schedule schedule = with_own_amounts(incumbent);
     if (schedule.peak_memory > schedule.budget) return false;
     const ScheduleBuffers buffers = buffers_of(instance_.graph(), schedule, alignment_);
-    const PlaceResult result = place_within(buffers, kFallBackPart);
+    const PlaceResult result = place_within(buffers, kFallBackPart, capacity_);
     if (result.status != PlacementStatus::optimal) return false;
     keep(schedule, buffers, result);
     return true;
   }
 
+  /// In the smallest arena that a short search finds, which is no larger than the one that is there.
   void keep(const Schedule& schedule, const ScheduleBuffers& buffers, const PlaceResult& result) {
     if (best_ && best_->duration <= schedule.duration) return;
+    const PlaceResult smallest = place_within(buffers, kFallBackPart, std::nullopt);
+    const bool smaller = !smallest.offsets.empty() && smallest.arena < result.arena;
     best_ = schedule;
-    best_->arena = make_arena(schedule, buffers, result.offsets, alignment_);
+    best_->arena = make_arena(schedule, buffers, smaller ? smallest.offsets : result.offsets, alignment_);
   }
 
   /// `part`: of what a placement may take.
-  [[nodiscard]] PlaceResult place_within(const ScheduleBuffers& buffers, double part) {
-    PlaceSettings settings{.capacity = capacity_,
+  [[nodiscard]] PlaceResult place_within(const ScheduleBuffers& buffers, double part, std::optional<Bytes> capacity) {
+    PlaceSettings settings{.capacity = capacity,
                            .work_limit = options_.work_limit > 0 ? static_cast<std::int64_t>(part * kPlacementWork) : 0,
                            .threads = thread_count(options_),
                            .seed = static_cast<std::uint64_t>(options_.seed)};

@@ -19,7 +19,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/Pass.h"
-#include "model/saturating.hpp"
+#include "model/types.hpp"
 
 namespace remora::mlir_frontend {
 namespace {

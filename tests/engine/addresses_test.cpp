@@ -248,6 +248,9 @@ TEST(Addresses, OfFragmentedProblemsComeByOtherRecomputes) {
       equal += truth && schedule.has_schedule() && schedule.duration == *truth ? 1 : 0;
     }
   }
+  RecordProperty("there", there);
+  RecordProperty("found", found);
+  RecordProperty("equal", equal);
   // The loop has worked: rounds beyond the first, and what came of them.
   EXPECT_GT(rounds, 2 * fewer(40));
   EXPECT_GE(found, there * 3 / 4) << there;
