@@ -2,8 +2,13 @@
 #include "engine/solve.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <sstream>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -12,16 +17,23 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/addresses.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/tasks.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
+#include "engine/placement/place.hpp"
+#include "frontends/formats/buffers.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/modes.hpp"
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/solving.hpp"
 #include "frontends/python/extension/watched_run.hpp"
+#include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/placement.hpp"
+#include "model/schedule_buffers.hpp"
 
 namespace remora::python {
 namespace {
@@ -148,6 +160,148 @@ void bind_solve(nb::module_& module) {
              nb::arg("heartbeat").none(), nb::arg("stop").none());
   module.def("least_budget", &least_budget_of, nb::arg("graph"), nb::arg("options"), nb::arg("max_computes").none(),
              nb::arg("order").none(), nb::arg("modes"), nb::arg("stop").none());
+}
+
+namespace {
+
+using Offsets = std::vector<std::int64_t>;
+/// Id, lower, upper, size, alignment, fixed offset, gaps.
+using BufferRow = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                             std::optional<std::int64_t>, std::vector<std::pair<std::int64_t, std::int64_t>>>;
+
+struct PlacementAnswer {
+  std::string status{};
+  Offsets offsets{};
+  std::int64_t arena = 0;
+  std::int64_t lower_bound = 0;
+  double seconds = 0;
+  std::int64_t work = 0;
+};
+
+Buffer buffer_from(const BufferRow& row) {
+  const auto& [id, lower, upper, size, alignment, offset, gaps] = row;
+  Buffer buffer{.id = id, .lifespan = {lower, upper}, .size = Bytes(size), .alignment = Bytes(alignment)};
+  if (offset) buffer.offset = Bytes(*offset);
+  for (const auto& [begin, end] : gaps) buffer.gaps.push_back({begin, end});
+  return buffer;
+}
+
+std::vector<Buffer> buffers_from(const std::vector<BufferRow>& rows) {
+  std::vector<Buffer> buffers;
+  buffers.reserve(rows.size());
+  for (const BufferRow& row : rows) buffers.push_back(buffer_from(row));
+  return buffers;
+}
+
+std::vector<BufferRow> rows_of(const std::vector<Buffer>& buffers) {
+  std::vector<BufferRow> rows;
+  rows.reserve(buffers.size());
+  for (const Buffer& buffer : buffers) {
+    BufferRow row{buffer.id,
+                  buffer.lifespan.lower,
+                  buffer.lifespan.upper,
+                  buffer.size.count(),
+                  buffer.alignment.count(),
+                  std::nullopt,
+                  {}};
+    if (buffer.offset) std::get<5>(row) = buffer.offset->count();
+    for (const Lifespan& gap : buffer.gaps) std::get<6>(row).emplace_back(gap.lower, gap.upper);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+PlaceSettings settings_from(const SolveOptions& options, const std::optional<std::string>& capacity, bool heuristics,
+                            const std::vector<Buffer>& buffers) {
+  PlaceSettings settings{.work_limit = options.work_limit,
+                         .threads = thread_count(options),
+                         .seed = static_cast<std::uint64_t>(options.seed),
+                         .exact = !heuristics};
+  if (!capacity) return settings;
+  try {
+    settings.capacity = parse_budget(*capacity, Bytes(), largest_load(buffers));
+  } catch (const InputError& error) {
+    throw InputError("capacity", error.what());
+  }
+  return settings;
+}
+
+PlacementAnswer told(const PlaceResult& result, const Deadline& deadline) {
+  PlacementAnswer answer{.status = status_name(result.status),
+                         .arena = result.arena.count(),
+                         .lower_bound = result.lower_bound.count(),
+                         .seconds = deadline.elapsed(),
+                         .work = result.work};
+  for (const Bytes offset : result.offsets) answer.offsets.push_back(offset.count());
+  return answer;
+}
+
+std::pair<PlacementAnswer, nb::object> place_buffers(const std::vector<BufferRow>& rows, std::int64_t alignment,
+                                                     const std::optional<std::string>& capacity,
+                                                     const OptionTexts& texts, bool heuristics, nb::object stop) {
+  const SolveOptions options = options_from(texts);
+  std::vector<Buffer> buffers = buffers_from(rows);
+  WatchedRun watch(std::move(stop));
+  PlacementAnswer answer;
+  watch.run([&] {
+    check_alignment(Bytes(alignment));
+    check_buffers(buffers);
+    align(buffers, Bytes(alignment));
+    const PlaceSettings settings = settings_from(options, capacity, heuristics, buffers);
+    const Deadline deadline(options.time_limit, &watch.cancel());
+    answer = told(place(buffers, settings, [&] { return deadline.reached(); }), deadline);
+  });
+  return {std::move(answer), watch.interruption()};
+}
+
+std::vector<BufferRow> schedule_rows(const Answer& answer, std::int64_t alignment) {
+  check_alignment(Bytes(alignment));
+  expect_valid(answer);
+  return rows_of(buffers_of(*answer.graph, answer.schedule, Bytes(alignment)).buffers);
+}
+
+/// The schedule with addresses, where these offsets stay within its budget, else without.
+Answer with_offsets(const Answer& answer, std::int64_t alignment, const Offsets& offsets) {
+  Answer placed = answer;
+  placed.schedule.arena.reset();
+  const ScheduleBuffers buffers = buffers_of(*answer.graph, answer.schedule, Bytes(alignment));
+  std::vector<Bytes> given;
+  for (const std::int64_t offset : offsets) given.emplace_back(offset);
+  Arena arena = make_arena(placed.schedule, buffers, given, Bytes(alignment));
+  if (arena.size > placed.schedule.budget - answer.graph->fixed_memory) return placed;
+  placed.schedule.arena = std::move(arena);
+  expect_found(placed);
+  return placed;
+}
+
+std::vector<BufferRow> read_rows(const nb::bytes& text, const std::string& source) {
+  return rows_of(interchange::read_buffers({text.c_str(), text.size()}, source));
+}
+
+std::string write_rows(const std::vector<BufferRow>& rows, const Offsets& offsets) {
+  std::vector<Bytes> given;
+  for (const std::int64_t offset : offsets) given.emplace_back(offset);
+  std::ostringstream out;
+  interchange::write_buffers(out, buffers_from(rows), given);
+  return std::move(out).str();
+}
+
+}  // namespace
+
+void bind_place(nb::module_& module) {
+  nb::class_<PlacementAnswer>(module, "PlacementAnswer")
+      .def_ro("status", &PlacementAnswer::status)
+      .def_ro("offsets", &PlacementAnswer::offsets)
+      .def_ro("arena", &PlacementAnswer::arena)
+      .def_ro("lower_bound", &PlacementAnswer::lower_bound)
+      .def_ro("seconds", &PlacementAnswer::seconds)
+      .def_ro("work", &PlacementAnswer::work);
+  module.def("place", &place_buffers, nb::arg("buffers"), nb::arg("alignment"), nb::arg("capacity").none(),
+             nb::arg("options"), nb::arg("heuristics"), nb::arg("stop").none());
+  module.def("schedule_buffers", &schedule_rows, nb::arg("schedule"), nb::arg("alignment"));
+  module.def("with_offsets", &with_offsets, nb::arg("schedule"), nb::arg("alignment"), nb::arg("offsets"));
+  module.def("read_buffers", &read_rows, nb::arg("text"), nb::arg("source"));
+  module.def("write_buffers", &write_rows, nb::arg("buffers"), nb::arg("offsets"));
 }
 
 }  // namespace remora::python
