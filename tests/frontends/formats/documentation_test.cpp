@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The examples of docs/formats.md are what the readers accept.
+#include <filesystem>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,57 @@ std::vector<std::string> json_blocks(const std::string& page) {
     blocks.push_back(page.substr(begin, page.find("```", begin) - begin));
   }
   return blocks;
+}
+
+/// The words of what stands between backticks, in lines and in blocks.
+std::set<std::string> code_words(const std::string& page) {
+  std::set<std::string> words;
+  // Spans of one backtick or of three.
+  const std::regex code("```([^`]+)```|`([^`]+)`");
+  const std::regex word("[a-z_0-9]+");
+  const std::sregex_iterator end;
+  for (std::sregex_iterator span(page.begin(), page.end(), code); span != end; ++span) {
+    const std::string text = span->str();
+    for (std::sregex_iterator at(text.begin(), text.end(), word); at != end; ++at) words.insert(at->str());
+  }
+  return words;
+}
+
+/// The keys that a source reads or writes: the texts that the calls for it are given, and those in tables of keys.
+std::set<std::string> keys_in(const std::string& source) {
+  std::set<std::string> keys;
+  const std::regex call(
+      R"re((?:\.|->)(?:at|has|string|strings|integer|unsigned_integer|number|boolean|names|key|take|expect)\("([a-z_0-9]+)")re");
+  const std::regex helper(R"re(\b(?:read|read_number|place|list)\((?:\w+, )*"([a-z_0-9]+)")re");
+  const std::regex table(R"re(\bk(?:\w*Keys|Durations|Sizes|Columns)\b[^;]*?\{([^;]*);)re");
+  const std::regex text("\"([a-z_0-9]+)\"");
+  const std::sregex_iterator end;
+  for (const std::regex& pattern : {call, helper}) {
+    for (std::sregex_iterator at(source.begin(), source.end(), pattern); at != end; ++at) keys.insert((*at)[1]);
+  }
+  for (std::sregex_iterator at(source.begin(), source.end(), table); at != end; ++at) {
+    const std::string rows = (*at)[1];
+    for (std::sregex_iterator key(rows.begin(), rows.end(), text); key != end; ++key) keys.insert((*key)[1]);
+  }
+  return keys;
+}
+
+TEST(FormatsPage, ListsEveryKeyOfEveryReaderAndWriter) {
+  const std::set<std::string> words = code_words(read_file(REMORA_SOURCE_DIR "/docs/formats.md"));
+  std::set<std::string> keys;
+  for (const char* folder : {"formats", "batch", "onnx/read", "onnx/write"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(REMORA_SOURCE_DIR "/frontends/") + folder)) {
+      for (const std::string& key : keys_in(read_file(entry.path().string()))) {
+        keys.insert(key);
+        EXPECT_TRUE(words.contains(key)) << key << " of " << entry.path().filename();
+      }
+    }
+  }
+  // The scan itself: keys of each dialect, by each kind of pattern.
+  for (const char* key : {"recompute_allocates", "cost_ram", "memlimit", "buffer_id", "found_under", "launch_overhead",
+                          "runs", "model_sha256", "workspace_offset"}) {
+    EXPECT_TRUE(keys.contains(key)) << key;
+  }
 }
 
 TEST(FormatsPage, ShowsAGraphAndItsSchedule) {
