@@ -96,6 +96,22 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
+std::string wrapped(const std::string& text, std::size_t at, std::size_t indent, std::size_t width) {
+  std::istringstream words(text);
+  std::string lines;
+  for (std::string word; words >> word;) {
+    const bool is_first = lines.empty();
+    if (!is_first && at + 1 + word.size() > width) {
+      lines += "\n" + std::string(indent, ' ') + word;
+      at = indent + word.size();
+    } else {
+      lines += (is_first ? "" : " ") + word;
+      at += word.size() + (is_first ? 0 : 1);
+    }
+  }
+  return lines;
+}
+
 int terminal_width(int descriptor, int otherwise) {
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return otherwise;

@@ -47,6 +47,10 @@ std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak);
 /// "1,234,567".
 std::string grouped(std::int64_t number);
 
+/// `text` written from column `at` of a line on, with line ends between words where `width` columns are full; further lines
+/// are indented by `indent`. Ends without a line end.
+std::string wrapped(const std::string& text, std::size_t at, std::size_t indent, std::size_t width);
+
 /// Columns of the terminal behind a file descriptor, within 60 and 180; `otherwise` where there is none.
 int terminal_width(int descriptor, int otherwise);
 

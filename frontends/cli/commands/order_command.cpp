@@ -90,7 +90,8 @@ void OrderTable::add(double seconds, Bytes peak) {
 void print_order_text(std::ostream& out, const OrderFigures& figures) {
   std::array<char, 64> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
-  out << "graph       " << printable(figures.graph) << ": " << figures.ops << " ops\n"
+  out << "graph       " << (figures.graph.empty() ? "without a name" : printable(figures.graph)) << ": " << figures.ops
+      << " ops\n"
       << "before      " << text::exact_bytes_text(figures.input_peak) << "\n"
       << "after       " << text::exact_bytes_text(figures.peak) << ", "
       << text::percent_text(figures.part(figures.peak), 1) << " of it above fixed memory\n"

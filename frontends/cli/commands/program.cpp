@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include "engine/base/version.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -39,14 +41,22 @@ constexpr std::array kCommands{
     Command{"merge", "what a batch has come to: table, statistics, what is missing", merge_command}};
 
 void print_help(std::ostream& out) {
+  constexpr int kLineLength = 100;
+  constexpr int kNames = 9;
+  const auto width = static_cast<std::size_t>(text::terminal_width(STDOUT_FILENO, kLineLength));
   out << "usage: remora COMMAND [options] FILE...\n\nTensor rematerialization by constraint programming.\n\n";
   for (const Command& command : kCommands) {
-    out << "  " << std::left << std::setw(9) << command.name << command.summary << "\n";
+    out << "  " << std::left << std::setw(kNames) << command.name
+        << text::wrapped(command.summary, kNames + 2, kNames + 2, width) << "\n";
   }
-  out << "\n'remora help COMMAND' shows a command's options; 'remora --version' the version;\n"
-         "'remora completions bash', zsh or fish a script that completes commands and options.\n"
-         "Exit: 0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage,\n"
-         "65 bad input or an invalid schedule, 70 internal error, 75 a batch is to be run again.\n";
+  for (const char* paragraph :
+       {"'remora help COMMAND' shows a command's options, 'remora --version' the version; 'remora completions bash' "
+        "(or zsh, "
+        "fish) prints a script that completes commands and options.",
+        "Exit: 0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage, 65 bad input or an "
+        "invalid schedule, 70 internal error, 75 a batch is to be run again."}) {
+    out << "\n" << text::wrapped(paragraph, 0, 0, width) << "\n";
+  }
 }
 
 const Command& command_of(const std::string& name) {

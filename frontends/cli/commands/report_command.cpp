@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <unistd.h>
+
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -87,10 +89,11 @@ class Report {
   }
 
   void write_text(std::ostream& out) const {
+    const int width = text::terminal_width(STDOUT_FILENO, kSummaryWidth);
     if (page_.curve) {
-      print_curve(out, *page_.graph, *page_.curve);
+      print_curve(out, *page_.graph, *page_.curve, width);
     } else {
-      print_report(out, *page_.graph, schedule(), profile_);
+      print_report(out, *page_.graph, schedule(), profile_, width);
     }
   }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include <unistd.h>
+
 #include "engine/baselines/method.hpp"
 #include "engine/sweep.hpp"
 #include "frontends/cli/commands/batch_size.hpp"
@@ -16,6 +18,7 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/report/figures.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
@@ -147,7 +150,8 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
   check_files(arguments);
   if (!quiet) warn_of_weaker_bound(options);
   const SignalGuard signals;
-  SweepTable table(instance, std::cerr);
+  const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
+  SweepTable table(instance, std::cerr, width);
   SweepCallbacks callbacks;
   callbacks.cancel = &signals.flag();
   if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
@@ -161,7 +165,7 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
            "sweep: a schedule found does not verify");
   }
   write_files(arguments, *loaded.graph, result);
-  if (!quiet) print_curve(std::cerr, *loaded.graph, result.curve);
+  if (!quiet) print_curve(std::cerr, *loaded.graph, result.curve, width);
   return exit_code(result.curve);
 }
 

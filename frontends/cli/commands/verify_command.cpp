@@ -87,7 +87,9 @@ int verify_command(const Words& words) {
     if (!quiet) std::cerr << "remora: the file holds no schedule to verify: its status is " << status << "\n";
     if (!quiet && schedule.status == Status::infeasible) std::cerr << "remora: what proves it is not replayed\n";
   }
-  const Verdict verdict = verify(*loaded.graph, schedule);
+  Verdict verdict = verify(*loaded.graph, schedule);
+  // That no op is computed says nothing more.
+  if (!schedule.has_schedule() && !schedule.has_steps()) verdict.errors = {"there is no schedule"};
   if (!quiet) print_verdict(verdict, schedule.steps.size());
   return verdict.valid() ? kSuccess : kBadInput;
 }

@@ -152,22 +152,6 @@ bool Arguments::print_asked() const {
 
 namespace {
 
-/// Prints `text` from column `at` of the line on, wrapped between words; further lines are indented by `indent`.
-void print_wrapped(const std::string& text, std::size_t at, std::size_t indent, std::size_t width) {
-  std::istringstream words(text);
-  bool is_first = true;
-  for (std::string word; words >> word; is_first = false) {
-    if (!is_first && at + 1 + word.size() > width) {
-      std::cout << "\n" << std::string(indent, ' ') << word;
-      at = indent + word.size();
-    } else {
-      std::cout << (is_first ? "" : " ") << word;
-      at += word.size() + (is_first ? 0 : 1);
-    }
-  }
-  std::cout << "\n";
-}
-
 /// "-b, --budget B".
 std::string name_of(const po::option_description& option) {
   const std::string brief = option.canonical_display_name(po::command_line_style::allow_dash_for_short);
@@ -183,7 +167,7 @@ void print_group(const OptionGroup& group, std::size_t width) {
     const std::string name = "  " + name_of(*option);
     const bool fits = name.size() + 2 <= column;
     std::cout << name << (fits ? std::string(column - name.size(), ' ') : "\n" + std::string(column, ' '));
-    print_wrapped(option->description(), column, column, width);
+    std::cout << text::wrapped(option->description(), column, column, width) << "\n";
   }
 }
 
@@ -195,11 +179,9 @@ void Arguments::print_help() const {
   for (const FileArgument& file : files_) std::cout << ' ' << file.name;
   if (!rest_.name.empty()) std::cout << " [" << rest_.name << "...]";
   std::cout << "\n\n";
-  print_wrapped(summary_, 0, 0, width);
-  std::cout << "\n";
+  std::cout << text::wrapped(summary_, 0, 0, width) << "\n\n";
   const auto print_file = [&](const FileArgument& file) {
-    std::cout << "  " << file.name << ": ";
-    print_wrapped(file.help, file.name.size() + 4, 4, width);
+    std::cout << "  " << file.name << ": " << text::wrapped(file.help, file.name.size() + 4, 4, width) << "\n";
   };
   for (const FileArgument& file : files_) print_file(file);
   if (!rest_.name.empty()) print_file(rest_);
@@ -211,7 +193,13 @@ void Arguments::print_help() const {
   general.add_options()("help,h", "show this help");
   if (!expert_groups_.empty()) general.add_options()("help-all", "also the switches of the methods");
   print_group(general, width);
-  if (!notes_.empty()) std::cout << "\n" << notes_ << "\n";
+  if (!notes_.empty()) std::cout << "\n";
+  // A paragraph begins behind a sentence's end; other ends of lines are the source's.
+  for (std::size_t begin = 0; begin < notes_.size();) {
+    const std::size_t end = std::min(notes_.find(".\n", begin), notes_.size() - 1) + 1;
+    std::cout << text::wrapped(notes_.substr(begin, end - begin), 0, 0, width) << "\n";
+    begin = end + 1;
+  }
 }
 
 namespace {

@@ -197,7 +197,9 @@ std::string device_file(const std::string& name) {
   std::sort(known.begin(), known.end());
   std::string names;
   for (const std::string& one : known) names.append(names.empty() ? "" : ", ").append(one);
-  throw UsageError("--device: '" + name + "' is neither a file nor one of " + names);
+  const std::string meant = text::nearest(name, known);
+  throw UsageError("--device: '" + name + "' is neither a file nor one of " + names +
+                   (meant.empty() ? "" : "; did you mean " + meant + "?"));
 }
 
 OnnxOptions read_onnx_options(const Arguments& arguments) {

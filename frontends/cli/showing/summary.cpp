@@ -22,6 +22,8 @@ namespace remora::cli {
 namespace {
 
 constexpr std::size_t kOpsShown = 8;
+/// Of the word that a line begins with.
+constexpr std::size_t kWordColumns = 12;
 
 struct Row {
   std::size_t op = 0;
@@ -31,13 +33,6 @@ struct Row {
 
 std::string signed_percent(double part) {
   return (part >= 0 ? "+" : "") + text::percent_text(part, 3);
-}
-
-/// The name in `width` columns; of a longer one the middle is left out.
-std::string fitted(const std::string& name, std::size_t width) {
-  if (name.size() <= width) return name + std::string(width - name.size(), ' ');
-  const std::size_t head = (width - 3) / 2;
-  return name.substr(0, head) + "..." + name.substr(name.size() - (width - 3 - head));
 }
 
 void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
@@ -207,9 +202,29 @@ void print_statistics(std::ostream& out, const Statistics& statistics) {
 
 }  // namespace
 
-void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule) {
-  out << "graph       " << printable(graph.name) << ": " << graph.ops.size() << " ops, " << graph.tensors.size()
-      << " tensors\n";
+std::string fitted(const std::string& name, std::size_t width) {
+  if (name.size() <= width) return name + std::string(width - name.size(), ' ');
+  const std::size_t head = (width - 3) / 2;
+  return name.substr(0, head) + "..." + name.substr(name.size() - (width - 3 - head));
+}
+
+namespace {
+
+/// Lines of a word and what it says, wrapped beside the word; rows of tables, which begin with a blank, fit already.
+void print_fitted(std::ostream& out, const std::string& text, int width) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool fits = line.size() <= static_cast<std::size_t>(width) || line.front() == ' ';
+    out << (fits ? line
+                 : line.substr(0, kWordColumns) + text::wrapped(line.substr(kWordColumns), kWordColumns, kWordColumns,
+                                                                static_cast<std::size_t>(width)))
+        << "\n";
+  }
+}
+
+void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  out << "graph       " << (graph.name.empty() ? "without a name" : printable(graph.name)) << ": " << graph.ops.size()
+      << " ops, " << graph.tensors.size() << " tensors\n";
   if (schedule.has_schedule()) {
     print_schedule(out, graph, schedule);
   } else {
@@ -217,155 +232,26 @@ void print_headline(std::ostream& out, const Graph& graph, const Schedule& sched
   }
 }
 
+}  // namespace
+
+void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
+  std::ostringstream lines;
+  print_headline_lines(lines, graph, schedule);
+  print_fitted(out, lines.str(), width);
+}
+
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
-  print_headline(out, graph, schedule);
-  print_stop(out, schedule.solver);
+  std::ostringstream lines;
+  print_headline_lines(lines, graph, schedule);
+  print_stop(lines, schedule.solver);
   if (schedule.arena) {
-    out << "arena       " << text::exact_bytes_text(schedule.arena->size) << ", offsets in multiples of "
-        << schedule.arena->alignment.count() << "\n";
+    lines << "arena       " << text::exact_bytes_text(schedule.arena->size) << ", offsets in multiples of "
+          << schedule.arena->alignment.count() << "\n";
   }
-  if (schedule.has_schedule()) print_recomputed(out, graph, schedule, width);
-  print_statistics(out, schedule.solver.statistics);
-  if (!schedule.solver.note.empty()) out << "note        " << schedule.solver.note << "\n";
-}
-
-namespace {
-
-constexpr std::size_t kColumns = 72;
-constexpr int kRows = 12;
-constexpr int kEighths = 8;
-constexpr int kLabel = 12;
-
-/// The largest amount above fixed memory in each column, in eighths of a row; `columns` of them over `steps` steps.
-std::vector<int> heights(const std::vector<Bytes>& row, Bytes fixed, std::size_t steps, double most) {
-  std::vector<int> eighths(kColumns, 0);
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    // A step is as wide as several columns where there are fewer steps.
-    const std::size_t first = i * kColumns / steps;
-    const std::size_t end = std::max(first + 1, (i + 1) * kColumns / steps);
-    const auto above = static_cast<double>((row[i] - fixed).count());
-    const int height = static_cast<int>(std::lround(above / most * kRows * kEighths));
-    for (std::size_t column = first; column < end; ++column) eighths[column] = std::max(eighths[column], height);
-  }
-  return eighths;
-}
-
-}  // namespace
-
-void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profile, Bytes budget, Bytes fixed) {
-  constexpr std::array kBlocks{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  const std::vector<Bytes> beside = report::memory_beside(profile);
-  const std::size_t steps = std::max(beside.size(), profile.after.memory.size());
-  if (steps == 0) return;
-  const Bytes most = std::max({profile.before.peak, profile.after.peak, fixed + Bytes(1)});
-  const auto scale = static_cast<double>((most - fixed).count());
-  const std::vector<int> before = heights(beside, fixed, steps, scale);
-  const std::vector<int> after = heights(profile.after.memory, fixed, steps, scale);
-  const bool shown = budget <= most && budget >= fixed;
-  const int budget_row =
-      shown ? static_cast<int>(static_cast<double>((budget - fixed).count()) / scale * kRows - 1e-9) : -1;
-  for (int row = kRows - 1; row >= 0; --row) {
-    const std::string label = row == budget_row  ? "budget"
-                              : row == kRows - 1 ? text::bytes_text(most)
-                              : row == 0         ? text::bytes_text(fixed)
-                                                 : "";
-    out << std::setw(kLabel) << std::left << label << std::right << "|";
-    for (std::size_t column = 0; column < kColumns; ++column) {
-      const int filled = std::clamp(after[column] - row * kEighths, 0, kEighths);
-      const bool shade = before[column] - row * kEighths > kEighths / 2;
-      out << (filled > 0 ? kBlocks[static_cast<std::size_t>(filled)] : shade ? "░" : row == budget_row ? "-" : " ");
-    }
-    out << "\n";
-  }
-  if (fixed > Bytes(0)) {
-    out << std::setw(kLabel) << std::left << "fixed" << std::right << "|";
-    for (std::size_t column = 0; column < kColumns; ++column) out << "▒";
-    out << "\n";
-  }
-  out << std::string(kLabel, ' ') << " " << (profile.after.memory.empty() ? "" : "█ schedule   ")
-      << "░ input order without recompute   " << text::grouped(static_cast<std::int64_t>(steps)) << " steps\n";
-}
-
-namespace {
-
-constexpr std::size_t kResidentsShown = 8;
-constexpr std::size_t kName = 36;
-
-void print_peak(std::ostream& out, const Graph& graph, const report::Replay& replay) {
-  if (replay.peak_step < 0) return;
-  const OpId op = replay.ops[static_cast<std::size_t>(replay.peak_step)];
-  out << "\nat the peak, step " << text::grouped(replay.peak_step) << " (" << printable(graph.ops[op].name)
-      << "): " << text::bytes_text(replay.peak) << "\n";
-  const std::vector<std::size_t> found = residents(graph, replay, replay.peak_step);
-  const auto print_row = [&](const std::string& what, Bytes bytes) {
-    const std::string amount = bytes < Bytes(0) ? "-" + text::bytes_text(Bytes(0) - bytes) : text::bytes_text(bytes);
-    out << "  " << fitted(what, kName) << std::setw(12) << amount << "\n";
-  };
-  Bytes rest;
-  Bytes sum = replay.base + graph.ops[op].workspace;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const Tensor& tensor = graph.tensors[replay.residences[found[i]].tensor];
-    sum += tensor.size;
-    if (i >= kResidentsShown) {
-      rest += tensor.size;
-    } else {
-      print_row(printable(tensor.name), tensor.size);
-    }
-  }
-  const auto print_rest = [&](const std::string& what, Bytes bytes) {
-    if (bytes != Bytes(0)) print_row(what, bytes);
-  };
-  if (found.size() > kResidentsShown) {
-    print_rest("and " + std::to_string(found.size() - kResidentsShown) + " more tensors", rest);
-  }
-  print_rest("workspace", graph.ops[op].workspace);
-  print_rest(replay.peak > sum ? "older copies of its outputs" : "taken over in place", replay.peak - sum);
-  print_rest("graph inputs", replay.base - graph.fixed_memory);
-  print_rest("fixed memory", graph.fixed_memory);
-  print_row("sum", replay.peak);
-}
-
-/// "690.00 MiB at conv5".
-std::string overload_text(const Graph& graph, const report::Overload& overload) {
-  return text::bytes_text(overload.above) + " at " + printable(graph.ops[overload.op].name);
-}
-
-std::string reason(const Graph& graph, const report::RecomputedOp& row) {
-  if (row.relieved.steps > 0) return overload_text(graph, row.relieved);
-  if (row.if_kept.steps > 0) return "if kept: " + overload_text(graph, row.if_kept);
-  return row.saved > Bytes(0) ? "no overload: it would have fitted" : "nothing: its outputs were still in memory";
-}
-
-void print_reasons(std::ostream& out, const Graph& graph, const report::ScheduleProfile& profile) {
-  if (profile.recomputed_ops.empty()) return;
-  const std::string unit = text::duration_unit_of(graph);
-  out << "\n"
-      << fitted("recomputed", kName) << std::setw(6) << "times" << std::setw(14) << "paid" << std::setw(14) << "saved"
-      << std::setw(7) << "steps"
-      << "  relieves\n";
-  std::string before;
-  for (const report::RecomputedOp& row : profile.recomputed_ops) {
-    const std::string why = reason(graph, row);
-    out << fitted(printable(graph.ops[row.op].name), kName) << std::setw(6) << row.times << std::setw(14)
-        << text::duration_text(row.paid, unit) << std::setw(14) << text::bytes_text(row.saved) << std::setw(7)
-        << text::grouped(row.relieved.steps > 0 ? row.relieved.steps : row.if_kept.steps) << "  "
-        << (why == before ? "the same" : why) << "\n";
-    before = why;
-  }
-  out << "relieves: by how much the input order exceeds the budget at its worst while the outputs are away, and at "
-         "how\n"
-         "many steps; if kept: by how much this schedule would\n";
-}
-
-}  // namespace
-
-void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,
-                  const report::ScheduleProfile& profile) {
-  print_headline(out, graph, schedule);
-  out << "\n";
-  print_memory_chart(out, profile, schedule.budget, graph.fixed_memory);
-  print_peak(out, graph, schedule.has_steps() ? profile.after : profile.before);
-  print_reasons(out, graph, profile);
+  if (schedule.has_schedule()) print_recomputed(lines, graph, schedule, width);
+  print_statistics(lines, schedule.solver.statistics);
+  if (!schedule.solver.note.empty()) lines << "note        " << schedule.solver.note << "\n";
+  print_fitted(out, lines.str(), width);
 }
 
 }  // namespace remora::cli

@@ -119,14 +119,17 @@ TEST_F(Program, ProgressAsJsonIsALineAnEvent) {
 
 TEST_F(Program, VerifySaysWhereThereIsNoSchedule) {
   ASSERT_EQ(run("solve graph.json --budget 3 --time-limit 0 -o unknown.json").code, 21);
-  EXPECT_NE(run("verify graph.json unknown.json").err.find("no schedule to verify: its status is unknown"),
-            std::string::npos);
+  const auto verdict = run("verify graph.json unknown.json");
+  EXPECT_NE(verdict.err.find("no schedule to verify: its status is unknown"), std::string::npos);
+  EXPECT_EQ(json::parse(verdict.out)["errors"], json::array({"there is no schedule"}))
+      << "and not that no op is computed";
 }
 
 TEST_F(Program, DevicesAreFoundByName) {
   const auto none = run("solve graph.json --budget 3 --device gpu9000");
   EXPECT_EQ(none.code, 64);
   EXPECT_NE(none.err.find("'gpu9000' is neither a file nor one of a100-sxm4-40gb,"), std::string::npos) << none.err;
+  EXPECT_NE(run("solve graph.json --budget 3 --device rtx-390").err.find("did you mean rtx-3090?"), std::string::npos);
   // An installed one: the next thing that is wrong is that there is no model.
   EXPECT_NE(run("solve graph.json --budget 3 --device rtx-3090").err.find("--device is for ONNX models"),
             std::string::npos);

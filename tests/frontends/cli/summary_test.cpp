@@ -3,7 +3,11 @@
 // What a finished solve says of itself.
 #include "frontends/cli/showing/summary.hpp"
 
+#include <algorithm>
+#include <memory>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -40,6 +44,76 @@ TEST(Summary, FitsTheTerminal) {
     std::istringstream lines(out.str());
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
     EXPECT_EQ(out.str().find("Convolution") == std::string::npos, width == 60);
+  }
+}
+
+TEST(Summary, FitsTheTerminalWithoutASchedule) {
+  Graph graph{.name = "wide", .fixed_memory = Bytes(1 << 30)};
+  const TensorId a = graph.add_tensor("a", Bytes(1 << 20));
+  graph.add_op({.name = std::string(30, 'x'), .outputs = {a}});
+  Schedule schedule{.status = Status::infeasible, .budget = Bytes(1 << 10)};
+  schedule.certificate = Certificate{.op = OpId(0), .required = Bytes(1 << 20)};
+  for (const int width : {60, 100}) {
+    std::ostringstream out;
+    print_summary(out, graph, schedule, width);
+    EXPECT_NE(out.str().find("infeasible  proved: no schedule in the input order"), std::string::npos) << out.str();
+    std::istringstream lines(out.str());
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
+  }
+}
+
+/// Columns of a line: bytes that begin a letter.
+std::size_t columns_of(const std::string& line) {
+  return static_cast<std::size_t>(
+      std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+TEST(TextReport, FitsTheTerminalAndUsesIt) {
+  Graph graph{.name = "wide", .fixed_memory = Bytes(1 << 10)};
+  std::vector<TensorId> tensors;
+  for (int i = 0; i < 3; ++i)
+    tensors.push_back(graph.add_tensor(std::string(80, 'a') + std::to_string(i), Bytes(1 << 20)));
+  graph.add_op({.name = std::string(90, 'x'), .duration = Duration(5), .outputs = {tensors[0]}});
+  graph.add_op({.name = "middle", .duration = Duration(5), .outputs = {tensors[1], tensors[2]}});
+  graph.add_op({.name = "last",
+                .duration = Duration(5),
+                .inputs = {tensors[0]},
+                .outputs = {graph.add_tensor("end", Bytes(1))}});
+  Schedule schedule{
+      .status = Status::optimal, .budget = Bytes((2 << 20) + (1 << 10)), .baseline_duration = Duration(15)};
+  schedule.steps = {{.op = OpId(0), .free = {tensors[0]}},
+                    {.op = OpId(1), .free = {tensors[1], tensors[2]}},
+                    {.op = OpId(0)},
+                    {.op = OpId(2)}};
+  const auto profile = report::profile_of(std::make_shared<const Graph>(graph), schedule);
+  for (const int width : {60, 80, 160}) {
+    std::ostringstream out;
+    print_report(out, graph, schedule, profile, width);
+    EXPECT_NE(out.str().find("fixed       |"), std::string::npos) << "the band";
+    EXPECT_NE(out.str().find("  sum "), std::string::npos);
+    EXPECT_NE(out.str().find("relieves"), std::string::npos);
+    std::istringstream lines(out.str());
+    std::size_t longest = 0;
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(columns_of(line), static_cast<std::size_t>(width)) << line;
+      longest = std::max(longest, columns_of(line));
+    }
+    EXPECT_GE(longest, static_cast<std::size_t>(width) - 20);
+  }
+}
+
+TEST(CurveTable, FitsSixtyColumns) {
+  Curve curve{.graph = "g", .baseline_duration = Duration(100), .baseline_peak_memory = Bytes(2 << 20)};
+  curve.least_budget = Bytes(1 << 20);
+  curve.points = {{.budget = Bytes(1000), .status = Status::infeasible},
+                  {.budget = Bytes(1 << 20), .status = Status::optimal, .duration = Duration(120)}};
+  for (const int width : {60, 100}) {
+    std::ostringstream out;
+    print_curve(out, Graph{.name = "g"}, curve, width);
+    std::istringstream lines(out.str());
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
+    EXPECT_EQ(out.str().find("peak  status") == std::string::npos, width == 60);
+    EXPECT_NE(out.str().find("proved      no schedule"), std::string::npos) << out.str();
   }
 }
 

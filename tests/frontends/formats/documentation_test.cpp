@@ -66,7 +66,8 @@ TEST(FormatsPage, ListsEveryKeyOfEveryReaderAndWriter) {
   const std::set<std::string> words = code_words(read_file(REMORA_SOURCE_DIR "/docs/formats.md"));
   std::set<std::string> keys;
   for (const char* folder : {"formats", "batch", "onnx/read", "onnx/write"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(std::string(REMORA_SOURCE_DIR "/frontends/") + folder)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::string(REMORA_SOURCE_DIR "/frontends/") + folder)) {
       for (const std::string& key : keys_in(read_file(entry.path().string()))) {
         keys.insert(key);
         EXPECT_TRUE(words.contains(key)) << key << " of " << entry.path().filename();

@@ -17,5 +17,12 @@ TEST(Texts, AreShortAndExact) {
   EXPECT_EQ(grouped(-123), "-123");
 }
 
+TEST(Texts, AreWrappedBetweenWords) {
+  EXPECT_EQ(wrapped("one two  three\nfour", 0, 2, 9), "one two\n  three\n  four");
+  EXPECT_EQ(wrapped("one two", 6, 4, 9), "one\n    two") << "the line has begun already";
+  EXPECT_EQ(wrapped("unbreakable", 0, 0, 4), "unbreakable");
+  EXPECT_EQ(wrapped("", 0, 0, 4), "");
+}
+
 }  // namespace
 }  // namespace remora::text
