@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 SCRIPT = sys.argv.pop(1)
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(SCRIPT)))
 
 
 class CheckFigures(unittest.TestCase):
@@ -38,6 +39,34 @@ class CheckFigures(unittest.TestCase):
         done = self.run_on(self.page("9.9", "9.9 %", condition=" if $ROOT/nowhere/graph.json"))
         self.assertEqual(done.returncode, 0)
         self.assertIn("left out", done.stdout)
+
+    def test_one_comment_may_make_several_figures(self):
+        page = ("<!-- figures 4.6 2.3 within 0.5: for i in 1 2; do echo '{\"overhead\": 0.0458}' > figure-$i.json; done -->\n"
+                "| 4.6 | 2.3 |\n")
+        done = self.run_on(page)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ok       ", done.stdout)
+        self.assertIn("2.3 %, now 4.58 %", done.stdout)
+
+    def sources_of(self, page):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "page.md")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(page)
+            return subprocess.run([SCRIPT, "--sources", path], capture_output=True, text=True, check=False)
+
+    def test_a_section_with_figures_says_where_they_are_from(self):
+        self.assertEqual(self.sources_of("## A\n\nIt takes 4.6 % more.\n").returncode, 1)
+        self.assertEqual(self.sources_of("## A\n\n| x | 4.6 |\n").returncode, 1)
+        self.assertEqual(self.sources_of("## A\n\nIt takes 4.6 % more (2026-11-22).\n").returncode, 0)
+        self.assertEqual(self.sources_of(self.page("4.6", "4.6 %")).returncode, 0)
+        self.assertEqual(self.sources_of("## A\n\n60 % of what there is.\n").returncode, 0)
+
+    def test_every_page_says_where_its_figures_are_from(self):
+        pages = [os.path.join(ROOT, "README.md")]
+        pages += [os.path.join(ROOT, "docs", name) for name in sorted(os.listdir(os.path.join(ROOT, "docs"))) if name.endswith(".md")]
+        done = subprocess.run([SCRIPT, "--sources", *pages], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_pages_without_figures_are_an_error(self):
         self.assertEqual(self.run_on("# Page\n").returncode, 70)

@@ -98,13 +98,13 @@ void print_run(const RunSummary& summary) {
 }  // namespace
 
 int batch_command(const Words& words) {
-  Arguments arguments("batch", "Solves the tasks of a manifest; run again, it goes on where it stopped.",
-                      {{"MANIFEST", "one task a line: id, graph, sha256, budget, options (docs/batch.md)"}});
+  Arguments arguments("batch", "Solves the tasks of a manifest; run again, it continues where it stopped.",
+                      {{"MANIFEST", "one task per line: id, graph, sha256, budget, options (docs/batch.md)"}});
   arguments.add(batch_options());
   add_task_options(arguments);
   arguments.set_notes(
       "Options of the problem, the search and the reading hold for tasks that do not say otherwise.\n"
-      "SIGINT and SIGTERM save the task in work, which the next run goes on with; a second one kills.\n"
+      "SIGINT and SIGTERM save the task in work, which the next run continues; a second one kills.\n"
       "Exit: 0 every task has a result (infeasible and unknown are results), 65 a bad manifest, or some tasks could "
       "not\n"
       "be solved, 75 interrupted, or the folder cannot be written: run again.");
@@ -141,11 +141,11 @@ int batch_command(const Words& words) {
 namespace {
 
 OptionGroup merge_options() {
-  OptionGroup group("What is merged, and how");
+  OptionGroup group("What is merged");
   group.add_options()("manifest", input_file(),
-                      "the tasks that there should be, with all their options (default: those of the latest batch, "
+                      "the expected tasks, with all their options (default: those of the latest batch, "
                       "DIR/manifest.jsonl)")("verify", "replay every schedule on its graph")(
-      "csv", output_file(), "also a table, a line a task")("output,o", output_file(), "also everything as JSON")(
+      "csv", output_file(), "also a table, one line per task")("output,o", output_file(), "also everything as JSON")(
       "quiet,q", "no table on standard output");
   return group;
 }
@@ -169,7 +169,7 @@ void note_files(const Arguments& arguments, const Store& store, const std::vecto
 }  // namespace
 
 int merge_command(const Words& words) {
-  Arguments arguments("merge", "Shows what a batch has come to.",
+  Arguments arguments("merge", "Shows the results of a batch.",
                       {{"DIR", "the folder that 'remora batch' wrote into"}});
   arguments.add(merge_options());
   arguments.set_notes(

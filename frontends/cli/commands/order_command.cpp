@@ -125,7 +125,7 @@ OptionGroup limit_options() {
   OptionGroup group("The search");
   group.add_options()(
       "target", po::value<std::string>()->value_name("B"),
-      "an order of this peak will do: bytes (12GiB, fixed memory included) or a percentage of the input "
+      "stop at an order of this peak: bytes (12GiB, fixed memory included) or a percentage of the input "
       "order's peak above fixed memory (80%)");
   add_table_options(group, limit_rows());
   return group;

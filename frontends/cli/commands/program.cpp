@@ -38,7 +38,7 @@ constexpr std::array kCommands{
     Command{"generate", "write a graph of a family: random layered, or a training step", generate_command},
     Command{"report", "show a schedule or a sweep: an HTML page, figures, tables, a trace", report_command},
     Command{"batch", "solve the tasks of a manifest, on one machine or many", batch_command},
-    Command{"merge", "what a batch has come to: table, statistics, what is missing", merge_command}};
+    Command{"merge", "the results of a batch: table, statistics, what is missing", merge_command}};
 
 void print_help(std::ostream& out) {
   constexpr int kLineLength = 100;

@@ -22,7 +22,7 @@ using namespace onnx_frontend;
 namespace {
 
 OptionGroup schedule_options() {
-  OptionGroup group("A schedule that is there");
+  OptionGroup group("An existing schedule");
   group.add_options()("schedule", input_file(), "write MODEL by this schedule of it instead of solving");
   return group;
 }

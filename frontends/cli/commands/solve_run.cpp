@@ -81,7 +81,7 @@ std::optional<Bytes> read_alignment(const Arguments& arguments) {
 
 void add_display_options(OptionGroup& group) {
   group.add_options()("progress", "on a terminal a single updating line instead of the progress table")(
-      "json-progress", "progress on standard error as JSON, a line an event, instead of table and summary")(
+      "json-progress", "progress on standard error as JSON, one line per event, instead of table and summary")(
       "quiet,q", "no progress table, no summary, no warnings");
 }
 

@@ -34,13 +34,13 @@ constexpr double kSolvesOfTime = 3;
 OptionGroup sweep_options() {
   OptionGroup group("The sweep");
   group.add_options()("budgets", po::value<std::string>()->value_name("LIST"),
-                      "budgets and ranges of them FROM:TO:STEP, between commas: 100%:40%:5%, or 12GiB,10GiB:6GiB:1GiB")(
+                      "budgets and ranges FROM:TO:STEP, separated by commas: 100%:40%:5%, or 12GiB,10GiB:6GiB:1GiB")(
       "points", po::value<int>()->value_name("N"),
       "choose up to N budgets by bisection, where the curve is least known (default: 20)")(
       "resolution", po::value<double>()->value_name("R"),
       "bisection: no closer than this part of the budgets' range (default: 0.005)")(
       "batch-size", po::value<std::string>()->value_name("DIM"),
-      "in place of a curve: the largest value of this dimension of an ONNX model at which --budget, in bytes, holds")(
+      "instead of a curve: the largest value of this dimension of an ONNX model at which --budget, in bytes, holds")(
       "overhead", po::value<std::string>()->value_name("P"), "batch size: with at most this overhead (default: 10%)");
   return group;
 }
@@ -48,7 +48,7 @@ OptionGroup sweep_options() {
 OptionGroup sweep_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", output_file("-"), "where the curve goes as JSON, - for standard output")(
-      "csv", output_file(), "the curve as a table, a line a budget")("svg", output_file(), "the curve as a picture")(
+      "csv", output_file(), "the curve as a table, one line per budget")("svg", output_file(), "the curve as a picture")(
       "schedules", po::value<std::string>()->value_name("DIR"), "every budget's schedule, a file each")(
       "quiet,q", "no progress table, no summary, no warnings");
   return group;

@@ -66,7 +66,7 @@ int verify_command(const Words& words) {
   OptionGroup group("Checking");
   group.add_options()("budget,b", po::value<std::string>()->value_name("B"),
                       "check against this budget instead of the schedule's: bytes or a percentage; of a graph with "
-                      "devices DEVICE=BYTES, several with commas between")("quiet,q", "only the exit code");
+                      "devices DEVICE=BYTES, separated by commas")("quiet,q", "only the exit code");
   arguments.add(group);
   arguments.add(graph_options());
   arguments.set_notes("Exit: 0 valid, 65 not valid.");

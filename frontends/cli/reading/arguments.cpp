@@ -155,7 +155,8 @@ namespace {
 /// "-b, --budget B".
 std::string name_of(const po::option_description& option) {
   const std::string brief = option.canonical_display_name(po::command_line_style::allow_dash_for_short);
-  std::string name = brief.size() == 2 ? brief + ", --" + option.long_name() : "--" + option.long_name();
+  const bool is_brief = brief.size() == 2 && brief.front() == '-';
+  std::string name = is_brief ? brief + ", --" + option.long_name() : "--" + option.long_name();
   if (option.semantic()->max_tokens() > 0) name += " " + option.format_parameter();
   return name;
 }

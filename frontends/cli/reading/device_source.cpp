@@ -40,7 +40,7 @@ Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& tex
     const auto device = std::find_if(graph.devices.begin(), graph.devices.end(),
                                      [&](const Device& candidate) { return candidate.name == name; });
     if (sign == std::string_view::npos || device == graph.devices.end()) {
-      throw UsageError("--budget: of a graph with devices it is DEVICE=BYTES, several with commas between; '" +
+      throw UsageError("--budget: of a graph with devices it is DEVICE=BYTES, separated by commas; '" +
                        std::string(one) + "' names none of its devices");
     }
     const std::string amount(one.substr(sign + 1));

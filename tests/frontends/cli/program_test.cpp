@@ -125,6 +125,16 @@ TEST_F(Program, VerifySaysWhereThereIsNoSchedule) {
       << "and not that no op is computed";
 }
 
+TEST_F(Program, HelpSpeaksPlainly) {
+  for (const char* command : {"solve", "sweep", "order", "verify", "info", "convert", "rewrite", "report", "batch", "merge", "place"}) {
+    const std::string words = run(std::string(command) + (command == std::string("solve") ? " --help-all" : " --help")).out;
+    for (const char* odd : {"the order as it is", "most computes", "is none of", "told by", "a line a ", "a line an ",
+                            "one a line", "has come to", "written anew", "that nothing has", "goes on where"}) {
+      EXPECT_EQ(words.find(odd), std::string::npos) << command << ": " << odd;
+    }
+  }
+}
+
 TEST_F(Program, DevicesAreFoundByName) {
   const auto none = run("solve graph.json --budget 3 --device gpu9000");
   EXPECT_EQ(none.code, 64);
@@ -338,6 +348,7 @@ TEST_F(Program, AGraphInRemat2IsSolvedLikeItsConvertedForm) {
   EXPECT_EQ(run("verify copy.json schedule.json").code, 0);
   EXPECT_EQ(run("info graph.remat2 --training").code, 64);
   EXPECT_NE(run("convert --help").out.find("remat2"), std::string::npos);
+  EXPECT_NE(run("convert --help").out.find("\n  --to FORM"), std::string::npos) << "two letters are no short name";
 }
 
 TEST_F(Program, BrokenRemat2IsSixtyFiveAndOneLine) {
