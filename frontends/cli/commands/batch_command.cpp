@@ -169,8 +169,7 @@ void note_files(const Arguments& arguments, const Store& store, const std::vecto
 }  // namespace
 
 int merge_command(const Words& words) {
-  Arguments arguments("merge", "Shows the results of a batch.",
-                      {{"DIR", "the folder that 'remora batch' wrote into"}});
+  Arguments arguments("merge", "Shows the results of a batch.", {{"DIR", "the folder that 'remora batch' wrote into"}});
   arguments.add(merge_options());
   arguments.set_notes(
       "Exit: 0 every task has a result, 75 some have none yet, 65 some could not be solved or have a damaged result.");

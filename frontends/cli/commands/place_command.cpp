@@ -36,10 +36,10 @@ OptionGroup problem_options_of_place() {
   OptionGroup group("The arena");
   group.add_options()("capacity,c", po::value<std::string>()->value_name("B"),
                       "what it may take: bytes (12GiB) or a percentage of the largest load; without it, the smallest "
-                      "arena is searched for")("alignment", po::value<std::int64_t>()->value_name("N"),
-                                         "every offset is a multiple of N (default 1; of a schedule 64), and of the "
-                                         "buffer's own alignment")("graph", input_file(),
-                                                                   "the graph of the schedule that BUFFERS is");
+                      "arena is searched for")(
+      "alignment", po::value<std::int64_t>()->value_name("N"),
+      "every offset is a multiple of N (default 1; of a schedule 64), and of the "
+      "buffer's own alignment")("graph", input_file(), "the graph of the schedule that BUFFERS is");
   return group;
 }
 
