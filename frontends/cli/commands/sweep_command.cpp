@@ -48,8 +48,9 @@ OptionGroup sweep_options() {
 OptionGroup sweep_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", output_file("-"), "where the curve goes as JSON, - for standard output")(
-      "csv", output_file(), "the curve as a table, one line per budget")("svg", output_file(), "the curve as a picture")(
-      "schedules", po::value<std::string>()->value_name("DIR"), "every budget's schedule, a file each")(
+      "csv", output_file(), "the curve as a table, one line per budget")(
+      "svg", output_file(), "the curve as a picture")("schedules", po::value<std::string>()->value_name("DIR"),
+                                                      "every budget's schedule, a file each")(
       "quiet,q", "no progress table, no summary, no warnings");
   return group;
 }

@@ -235,7 +235,8 @@ OptionGroup search_options() {
   OptionGroup group("The search");
   group.add_options()(
       "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
-      "auto: all workers, in a mix that follows what pays; cp: the constraint program's, complete search and neighbourhoods; "
+      "auto: all workers, in a mix that follows what pays; cp: the constraint program's, complete search and "
+      "neighbourhoods; "
       "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal; hierarchical: groups of the graph "
       "solved for several budgets and composed, then as auto, which does so itself where it pays. The literature's "
       "methods: "

@@ -126,8 +126,10 @@ TEST_F(Program, VerifySaysWhereThereIsNoSchedule) {
 }
 
 TEST_F(Program, HelpSpeaksPlainly) {
-  for (const char* command : {"solve", "sweep", "order", "verify", "info", "convert", "rewrite", "report", "batch", "merge", "place"}) {
-    const std::string words = run(std::string(command) + (command == std::string("solve") ? " --help-all" : " --help")).out;
+  for (const char* command :
+       {"solve", "sweep", "order", "verify", "info", "convert", "rewrite", "report", "batch", "merge", "place"}) {
+    const std::string words =
+        run(std::string(command) + (command == std::string("solve") ? " --help-all" : " --help")).out;
     for (const char* odd : {"the order as it is", "most computes", "is none of", "told by", "a line a ", "a line an ",
                             "one a line", "has come to", "written anew", "that nothing has", "goes on where"}) {
       EXPECT_EQ(words.find(odd), std::string::npos) << command << ": " << odd;
