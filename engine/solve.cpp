@@ -98,7 +98,8 @@ Schedule search_input_order(const Instance& instance, const SolveOptions& option
   const auto groups = [&](Search& search) { start_from_groups(search, callbacks.blocks); };
   SearchParts parts{.crew = input_order_crew, .proves = true};
   if (has_groups) {
-    parts.starts = {segments, groups};
+    parts.early_start = segments;
+    (options.strategy == Strategy::hierarchical ? parts.starts.emplace_back() : parts.late_start) = groups;
   } else {
     parts.rescue = segments;
     if (!warm_start.empty()) parts.starts = {segments};  // a warm start of another budget may be far from good

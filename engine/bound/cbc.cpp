@@ -102,7 +102,6 @@ void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, dou
   model.setAllowableGap(0);
   model.setNumberStrong(10);
   model.setNumberBeforeTrust(10);
-  add_cut_generators(model);
   CbcRounding simple(model);
   model.addHeuristic(&simple);
   if (auto* const solver = dynamic_cast<OsiClpSolverInterface*>(model.solver())) stopper.watch(*solver);
@@ -120,6 +119,7 @@ CbcAnswer run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds)
   model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes, 1 << 30)));
   const Stopper stopper(limits.interrupted);
   double bound = 0;
+  add_cut_generators(model);
   branch_and_bound(model, stopper, kSlack, bound);
   if (stopper.has_stopped()) return {bound, false};
   const double value = model.getBestPossibleObjValue();

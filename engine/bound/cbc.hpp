@@ -76,8 +76,8 @@ class Watcher : public CbcEventHandler {
   double& bound_;
 };
 
-/// Branch and bound with every kind of cut, in silence. Costs are whole: a better choice is better by 1, but for `slack`. What
-/// bounds the model goes to `bound` as it rises. The model knows its limits and integer columns.
+/// Branch and bound with the model's cut generators, in silence. Costs are whole: a better choice is better by 1, but for
+/// `slack`. What bounds the model goes to `bound` as it rises. The model knows its limits and integer columns.
 void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound);
 
 struct CbcAnswer {

@@ -11,6 +11,14 @@
 
 namespace remora {
 
+/// A solution of the period relaxation's linear program, rounded: near to good schedules, and none itself.
+struct RoundedSolution {
+  /// With the recomputes of at least this or that part. They need not hold the budget.
+  std::vector<RecomputePlan> plans{};
+  /// Ascending: the ops that it leaves open.
+  std::vector<OpId> undecided{};
+};
+
 struct CoverFacts {
   CoverProblem problem{};
   /// By item: the relaxation's cheapest choice; empty if unknown.
@@ -20,6 +28,9 @@ struct CoverFacts {
   /// What no schedule of less extra duration than `banned_below` does (periods/period_proof.hpp); by op and stage.
   std::vector<cp::StageBan> banned{};
   Duration banned_below{};
+  /// The last one there was, and how many there were.
+  RoundedSolution rounded{};
+  int roundings = 0;
 };
 
 /// The relaxation's choice as a plan: each item given up is recomputed as late as its next use allows. A start for the

@@ -40,9 +40,7 @@ void relax_window(const ScheduleView& view, int size, OpSelection& selection, Ra
   for (int step = first; step < std::min(first + size, view.steps()); ++step) selection.add(view.op(step));
 }
 
-void relax_chain(const ScheduleView& view, OpSelection& selection, Random& random) {
-  const Instance& instance = view.instance();
-  const OpId op = view.op(view.recomputes()[random.below(view.recomputes().size())]);
+void relax_around(const Instance& instance, OpId op, OpSelection& selection) {
   selection.add(op);
   for (const TensorId t : instance.inputs(op)) {
     const OpId producer = instance.producer(t);
@@ -52,6 +50,19 @@ void relax_chain(const ScheduleView& view, OpSelection& selection, Random& rando
   for (const TensorId t : instance.outputs(op)) {
     for (const OpId user : instance.users(t)) selection.add(user);
   }
+}
+
+void relax_chain(const ScheduleView& view, OpSelection& selection, Random& random) {
+  relax_around(view.instance(), view.op(view.recomputes()[random.below(view.recomputes().size())]), selection);
+}
+
+/// A stretch of them, which are neighbours in the order; on every second pass what is around one, too.
+void relax_disputed(const Instance& instance, std::span<const OpId> disputed, int size, int pass,
+                    OpSelection& selection, Random& random) {
+  const std::size_t first = random.below(disputed.size());
+  if (pass % 2 == 1) return relax_around(instance, disputed[first], selection);
+  const std::size_t end = std::min(disputed.size(), first + at(size / 2 + 1));
+  for (std::size_t i = first; i < end; ++i) selection.add(disputed[i]);
 }
 
 }  // namespace
@@ -88,12 +99,15 @@ std::vector<OpId> ScheduleView::competitors(int step) const {
   return ops;
 }
 
-std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random) {
+std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random,
+                        std::span<const OpId> disputed) {
   OpSelection selection(view.instance(), size);
   // Each pass adds the surroundings of one more place; a few fruitless passes mean that there is no more.
   const int passes = 4 + size;
   for (int pass = 0; pass < passes && !selection.full(); ++pass) {
-    if (relaxation == Relaxation::event || view.recomputes().empty()) {
+    if (relaxation == Relaxation::disputed && !disputed.empty()) {
+      relax_disputed(view.instance(), disputed, size, pass, selection, random);
+    } else if (relaxation == Relaxation::event || view.recomputes().empty()) {
       relax_event(view, size, selection, random);
     } else if (relaxation == Relaxation::window) {
       relax_window(view, size, selection, random);

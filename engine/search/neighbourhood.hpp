@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -55,14 +56,15 @@ class OpSelection {
 };
 
 enum class Relaxation {
+  disputed,    ///< ops given, of which a relaxation says something else than the schedule, and what is around them
   recomputes,  ///< a few recomputes and those who compete with them where they save memory
   event,       ///< around one event, most likely a full one
   window,      ///< ops computed in a stretch of the schedule
   chains,      ///< recomputes, what feeds them and what they feed
 };
 
-inline constexpr std::array kRelaxations{Relaxation::recomputes, Relaxation::event, Relaxation::window,
-                                         Relaxation::chains};
+inline constexpr std::array kRelaxations{Relaxation::disputed, Relaxation::recomputes, Relaxation::event,
+                                         Relaxation::window, Relaxation::chains};
 
 /// A schedule with what neighbourhoods ask of it. O(steps + edges) to build; holds a reference to the instance.
 class ScheduleView {
@@ -93,7 +95,9 @@ class ScheduleView {
 };
 
 /// About `size` ops to free, ascending, each with a decision to make. May be fewer where the schedule offers no more.
-std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random);
+/// `disputed`: ascending; where there are none, recomputes.
+std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int size, Random& random,
+                        std::span<const OpId> disputed = {});
 
 /// Ops whose freeing can lower every step with more than `target` bytes: competitors of each such step, at random, and
 /// the producers of what their recomputes would read; about `size` of them, more where many steps are above.

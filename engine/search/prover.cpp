@@ -1,20 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/prover.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 namespace remora {
 namespace {
 
 /// Under a work limit.
-constexpr int kSteps = 6;
+constexpr int kSteps = 12;
 constexpr int kChoicesOfStep = 400;
 constexpr std::int64_t kNodesOfStep = 200;
+/// A linear program of the square root of so many columns a unit of work is allowed, and a node for so many units.
+constexpr double kColumnsOfWork = 256;
+constexpr std::int64_t kWorkOfNode = 8;
+/// An integer program begins again where the gap below its ceiling is no more than so many parts of one more.
+constexpr std::int64_t kMuchLower = 4;
 /// Between two looks at the ceiling.
 constexpr std::chrono::milliseconds kPause{20};
+/// Between two looks at what the thread has used.
+constexpr double kSecondsOfLook = 2e-3;
+/// CPU seconds that it may use at once, and no more than so many that it did not use are kept for later.
+constexpr double kCredit = 0.2;
+
+/// CPU seconds of the first integer program that does not end.
+constexpr double kPatience = 2;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
+
+/// What the calling thread may still use of its core.
+class Prover::Ration {
+ public:
+  /// Sleeps a little if it has used too much. Cheap to ask.
+  void wait(double share) {
+    const double here = now();
+    if (here < looked_ + kSecondsOfLook) return;
+    const double used = cpu_seconds_of_thread();
+    left_ = std::min(kCredit, left_ + share * (here - looked_) - (used - used_));
+    looked_ = here;
+    used_ = used;
+    if (left_ < 0)
+      std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(kPause, -left_ / share * kSecond));
+  }
+
+ private:
+  static constexpr std::chrono::duration<double> kSecond{1};
+
+  double looked_ = now();
+  double used_ = cpu_seconds_of_thread();
+  double left_ = kCredit;
+};
 
 void Prover::start(const Deadline& deadline) {
   if (finished_ || thread_.joinable()) return;
@@ -33,10 +74,21 @@ std::vector<ProofNews> Prover::take() {
 }
 
 void Prover::run(const Deadline& deadline) {
-  const auto interrupted = [&] { return stopped_.load(std::memory_order_relaxed) || deadline.reached(); };
+  Ration ration;
+  const auto stopped = [&] { return stopped_.load(std::memory_order_relaxed) || deadline.reached(); };
+  const auto interrupted = [&] {
+    ration.wait(share_.load(std::memory_order_relaxed));
+    return stopped();
+  };
   while (!finished_ && !interrupted()) {
     const Duration ceiling(ceiling_.load());
-    ProofNews news = proof_.step({.ceiling = ceiling, .interrupted = interrupted});
+    const auto outdated = [&](const ProofLimits& limits, Duration bound) {
+      const Duration now(ceiling_.load(std::memory_order_relaxed));
+      return now < limits.ceiling &&
+             (now - bound).count() / kMuchLower < (limits.ceiling - bound).count() / (kMuchLower + 1);
+    };
+    ProofNews news =
+        proof_.step({.ceiling = ceiling, .seconds = kPatience, .interrupted = interrupted, .outdated = outdated});
     const bool proved = news.infeasible || news.bound >= ceiling;
     finished_ = news.finished && proved && !interrupted();
     const bool waits = news.finished && !proved;
@@ -49,13 +101,17 @@ void Prover::run(const Deadline& deadline) {
   }
 }
 
-std::vector<ProofNews> Prover::take_steps(Duration ceiling, const Deadline& deadline) {
+std::vector<ProofNews> Prover::take_steps(Duration ceiling, Work most, const Deadline& deadline) {
   std::vector<ProofNews> found;
-  for (int step = 0; step < kSteps && !finished_ && !deadline.reached(); ++step) {
-    found.push_back(
-        proof_.step({.ceiling = ceiling, .nodes = kNodesOfStep, .choices = kChoicesOfStep, .interrupted = [&] {
-                       return deadline.reached();
-                     }}));
+  for (int step = 0; step < kSteps && !finished_ && most > Work(0) && !deadline.reached(); ++step) {
+    // Nothing begins that could take much more than is left.
+    const auto columns = static_cast<int>(std::min(std::sqrt(kColumnsOfWork * static_cast<double>(most.count())), 1e9));
+    found.push_back(proof_.step({.ceiling = ceiling,
+                                 .nodes = std::min(kNodesOfStep, most.count() / kWorkOfNode),
+                                 .choices = kChoicesOfStep,
+                                 .columns = columns,
+                                 .interrupted = [&] { return deadline.reached(); }}));
+    most -= found.back().work;
     finished_ = found.back().finished;
   }
   return found;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The proof by periods (engine/bound/periods/period_proof.hpp) beside a search: in a thread of its own while the search
-// sits, so that neither waits for the other. Under a work limit, where nothing may depend on time, the search asks for
-// its steps instead.
+// sits, so that neither waits for the other. It takes no more than its share of a core, counted in CPU seconds: where it
+// has had more it sleeps at its next question. Under a work limit, where nothing may depend on time, the search asks for its
+// steps instead.
 #pragma once
 
 #include <atomic>
@@ -30,16 +31,21 @@ class Prover {
   void pause();
   /// What costs less is looked for.
   void set_ceiling(Duration extra) { ceiling_ = extra.count(); }
+  /// The part of a core that it may use, above 0 and at most 1.
+  void set_share(double share) { share_ = share; }
   /// Takes what was found since.
   [[nodiscard]] std::vector<ProofNews> take();
   /// A few small steps here and now, the same on every machine.
-  [[nodiscard]] std::vector<ProofNews> take_steps(Duration ceiling, const Deadline& deadline);
+  [[nodiscard]] std::vector<ProofNews> take_steps(Duration ceiling, Work most, const Deadline& deadline);
 
  private:
+  class Ration;
+
   void run(const Deadline& deadline);
 
   PeriodProof proof_;
   std::atomic<std::int64_t> ceiling_ = Duration::max().count();
+  std::atomic<double> share_ = 1;
   std::atomic<bool> stopped_ = false;
   /// Of the thread, and of whoever has joined it.
   bool finished_ = false;

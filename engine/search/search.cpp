@@ -7,6 +7,7 @@
 
 #include "engine/base/tasks.hpp"
 #include "engine/base/version.hpp"
+#include "engine/bound/cover_mip.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -18,6 +19,17 @@ namespace {
 constexpr Effort kFirstRoundPart = 64;
 constexpr double kSecondsBeforeRescue = 0.4;
 constexpr Work kWorkBeforeRescue(20'000);
+/// The period relaxation has a core to itself, and a late start waits for it, for such a part of the time limit and so many
+/// seconds at most. Then the late start waits so many rounds for what it leads to, and is not needed where a schedule is proved
+/// to be so near to the optimum.
+constexpr double kPartForRelaxation = 0.1;
+constexpr double kSecondsForRelaxation = 10;
+constexpr int kRoundsOfRounding = 10;
+constexpr double kPartOfWorkForRelaxation = 0.2;
+constexpr double kNear = 0.01;
+/// The prover's part of a core: at least, and where the search has found nothing in this part of its time, a whole one.
+constexpr double kLeastShare = 0.25;
+constexpr double kShareOfQuiet = 2;
 
 /// What each worker has brought: of the peak above the budget or else of the extra duration, and of the bound.
 std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
@@ -65,9 +77,16 @@ void Search::begin(const Deadline& deadline) {
   deadline_ = deadline;
   stopped_at_.reset();
   if (std::exchange(begun_, true) || infeasible_) return;
+  if (proves() && !settled()) prover_ = std::make_unique<Prover>(instance_);
+  if (prover_ && options_.work_limit == 0) prover_->start(deadline_);
+  if (parts_.early_start && !settled()) parts_.early_start(*this);
+  if (holds_budget()) announce();
   find_bound();
   start_from_relaxation();
-  begin_proof();
+  if (prover_ && options_.work_limit > 0 && !settled()) {
+    take_news(prover_->take_steps(holds_budget() ? incumbent_.extra : Duration::max(),
+                                  part_of(work_limit(options_.work_limit), kPartOfWorkForRelaxation), deadline_));
+  }
   for (const auto& start : parts_.starts) {
     hear_prover();
     if (!settled()) start(*this);
@@ -75,6 +94,13 @@ void Search::begin(const Deadline& deadline) {
     if (holds_budget()) announce();
   }
   if (!infeasible_) announce();
+}
+
+/// The prover asks the same deadline.
+void Search::excuse(double seconds) {
+  if (prover_) prover_->pause();
+  deadline_.excuse(seconds);
+  if (prover_ && options_.work_limit == 0) prover_->start(deadline_);
 }
 
 void Search::announce() {
@@ -97,7 +123,10 @@ void Search::search_phases() {
 
 void Search::find_bound() {
   const double before = elapsed();
-  FirstBound bound = find_first_bound(instance_, options_, deadline_);
+  SolveOptions options = options_;
+  // The prover has a stronger one, and meanwhile the search goes on.
+  options.covering_mip = options.covering_mip && (!prover_ || options_.work_limit > 0);
+  FirstBound bound = find_first_bound(instance_, options, deadline_);
   infeasible_ = bound.infeasible;
   certificate_ = std::move(bound.certificate);
   raise_bound(bound.lower_bound);
@@ -116,28 +145,37 @@ void Search::start_from_relaxation() {
 
 // The proof by periods.
 
-void Search::begin_proof() {
+bool Search::proves() const {
   const bool applies = instance_.problem().order == OrderMode::input && !instance_.has_modes();
-  if (!parts_.proves || !options_.period_bound || !applies || settled()) return;
-  prover_ = std::make_unique<Prover>(instance_);
-  if (options_.work_limit == 0) {
-    prover_->start(deadline_);
-  } else {
-    take_news(prover_->take_steps(holds_budget() ? incumbent_.extra : Duration::max(), deadline_));
-  }
+  return parts_.proves && options_.period_bound && applies && cover_mip_available();
 }
 
 void Search::hear_prover() {
   if (!prover_) return;
   take_news(prover_->take());
   if (holds_budget()) prover_->set_ceiling(incumbent_.extra);
+  prover_->set_share(prover_share());
+}
+
+/// All of it at first, and where there is no schedule. Then, as long as the search finds better ones, little; the longer it
+/// has found none, a part of its time, the more.
+double Search::prover_share() const {
+  if (!holds_budget() || waits_for_relaxation()) return 1;
+  const double found = report_.history.empty() ? 0 : report_.history.back().seconds;
+  const double now = std::max(elapsed(), 1e-3);
+  return std::clamp(kShareOfQuiet * (now - found) / now, kLeastShare, 1.0);
 }
 
 void Search::take_news(std::vector<ProofNews> news) {
   for (ProofNews& item : news) {
     if (item.infeasible) refute();
     if (item.plan) offer(make_solution(instance_, within_limits(instance_, *std::move(item.plan))), Source::periods);
+    if (item.rounded) {
+      cover_.rounded = *std::move(item.rounded);
+      ++cover_.roundings;
+    }
     exact_bound_ = std::max(exact_bound_, item.exact_bound);
+    if (options_.work_limit > 0) charge(item.work);
     if (item.bans_below > Duration(0)) {
       cover_.banned = std::move(item.bans);
       cover_.banned_below = item.bans_below;
@@ -169,6 +207,7 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
   for (; !finished() && !infeasible_ && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
     hear_prover();
     if (phase == SearchPhase::feasibility) ask_for_rescue();
+    ask_for_late_start();
     if (finished() || infeasible_) return;
     const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, effort};
     const std::vector<Worker*> workers = mix->draw(input);
@@ -184,6 +223,22 @@ void Search::ask_for_rescue() {
   // Under a work limit nothing may depend on time.
   const bool waited = options_.work_limit > 0 ? work_ > kWorkBeforeRescue : elapsed() > kSecondsBeforeRescue;
   if (waited && !holds_budget() && parts_.rescue) std::exchange(parts_.rescue, {})(*this);
+}
+
+/// Under a work limit it comes at once, or not at all.
+bool Search::waits_for_relaxation() const {
+  const double most = std::min(kSecondsForRelaxation, kPartForRelaxation * options_.time_limit);
+  return prover_ && options_.work_limit == 0 && cover_.roundings == 0 && elapsed() < most;
+}
+
+void Search::ask_for_late_start() {
+  if (!parts_.late_start) return;
+  if (cover_.roundings > 0) ++rounds_with_rounding_;
+  if (cover_.roundings > 0 ? rounds_with_rounding_ <= kRoundsOfRounding : waits_for_relaxation()) return;
+  const auto late_start = std::exchange(parts_.late_start, {});
+  const auto duration = static_cast<double>((instance_.baseline_duration() + incumbent_.extra).count());
+  const bool is_near = static_cast<double>((incumbent_.extra - lower_bound_).count()) <= kNear * duration;
+  if (!holds_budget() || !is_near) late_start(*this);
 }
 
 std::vector<RoundResult> Search::run_round(const std::vector<Worker*>& workers, const RoundInput& input) const {

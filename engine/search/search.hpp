@@ -46,6 +46,11 @@ struct SearchParts {
   std::vector<std::function<void(Search&)>> starts{};
   /// Asked once where phase 1 has no schedule after a while; may be empty.
   std::function<void(Search&)> rescue{};
+  /// A start that takes long: asked once, where what the period relaxation comes near to has led to no schedule near the
+  /// bound, or is not known after a while. May be empty.
+  std::function<void(Search&)> late_start{};
+  /// A start that is found at once: asked once, before the first bound. May be empty.
+  std::function<void(Search&)> early_start{};
   /// Whether a proof by periods goes on beside the search, of the staged form with one mode an op.
   bool proves = false;
 };
@@ -104,7 +109,7 @@ class Search {
   /// Seconds of all sittings.
   [[nodiscard]] double elapsed() const { return stopped_at_.value_or(deadline_.elapsed()); }
   /// So many of them were for others, too, and don't count.
-  void excuse(double seconds) { deadline_.excuse(seconds); }
+  void excuse(double seconds);
   /// Of them, those of the first bound, and of both phases.
   [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
   [[nodiscard]] double seconds_in_phases() const { return seconds_in_phases_; }
@@ -134,8 +139,11 @@ class Search {
   void find_bound();
   void announce();
   void ask_for_rescue();
-  void begin_proof();
+  void ask_for_late_start();
+  [[nodiscard]] bool waits_for_relaxation() const;
+  [[nodiscard]] bool proves() const;
   void hear_prover();
+  [[nodiscard]] double prover_share() const;
   void take_news(std::vector<ProofNews> news);
   void start_from_relaxation();
   void search_phases();
@@ -164,6 +172,9 @@ class Search {
   Work work_{};
   /// Done elsewhere and not yet charged.
   Work uncharged_{};
+
+  /// Since the period relaxation came near to something.
+  int rounds_with_rounding_ = 0;
 
   bool begun_ = false;
   /// The listener knows where it began.

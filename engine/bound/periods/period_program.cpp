@@ -27,8 +27,10 @@ class PeriodProgram::Sum {
   std::int64_t constant_ = 0;
 };
 
-PeriodProgram::PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events)
+PeriodProgram::PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events,
+                             const RuledOut& out)
     : instance_(instance), periods_(std::move(periods)) {
+  find_out(out);
   find_horizons();
   number_columns();
   for (const OpId op : instance.ops()) {
@@ -39,6 +41,18 @@ PeriodProgram::PeriodProgram(const Instance& instance, Periods periods, const st
   }
   for (int i = 0; i < periods_.count(); ++i) add_memory(i);
   for (const RecomputeEvent& event : events) add_event(event);
+}
+
+/// A period in which every stage is out.
+void PeriodProgram::find_out(const RuledOut& out) {
+  out_.assign(instance_.op_count(), {});
+  for (const OpId op : out.ids()) {
+    const std::vector<bool>& stages = out[op];
+    for (int i = 0; i < (stages.empty() ? 0 : periods_.count()); ++i) {
+      const auto end = stages.begin() + periods_.last(i) + 1;
+      out_[op].push_back(std::find(stages.begin() + periods_.first(i), end, false) == end);
+    }
+  }
 }
 
 /// Users come after their producers: going down, the last periods of all that might read an op are known.
@@ -65,13 +79,16 @@ void PeriodProgram::find_horizons() {
       last_presence_[t] = latest;
       if (instance_.max_computes(op) > 1 && !weightless) last_[op] = std::max(last_[op], latest);
     }
+    while (last_[op] > period_of(op) && is_out(op, last_[op])) --last_[op];
   }
 }
 
 void PeriodProgram::number_columns() {
   for (const OpId op : instance_.ops()) {
     first_[op] = program_.columns();
-    for (int i = period_of(op) + 1; i <= last_[op]; ++i) program_.add_column(instance_.duration(op).count(), true);
+    for (int i = period_of(op) + 1; i <= last_[op]; ++i) {
+      program_.out[at(program_.add_column(instance_.duration(op).count(), true))] = is_out(op, i);
+    }
   }
   for (const OpId op : instance_.ops()) {
     for (const TensorId t : instance_.outputs(op)) {
@@ -84,7 +101,8 @@ void PeriodProgram::number_columns() {
 }
 
 PeriodProgram::Presence PeriodProgram::recomputed(OpId op, int period) const {
-  return period > period_of(op) && period <= last_[op] ? column(op, period) : kNever;
+  if (period <= period_of(op) || period > last_[op] || is_out(op, period)) return kNever;
+  return column(op, period);
 }
 
 PeriodProgram::Presence PeriodProgram::resident(TensorId tensor, int period) const {
@@ -120,7 +138,7 @@ void PeriodProgram::add_supply(OpId op) {
     }
   }
   Sum all;
-  for (int i = own + 1; i <= last_[op]; ++i) all.add(column(op, i), -1);
+  for (int i = own + 1; i <= last_[op]; ++i) all.add(recomputed(op, i), -1);
   add(all, 1 - instance_.max_computes(op));
 }
 
@@ -130,7 +148,7 @@ void PeriodProgram::add_uses(OpId op) {
     const int own = period_of(op);
     if (period_of(producer) < own) add(Sum().add(resident(t, own), 1).add(recomputed(producer, own), 1), 1);
     for (int i = own + 1; i <= last_[op]; ++i) {
-      add(Sum().add(resident(t, i), 1).add(recomputed(producer, i), 1).add(column(op, i), -1), 0);
+      add(Sum().add(resident(t, i), 1).add(recomputed(producer, i), 1).add(recomputed(op, i), -1), 0);
     }
   }
 }
@@ -145,7 +163,7 @@ void PeriodProgram::add_flow(OpId op, TensorId input) {
     if (i == first) here = program_.add_column(0, false);
     add(Sum().add(resident(input, i), 1).add(here, -1), 0);
     const Presence next = i < last_[op] ? program_.add_column(0, false) : kNever;
-    add(Sum().add(here, 1).add(recomputed(producer, i), 1).add(column(op, i), -1).add(next, -1), 0);
+    add(Sum().add(here, 1).add(recomputed(producer, i), 1).add(recomputed(op, i), -1).add(next, -1), 0);
     here = next;
   }
 }
@@ -230,19 +248,9 @@ void PeriodProgram::add_event(const RecomputeEvent& event) {
   if (above > 0) add(sum.add(runs, -above), -instance_.budget().count() - above);
 }
 
-void PeriodProgram::rule_out(OpId op, int period) {
-  if (recomputed(op, period) >= 0) program_.out[static_cast<std::size_t>(column(op, period))] = true;
-}
-
-bool PeriodProgram::ruled_out(OpId op, int period) const {
-  const Presence runs = recomputed(op, period);
-  return runs == kNever || program_.out[static_cast<std::size_t>(runs)];
-}
-
-RecomputePlan PeriodProgram::plan(std::span<const double> solution) const {
-  constexpr double kHalf = 0.5;
+RecomputePlan PeriodProgram::plan(std::span<const double> solution, double least) const {
   const auto chosen = [&](Presence presence) {
-    return presence >= 0 && solution[static_cast<std::size_t>(presence)] > kHalf;
+    return presence >= 0 && solution[static_cast<std::size_t>(presence)] >= least;
   };
   RecomputePlan plan;
   // By op and period, of those recomputed; readers come first.
@@ -250,7 +258,7 @@ RecomputePlan PeriodProgram::plan(std::span<const double> solution) const {
   for (int v = instance_.op_count(); v-- > 0;) {
     const OpId op(v);
     for (int i = period_of(op) + 1; i <= last_[op]; ++i) {
-      if (!chosen(column(op, i))) continue;
+      if (!chosen(recomputed(op, i))) continue;
       Stage stage = periods_.last(i);
       for (const TensorId t : instance_.outputs(op)) {
         for (const OpId user : instance_.users(t)) {
@@ -266,6 +274,17 @@ RecomputePlan PeriodProgram::plan(std::span<const double> solution) const {
   }
   std::sort(plan.begin(), plan.end());
   return plan;
+}
+
+std::vector<OpId> PeriodProgram::undecided(std::span<const double> solution) const {
+  constexpr double kNearlyWhole = 1e-3;
+  std::vector<OpId> ops;
+  for_each_recompute([&](OpId op, int, int column) {
+    const double part = solution[at(column)];
+    const bool is_open = part > kNearlyWhole && part < 1 - kNearlyWhole;
+    if (is_open && (ops.empty() || ops.back() != op)) ops.push_back(op);
+  });
+  return ops;
 }
 
 }  // namespace remora

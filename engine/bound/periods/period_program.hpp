@@ -46,27 +46,33 @@ namespace remora {
 /// What a memory row is written for beside the checkpoints: the recompute of `op` in stage `stage`.
 using RecomputeEvent = Recompute;
 
+/// By op and stage, what no schedule that is looked for recomputes there; empty for an op of which nothing is known.
+using RuledOut = Table<OpId, std::vector<bool>>;
+
 class PeriodProgram {
  public:
-  /// `events`: those in stages that are periods of their own. The instance is of the staged form, and has one mode an op.
-  PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events);
+  /// `events`: those in stages that are periods of their own. What is out in every stage of a period is left out, with all
+  /// that it alone needs. The instance is of the staged form, and has one mode an op.
+  PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events, const RuledOut& out);
 
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const Periods& periods() const { return periods_; }
 
-  /// In solutions that cost less than wanted, the op is not recomputed in period i.
-  void rule_out(OpId op, int period);
-  [[nodiscard]] bool ruled_out(OpId op, int period) const;
-  /// Calls visit(op, period, column) for every R.
+  /// Calls visit(op, period, column) for every R that is not out, by op and period.
   template <class Visit>
   void for_each_recompute(Visit visit) const {
     for (const OpId op : first_.ids()) {
-      for (int i = period_of(op) + 1; i <= last_[op]; ++i) visit(op, i, column(op, i));
+      for (int i = period_of(op) + 1; i <= last_[op]; ++i) {
+        if (!is_out(op, i)) visit(op, i, column(op, i));
+      }
     }
   }
 
-  /// The recomputes of a solution, each as late as its readers in its period allow.
-  [[nodiscard]] RecomputePlan plan(std::span<const double> solution) const;
+  /// The recomputes of a solution, each as late as its readers in its period allow. Of a linear program's: those of at least
+  /// this part.
+  [[nodiscard]] RecomputePlan plan(std::span<const double> solution, double least = 0.5) const;
+  /// The ops whose recomputes are neither in nor out in a linear program's solution.
+  [[nodiscard]] std::vector<OpId> undecided(std::span<const double> solution) const;
 
  private:
   /// A column, or what is the same in all solutions.
@@ -75,6 +81,7 @@ class PeriodProgram {
   static constexpr Presence kAlways = -2;
   class Sum;
 
+  void find_out(const RuledOut& out);
   void find_horizons();
   void number_columns();
   void add_supply(OpId op);
@@ -90,6 +97,7 @@ class PeriodProgram {
 
   [[nodiscard]] int period_of(OpId op) const { return periods_.of(op); }
   [[nodiscard]] int column(OpId op, int period) const { return first_[op] + period - period_of(op) - 1; }
+  [[nodiscard]] bool is_out(OpId op, int period) const { return !out_[op].empty() && out_[op][at(period)]; }
   [[nodiscard]] Presence recomputed(OpId op, int period) const;
   [[nodiscard]] Presence resident(TensorId tensor, int period) const;
   [[nodiscard]] bool reads(OpId op, TensorId tensor) const;
@@ -97,6 +105,8 @@ class PeriodProgram {
   const Instance& instance_;
   Periods periods_;
   Program program_;
+  /// By op and period; empty where nothing is out.
+  Table<OpId, std::vector<bool>> out_;
   /// The first column, and the last period, of each op's recomputes and each tensor's presences; a tensor is present
   /// anyway up to `certain_`.
   Table<OpId, int> first_;

@@ -2,6 +2,7 @@
 #include "engine/bound/periods/period_proof.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -17,11 +18,39 @@ constexpr int kMostSegments = 32;
 constexpr std::size_t kMended = 4;
 /// With more the integer program does not end; CBC's preprocessing, which cannot be stopped, alone takes seconds.
 constexpr std::size_t kMostRows = 20'000;
-/// Of the first integer program that does not end; then twice as many, and so on.
-constexpr double kFirstPatience = 2;
+constexpr double kPatienceGrowth = 2;
+constexpr double kMostPatience = 1e6;
+/// So often periods are made finer by what the linear program comes near to, where the integer one is too large.
+constexpr int kMostRefinements = 60;
 
 /// More periods must close this part of the gap between bound and ceiling.
 constexpr std::int64_t kLeastGain = 20;
+
+/// Rounded, a linear program's recomputes are those of at least so large a part.
+constexpr std::array kLeastParts{0.5, 0.2, 0.8};
+
+/// A unit of work is about what a node of the constraint program takes.
+constexpr std::int64_t kLinearOfWork = 256;
+constexpr std::int64_t kNodeOfWork = 16;
+
+Work work_of_linear(const Program& program) {
+  const std::int64_t columns = program.columns();
+  return Work(1 + columns * columns / kLinearOfWork);
+}
+
+Work work_of_integer(const Program& program, std::int64_t nodes) {
+  return plus(work_of_linear(program), Work(nodes * program.columns() / kNodeOfWork));
+}
+
+RoundedSolution rounded(const PeriodProgram& program, std::span<const double> solution) {
+  RoundedSolution result{.undecided = program.undecided(solution)};
+  for (const double least : kLeastParts) {
+    RecomputePlan plan = program.plan(solution, least);
+    const auto same = std::find(result.plans.begin(), result.plans.end(), plan);
+    if (same == result.plans.end()) result.plans.push_back(std::move(plan));
+  }
+  return result;
+}
 
 /// A step of a replay that takes more than the budget.
 struct Excess {
@@ -73,8 +102,7 @@ PeriodProof::PeriodProof(const Instance& instance)
       live_(evaluate(instance, input_order(instance)).memory),
       ends_(peaks(instance, live_, kFirstSegments)),
       out_(instance.op_count()),
-      segments_(kFirstSegments),
-      patience_(kFirstPatience) {
+      segments_(kFirstSegments) {
   // What must be kept may be recomputed after the last first compute.
   if (stages_of(instance) > instance.op_count()) end_period(instance.op_count() - 1);
 }
@@ -84,21 +112,19 @@ void PeriodProof::end_period(Stage stage) {
 }
 
 PeriodProgram PeriodProof::program() const {
-  PeriodProgram program(instance_, Periods(stages_of(instance_), ends_), events_);
-  program.for_each_recompute([&](OpId op, int period, int) {
-    const std::vector<bool>& out = out_[op];
-    if (out.empty()) return;
-    for (Stage k = program.periods().first(period); k <= program.periods().last(period); ++k) {
-      if (!out[at(k)]) return;
-    }
-    program.rule_out(op, period);
-  });
-  return program;
+  return {instance_, Periods(stages_of(instance_), ends_), events_, out_};
 }
 
 ProofNews PeriodProof::step(const ProofLimits& limits) {
+  return std::exchange(is_relaxed_, false) ? solve_whole(limits) : solve_relaxed(limits);
+}
+
+ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
-  PeriodProgram periods = program();
+  const PeriodProgram periods = program();
+  news.finished = periods.program().columns() > limits.columns;
+  if (news.finished) return news;
+  news.work = work_of_linear(periods.program());
   const LinearAnswer linear = solve_linear(periods.program(), limits.interrupted);
   if (linear.outcome == LinearAnswer::Outcome::no_solution) {
     const bool proved = !linear.prices.empty() && proves_no_solution(periods.program(), linear.prices);
@@ -110,53 +136,84 @@ ProofNews PeriodProof::step(const ProofLimits& limits) {
   }
   news.finished = linear.outcome != LinearAnswer::Outcome::optimal;
   if (news.finished) return news;
+  news.rounded = rounded(periods, linear.solution);
+  rounded_ = news.rounded->plans.front();
   const ProgramBound bound = program_bound(periods.program(), linear.prices);
   exact_bound_ = std::max(exact_bound_, std::min(limits.ceiling, bound.bound));
   bound_ = std::max(bound_, exact_bound_);
   news.bound = bound_;
   news.exact_bound = exact_bound_;
-  if (bound_ >= limits.ceiling) {
-    news.finished = true;
-    return news;
+  news.finished = bound_ >= limits.ceiling;
+  if (news.finished) return news;
+  if (limits.ceiling != Duration::max()) {
+    rule_out(periods, bound, limits.ceiling);
+    news.bans = bans();
+    news.bans_below = limits.ceiling;
   }
-  rule_out(periods, bound, limits.ceiling, news);
+  is_relaxed_ = true;
+  return news;
+}
+
+ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
+  ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
+  const PeriodProgram periods = program();
   int choices = 0;
-  periods.for_each_recompute([&](OpId op, int period, int) { choices += periods.ruled_out(op, period) ? 0 : 1; });
+  periods.for_each_recompute([&](OpId, int, int) { ++choices; });
   if (choices > limits.choices || periods.program().rows.size() > kMostRows) {
-    news.finished = !split(limits);
+    news.finished = !split(limits) && !refine_rounded();
     return news;
   }
-  const IntegerAnswer answer = solve_integer(
-      periods.program(), {limits.ceiling, std::min(limits.seconds, patience_), limits.nodes, limits.interrupted});
+  const double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
+  bool is_outdated = false;
+  const auto is_over = [&] {
+    is_outdated = is_outdated || (limits.outdated && limits.outdated(limits, bound_));
+    return is_outdated || (limits.interrupted && limits.interrupted()) || cpu_seconds_of_thread() >= end;
+  };
+  const IntegerAnswer answer = solve_integer(periods.program(), {limits.ceiling, limits.nodes, is_over});
+  news.work = work_of_integer(periods.program(), answer.nodes);
+  if (is_outdated && answer.solution.empty()) {
+    news.bound = bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
+    return news;
+  }
   use(answer, periods, limits, news);
   return news;
 }
 
-void PeriodProof::rule_out(PeriodProgram& program, const ProgramBound& bound, Duration ceiling, ProofNews& news) {
-  if (ceiling == Duration::max()) return;
-  news.bans_below = ceiling;
+void PeriodProof::rule_out(const PeriodProgram& program, const ProgramBound& bound, Duration ceiling) {
   program.for_each_recompute([&](OpId op, int period, int column) {
-    const Duration least = bound.bound + bound.penalties[at(column)];
-    if (least >= ceiling) program.rule_out(op, period);
-    if (!program.ruled_out(op, period)) return;
+    if (bound.bound + bound.penalties[at(column)] < ceiling) return;
     std::vector<bool>& out = out_[op];
     out.resize(at(stages_of(instance_)), false);
-    const Stage first = program.periods().first(period);
-    const Stage last = program.periods().last(period);
-    std::fill(out.begin() + first, out.begin() + last + 1, true);
-    news.bans.push_back({op, std::max(first, Stage{op} + 1), last});
+    std::fill(out.begin() + program.periods().first(period), out.begin() + program.periods().last(period) + 1, true);
   });
+}
+
+/// What is out, as stretches of stages.
+std::vector<cp::StageBan> PeriodProof::bans() const {
+  std::vector<cp::StageBan> bans;
+  for (const OpId op : instance_.ops()) {
+    const std::vector<bool>& out = out_[op];
+    for (std::size_t k = at(op) + 1; k < out.size(); ++k) {
+      if (!out[k]) continue;
+      if (out[k - 1] && k > at(op) + 1) {
+        ++bans.back().last;
+      } else {
+        bans.push_back({op, static_cast<Stage>(k), static_cast<Stage>(k)});
+      }
+    }
+  }
+  return bans;
 }
 
 void PeriodProof::use(const IntegerAnswer& answer, const PeriodProgram& program, const ProofLimits& limits,
                       ProofNews& news) {
   bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
   news.bound = bound_;
-  if (!answer.complete) patience_ *= 2;
   if (answer.solution.empty()) {
     // Complete: nothing costs less than the ceiling. If not, more periods may say more.
-    if (answer.complete) news.bound = bound_ = limits.ceiling;
-    if (!answer.complete) split(limits);
+    if (answer.complete && limits.ceiling != Duration::max()) news.bound = bound_ = limits.ceiling;
+    // Where they do not, it is to end, however long that takes.
+    if (!answer.complete) patience_ *= split(limits) ? kPatienceGrowth : kMostPatience;
     news.finished = answer.complete;
     return;
   }
@@ -182,6 +239,13 @@ bool PeriodProof::refine(const RecomputePlan& plan) {
     if (!excess.is_first) end_period(excess.stage - 1);
   }
   return broken;
+}
+
+/// Counts memory where what the linear program comes near to takes too much. False where it does not, or was done often.
+bool PeriodProof::refine_rounded() {
+  if (++refinements_ > kMostRefinements) return false;
+  const std::size_t before = ends_.size() + events_.size();
+  return refine(rounded_) && ends_.size() + events_.size() > before;
 }
 
 /// Twice as many periods, where the linear program gains by it: the integer one takes longer then. False if not.

@@ -12,10 +12,14 @@
 // relaxation is the problem itself, so that the proof ends; in practice when the time does.
 #pragma once
 
+#include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "engine/base/work.hpp"
+#include "engine/bound/cover_facts.hpp"
 #include "engine/bound/periods/period_program.hpp"
 #include "engine/bound/periods/period_solver.hpp"
 #include "model/cp/retention_problem.hpp"
@@ -34,22 +38,30 @@ struct ProofNews {
   bool infeasible = false;
   /// A plan that may or may not hold the budget.
   std::optional<RecomputePlan> plan{};
+  /// Where the linear program was solved: its solution.
+  std::optional<RoundedSolution> rounded{};
   /// What no schedule of less extra duration than `bans_below` does.
   std::vector<cp::StageBan> bans{};
   Duration bans_below{};
+  /// Of the programs solved.
+  Work work{};
   /// Nothing is left to do below this ceiling, or nothing that this proof can do.
   bool finished = false;
 };
 
 struct ProofLimits {
-  /// The incumbent's extra duration; what costs less is looked for.
+  /// The incumbent's extra duration; what costs less is looked for. Never more than in the step before.
   Duration ceiling = Duration::max();
-  /// Of one integer program.
+  /// CPU seconds of the calling thread for an integer program; every one that does not end in that time doubles it.
   double seconds = 1e9;
   std::int64_t nodes = 1'000'000;
   /// With more recomputes left to decide there is no integer program.
   int choices = 8'000;
+  /// With more columns there is no program at all.
+  int columns = std::numeric_limits<int>::max();
   Interrupted interrupted{};
+  /// Asked during an integer program: true ends it, since its ceiling could be much lower. May be empty.
+  std::function<bool(const ProofLimits& limits, Duration bound)> outdated{};
 };
 
 class PeriodProof {
@@ -57,15 +69,19 @@ class PeriodProof {
   /// The instance is of the staged form, has one mode an op, and outlives the proof.
   explicit PeriodProof(const Instance& instance);
 
-  /// One linear program and, where it is small enough, one integer program.
+  /// One linear program or, where that has left a small enough one, one integer program.
   ProofNews step(const ProofLimits& limits);
 
  private:
   [[nodiscard]] PeriodProgram program() const;
-  void rule_out(PeriodProgram& program, const ProgramBound& bound, Duration ceiling, ProofNews& news);
+  ProofNews solve_relaxed(const ProofLimits& limits);
+  ProofNews solve_whole(const ProofLimits& limits);
+  void rule_out(const PeriodProgram& program, const ProgramBound& bound, Duration ceiling);
+  [[nodiscard]] std::vector<cp::StageBan> bans() const;
   void use(const IntegerAnswer& answer, const PeriodProgram& program, const ProofLimits& limits, ProofNews& news);
   [[nodiscard]] bool refine(const RecomputePlan& plan);
   bool split(const ProofLimits& limits);
+  bool refine_rounded();
   void end_period(Stage stage);
 
   const Instance& instance_;
@@ -73,9 +89,15 @@ class PeriodProof {
   std::set<Stage> ends_;
   std::set<RecomputeEvent> events_;
   /// By op and stage: what is out in every schedule that costs less than ceilings given so far.
-  Table<OpId, std::vector<bool>> out_;
+  RuledOut out_;
   int segments_;
-  double patience_;
+  /// Times the seconds that were given.
+  double patience_ = 1;
+  /// The linear program of these periods is solved; the integer one comes next.
+  bool is_relaxed_ = false;
+  /// What it comes near to.
+  RecomputePlan rounded_{};
+  int refinements_ = 0;
   Duration bound_{};
   Duration exact_bound_{};
 };

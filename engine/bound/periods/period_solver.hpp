@@ -18,6 +18,9 @@ namespace remora {
 /// Asked now and then; true ends the work. May be empty.
 using Interrupted = std::function<bool()>;
 
+/// CPU seconds that the calling thread has used: what programs may take is counted in these.
+double cpu_seconds_of_thread();
+
 struct LinearAnswer {
   enum class Outcome { optimal, no_solution, unknown };
   Outcome outcome = Outcome::unknown;
@@ -36,12 +39,12 @@ struct IntegerAnswer {
   Duration bound{};
   /// By column; empty if none was found.
   std::vector<double> solution{};
+  std::int64_t nodes = 0;
 };
 
 struct IntegerLimits {
   /// Only solutions that cost less are looked for.
   Duration ceiling = Duration::max();
-  double seconds = 1e9;
   std::int64_t nodes = 1'000'000;
   Interrupted interrupted{};
 };

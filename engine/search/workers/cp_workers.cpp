@@ -22,8 +22,18 @@ constexpr double kFirstWidth = 0.002;
 /// Passes that look for a schedule vary the order of choices; the first one does not.
 constexpr double kNoise = 0.3;
 
+/// A pass begins anew where no more than this part of what it had to decide is left.
+constexpr double kWorthAnotherPass = 0.6;
+
 bool holds_budget(const RoundInput& input) {
   return input.incumbent.peak <= input.instance.budget();
+}
+
+/// By op and stage, what the period relaxation rules out.
+std::int64_t stages_banned(const RoundInput& input) {
+  std::int64_t count = 0;
+  for (const cp::StageBan& ban : input.cover.banned) count += ban.last - ban.first + 1;
+  return count;
 }
 
 }  // namespace
@@ -43,7 +53,8 @@ CompleteWorker::Pass::Pass(const RoundInput& input, Duration ceiling, std::int64
               {input.instance.budget(), ceiling, bans_below(input.instance, input.cover, ceiling)}, inferences),
       search(problem, settings),
       below(ceiling),
-      node_limit(limit) {}
+      node_limit(limit),
+      banned(stages_banned(input)) {}
 
 CompleteWorker::CompleteWorker(const SolveOptions& options, std::uint64_t seed)
     : inferences_(inferences_of(options)),
@@ -77,6 +88,17 @@ void CompleteWorker::begin_pass(const RoundInput& input) {
   ++passes_;
 }
 
+/// Whether so much was ruled out since the pass began that it had better do without.
+bool CompleteWorker::begins_again(const RoundInput& input) const {
+  if (!holds_budget(input) || pass_->below > input.cover.banned_below) return false;
+  std::int64_t all = 0;
+  for (const OpId op : input.instance.ops()) {
+    if (input.instance.max_computes(op) > 1) all += input.instance.op_count() - op;
+  }
+  const auto left = static_cast<double>(all - stages_banned(input));
+  return left < kWorthAnotherPass * static_cast<double>(all - pass_->banned);
+}
+
 RoundResult CompleteWorker::run(const RoundInput& input) {
   RoundResult result;
   interrupted_ = &input.interrupted;
@@ -96,6 +118,7 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
 
 /// Goes on with the present pass, or begins one, for about `effort`. Returns the effort spent.
 Effort CompleteWorker::search_on(const RoundInput& input, Effort effort, RoundResult& result) {
+  if (pass_ && begins_again(input)) pass_.reset();
   if (!pass_) begin_pass(input);
   const bool feasible = holds_budget(input);
   if (feasible) pass_->search.require_below(input.incumbent.extra);
@@ -242,13 +265,37 @@ void NeighbourhoodWorker::learn(Arm& arm, bool improved, bool complete, int op_c
   arm.size = std::clamp(arm.size, kLeastSize, std::max(kLeastSize, static_cast<double>(op_count)));
 }
 
+namespace {
+
+/// What the period relaxation's linear program leaves open, and what it recomputes where the incumbent does not, or the
+/// other way round (Danna et al. 2005: relaxation induced neighbourhoods). Ascending.
+std::vector<OpId> disputed_ops(const RoundInput& input) {
+  const RoundedSolution& rounded = input.cover.rounded;
+  if (rounded.plans.empty()) return {};
+  Table<OpId, bool> disputed(input.instance.op_count());
+  for (const Recompute& recompute : rounded.plans.front()) disputed[recompute.op] = true;
+  for (const Recompute& recompute : input.incumbent.plan()) disputed[recompute.op] = !disputed[recompute.op];
+  for (const OpId op : rounded.undecided) disputed[op] = true;
+  std::vector<OpId> ops;
+  for (const OpId op : disputed.ids()) {
+    if (disputed[op] && has_decision(input.instance, op)) ops.push_back(op);
+  }
+  return ops;
+}
+
+}  // namespace
+
 RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
   RoundResult result;
+  const std::vector<OpId> disputed = disputed_ops(input);
+  const auto weight_of = [&](std::size_t i) {
+    return kRelaxations[i] == Relaxation::disputed && disputed.empty() ? 0.0 : arms_[i].weight;
+  };
   auto bans = bans_below(input.instance, input.cover, input.incumbent.extra);
   for (Walk walk(input); walk.current().extra > input.lower_bound && !walk.over();) {
-    const std::size_t chosen = draw_weighted(arms_.size(), random_, [&](std::size_t i) { return arms_[i].weight; });
+    const std::size_t chosen = draw_weighted(arms_.size(), random_, weight_of);
     Arm& arm = arms_[chosen];
-    const auto free_ops = relax(walk.view(), kRelaxations[chosen], static_cast<int>(arm.size), random_);
+    const auto free_ops = relax(walk.view(), kRelaxations[chosen], static_cast<int>(arm.size), random_, disputed);
     cp::SearchSettings settings = settings_of(input, node_limit_, random_);
     settings.noise = 0.2;
     const auto outcome =

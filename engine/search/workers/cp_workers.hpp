@@ -39,6 +39,8 @@ class CompleteWorker : public Worker {
     cp::RetentionSearch search;
     Duration below;
     std::int64_t node_limit;
+    /// Stages that were out for some op.
+    std::int64_t banned;
 
     Pass(const RoundInput& input, Duration ceiling, std::int64_t limit, const cp::Inferences& inferences,
          const cp::SearchSettings& settings);
@@ -46,6 +48,7 @@ class CompleteWorker : public Worker {
 
   Effort search_on(const RoundInput& input, Effort effort, RoundResult& result);
   void begin_pass(const RoundInput& input);
+  [[nodiscard]] bool begins_again(const RoundInput& input) const;
   [[nodiscard]] Duration ceiling(const RoundInput& input) const;
   void give_up_pass(bool feasible, bool unlimited);
 

@@ -13,7 +13,7 @@ CrewPlan crew_plan(Strategy strategy) {
   switch (strategy) {
     case Strategy::automatic:
     case Strategy::hierarchical:
-      return {.complete = true, .benders = true, .neighbourhoods = 2, .ruins = 3, .annealings = 1};
+      return {.complete = true, .benders = true, .roundings = true, .neighbourhoods = 2, .ruins = 3, .annealings = 1};
     case Strategy::cp:
       return {.complete = true, .benders = true, .neighbourhoods = 3};
     case Strategy::complete:
@@ -61,6 +61,10 @@ Mix input_order_crew(const Instance& instance, const SolveOptions& options, Sear
   crew.hire_neighbourhoods(phase);
   crew.hire<RuinWorker>(crew.plan().ruins);
   crew.hire<AnnealingWorker>(crew.plan().annealings);
+  // Where it has nothing to do it must leave the others' draws as they are.
+  if (crew.plan().roundings && options.period_bound) {
+    crew.hire_for_every_round(std::make_unique<RoundingWorker>(static_cast<std::uint64_t>(options.seed)));
+  }
   return crew.mix();
 }
 

@@ -16,6 +16,8 @@ namespace remora {
 struct CrewPlan {
   bool complete = false;
   bool benders = false;
+  /// What the period relaxation's linear program comes near to.
+  bool roundings = false;
   int neighbourhoods = 0;
   int ruins = 0;
   int annealings = 0;
@@ -40,6 +42,10 @@ class Crew {
   [[nodiscard]] bool has_complete() const { return has_complete_; }
 
   void hire(std::unique_ptr<Worker> worker) { workers_.push_back(std::move(worker)); }
+  /// One that runs in every round that it is ready for.
+  void hire_for_every_round(std::unique_ptr<Worker> worker) {
+    workers_.insert(workers_.begin() + static_cast<std::ptrdiff_t>(exempt_++), std::move(worker));
+  }
   /// Workers that need nothing but a seed.
   template <class Kind>
   void hire(int count) {

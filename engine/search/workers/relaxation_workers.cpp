@@ -121,4 +121,48 @@ void BendersWorker::widen(const RoundInput& input, const Solution& incumbent, st
   }
 }
 
+namespace {
+
+/// Of every plan.
+constexpr std::size_t kRepairsOfPlan = 3;
+/// A repair may cost this part more than the incumbent, before what is not needed is taken out.
+constexpr std::int64_t kSlackPart = 20;
+
+}  // namespace
+
+bool RoundingWorker::ready(const RoundInput& input) {
+  if (rounding_ != input.cover.roundings) {
+    rounding_ = input.cover.roundings;
+    repairs_ = 0;
+  }
+  return repairs_ < kRepairsOfPlan * input.cover.rounded.plans.size();
+}
+
+RoundResult RoundingWorker::run(const RoundInput& input) {
+  RoundResult result;
+  if (!moves_) moves_.emplace(input.instance);
+  const std::vector<RecomputePlan>& plans = input.cover.rounded.plans;
+  const PlanEvaluator& state = moves_->state();
+  const Effort begin = state.effort();
+  Solution best = input.incumbent;
+  for (; ready(input) && state.effort() - begin < input.effort && !input.interrupted(); ++repairs_) {
+    moves_->assign(within_limits(input.instance, plans[repairs_ % plans.size()]));
+    const bool has_schedule = best.peak <= input.instance.budget();
+    const Duration most = has_schedule ? best.extra + Duration(1 + best.extra.count() / kSlackPart) : Duration::max();
+    Repair repair(*moves_, random_);
+    const bool repaired =
+        state.overflow() == Bytes(0) ||
+        repair.run({.below = most, .effort_limit = begin + 2 * input.effort, .interrupted = input.interrupted});
+    if (repaired) repair.prune(input.interrupted);
+    Solution found = make_solution(input.instance, state.plan());
+    if (better(input.instance, found, best)) {
+      best = found;
+      result.solution = std::move(found);
+    }
+    moves_->keep();
+  }
+  result.work = work_of(state.effort() - begin);
+  return result;
+}
+
 }  // namespace remora

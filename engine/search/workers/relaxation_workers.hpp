@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the covering relaxation does in phase 2, beside its bound.
+// What the relaxations do beside their bounds.
 //
 // BendersWorker: logic-based Benders decomposition (Hooker and Ottosson 2003): the covering relaxation proposes, the
 // constraint program disposes.
@@ -13,10 +13,13 @@
 // schedule.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "engine/base/options.hpp"
 #include "engine/bound/cover_mip.hpp"
+#include "engine/search/local/local_search.hpp"
 #include "engine/search/worker.hpp"
 #include "model/cp/solve_retention.hpp"
 #include "model/random.hpp"
@@ -49,6 +52,26 @@ class BendersWorker : public Worker {
   int rest_ = 0;
   int next_rest_ = 1;
   bool exhausted_ = false;
+};
+
+// RoundingWorker: makes schedules of what the period relaxation's linear program comes near to. Its plans are repaired
+// where they exceed the budget, and what is not needed then is taken out; each some times, since both draw at random.
+
+class RoundingWorker : public Worker {
+ public:
+  explicit RoundingWorker(std::uint64_t seed) : random_(seed) {}
+
+  [[nodiscard]] Source source() const override { return Source::periods; }
+  /// Once for every solution.
+  [[nodiscard]] bool ready(const RoundInput& input) override;
+  RoundResult run(const RoundInput& input) override;
+
+ private:
+  Random random_;
+  std::optional<PlanMoves> moves_;
+  /// Of the solutions, the one at hand, and how many repairs of it there were.
+  int rounding_ = 0;
+  std::size_t repairs_ = 0;
 };
 
 }  // namespace remora
