@@ -4,7 +4,15 @@
 // exception that a callback or a signal ended it with, or None.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include <nanobind/nanobind.h>
+
+#include "model/curve.hpp"
+#include "model/graph.hpp"
+#include "model/schedule.hpp"
 
 namespace remora::python {
 
@@ -15,5 +23,13 @@ void bind_place(nanobind::module_& module);
 
 /// Pages, pictures and tables of schedules and sweeps.
 void bind_report(nanobind::module_& module);
+
+/// A sweep's answer and the graph as it was when it was swept.
+struct CurveAnswer {
+  std::shared_ptr<const Graph> graph{};
+  Curve curve{};
+  /// By point, as far as they are there.
+  std::vector<std::optional<Schedule>> schedules{};
+};
 
 }  // namespace remora::python

@@ -14,7 +14,6 @@
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/python/extension/answer.hpp"
-#include "frontends/python/extension/curve.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/solving.hpp"
