@@ -288,6 +288,8 @@ BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& o
   for (bool first = true; left > 0 && bracket.proved < bracket.reached && !is_cancelled(); first = false) {
     const Bytes open = bracket.reached - doubtful;
     if (static_cast<double>(open.count()) <= kResolution * static_cast<double>(bracket.reached.count())) break;
+    // The byte below what was reached has been tried.
+    if (!first && open == Bytes(1)) break;
     const Bytes budget = first ? bracket.proved : doubtful + Bytes(open.count() / 2);
     const Deadline deadline(left * kSearchShare, cancel);
     const Instance limited = instance.with_budget(budget);
