@@ -242,7 +242,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   Option<std::int64_t> alignment_{*this, "alignment",
                                   llvm::cl::desc("Of offsets in the arena: a power of two of bytes"),
                                   llvm::cl::init(kDefaultAlignment)};
-  Option<int> threads_{*this, "threads", llvm::cl::desc("Threads for each function, 0: one per core"),
+  Option<int> threads_{*this, "threads", llvm::cl::desc("Threads for each function, 0 for one a core"),
                        llvm::cl::init(0)};
 
   Statistic units_{this, "units", "Ops, each with its destinations"};

@@ -47,7 +47,7 @@ class Options:
     time_limit : float
         Seconds for the solver.
     threads : int
-        Threads of the solver, 0: one per core.
+        Threads of the solver, 0 for one a core.
     seed : int
         Of the solver's random choices.
     cache : bool
