@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "engine/groups/composition.hpp"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <utility>
 
 namespace remora {
@@ -13,8 +12,7 @@ namespace {
 constexpr int kSteps = 12;
 constexpr int kChoicesOfStep = 400;
 constexpr std::int64_t kNodesOfStep = 200;
-/// A linear program of the square root of so many columns a unit of work is allowed, and a node for so many units.
-constexpr double kColumnsOfWork = 256;
+/// A node is allowed for so many units of work.
 constexpr std::int64_t kWorkOfNode = 8;
 /// An integer program begins again where the gap below its ceiling is no more than so many parts of one more.
 constexpr std::int64_t kMuchLower = 4;
@@ -105,11 +103,10 @@ std::vector<ProofNews> Prover::take_steps(Duration ceiling, Work most, const Dea
   std::vector<ProofNews> found;
   for (int step = 0; step < kSteps && !finished_ && most > Work(0) && !deadline.reached(); ++step) {
     // Nothing begins that could take much more than is left.
-    const auto columns = static_cast<int>(std::min(std::sqrt(kColumnsOfWork * static_cast<double>(most.count())), 1e9));
     found.push_back(proof_.step({.ceiling = ceiling,
                                  .nodes = std::min(kNodesOfStep, most.count() / kWorkOfNode),
                                  .choices = kChoicesOfStep,
-                                 .columns = columns,
+                                 .work = most,
                                  .interrupted = [&] { return deadline.reached(); }}));
     most -= found.back().work;
     finished_ = found.back().finished;

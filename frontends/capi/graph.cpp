@@ -46,6 +46,15 @@ Graph with_c_names(Graph graph) {
   return graph;
 }
 
+/// A fault comes out with its JSON path, behind the name of what the JSON came from.
+remora_graph graph_from(std::string_view content, const char* source) {
+  try {
+    return remora_graph(with_c_names(json::read_graph(json::Text(content))));
+  } catch (const InputError& error) {
+    throw InputError(source, error.what());
+  }
+}
+
 /// The row, or null for an id that none has.
 template <class Row>
 const Row* row_at(const std::vector<Row>& table, std::int32_t index) {
@@ -182,25 +191,12 @@ remora_status remora_graph_new(const char* name, remora_graph** made) {
 }
 
 remora_status remora_graph_read(const char* path, remora_graph** made) {
-  return capi::made_by(made, [&] {
-    const std::string content = remora::json::read_file(capi::text(path, "path"));
-    try {
-      return remora_graph(capi::with_c_names(remora::json::read_graph(remora::json::Text(content))));
-    } catch (const remora::InputError& error) {
-      throw remora::InputError(path, error.what());
-    }
-  });
+  return capi::made_by(made, [&] { return capi::graph_from(remora::json::read_file(capi::text(path, "path")), path); });
 }
 
 remora_status remora_graph_parse(const char* text, std::size_t size, remora_graph** made) {
-  return capi::made_by(made, [&] {
-    const std::string_view content(capi::text(text, "text"), size);
-    try {
-      return remora_graph(capi::with_c_names(remora::json::read_graph(remora::json::Text(content))));
-    } catch (const remora::InputError& error) {
-      throw remora::InputError("text", error.what());
-    }
-  });
+  return capi::made_by(made,
+                       [&] { return capi::graph_from(std::string_view(capi::text(text, "text"), size), "text"); });
 }
 
 void remora_graph_free(remora_graph* graph) {

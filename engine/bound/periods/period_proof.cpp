@@ -38,6 +38,11 @@ Work work_of_linear(const Program& program) {
   return Work(1 + columns * columns / kLinearOfWork);
 }
 
+bool takes_more_than(Work most, const Program& program) {
+  const auto columns = static_cast<double>(program.columns());
+  return columns * columns > static_cast<double>(kLinearOfWork) * static_cast<double>(most.count());
+}
+
 Work work_of_integer(const Program& program, std::int64_t nodes) {
   return plus(work_of_linear(program), Work(nodes * program.columns() / kNodeOfWork));
 }
@@ -122,7 +127,7 @@ ProofNews PeriodProof::step(const ProofLimits& limits) {
 ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
   const PeriodProgram periods = program();
-  news.finished = periods.program().columns() > limits.columns;
+  news.finished = takes_more_than(limits.work, periods.program());
   if (news.finished) return news;
   news.work = work_of_linear(periods.program());
   const LinearAnswer linear = solve_linear(periods.program(), limits.interrupted);

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <optional>
 #include <set>
 #include <vector>
@@ -57,8 +56,8 @@ struct ProofLimits {
   std::int64_t nodes = 1'000'000;
   /// With more recomputes left to decide there is no integer program.
   int choices = 8'000;
-  /// With more columns there is no program at all.
-  int columns = std::numeric_limits<int>::max();
+  /// A linear program that takes more is not solved.
+  Work work = Work::max();
   Interrupted interrupted{};
   /// Asked during an integer program: true ends it, since its ceiling could be much lower. May be empty.
   std::function<bool(const ProofLimits& limits, Duration bound)> outdated{};
