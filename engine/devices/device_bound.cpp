@@ -1,63 +1,165 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/device_state.hpp"
 #include "engine/order/peak_bound.hpp"
 
 namespace remora {
 namespace {
 
 /// An arc that cannot be cut, until what all others take together is known.
-constexpr std::int64_t kWall = -1;
-constexpr DeviceId kFirst(0);
-constexpr DeviceId kSecond(1);
+constexpr std::int64_t kWall = kNoWay;
 
-/// The runs of an op that have room.
-std::vector<RunCost> possible_runs(const DeviceGraph& graph, const DeviceProblem& problem, OpId op) {
-  std::vector<RunCost> runs;
-  for (const RunCost& run : graph.runs[op]) {
-    if (has_room(graph, problem, op, run)) runs.push_back(run);
+/// Something that has to be brought to a device if certain ops read it there.
+struct Entry {
+  /// The producer where its first run is still to come, or none.
+  OpId producer{};
+  DeviceId to{};
+  std::int64_t price = kNoWay;
+  /// Ops whose first run is still to come.
+  std::vector<OpId> readers{};
+  /// It must be there at the end.
+  bool kept = false;
+};
+
+/// All entries that a state leaves open: what is on a device once it is there counts no further, whatever memory says.
+class OpenEntries {
+ public:
+  OpenEntries(const DeviceInstance& instance, const DeviceState& state) : instance_(instance), state_(state) {}
+
+  /// Nothing if something that is needed is nowhere and cannot be made again.
+  std::optional<std::vector<Entry>> collect() {
+    const DeviceGraph& graph = instance_.graph();
+    for (const TensorId t : graph.places.ids()) {
+      if (!instance_.producer(t).valid()) add_tensor(t);
+      if (is_lost(t)) return std::nullopt;
+    }
+    for (const OpId v : graph.runs.ids()) add_outputs(v);
+    return std::move(entries_);
   }
-  return runs;
+
+ private:
+  [[nodiscard]] bool there(TensorId t, DeviceId d) const { return state_.resident(instance_.place(t, d)); }
+
+  [[nodiscard]] bool kept_at(TensorId t, DeviceId d) const {
+    const auto& home = instance_.graph().places[t].home;
+    return instance_.graph().graph[t].keep && instance_.producer(t).valid() && !home.empty() && home.front() == d;
+  }
+
+  [[nodiscard]] std::vector<OpId> open_readers(TensorId t) const {
+    std::vector<OpId> open;
+    for (const OpId v : instance_.readers(t)) {
+      if (state_.runs(v) == 0) open.push_back(v);
+    }
+    return open;
+  }
+
+  [[nodiscard]] bool is_lost(TensorId t) const {
+    const OpId producer = instance_.producer(t);
+    if (!producer.valid() || state_.runs(producer) < instance_.most_runs(producer)) return false;
+    if (!instance_.graph().graph[t].keep && open_readers(t).empty()) return false;
+    const auto devices = instance_.graph().devices.ids();
+    return std::none_of(devices.begin(), devices.end(), [&](DeviceId d) { return there(t, d); });
+  }
+
+  /// An entry of its own on each device.
+  void add_tensor(TensorId t) {
+    for (const DeviceId d : instance_.graph().devices.ids()) add_tensor(t, OpId::none(), d);
+  }
+
+  void add_tensor(TensorId t, OpId producer, DeviceId d) {
+    if (there(t, d)) return;
+    Entry entry{producer, d, instance_.copy_price(t, d), open_readers(t), kept_at(t, d)};
+    if (entry.kept || !entry.readers.empty()) entries_.push_back(std::move(entry));
+  }
+
+  /// A run brings all outputs at once; without one each has to be copied.
+  void add_outputs(OpId v) {
+    const bool has_run = state_.runs(v) > 0;
+    const OpId open = has_run ? OpId::none() : v;
+    const bool again = std::max(1, state_.runs(v)) < instance_.most_runs(v);
+    for (const DeviceId d : instance_.graph().devices.ids()) {
+      const std::int64_t run = again ? instance_.run_price(v, d) : kNoWay;
+      if (run == kNoWay) {
+        for (const TensorId t : instance_.op(v).outputs) add_tensor(t, open, d);
+        continue;
+      }
+      Entry entry{open, d, run};
+      for (const TensorId t : instance_.op(v).outputs) {
+        if (there(t, d)) continue;
+        const std::vector<OpId> readers = open_readers(t);
+        if (readers.empty() && !kept_at(t, d)) continue;
+        entry.price = std::min(entry.price, instance_.copy_price(t, d));
+        entry.readers.insert(entry.readers.end(), readers.begin(), readers.end());
+        entry.kept = entry.kept || kept_at(t, d);
+      }
+      if (entry.kept || !entry.readers.empty()) entries_.push_back(std::move(entry));
+    }
+  }
+
+  const DeviceInstance& instance_;
+  const DeviceState& state_;
+  std::vector<Entry> entries_;
+};
+
+std::int64_t sum_of(std::int64_t a, std::int64_t b) {
+  return a == kNoWay || b == kNoWay ? kNoWay : a + b;
 }
 
-/// Of two devices.
+/// Each first run on its cheapest device, and the entries that no choice of devices avoids.
+RemainingCost cheapest_devices(const DeviceInstance& instance, const DeviceState& state,
+                               const DeviceState::Allowed& allowed, const std::vector<Entry>& entries) {
+  RemainingCost cost{.assignment = Table<OpId, DeviceId>(instance.op_count())};
+  Table<OpId, int> choices(instance.op_count(), 0);
+  for (const OpId v : cost.assignment.ids()) {
+    if (state.runs(v) > 0) continue;
+    std::int64_t least = kNoWay;
+    for (const RunCost& run : instance.graph().runs[v]) {
+      if (!allowed(v, run.device)) continue;
+      ++choices[v];
+      const std::int64_t here = instance.run_price(v, run.device);
+      if (here >= least) continue;
+      least = here;
+      cost.assignment[v] = run.device;
+    }
+    cost.least = sum_of(cost.least, least);
+  }
+  for (const Entry& entry : entries) {
+    const bool certain = entry.kept || std::any_of(entry.readers.begin(), entry.readers.end(), [&](OpId v) {
+                           return choices[v] == 1 && cost.assignment[v] == entry.to;
+                         });
+    const bool elsewhere = !entry.producer.valid() || !allowed(entry.producer, entry.to);
+    if (certain && elsewhere) cost.least = sum_of(cost.least, entry.price);
+  }
+  return cost;
+}
+
+/// Of two computing devices.
 class AssignmentCut {
  public:
-  AssignmentCut(const DeviceGraph& graph, const DeviceProblem& problem) : graph_(graph), problem_(problem) {}
-
-  struct Answer {
-    std::int64_t value = 0;
-    /// Something can be brought to no device where it is read.
-    bool infeasible = false;
-    Table<OpId, DeviceId> assignment{};
-  };
+  AssignmentCut(const DeviceInstance& instance, const DeviceState& state, const DeviceState::Allowed& allowed)
+      : instance_(instance), state_(state), allowed_(allowed), vertices_(instance.op_count(), 0) {}
 
   /// Nothing where sums might not fit.
-  std::optional<Answer> solve() {
-    const Table<TensorId, bool> produced = produced_tensors(graph_.graph);
-    Table<TensorId, std::vector<OpId>> readers(graph_.graph.tensors.size());
-    for (const OpId v : graph_.runs.ids()) {
-      vertices_.push_back(cut_.add_vertex());
-      for (const TensorId t : graph_.graph[v].inputs) readers[t].push_back(v);
+  std::optional<RemainingCost> solve(const std::vector<Entry>& entries) {
+    const std::array<DeviceId, 2> devices{instance_.computing()[0], instance_.computing()[1]};
+    for (const OpId v : vertices_.ids()) {
+      if (state_.runs(v) > 0) continue;
+      vertices_[v] = cut_.add_vertex();
+      arcs_.push_back({MinimumCut::kSource, vertices_[v], price_on(v, devices[1])});
+      arcs_.push_back({vertices_[v], MinimumCut::kSink, price_on(v, devices[0])});
     }
-    for (const OpId v : graph_.runs.ids()) {
-      std::int64_t on_first = kWall;
-      std::int64_t on_second = kWall;
-      for (const RunCost& run : possible_runs(graph_, problem_, v)) {
-        (run.device == kFirst ? on_first : on_second) = price(problem_, run.duration, run.energy);
-      }
-      arcs_.push_back({MinimumCut::kSource, vertices_[v], on_second});
-      arcs_.push_back({vertices_[v], MinimumCut::kSink, on_first});
-      cross(v, readers, kFirst, kSecond);
-      cross(v, readers, kSecond, kFirst);
-    }
-    for (const TensorId t : graph_.places.ids()) {
-      if (!produced[t] && graph_.places[t].home.size() == 1) cross_input(t, readers[t]);
+    std::int64_t elsewhere = 0;
+    for (const Entry& entry : entries) {
+      if (entry.to == devices[0]) add(entry, MinimumCut::kSource, MinimumCut::kSink);
+      if (entry.to == devices[1]) add(entry, MinimumCut::kSink, MinimumCut::kSource);
+      const bool to_store = entry.to != devices[0] && entry.to != devices[1];
+      if (to_store && entry.kept) elsewhere = sum_of(elsewhere, entry.price);
     }
     Wide sum = 0;
     Wide walls = 1;
@@ -66,12 +168,13 @@ class AssignmentCut {
     if ((sum + 1) * walls >= MinimumCut::kUncut) return std::nullopt;
     const auto wall = static_cast<std::int64_t>(sum) + 1;
     for (const CutArc& arc : arcs_) cut_.add_arc(arc.from, arc.to, arc.amount == kWall ? wall : arc.amount);
-    Answer answer{.value = cut_.solve()};
-    answer.infeasible = answer.value >= wall;
-    for (const OpId v : graph_.runs.ids()) {
-      answer.assignment.push_back(cut_.with_source(vertices_[v]) ? kFirst : kSecond);
+    const std::int64_t value = cut_.solve();
+    RemainingCost cost{.least = value >= wall ? kNoWay : sum_of(value, elsewhere),
+                       .assignment = Table<OpId, DeviceId>(instance_.op_count())};
+    for (const OpId v : vertices_.ids()) {
+      if (vertices_[v] != 0) cost.assignment[v] = cut_.with_source(vertices_[v]) ? devices[0] : devices[1];
     }
-    return answer;
+    return cost;
   }
 
  private:
@@ -81,59 +184,32 @@ class AssignmentCut {
     std::int64_t amount = 0;
   };
 
-  /// Of two prices, the wall being none.
-  static std::int64_t cheaper(std::int64_t a, std::int64_t b) {
-    if (a == kWall || b == kWall) return a == kWall ? b : a;
-    return std::min(a, b);
+  [[nodiscard]] std::int64_t price_on(OpId v, DeviceId d) const {
+    return allowed_(v, d) ? instance_.run_price(v, d) : kWall;
   }
 
-  [[nodiscard]] std::int64_t copy_price(TensorId t, DeviceId from, DeviceId to) const {
-    const auto copy = copy_cost(graph_, t, from, to);
-    return copy ? price(problem_, copy->duration, copy->energy) : kWall;
-  }
-
-  /// Pays `amount` if the producer is at `from` and any reader at `to`. (An arc is cut from the source's side.)
-  void pay(int producer, const std::vector<int>& readers, DeviceId from, std::int64_t amount) {
-    if (readers.empty()) return;
+  /// Pays if the producer is on the other side, `from`, and any reader on the entry's, `to`. (An arc is cut from the
+  /// source's side.)
+  void add(const Entry& entry, int to, int from) {
+    const int producer = entry.producer.valid() ? vertices_[entry.producer] : from;
     const int middle = cut_.add_vertex();
-    if (from == kFirst) {
-      arcs_.push_back({producer, middle, amount});
-      for (const int reader : readers) arcs_.push_back({middle, reader, kWall});
-    } else {
-      for (const int reader : readers) arcs_.push_back({reader, middle, kWall});
-      arcs_.push_back({middle, producer, amount});
-    }
+    const auto join = [&](int a, int b, std::int64_t amount) {
+      if (from == MinimumCut::kSource) {
+        arcs_.push_back({a, b, amount});
+      } else {
+        arcs_.push_back({b, a, amount});
+      }
+    };
+    join(producer, middle, entry.price);
+    for (const OpId reader : entry.readers) join(middle, vertices_[reader], kWall);
+    if (entry.kept) join(middle, to, kWall);
   }
 
-  void cross(OpId v, const Table<TensorId, std::vector<OpId>>& readers, DeviceId from, DeviceId to) {
-    std::int64_t amount = kWall;
-    std::vector<int> reading;
-    for (const TensorId t : graph_.graph[v].outputs) {
-      amount = cheaper(amount, copy_price(t, from, to));
-      for (const OpId reader : readers[t]) reading.push_back(vertices_[reader]);
-      const auto& home = graph_.places[t].home;
-      const bool kept_there = graph_.graph[t].keep && !home.empty() && home.front() == to;
-      if (kept_there) reading.push_back(to == kFirst ? MinimumCut::kSource : MinimumCut::kSink);
-    }
-    const RunCost* const run = run_cost(graph_, v, to);
-    if (run != nullptr && most_runs(graph_, problem_, v) > 1) {
-      amount = cheaper(amount, price(problem_, run->duration, run->energy));
-    }
-    pay(vertices_[v], reading, from, amount);
-  }
-
-  void cross_input(TensorId t, const std::vector<OpId>& readers) {
-    const DeviceId home = graph_.places[t].home.front();
-    std::vector<int> reading;
-    reading.reserve(readers.size());
-    for (const OpId reader : readers) reading.push_back(vertices_[reader]);
-    const DeviceId other = home == kFirst ? kSecond : kFirst;
-    pay(home == kFirst ? MinimumCut::kSource : MinimumCut::kSink, reading, home, copy_price(t, home, other));
-  }
-
-  const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
+  const DeviceInstance& instance_;
+  const DeviceState& state_;
+  const DeviceState::Allowed& allowed_;
   MinimumCut cut_;
+  /// 0 for ops that have run.
   Table<OpId, int> vertices_;
   std::vector<CutArc> arcs_;
 };
@@ -172,52 +248,37 @@ Table<DeviceId, Bytes> base_memory(const DeviceGraph& graph) {
   return base;
 }
 
-bool has_room(const DeviceGraph& graph, const DeviceProblem& problem, OpId op, const RunCost& run) {
-  if (!problem.budget[run.device]) return true;
-  const Table<TensorId, bool> produced = produced_tensors(graph.graph);
-  Bytes needed = base_memory(graph)[run.device] + run.workspace;
-  std::vector<TensorId> inputs = graph.graph[op].inputs;
-  std::sort(inputs.begin(), inputs.end());
-  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-  for (const TensorId t : inputs) {
-    const auto& home = graph.places[t].home;
-    const bool counted = !produced[t] && std::find(home.begin(), home.end(), run.device) != home.end();
-    if (!counted) needed += graph.graph[t].size;
-  }
-  for (const TensorId t : graph.graph[op].outputs) needed += graph.graph[t].size;
-  for (const InPlace& pair : graph.graph[op].in_place) {
-    if (produced[pair.input]) needed -= std::min(graph.graph[pair.output].size, graph.graph[pair.input].size);
-  }
-  return needed <= *problem.budget[run.device];
+RemainingCost remaining_cost(const DeviceInstance& instance, const DeviceState& state,
+                             const DeviceState::Allowed& allowed, std::int64_t enough) {
+  const auto entries = OpenEntries(instance, state).collect();
+  if (!entries) return {.least = kNoWay};
+  RemainingCost cost = cheapest_devices(instance, state, allowed, *entries);
+  if (cost.least >= enough || instance.computing().size() != 2) return cost;
+  std::optional<RemainingCost> cut = AssignmentCut(instance, state, allowed).solve(*entries);
+  return cut && cut->least >= cost.least ? *std::move(cut) : cost;
 }
 
 DeviceBound device_bound(const DeviceGraph& graph, const DeviceProblem& problem) {
   DeviceBound bound{.infeasible = fixed_excess(graph, problem)};
+  if (!bound.infeasible.empty()) return bound;
+  const DeviceInstance instance(graph, problem);
+  const auto has_room = [&](OpId v, DeviceId d) {
+    const RunCost* const run = run_cost(graph, v, d);
+    return run != nullptr && instance.has_room(v, *run);
+  };
   for (const OpId v : graph.runs.ids()) {
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    DeviceId cheapest;
-    for (const RunCost& run : possible_runs(graph, problem, v)) {
-      const std::int64_t here = price(problem, run.duration, run.energy);
-      if (here >= least) continue;
-      least = here;
-      cheapest = run.device;
-    }
-    if (!cheapest.valid() && bound.infeasible.empty()) {
-      bound.infeasible = "the op " + graph.graph[v].name + " has room on no device";
-    }
-    if (!bound.infeasible.empty()) return bound;
-    bound.least += least;
-    bound.assignment.push_back(cheapest);
+    const auto& runs = graph.runs[v];
+    if (std::any_of(runs.begin(), runs.end(), [&](const RunCost& run) { return has_room(v, run.device); })) continue;
+    bound.infeasible = "the op " + graph.graph[v].name + " has room on no device";
+    return bound;
   }
-  if (graph.devices.size() != 2) return bound;
-  auto cut = AssignmentCut(graph, problem).solve();
-  if (!cut) return bound;
-  if (cut->infeasible) {
+  RemainingCost cost = remaining_cost(instance, DeviceState(instance), has_room);
+  if (cost.least == kNoWay) {
     bound.infeasible = "something can be brought to no device where it is read or kept";
     return bound;
   }
-  bound.least = std::max(bound.least, cut->value);
-  bound.assignment = std::move(cut->assignment);
+  bound.least = cost.least;
+  bound.assignment = std::move(cost.assignment);
   return bound;
 }
 

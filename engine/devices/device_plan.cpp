@@ -2,13 +2,12 @@
 #include "engine/devices/device_plan.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
+
+#include "engine/devices/device_state.hpp"
 
 namespace remora {
 namespace {
-
-constexpr std::int64_t kNoWay = std::numeric_limits<std::int64_t>::max();
 
 /// Walks along a plan and copies in what is missing.
 class Supplier {

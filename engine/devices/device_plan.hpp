@@ -34,9 +34,6 @@ int most_runs(const DeviceGraph& graph, const DeviceProblem& problem, OpId op);
 /// What is resident on each device throughout: its fixed memory and the inputs of the graph that are at home there.
 Table<DeviceId, Bytes> base_memory(const DeviceGraph& graph);
 
-/// Whether the device has room for the op alone: its inputs, outputs and workspace beside what is always there.
-bool has_room(const DeviceGraph& graph, const DeviceProblem& problem, OpId op, const RunCost& run);
-
 /// What can be said without a search.
 struct DeviceBound {
   /// Of the objective: no schedule costs less.
@@ -47,16 +44,10 @@ struct DeviceBound {
   Table<OpId, DeviceId> assignment{};
 };
 
-/// Every op once on its cheapest device that has room for it; between two devices the cheapest assignment with what
-/// crosses from one to the other paid, by a minimum cut:
-///
-///     cost of v on device 1 is cut between the source and v, that on device 0 between v and the sink; and if v stays with
-///     the source (device 0) while a reader goes with the sink, the cheaper of a copy and a second run of v there is cut, once
-///     an op and device
-///
-/// What is crossed by a copy or a second run is paid in every schedule: a first run on device 1 needs its inputs there, and
-/// a producer whose first run was on device 0 leaves nothing there by that. Infeasible where an op has room nowhere, or where
-/// what is always on a device, with what must be kept there, exceeds its budget.
+/// Every op once on its cheapest device that has room for it, or the cheapest assignment to two devices with what crosses
+/// from one to the other paid (remaining_cost, device_state.hpp, of the state before all steps). Infeasible where an op has
+/// room nowhere, where what is always on a device, with what must be kept there, exceeds its budget, or where something can be
+/// brought to no device that reads it.
 DeviceBound device_bound(const DeviceGraph& graph, const DeviceProblem& problem);
 
 // A plan over several devices under change: runs and copies without releases, always of the staged form.

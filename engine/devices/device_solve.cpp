@@ -8,6 +8,7 @@
 #include "engine/base/deadline.hpp"
 #include "engine/base/version.hpp"
 #include "engine/devices/device_plan.hpp"
+#include "engine/devices/device_space.hpp"
 #include "model/error.hpp"
 #include "model/random.hpp"
 
@@ -23,31 +24,48 @@ constexpr int kPatience = 200;
 
 class DeviceSearch {
  public:
-  DeviceSearch(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-               const Deadline& deadline)
-      : graph_(graph), problem_(problem), options_(options), deadline_(deadline), random_(options.seed) {}
+  DeviceSearch(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed, const Deadline& deadline)
+      : graph_(graph), problem_(problem), deadline_(deadline), random_(seed) {}
 
-  /// The best plan that breaks no limit; nothing if none was found.
-  std::optional<DevicePlan> run(const DeviceBound& bound) {
-    std::optional<EvaluatedPlan> first = plan_of(graph_, problem_, bound.assignment);
-    for (int tries = 0; !first && tries < kPatience; ++tries) first = plan_of(graph_, problem_, drawn());
-    if (!first) return std::nullopt;
-    Candidate current = mend(judged(*std::move(first)));
-    Candidate best = current;
-    for (int idle = 0; !over() && !(best.value.violation == 0 && best.value.cost <= bound.least);) {
-      Candidate next = mend(changed(current));
-      if (next.value <= current.value) current = next;
-      ++idle;
-      if (next.value < best.value) {
-        best = std::move(next);
-        idle = 0;
-      } else if (idle >= kPatience) {
-        current = best;
-        idle = 0;
+  /// Searches on until so much work has been done in all.
+  void advance(const DeviceBound& bound, std::int64_t work) {
+    until_ = work;
+    if (!best_) {
+      std::optional<EvaluatedPlan> first = plan_of(graph_, problem_, bound.assignment);
+      while (!first && !over()) {
+        ++work_;
+        first = plan_of(graph_, problem_, drawn());
+      }
+      if (!first) return;
+      current_ = mend(judged(*std::move(first)));
+      best_ = current_;
+    }
+    while (!over() && !(best_->value.violation == 0 && best_->value.cost <= bound.least)) {
+      Candidate next = mend(changed(*current_));
+      if (next.value <= current_->value) current_ = next;
+      ++idle_;
+      if (next.value < best_->value) {
+        best_ = std::move(next);
+        idle_ = 0;
+      } else if (idle_ >= kPatience) {
+        current_ = best_;
+        idle_ = 0;
       }
     }
-    if (best.value.violation > 0) return std::nullopt;
-    return std::move(best.plan);
+  }
+
+  /// The best plan that breaks no limit; null if none was found.
+  [[nodiscard]] const DevicePlan* plan() const { return best_ && best_->value.violation == 0 ? &best_->plan : nullptr; }
+  [[nodiscard]] std::int64_t cost() const { return best_->value.cost; }
+
+  /// Goes on from a plan that somebody else found, if it is better.
+  void adopt(DevicePlan plan) {
+    std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
+    if (!whole) return;
+    Candidate next = judged(*std::move(whole));
+    if (best_ && best_->value <= next.value) return;
+    best_ = current_ = std::move(next);
+    idle_ = 0;
   }
 
   [[nodiscard]] std::int64_t work() const { return work_; }
@@ -63,9 +81,7 @@ class DeviceSearch {
     DeviceId device{};
   };
 
-  [[nodiscard]] bool over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
-  }
+  [[nodiscard]] bool over() const { return deadline_.reached() || work_ >= until_; }
 
   Candidate judged(EvaluatedPlan plan) {
     ++work_;
@@ -184,10 +200,80 @@ class DeviceSearch {
 
   const DeviceGraph& graph_;
   const DeviceProblem& problem_;
-  const DeviceSolveOptions& options_;
   const Deadline& deadline_;
   Random random_;
+  std::optional<Candidate> current_;
+  std::optional<Candidate> best_;
+  /// Rounds without a better one.
+  int idle_ = 0;
   std::int64_t work_ = 0;
+  std::int64_t until_ = 0;
+};
+
+/// Local search and complete search in turns of growing length, on one incumbent.
+class Turns {
+ public:
+  Turns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
+        const Deadline& deadline)
+      : graph_(graph),
+        options_(options),
+        deadline_(deadline),
+        local_(graph, problem, options.seed, deadline),
+        tree_(graph, problem, [&] { return deadline.reached(); }) {}
+
+  void run(const DeviceBound& bound) {
+    for (std::int64_t turn = kFirstTurn; !over() && !proved_; turn = std::min(2 * turn, kLongestTurn)) {
+      local_.advance(bound, limited(local_.work() + turn, local_.work()));
+      if (local_.plan() != nullptr) {
+        proved_ = local_.cost() <= bound.least;
+        tree_.require_below(local_.cost());
+      }
+      if (over() || proved_) break;
+      const std::int64_t before = outcome_.nodes;
+      const bool had = outcome_.steps.has_value();
+      const std::int64_t cost = outcome_.cost;
+      outcome_ = tree_.advance(limited(before + turn, before) - before);
+      proved_ = outcome_.complete;
+      if (outcome_.steps && (!had || outcome_.cost < cost)) local_.adopt(*outcome_.steps);
+    }
+  }
+
+  /// The best schedule is known, or that there is none.
+  [[nodiscard]] bool proved() const { return proved_; }
+  [[nodiscard]] std::int64_t work() const { return local_.work() + outcome_.nodes; }
+
+  [[nodiscard]] std::optional<std::int64_t> cost() const {
+    if (!is_local() && !outcome_.steps) return std::nullopt;
+    return is_local() ? local_.cost() : outcome_.cost;
+  }
+
+  /// The best schedule, with its releases.
+  [[nodiscard]] std::vector<DeviceStep> steps() const {
+    return is_local() ? with_releases(evaluate(graph_, *local_.plan()), *local_.plan()) : *outcome_.steps;
+  }
+
+ private:
+  static constexpr std::int64_t kFirstTurn = 250;
+  static constexpr std::int64_t kLongestTurn = 64000;
+
+  [[nodiscard]] bool is_local() const {
+    return local_.plan() != nullptr && (!outcome_.steps || local_.cost() <= outcome_.cost);
+  }
+  [[nodiscard]] bool over() const {
+    return deadline_.reached() || (options_.work_limit > 0 && work() >= options_.work_limit);
+  }
+  /// As much as the work limit leaves for whoever has done `done`.
+  [[nodiscard]] std::int64_t limited(std::int64_t wanted, std::int64_t done) const {
+    return options_.work_limit > 0 ? std::min(wanted, done + options_.work_limit - work()) : wanted;
+  }
+
+  const DeviceGraph& graph_;
+  const DeviceSolveOptions& options_;
+  const Deadline& deadline_;
+  DeviceSearch local_;
+  DeviceTreeSearch tree_;
+  DeviceSearchOutcome outcome_;
+  bool proved_ = false;
 };
 
 void check(const DeviceGraph& graph, const DeviceProblem& problem) {
@@ -238,16 +324,22 @@ DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, con
     schedule.solver.note = bound.infeasible;
     return schedule;
   }
-  DeviceSearch search(graph, problem, options, deadline);
-  const std::optional<DevicePlan> plan = search.run(bound);
-  schedule.solver.work = search.work();
+  Turns turns(graph, problem, options, deadline);
+  turns.run(bound);
+  schedule.solver.work = turns.work();
   schedule.solver.seconds = deadline.elapsed();
-  if (!plan) return schedule;
-  const DeviceEvaluation evaluation = evaluate(graph, *plan);
-  schedule.duration = evaluation.duration;
-  schedule.energy = evaluation.energy;
-  schedule.peak_memory = evaluation.peak;
-  schedule.steps = with_releases(evaluation, *plan);
+  if (turns.proved()) schedule.lower_bound = std::max(schedule.lower_bound, turns.cost().value_or(0));
+  if (turns.proved() && !turns.cost()) {
+    schedule.status = Status::infeasible;
+    schedule.solver.note = "every sequence of runs and copies was searched";
+    return schedule;
+  }
+  if (!turns.cost()) return schedule;
+  schedule.steps = turns.steps();
+  const DeviceVerdict verdict = verify(graph, schedule);
+  schedule.duration = verdict.duration;
+  schedule.energy = verdict.energy;
+  schedule.peak_memory = verdict.peak;
   schedule.status = schedule.cost() <= schedule.lower_bound ? Status::optimal : Status::feasible;
   return schedule;
 }

@@ -44,36 +44,57 @@ class DeviceOracle {
       for (const DeviceId d : graph_.places[t].home) start.resident |= bit(t, d);
     }
     home_ = start.resident;
-    if (fits(start.resident, {})) push(0, start);
+    if (fits(start.resident, {})) push({}, start);
     while (!queue_.empty()) {
-      const auto [cost, state] = queue_.top();
+      const auto [spent, state] = queue_.top();
       queue_.pop();
-      if (best_.at(state.key()) < cost) continue;
-      if (finished(state)) return cost;
-      expand(cost, state);
+      const auto& known = best_.at(state.key());
+      if (std::find(known.begin(), known.end(), spent) == known.end()) continue;
+      if (finished(state)) return spent.cost;
+      expand(spent, state);
     }
     return std::nullopt;
   }
 
  private:
-  struct Entry {
-    std::int64_t cost;
-    State state;
-    bool operator<(const Entry& other) const { return cost > other.cost; }
+  /// Of the objective, and of the other quantity where that is limited.
+  struct Spent {
+    std::int64_t cost = 0;
+    std::int64_t other = 0;
+    friend auto operator<=>(const Spent&, const Spent&) = default;
   };
+  struct Entry {
+    Spent spent;
+    State state;
+    bool operator<(const Entry& other) const { return spent > other.spent; }
+  };
+
+  [[nodiscard]] Spent after(const Spent& spent, Duration duration, Energy energy) const {
+    const bool fast = problem_.objective == Objective::duration;
+    const bool limited = fast ? problem_.energy_limit.has_value() : problem_.duration_limit.has_value();
+    const std::int64_t other = fast ? energy.count() : duration.count();
+    return {spent.cost + (fast ? duration.count() : energy.count()), limited ? spent.other + other : 0};
+  }
+
+  [[nodiscard]] bool within_limits(const Spent& spent) const {
+    const bool fast = problem_.objective == Objective::duration;
+    const std::int64_t duration = fast ? spent.cost : spent.other;
+    const std::int64_t energy = fast ? spent.other : spent.cost;
+    return (!problem_.duration_limit || duration <= problem_.duration_limit->count()) &&
+           (!problem_.energy_limit || energy <= problem_.energy_limit->count());
+  }
 
   [[nodiscard]] std::uint32_t bit(TensorId t, DeviceId d) const { return 1U << (t.index() * devices_ + d.index()); }
   [[nodiscard]] Bytes size(TensorId t) const { return graph_.graph[t].size; }
 
-  void push(std::int64_t cost, const State& state) {
-    const auto [at, fresh] = best_.try_emplace(state.key(), cost);
-    if (!fresh && at->second <= cost) return;
-    at->second = cost;
-    queue_.push({cost, state});
-  }
-
-  [[nodiscard]] std::int64_t price(Duration duration, Energy energy) const {
-    return problem_.objective == Objective::duration ? duration.count() : energy.count();
+  void push(const Spent& spent, const State& state) {
+    if (!within_limits(spent)) return;
+    auto& known = best_[state.key()];
+    const auto dominates = [](const Spent& a, const Spent& b) { return a.cost <= b.cost && a.other <= b.other; };
+    if (std::any_of(known.begin(), known.end(), [&](const Spent& one) { return dominates(one, spent); })) return;
+    std::erase_if(known, [&](const Spent& one) { return dominates(spent, one); });
+    known.push_back(spent);
+    queue_.push({spent, state});
   }
 
   struct Beside {
@@ -108,11 +129,11 @@ class DeviceOracle {
     return true;
   }
 
-  void expand(std::int64_t cost, const State& state) {
+  void expand(const Spent& spent, const State& state) {
     for (std::uint32_t left = state.resident & ~home_; left != 0; left &= left - 1) {
       State next = state;
       next.resident &= ~(left & (~left + 1));
-      push(cost, next);
+      push(spent, next);
     }
     for (const TensorId t : graph_.places.ids()) {
       for (const Link& link : graph_.links) {
@@ -120,12 +141,12 @@ class DeviceOracle {
         State next = state;
         next.resident |= bit(t, link.to);
         const CopyCost copy = *copy_cost(graph_, t, link.from, link.to);
-        if (fits(next.resident, {})) push(cost + price(copy.duration, copy.energy), next);
+        if (fits(next.resident, {})) push(after(spent, copy.duration, copy.energy), next);
       }
     }
     for (const OpId v : graph_.runs.ids()) {
       for (const RunCost& run : graph_.runs[v]) {
-        if (may_run(state, v, run.device)) compute(cost, state, v, run);
+        if (may_run(state, v, run.device)) compute(spent, state, v, run);
       }
     }
   }
@@ -149,7 +170,7 @@ class DeviceOracle {
   }
 
   /// With each choice of inputs that the step releases for outputs to take over.
-  void compute(std::int64_t cost, const State& state, OpId v, const RunCost& run) {
+  void compute(const Spent& spent, const State& state, OpId v, const RunCost& run) {
     const Op& op = graph_.graph[v];
     State computed = state;
     Bytes beside = run.workspace;
@@ -165,17 +186,17 @@ class DeviceOracle {
       computed.stage += first ? 1 : 0;
     }
     for (unsigned choice = 0; choice < 1U << op.in_place.size(); ++choice) {
-      State after = computed;
+      State next = computed;
       Bytes here = beside;
       bool allowed = true;
       for (std::size_t i = 0; i < op.in_place.size(); ++i) {
         if ((choice >> i & 1U) == 0) continue;
         const InPlace& pair = op.in_place[i];
         allowed = allowed && produced_[pair.input];
-        after.resident &= ~bit(pair.input, run.device);
+        next.resident &= ~bit(pair.input, run.device);
         if ((state.resident & bit(pair.output, run.device)) == 0) here -= std::min(size(pair.output), size(pair.input));
       }
-      if (allowed && fits(computed.resident, {run.device, here})) push(cost + price(run.duration, run.energy), after);
+      if (allowed && fits(computed.resident, {run.device, here})) push(after(spent, run.duration, run.energy), next);
     }
   }
 
@@ -186,7 +207,8 @@ class DeviceOracle {
   std::vector<unsigned> most_;
   std::uint32_t home_ = 0;
   std::priority_queue<Entry> queue_;
-  std::unordered_map<std::uint64_t, std::int64_t> best_;
+  /// What no other way to the state undercuts in both.
+  std::unordered_map<std::uint64_t, std::vector<Spent>> best_;
 };
 
 }  // namespace

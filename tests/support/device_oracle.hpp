@@ -10,7 +10,7 @@
 
 namespace remora::test {
 
-/// The least value of the objective; nothing if there is no schedule. Without limits on the other quantity. For up to 7 ops,
+/// The least value of the objective; nothing if there is no schedule. For up to 7 ops,
 /// 27 pairs of a tensor and a device, and 3 computes.
 std::optional<std::int64_t> device_optimum(const DeviceGraph& graph, const DeviceProblem& problem);
 

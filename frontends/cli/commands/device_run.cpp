@@ -75,7 +75,7 @@ void print_summary(const DeviceGraph& graph, const DeviceSchedule& schedule) {
       std::cerr << "\n";
     }
   }
-  std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans\n";
+  std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans and nodes\n";
 }
 
 }  // namespace

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is the case after some steps over several devices, which steps can come next, and what the rest costs at least.
+//
+// A move is a step, or the release of a tensor on a device. Of all schedules that cost the same only those of one form are
+// followed; that loses no optimum and refutes no feasible problem:
+//
+//   releases     come just before a step on the same device that does not fit without every one of them, in ascending
+//                order of tensors. (Put each off until then: what is resident longer does no harm where it fits, and a copy or
+//                recompute of what is still there is left out.) Outputs take storage over only where that is needed to fit.
+//   copies       are due before the next run: either that run reads what was copied, or the copy was passed on, or its
+//                source gave way. (Else put it off beyond the run: less is resident meanwhile.)
+//   recomputes   bring an output that is not there; in free order they are due like copies, where they need no workspace.
+//
+//     run A   copy a out, release a, run B   copy a in, run C           never: copy a out, run B, release a ...
+//
+// So the moves from one run to the next are a bundle that serves the run; bundles are unlimited, as copies are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/devices/device_plan.hpp"
+
+namespace remora {
+
+/// A price that nothing has: there is no way.
+inline constexpr std::int64_t kNoWay = std::numeric_limits<std::int64_t>::max();
+
+/// Graph and problem, indexed. Both must outlive it.
+class DeviceInstance {
+ public:
+  DeviceInstance(const DeviceGraph& graph, const DeviceProblem& problem);
+
+  [[nodiscard]] const DeviceGraph& graph() const { return graph_; }
+  [[nodiscard]] const DeviceProblem& problem() const { return problem_; }
+  [[nodiscard]] const Op& op(OpId v) const { return graph_.graph[v]; }
+  [[nodiscard]] Bytes size(TensorId t) const { return graph_.graph[t].size; }
+  [[nodiscard]] int op_count() const { return static_cast<int>(graph_.runs.size()); }
+  [[nodiscard]] int device_count() const { return static_cast<int>(graph_.devices.size()); }
+  /// The place of a tensor on a device, from 0.
+  [[nodiscard]] std::size_t place(TensorId t, DeviceId d) const {
+    return t.index() * graph_.devices.size() + d.index();
+  }
+  /// None for an input of the graph.
+  [[nodiscard]] OpId producer(TensorId t) const { return producers_[t]; }
+  [[nodiscard]] const std::vector<OpId>& readers(TensorId t) const { return readers_[t]; }
+  [[nodiscard]] bool at_home(TensorId t, DeviceId d) const { return home_[place(t, d)]; }
+  [[nodiscard]] Bytes base(DeviceId d) const { return base_[d]; }
+  [[nodiscard]] Bytes budget(DeviceId d) const { return problem_.budget[d].value_or(Bytes::max()); }
+  /// Inputs, outputs and workspace beside what is always there, less what is taken over.
+  [[nodiscard]] Bytes footprint(OpId v, const RunCost& run) const;
+  [[nodiscard]] bool has_room(OpId v, const RunCost& run) const { return footprint(v, run) <= budget(run.device); }
+  [[nodiscard]] int most_runs(OpId v) const { return most_runs_[v]; }
+  /// In the objective's unit: the cheapest copy of the tensor to the device; a run of the op there; or kNoWay.
+  [[nodiscard]] std::int64_t copy_price(TensorId t, DeviceId d) const { return copy_prices_[place(t, d)]; }
+  [[nodiscard]] std::int64_t run_price(OpId v, DeviceId d) const {
+    return run_prices_[v.index() * graph_.devices.size() + d.index()];
+  }
+  /// Whether the tensor can be copied from the device.
+  [[nodiscard]] bool leaves(TensorId t, DeviceId d) const { return leaves_[place(t, d)]; }
+  /// Devices on which some op can run.
+  [[nodiscard]] const std::vector<DeviceId>& computing() const { return computing_; }
+
+ private:
+  const DeviceGraph& graph_;
+  const DeviceProblem& problem_;
+  Table<TensorId, OpId> producers_;
+  Table<TensorId, std::vector<OpId>> readers_;
+  std::vector<bool> home_;
+  Table<DeviceId, Bytes> base_;
+  Table<OpId, int> most_runs_;
+  std::vector<std::int64_t> copy_prices_;
+  std::vector<std::int64_t> run_prices_;
+  std::vector<bool> leaves_;
+  std::vector<DeviceId> computing_;
+};
+
+struct DeviceMove {
+  enum class Kind : std::uint8_t { run, copy, release };
+  Kind kind = Kind::run;
+  OpId op{};
+  /// Copied or released.
+  TensorId tensor{};
+  /// Of a run or a release; where a copy comes from.
+  DeviceId device{};
+  DeviceId to{};
+  /// Of a run: a bit for each pair of Op::in_place by which storage is taken over.
+  std::uint32_t takes_over = 0;
+};
+
+/// What is the case after some moves.
+class DeviceState {
+ public:
+  explicit DeviceState(const DeviceInstance& instance);
+
+  /// By place.
+  [[nodiscard]] bool resident(std::size_t place) const { return resident_[place] != 0; }
+  [[nodiscard]] int runs(OpId v) const { return runs_[v]; }
+  [[nodiscard]] Bytes memory(DeviceId d) const { return memory_[d]; }
+  [[nodiscard]] Duration duration() const { return duration_; }
+  [[nodiscard]] Energy energy() const { return energy_; }
+  /// The first op that has not run; in input order it is the next one.
+  [[nodiscard]] OpId next() const { return next_; }
+  /// Every op has run, and what must be kept is where it must be.
+  [[nodiscard]] bool finished(const DeviceInstance& instance) const;
+  /// Between releases and the step that they are for.
+  [[nodiscard]] bool releasing() const { return releasing_.valid(); }
+
+  /// All that may come next, in the form described above; first runs where `allowed` says so alone. It says no where the op
+  /// cannot run.
+  using Allowed = std::function<bool(OpId, DeviceId)>;
+  [[nodiscard]] std::vector<DeviceMove> moves(const DeviceInstance& instance, const Allowed& allowed) const;
+  /// False if that leaves something undone that was due.
+  [[nodiscard]] bool apply(const DeviceInstance& instance, const DeviceMove& move);
+  /// Equal for states from which the same can follow; without what is due, or with it.
+  [[nodiscard]] std::string key(bool with_due) const;
+  [[nodiscard]] bool anything_due() const { return !due_.empty(); }
+
+ private:
+  /// A copy of the tensor from one device to the other, or, without a tensor, a recompute.
+  struct Due {
+    TensorId tensor{};
+    OpId op{};
+    DeviceId from{};
+    DeviceId device{};
+
+    friend auto operator<=>(const Due&, const Due&) = default;
+  };
+  class MoveFinder;
+
+  [[nodiscard]] Bytes beside(const DeviceInstance& instance, const DeviceMove& run) const;
+  [[nodiscard]] bool run(const DeviceInstance& instance, const DeviceMove& move);
+  void copy(const DeviceInstance& instance, const DeviceMove& move);
+  [[nodiscard]] bool release(const DeviceInstance& instance, const DeviceMove& move);
+  void drop(const DeviceInstance& instance, TensorId t, DeviceId d);
+
+  std::vector<std::uint8_t> resident_;
+  Table<OpId, std::uint8_t> runs_;
+  Table<DeviceId, Bytes> memory_;
+  Duration duration_{};
+  Energy energy_{};
+  OpId next_{0};
+  /// Input order: the latest recompute of the stage, by op and device; -1 for none.
+  std::int32_t latest_ = -1;
+  std::vector<Due> due_;
+  /// The device that releases make room on, the last one's tensor, and the least size among them.
+  DeviceId releasing_{};
+  TensorId released_{};
+  Bytes smallest_{};
+};
+
+/// What the rest costs at least.
+struct RemainingCost {
+  /// In the objective's unit; kNoWay if it cannot be done.
+  std::int64_t least = 0;
+  /// By op: a device for each first run with which it is that; those that have run are without.
+  Table<OpId, DeviceId> assignment{};
+};
+
+/// Every first run that is still to come on its cheapest device; and what has to be brought to a device where it is read, by
+/// the cheaper of a copy and another run, once a producer and device. Where ops can run on two devices alone, of all assignments
+/// the cheapest, by a minimum cut:
+///
+///     the cost of v on device 1 is cut between the source and v, that on device 0 between v and the sink; and if v
+///     stays with the source (device 0) while a reader goes with the sink, the price of bringing its outputs there is cut, once
+///
+/// Exact integers. Memory only rules devices out, by `allowed`. The search looks at bounds below `enough` alone: where a
+/// weaker one reaches that, it is returned.
+RemainingCost remaining_cost(const DeviceInstance& instance, const DeviceState& state,
+                             const DeviceState::Allowed& allowed, std::int64_t enough = kNoWay);
+
+}  // namespace remora
