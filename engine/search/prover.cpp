@@ -26,18 +26,17 @@ constexpr double kCredit = 0.2;
 /// CPU seconds of the first integer program that does not end.
 constexpr double kPatience = 2;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 /// What the calling thread may still use of its core.
 class Prover::Ration {
  public:
+  /// The deadline outlives this.
+  explicit Ration(const Deadline& deadline) : deadline_(deadline) {}
+
   /// Sleeps a little if it has used too much. Cheap to ask.
   void wait(double share) {
-    const double here = now();
+    const double here = deadline_.elapsed();
     if (here < looked_ + kSecondsOfLook) return;
     const double used = cpu_seconds_of_thread();
     left_ = std::min(kCredit, left_ + share * (here - looked_) - (used - used_));
@@ -50,7 +49,8 @@ class Prover::Ration {
  private:
   static constexpr std::chrono::duration<double> kSecond{1};
 
-  double looked_ = now();
+  const Deadline& deadline_;
+  double looked_ = deadline_.elapsed();
   double used_ = cpu_seconds_of_thread();
   double left_ = kCredit;
 };
@@ -72,7 +72,7 @@ std::vector<ProofNews> Prover::take() {
 }
 
 void Prover::run(const Deadline& deadline) {
-  Ration ration;
+  Ration ration(deadline);
   const auto stopped = [&] { return stopped_.load(std::memory_order_relaxed) || deadline.reached(); };
   const auto interrupted = [&] {
     ration.wait(share_.load(std::memory_order_relaxed));

@@ -59,6 +59,7 @@ struct Tally {
   int positive = 0;
   int tight = 0;
   int infeasible = 0;
+  int rounded = 0;
 };
 
 void check_program(std::mt19937& random, const Instance& instance, const std::optional<Duration>& truth, Tally& tally) {
@@ -67,23 +68,25 @@ void check_program(std::mt19937& random, const Instance& instance, const std::op
   std::set<Stage> finer = shape.ends;
   RuledOut out(instance.op_count());
   const PeriodProgram periods(instance, Periods(stages, shape.ends), shape.events, out);
-  const LinearAnswer linear = solve_linear(periods.program(), {});
+  Program program = periods.program();
+  const LinearAnswer linear = solve_linear(program, {});
   ++tally.cases;
   if (linear.outcome == LinearAnswer::Outcome::no_solution) {
     ASSERT_FALSE(truth.has_value());
-    if (!linear.prices.empty() && proves_no_solution(periods.program(), linear.prices)) ++tally.infeasible;
+    if (!linear.prices.empty() && proves_no_solution(program, linear.prices)) ++tally.infeasible;
     return;
   }
   if (!truth || linear.outcome != LinearAnswer::Outcome::optimal) return;
   const Duration extra = *truth - instance.baseline_duration();
-  const ProgramBound bound = program_bound(periods.program(), linear.prices);
+  tally.rounded += program.rows.size() > periods.program().rows.size() ? 1 : 0;
+  const ProgramBound bound = program_bound(program, linear.prices);
   ASSERT_LE(bound.bound, extra);
   if (bound.bound > Duration(0)) ++tally.positive;
   if (bound.bound > Duration(0) && bound.bound == extra) ++tally.tight;
   // Whatever the prices, and with what they rule out.
   std::vector<double> prices = linear.prices;
   for (double& price : prices) price *= 0.5 + static_cast<double>(below(random, 8)) / 8;
-  ASSERT_LE(program_bound(periods.program(), prices).bound, extra);
+  ASSERT_LE(program_bound(program, prices).bound, extra);
   periods.for_each_recompute([&](OpId op, int period, int column) {
     if (bound.bound + bound.penalties[at(column)] <= extra) return;
     out[op].resize(at(stages), false);
@@ -96,7 +99,10 @@ void check_program(std::mt19937& random, const Instance& instance, const std::op
     }
   }
   const PeriodProgram smaller(instance, Periods(stages, finer), shape.events, out);
-  const IntegerAnswer whole = solve_integer(smaller.program(), {.ceiling = extra + Duration(1)});
+  Program left = smaller.program();
+  // With rounded rows every other time.
+  if (random() % 2 == 0) solve_linear(left, {});
+  const IntegerAnswer whole = solve_integer(left, {.ceiling = extra + Duration(1)});
   ASSERT_LE(whole.bound, extra);
   ASSERT_FALSE(whole.solution.empty()) << "the optimum was ruled out, or CBC lost it";
 }
@@ -115,6 +121,45 @@ TEST(PeriodBound, IsNeverAboveTheOptimumWhateverThePeriodsAndEvents) {
   EXPECT_GT(tally.positive, test::fewer(2000));
   EXPECT_GT(tally.tight, test::fewer(500));
   EXPECT_GT(tally.infeasible, test::fewer(20));
+  EXPECT_GT(tally.rounded, test::fewer(100));
+}
+
+std::int64_t sum_of(const ProgramRow& row, unsigned choice) {
+  std::int64_t sum = 0;
+  for (const ProgramTerm& term : row.terms) sum += (choice >> static_cast<unsigned>(term.column)) % 2 * term.factor;
+  return sum;
+}
+
+TEST(RoundedRows, HoldForEveryChoiceThatTheRowAllowsAndForbidThePointGiven) {
+  std::mt19937 random(64);
+  int found = 0;
+  for (int round = 0; round < test::fewer(20'000); ++round) {
+    Program program;
+    const int columns = 2 + below(random, 7);
+    ProgramRow row;
+    std::vector<double> point;
+    const int largest = 3 + below(random, 60);
+    for (int j = 0; j < columns; ++j) {
+      program.add_column(1);
+      row.terms.push_back({j, 1 + below(random, largest) - (below(random, 3) == 0 ? largest : 0)});
+      point.push_back(below(random, 2) == 0 ? below(random, 2) : below(random, 1000) / 999.0);
+    }
+    // A column may stand in a row twice.
+    if (below(random, 4) == 0) row.terms.push_back({below(random, columns), 1 + below(random, largest)});
+    row.least = below(random, 3 * largest) - largest;
+    program.rows.push_back(row);
+    for (const ProgramRow& rounded : rounded_rows(program, 1, point)) {
+      ++found;
+      double here = 0;
+      for (const ProgramTerm& term : rounded.terms) here += static_cast<double>(term.factor) * point[at(term.column)];
+      ASSERT_LT(here, static_cast<double>(rounded.least));
+      for (unsigned choice = 0; choice < 1U << static_cast<unsigned>(columns); ++choice) {
+        if (sum_of(row, choice) < row.least) continue;
+        ASSERT_GE(sum_of(rounded, choice), rounded.least) << "round " << round << ", choice " << choice;
+      }
+    }
+  }
+  EXPECT_GT(found, test::fewer(5000));
 }
 
 /// Schedules at random that cost less than the ceiling do nothing that is banned.

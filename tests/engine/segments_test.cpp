@@ -84,6 +84,25 @@ TEST(Segments, AreWhatTheLeastBudgetBeginsWith) {
   EXPECT_EQ(evaluate(instance, bracket.sequence).peak, bracket.reached);
 }
 
+/// With so little work nothing is proved, so that what was tried last stays a byte below what was reached.
+TEST(LeastBudget, EndsWhereAByteIsLeftThatNoSearchDecides) {
+  std::mt19937 random(72);
+  int undecided = 0;
+  for (int round = 0; round < 60; ++round) {
+    const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 9}), {});
+    SolveOptions options;
+    options.work_limit = 1;
+    options.time_limit = kNoTimeLimit;
+    options.threads = 1;
+    options.period_bound = false;
+    const BudgetBracket bracket = bracket_min_budget(instance, options);
+    ASSERT_LE(bracket.proved, bracket.reached);
+    EXPECT_EQ(evaluate(instance, bracket.sequence).peak, bracket.reached);
+    undecided += bracket.proved < bracket.reached ? 1 : 0;
+  }
+  EXPECT_GT(undecided, 0);
+}
+
 TEST(Segments, EndWhenAsked) {
   const Instance unlimited(test::training_chain(40), {});
   const Instance instance = unlimited.with_budget(least_budget(unlimited));

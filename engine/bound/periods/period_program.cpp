@@ -87,14 +87,14 @@ void PeriodProgram::number_columns() {
   for (const OpId op : instance_.ops()) {
     first_[op] = program_.columns();
     for (int i = period_of(op) + 1; i <= last_[op]; ++i) {
-      program_.out[at(program_.add_column(instance_.duration(op).count(), true))] = is_out(op, i);
+      program_.out[at(program_.add_column(instance_.duration(op).count()))] = is_out(op, i);
     }
   }
   for (const OpId op : instance_.ops()) {
     for (const TensorId t : instance_.outputs(op)) {
       first_presence_[t] = program_.columns();
       for (int i = period_of(op) + 1; i <= last_presence_[t]; ++i) {
-        if (i > certain_[t]) program_.add_column(0, false);
+        if (i > certain_[t]) program_.add_column(0);
       }
     }
   }
@@ -160,9 +160,9 @@ void PeriodProgram::add_flow(OpId op, TensorId input) {
   if (last_[op] <= first || certain_[input] >= last_[op]) return;
   Presence here = kNever;
   for (int i = first; i <= last_[op]; ++i) {
-    if (i == first) here = program_.add_column(0, false);
+    if (i == first) here = program_.add_column(0);
     add(Sum().add(resident(input, i), 1).add(here, -1), 0);
-    const Presence next = i < last_[op] ? program_.add_column(0, false) : kNever;
+    const Presence next = i < last_[op] ? program_.add_column(0) : kNever;
     add(Sum().add(here, 1).add(recomputed(producer, i), 1).add(recomputed(op, i), -1).add(next, -1), 0);
     here = next;
   }
@@ -209,7 +209,7 @@ PeriodProgram::Presence PeriodProgram::present_up_to(TensorId tensor, OpId after
   const Presence reader = recomputed(*next, period);
   Presence result = later;
   if (reader != kNever && later != kAlways) {
-    result = later == kNever ? reader : program_.add_column(0, false);
+    result = later == kNever ? reader : program_.add_column(0);
     if (later != kNever) {
       add(Sum().add(result, 1).add(reader, -1), 0);
       add(Sum().add(result, 1).add(later, -1), 0);

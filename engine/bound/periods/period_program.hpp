@@ -26,13 +26,15 @@
 //   X(t,q)  t is resident between the recomputes of t's op and q's:  >= R(q,k), >= X of t's next reader, >= P(t,k+1)
 //
 // The workspace is the least there is; where an output takes over an input's storage, what it saves counts with the presence
-// of the input afterwards. Tensors of no bytes are resident for ever. Only R need be whole: the least P, Q and X that go with it are.
+// of the input afterwards. Tensors of no bytes are resident for ever. With whole R, the least P, Q and X
+// that go with it are whole, too.
 #pragma once
 
 #include <compare>
 #include <map>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/bound/periods/periods.hpp"
@@ -56,6 +58,8 @@ class PeriodProgram {
   PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events, const RuledOut& out);
 
   [[nodiscard]] const Program& program() const { return program_; }
+  /// Leaves none here.
+  [[nodiscard]] Program take_program() { return std::move(program_); }
   [[nodiscard]] const Periods& periods() const { return periods_; }
 
   /// Calls visit(op, period, column) for every R that is not out, by op and period.

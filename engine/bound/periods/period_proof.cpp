@@ -16,7 +16,7 @@ constexpr int kFirstSegments = 8;
 constexpr int kMostSegments = 32;
 /// Places where a replay breaks that are mended at once.
 constexpr std::size_t kMended = 4;
-/// With more the integer program does not end; CBC's preprocessing, which cannot be stopped, alone takes seconds.
+/// With more the integer program does not end.
 constexpr std::size_t kMostRows = 20'000;
 constexpr double kPatienceGrowth = 2;
 constexpr double kMostPatience = 1e6;
@@ -25,6 +25,9 @@ constexpr int kMostRefinements = 60;
 
 /// More periods must close this part of the gap between bound and ceiling.
 constexpr std::int64_t kLeastGain = 20;
+
+/// A linear program is solved once more without what it has ruled out where that is more than such a part.
+constexpr int kManyRuledOut = 5;
 
 /// Rounded, a linear program's recomputes are those of at least so large a part.
 constexpr std::array kLeastParts{0.5, 0.2, 0.8};
@@ -126,13 +129,14 @@ ProofNews PeriodProof::step(const ProofLimits& limits) {
 
 ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
-  const PeriodProgram periods = program();
-  news.finished = takes_more_than(limits.work, periods.program());
+  periods_.emplace(program());
+  program_ = periods_->take_program();
+  news.finished = takes_more_than(limits.work, program_);
   if (news.finished) return news;
-  news.work = work_of_linear(periods.program());
-  const LinearAnswer linear = solve_linear(periods.program(), limits.interrupted);
+  news.work = work_of_linear(program_);
+  const LinearAnswer linear = solve_linear(program_, limits.interrupted);
   if (linear.outcome == LinearAnswer::Outcome::no_solution) {
-    const bool proved = !linear.prices.empty() && proves_no_solution(periods.program(), linear.prices);
+    const bool proved = !linear.prices.empty() && proves_no_solution(program_, linear.prices);
     // Where columns are out, it is only proved below the ceiling.
     if (proved && limits.ceiling == Duration::max()) news.infeasible = true;
     if (proved && limits.ceiling != Duration::max()) news.bound = news.exact_bound = limits.ceiling;
@@ -141,30 +145,31 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   }
   news.finished = linear.outcome != LinearAnswer::Outcome::optimal;
   if (news.finished) return news;
-  news.rounded = rounded(periods, linear.solution);
+  news.rounded = rounded(*periods_, linear.solution);
   rounded_ = news.rounded->plans.front();
-  const ProgramBound bound = program_bound(periods.program(), linear.prices);
+  const ProgramBound bound = program_bound(program_, linear.prices);
   exact_bound_ = std::max(exact_bound_, std::min(limits.ceiling, bound.bound));
   bound_ = std::max(bound_, exact_bound_);
   news.bound = bound_;
   news.exact_bound = exact_bound_;
   news.finished = bound_ >= limits.ceiling;
   if (news.finished) return news;
+  int before = 0;
+  periods_->for_each_recompute([&](OpId, int, int) { ++before; });
+  choices_ = before;
   if (limits.ceiling != Duration::max()) {
-    rule_out(periods, bound, limits.ceiling);
+    choices_ = rule_out(bound, limits.ceiling);
     news.bans = bans();
     news.bans_below = limits.ceiling;
   }
-  is_relaxed_ = true;
+  // Without those that are out it says more.
+  is_relaxed_ = choices_ > limits.choices || before - choices_ <= before / kManyRuledOut;
   return news;
 }
 
 ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
-  const PeriodProgram periods = program();
-  int choices = 0;
-  periods.for_each_recompute([&](OpId, int, int) { ++choices; });
-  if (choices > limits.choices || periods.program().rows.size() > kMostRows) {
+  if (choices_ > limits.choices || program_.rows.size() > kMostRows) {
     news.finished = !split(limits) && !refine_rounded();
     return news;
   }
@@ -174,23 +179,30 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
     is_outdated = is_outdated || (limits.outdated && limits.outdated(limits, bound_));
     return is_outdated || (limits.interrupted && limits.interrupted()) || cpu_seconds_of_thread() >= end;
   };
-  const IntegerAnswer answer = solve_integer(periods.program(), {limits.ceiling, limits.nodes, is_over});
-  news.work = work_of_integer(periods.program(), answer.nodes);
+  const IntegerAnswer answer = solve_integer(program_, {limits.ceiling, limits.nodes, is_over});
+  news.work = work_of_integer(program_, answer.nodes);
   if (is_outdated && answer.solution.empty()) {
     news.bound = bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
     return news;
   }
-  use(answer, periods, limits, news);
+  use(answer, limits, news);
   return news;
 }
 
-void PeriodProof::rule_out(const PeriodProgram& program, const ProgramBound& bound, Duration ceiling) {
-  program.for_each_recompute([&](OpId op, int period, int column) {
-    if (bound.bound + bound.penalties[at(column)] < ceiling) return;
+int PeriodProof::rule_out(const ProgramBound& bound, Duration ceiling) {
+  int left = 0;
+  const Periods& periods = periods_->periods();
+  periods_->for_each_recompute([&](OpId op, int period, int column) {
+    if (bound.bound + bound.penalties[at(column)] < ceiling) {
+      ++left;
+      return;
+    }
+    program_.out[at(column)] = true;
     std::vector<bool>& out = out_[op];
     out.resize(at(stages_of(instance_)), false);
-    std::fill(out.begin() + program.periods().first(period), out.begin() + program.periods().last(period) + 1, true);
+    std::fill(out.begin() + periods.first(period), out.begin() + periods.last(period) + 1, true);
   });
+  return left;
 }
 
 /// What is out, as stretches of stages.
@@ -210,8 +222,7 @@ std::vector<cp::StageBan> PeriodProof::bans() const {
   return bans;
 }
 
-void PeriodProof::use(const IntegerAnswer& answer, const PeriodProgram& program, const ProofLimits& limits,
-                      ProofNews& news) {
+void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news) {
   bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
   news.bound = bound_;
   if (answer.solution.empty()) {
@@ -222,7 +233,7 @@ void PeriodProof::use(const IntegerAnswer& answer, const PeriodProgram& program,
     news.finished = answer.complete;
     return;
   }
-  news.plan = program.plan(answer.solution);
+  news.plan = periods_->plan(answer.solution);
   const std::size_t before = ends_.size() + events_.size();
   const bool broken = refine(*news.plan);
   // As cheap as the relaxation allows, and it holds the budget; or it does not, and the relaxation cannot say why.
@@ -259,10 +270,10 @@ bool PeriodProof::split(const ProofLimits& limits) {
   segments_ *= 2;
   std::set<Stage> ends = ends_;
   for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
-  const PeriodProgram finer = program();
-  const LinearAnswer linear = solve_linear(finer.program(), limits.interrupted);
+  Program finer = program().take_program();
+  const LinearAnswer linear = solve_linear(finer, limits.interrupted);
   if (linear.outcome == LinearAnswer::Outcome::optimal) {
-    const Duration gain = program_bound(finer.program(), linear.prices).bound - exact_bound_;
+    const Duration gain = program_bound(finer, linear.prices).bound - exact_bound_;
     const bool pays = gain.count() > 0 && (limits.ceiling == Duration::max() ||
                                            gain.count() > (limits.ceiling - exact_bound_).count() / kLeastGain);
     if (pays) return true;

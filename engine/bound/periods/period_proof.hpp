@@ -75,9 +75,10 @@ class PeriodProof {
   [[nodiscard]] PeriodProgram program() const;
   ProofNews solve_relaxed(const ProofLimits& limits);
   ProofNews solve_whole(const ProofLimits& limits);
-  void rule_out(const PeriodProgram& program, const ProgramBound& bound, Duration ceiling);
+  /// How many recomputes are left to decide.
+  int rule_out(const ProgramBound& bound, Duration ceiling);
   [[nodiscard]] std::vector<cp::StageBan> bans() const;
-  void use(const IntegerAnswer& answer, const PeriodProgram& program, const ProofLimits& limits, ProofNews& news);
+  void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news);
   [[nodiscard]] bool refine(const RecomputePlan& plan);
   bool split(const ProofLimits& limits);
   bool refine_rounded();
@@ -92,9 +93,13 @@ class PeriodProof {
   int segments_;
   /// Times the seconds that were given.
   double patience_ = 1;
-  /// The linear program of these periods is solved; the integer one comes next.
+  /// The periods whose linear program was solved last; that, with the rows that it was given; the recomputes left to decide.
+  std::optional<PeriodProgram> periods_{};
+  Program program_{};
+  int choices_ = 0;
+  /// The integer one comes next.
   bool is_relaxed_ = false;
-  /// What it comes near to.
+  /// What the linear one comes near to.
   RecomputePlan rounded_{};
   int refinements_ = 0;
   Duration bound_{};

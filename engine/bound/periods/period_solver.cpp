@@ -23,7 +23,7 @@ double cpu_seconds_of_thread() {
 
 #ifndef REMORA_HAVE_CBC
 
-LinearAnswer solve_linear(const Program&, const Interrupted&) {
+LinearAnswer solve_linear(Program&, const Interrupted&) {
   return {};
 }
 
@@ -45,6 +45,8 @@ constexpr double kBelow = 1e-2;
 /// a hundredth of the primal's (1,000 ops: 0.1 s).
 constexpr int kRowsOfDense = 2;
 constexpr int kManyRows = 10'000;
+/// Rounding goes on where it has raised the optimum by so many units of the costs.
+constexpr double kLeastRise = 1e-3;
 
 /// What a row is multiplied by: 1 where its factors are 1.
 double scale_of(const ProgramRow& row) {
@@ -56,24 +58,32 @@ double scale_of(const ProgramRow& row) {
   return std::ldexp(1, -exponent);
 }
 
-/// `loosening`: what rows that were scaled ask less.
+/// Rows as the solvers take them.
+struct Rows {
+  std::vector<CoinBigIndex> begins{0};
+  std::vector<int> columns{};
+  std::vector<double> factors{};
+  std::vector<double> least{};
+
+  /// `loosening`: what rows that are scaled ask less.
+  Rows(std::span<const ProgramRow> rows, double loosening) {
+    for (const ProgramRow& row : rows) {
+      const double scale = scale_of(row);
+      for (const ProgramTerm& term : row.terms) {
+        columns.push_back(term.column);
+        factors.push_back(static_cast<double>(term.factor) * scale);
+      }
+      begins.push_back(static_cast<CoinBigIndex>(columns.size()));
+      least.push_back(static_cast<double>(row.least) * scale - (scale < 1 ? loosening : 0));
+    }
+  }
+};
+
 void load(const Program& program, std::int64_t unit, double loosening, OsiClpSolverInterface& solver) {
   prepare(solver);
-  std::vector<CoinBigIndex> begins{0};
-  std::vector<int> columns;
-  std::vector<double> factors;
-  std::vector<double> least;
-  for (const ProgramRow& row : program.rows) {
-    const double scale = scale_of(row);
-    for (const ProgramTerm& term : row.terms) {
-      columns.push_back(term.column);
-      factors.push_back(static_cast<double>(term.factor) * scale);
-    }
-    begins.push_back(static_cast<CoinBigIndex>(columns.size()));
-    least.push_back(static_cast<double>(row.least) * scale - (scale < 1 ? loosening : 0));
-  }
-  const CoinPackedMatrix rows(false, program.columns(), static_cast<int>(program.rows.size()), begins.back(),
-                              factors.data(), columns.data(), begins.data(), nullptr);
+  const Rows rows(program.rows, loosening);
+  const CoinPackedMatrix matrix(false, program.columns(), static_cast<int>(program.rows.size()), rows.begins.back(),
+                                rows.factors.data(), rows.columns.data(), rows.begins.data(), nullptr);
   std::vector<double> costs;
   costs.reserve(program.costs.size());
   for (const std::int64_t cost : program.costs) costs.push_back(whole_units(cost, unit));
@@ -82,39 +92,12 @@ void load(const Program& program, std::int64_t unit, double loosening, OsiClpSol
   for (std::size_t j = 0; j < highest.size(); ++j) {
     if (program.out[j]) highest[j] = 0;
   }
-  const std::vector<double> no_limit(least.size(), solver.getInfinity());
-  solver.loadProblem(rows, zeros.data(), highest.data(), costs.data(), least.data(), no_limit.data());
+  const std::vector<double> no_limit(rows.least.size(), solver.getInfinity());
+  solver.loadProblem(matrix, zeros.data(), highest.data(), costs.data(), rows.least.data(), no_limit.data());
 }
 
-void branch(CbcModel& model, const Stopper& stopper, IntegerAnswer& answer, std::int64_t unit) {
-  double bound = 0;
-  add_cut_generators(model);
-  branch_and_bound(model, stopper, kBelow, bound);
-  const bool stopped = stopper.has_stopped();
-  answer.complete = !stopped && (model.isProvenOptimal() || model.isProvenInfeasible());
-  if (!stopped) bound = std::max(bound, model.getBestPossibleObjValue());
-  answer.bound = safe_bound(std::min(bound, 1e15), unit);
-  answer.nodes = model.getNodeCount();
-}
-
-}  // namespace
-
-LinearAnswer solve_linear(const Program& program, const Interrupted& interrupted) {
-  if (program.costs.empty()) return {};
-  const std::int64_t unit = common_unit(program.costs);
-  OsiClpSolverInterface solver;
-  load(program, unit, 0, solver);
-  const Stopper stopper(interrupted);
-  stopper.watch(solver);
-  // Clp itself: what Osi does beside takes twice as long.
-  ClpSimplex& simplex = *solver.getModelPtr();
-  ClpSolve options;
-  simplex.setLogLevel(0);
-  leave_signals_alone(options);
-  const int rows = simplex.numberRows();
-  const bool is_sparse = rows < kRowsOfDense * simplex.numberColumns();
-  options.setSolveType(is_sparse && rows > kManyRows ? ClpSolve::usePrimal : ClpSolve::useDual);
-  simplex.initialSolve(options);
+/// What the simplex method has said of the program; unknown where it was stopped.
+LinearAnswer answer_of(const ClpSimplex& simplex, const Program& program, std::int64_t unit, const Stopper& stopper) {
   LinearAnswer answer;
   if (stopper.has_stopped()) return answer;
   std::span<const double> prices;
@@ -136,15 +119,82 @@ LinearAnswer solve_linear(const Program& program, const Interrupted& interrupted
   return answer;
 }
 
+/// Of the rows from `first` on only those stay that the answer prices: the others say nothing there.
+void drop_unpriced(Program& program, std::size_t first, LinearAnswer& answer) {
+  std::size_t kept = first;
+  for (std::size_t r = first; r < program.rows.size(); ++r) {
+    if (!(answer.prices[r] > 0)) continue;
+    std::swap(program.rows[kept], program.rows[r]);
+    answer.prices[kept++] = answer.prices[r];
+  }
+  program.rows.resize(kept);
+  answer.prices.resize(std::min(kept, answer.prices.size()));
+}
+
+void branch(CbcModel& model, const Stopper& stopper, IntegerAnswer& answer, std::int64_t unit) {
+  double bound = 0;
+  add_cut_generators(model);
+  branch_and_bound(model, stopper, kBelow, bound);
+  const bool stopped = stopper.has_stopped();
+  answer.complete = !stopped && (model.isProvenOptimal() || model.isProvenInfeasible());
+  if (!stopped) bound = std::max(bound, model.getBestPossibleObjValue());
+  answer.bound = safe_bound(std::min(bound, 1e15), unit);
+  answer.nodes = model.getNodeCount();
+}
+
+}  // namespace
+
+LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
+  if (program.costs.empty()) return {};
+  const std::int64_t unit = common_unit(program.costs);
+  OsiClpSolverInterface solver;
+  load(program, unit, 0, solver);
+  const Stopper stopper(interrupted);
+  stopper.watch(solver);
+  // Clp itself: what Osi does beside takes twice as long.
+  ClpSimplex& simplex = *solver.getModelPtr();
+  ClpSolve options;
+  simplex.setLogLevel(0);
+  leave_signals_alone(options);
+  const int rows = simplex.numberRows();
+  const bool is_sparse = rows < kRowsOfDense * simplex.numberColumns();
+  options.setSolveType(is_sparse && rows > kManyRows ? ClpSolve::usePrimal : ClpSolve::useDual);
+  simplex.initialSolve(options);
+  LinearAnswer answer = answer_of(simplex, program, unit, stopper);
+  const std::size_t own = program.rows.size();
+  const int most_steps = 2 * simplex.numberIterations();
+  double reached = -1;
+  for (int steps = simplex.numberIterations(); answer.outcome == LinearAnswer::Outcome::optimal;) {
+    if (simplex.objectiveValue() < reached + kLeastRise || steps > most_steps) break;
+    reached = simplex.objectiveValue();
+    const std::vector<ProgramRow> found = rounded_rows(program, own, answer.solution);
+    if (found.empty()) break;
+    const Rows more(found, 0);
+    simplex.addRows(static_cast<int>(found.size()), more.least.data(), nullptr, more.begins.data(), more.columns.data(),
+                    more.factors.data());
+    program.rows.insert(program.rows.end(), found.begin(), found.end());
+    simplex.dual();
+    steps += simplex.numberIterations();
+    LinearAnswer next = answer_of(simplex, program, unit, stopper);
+    if (next.prices.empty()) {
+      // What there was without them stands.
+      program.rows.resize(program.rows.size() - found.size());
+      break;
+    }
+    answer = std::move(next);
+  }
+  drop_unpriced(program, own, answer);
+  return answer;
+}
+
 IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits) {
   IntegerAnswer answer;
   if (program.costs.empty() || program.rows.empty()) return answer;
   const std::int64_t unit = common_unit(program.costs);
   OsiClpSolverInterface solver;
   load(program, unit, kLoosening, solver);
-  for (int j = 0; j < program.columns(); ++j) {
-    if (program.whole[static_cast<std::size_t>(j)]) solver.setInteger(j);
-  }
+  // Those too that follow: CBC's cuts need it (docs/bounds.md).
+  for (int j = 0; j < program.columns(); ++j) solver.setInteger(j);
   const Stopper stopper(limits.interrupted);
   const bool has_ceiling = limits.ceiling != Duration::max();
   const double ceiling = has_ceiling ? whole_units_up(limits.ceiling.count(), unit) : 0;

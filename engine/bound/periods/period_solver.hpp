@@ -26,11 +26,13 @@ struct LinearAnswer {
   Outcome outcome = Outcome::unknown;
   /// By column, where optimal.
   std::vector<double> solution{};
-  /// By row: dual values, or where there is no solution a ray of them.
+  /// By row, those added included: dual values, or where there is no solution a ray of them.
   std::vector<double> prices{};
 };
 
-LinearAnswer solve_linear(const Program& program, const Interrupted& interrupted);
+/// Rows that its solution violates (rounded_rows()) are added to the program as long as that raises the optimum, and that
+/// takes no more steps of the simplex method than the program itself.
+LinearAnswer solve_linear(Program& program, const Interrupted& interrupted);
 
 struct IntegerAnswer {
   /// Every solution was looked at: the one given is the cheapest below the ceiling, or there is none.

@@ -2,7 +2,12 @@
 #include "engine/bound/periods/program.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <utility>
 
 namespace remora {
 namespace {
@@ -63,7 +68,90 @@ Wide least_sum(const Program& program, const WholePrices& rounded, const std::ve
   return sum;
 }
 
+// Rounding.
+
+/// Columns nearer to 0 or 1 are taken for whole.
+constexpr double kNearlyWhole = 1e-6;
+/// By how much of its length a row must be violated.
+constexpr double kLeastViolation = 1e-4;
+/// Rows with larger factors are rounded, and by these parts of theirs.
+constexpr std::int64_t kLargeFactor = 1;
+constexpr std::array<std::int64_t, 3> kParts{1, 2, 4};
+constexpr std::size_t kMostOfRow = 20;
+/// Amounts beyond this are not rounded.
+constexpr Wide kMostAmount = Wide{1} << 61;
+
+std::int64_t divided_down(std::int64_t amount, std::int64_t divisor) {
+  return amount / divisor - (amount % divisor < 0 ? 1 : 0);
+}
+
+struct RoundedRow {
+  ProgramRow row{};
+  /// Along the row's normal.
+  double violation = 0;
+};
+
+/// With z(j) = x(j), or 1 - x(j) where the solution is above a half, the row says: sum of a(j) z(j) >= b. For a divisor d let r be
+/// the remainder of b, above 0. Then  F(a) = r floor(a / d) + min(a mod d, r)  does not decrease, F(a + b) <= F(a) + F(b), and
+/// F(0) = 0, so that for whole z  sum of F(a(j)) z(j) >= F(b).
+std::optional<RoundedRow> round_row(const ProgramRow& row, std::int64_t divisor, std::span<const double> solution) {
+  const auto is_turned = [&](const ProgramTerm& term) { return solution[static_cast<std::size_t>(term.column)] > 0.5; };
+  Wide asked = row.least;
+  for (const ProgramTerm& term : row.terms) asked -= is_turned(term) ? term.factor : 0;
+  if (asked > kMostAmount || asked < -kMostAmount) return std::nullopt;
+  const auto least = static_cast<std::int64_t>(asked);
+  const std::int64_t down = divided_down(least, divisor);
+  const std::int64_t remainder = least - down * divisor;
+  if (remainder == 0) return std::nullopt;
+  RoundedRow result;
+  Wide sum = Wide{remainder} * (down + 1);
+  double missing = 0;
+  double square = 0;
+  for (const ProgramTerm& term : row.terms) {
+    const std::int64_t factor = is_turned(term) ? -term.factor : term.factor;
+    const std::int64_t times = divided_down(factor, divisor);
+    std::int64_t rounded = remainder * times + std::min(factor - times * divisor, remainder);
+    if (rounded == 0) continue;
+    if (is_turned(term)) sum -= std::exchange(rounded, -rounded);
+    result.row.terms.push_back({term.column, rounded});
+    missing -= static_cast<double>(rounded) * solution[static_cast<std::size_t>(term.column)];
+    square += static_cast<double>(rounded) * static_cast<double>(rounded);
+  }
+  if (sum > kMostAmount || sum < -kMostAmount || square == 0) return std::nullopt;
+  result.row.least = static_cast<std::int64_t>(sum);
+  result.violation = (missing + static_cast<double>(result.row.least)) / std::sqrt(square);
+  return result;
+}
+
+/// What is worth to divide by: factors of columns that are neither 0 nor 1, and parts of them.
+std::set<std::int64_t> divisors_of(const ProgramRow& row, std::span<const double> solution) {
+  std::set<std::int64_t> divisors;
+  for (const ProgramTerm& term : row.terms) {
+    const double value = solution[static_cast<std::size_t>(term.column)];
+    if (value < kNearlyWhole || value > 1 - kNearlyWhole) continue;
+    for (const std::int64_t part : kParts) divisors.insert(std::abs(term.factor) / part);
+  }
+  divisors.erase(divisors.begin(), divisors.upper_bound(kLargeFactor));
+  return divisors;
+}
+
 }  // namespace
+
+std::vector<ProgramRow> rounded_rows(const Program& program, std::size_t rows, std::span<const double> solution) {
+  std::vector<ProgramRow> found;
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::vector<RoundedRow> candidates;
+    for (const std::int64_t divisor : divisors_of(program.rows[r], solution)) {
+      auto rounded = round_row(program.rows[r], divisor, solution);
+      if (rounded && rounded->violation > kLeastViolation) candidates.push_back(*std::move(rounded));
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const RoundedRow& a, const RoundedRow& b) { return a.violation > b.violation; });
+    candidates.resize(std::min(candidates.size(), kMostOfRow));
+    for (RoundedRow& candidate : candidates) found.push_back(std::move(candidate.row));
+  }
+  return found;
+}
 
 ProgramBound program_bound(const Program& program, std::span<const double> prices) {
   const WholePrices rounded = round_prices(program, prices);

@@ -4,13 +4,16 @@
 //
 //     minimise  sum of cost(j) x(j)   subject to, for each row r,   sum of factor(r, j) x(j) >= least(r)
 //
-// Any price y(r) >= 0 a row proves that no solution costs less than
+// What it stands for has a 0 or a 1 in every column. Any price y(r) >= 0 a row proves that no solution costs less than
 //
 //     L(y) = sum of y(r) least(r)  +  for each column the least of  (cost(j) - sum of y(r) factor(r, j)) x  over its x
 //
 // (weak duality). An LP solver's dual values make that a good bound, and their rounding errors do no harm: they become
 // whole multiples of a power of two here, and everything is summed in 128 bits. The same sums say what a solution with
 // x(j) = 1 costs more at least: the reduced costs.
+//
+// That all columns are 0 or 1 says more than the rows do: rows of large factors, the memory's, are rounded (mixed-integer
+// rounding; Marchand and Wolsey 2001), again in whole numbers.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +37,13 @@ struct ProgramRow {
 struct Program {
   /// By column.
   std::vector<std::int64_t> costs{};
-  /// Whether only 0 and 1 are meant; of the other columns, whole values follow from these.
-  std::vector<bool> whole{};
   /// Whether the column is 0 in every solution that is looked for.
   std::vector<bool> out{};
   std::vector<ProgramRow> rows{};
 
   [[nodiscard]] int columns() const { return static_cast<int>(costs.size()); }
-  int add_column(std::int64_t cost, bool is_whole) {
+  int add_column(std::int64_t cost) {
     costs.push_back(cost);
-    whole.push_back(is_whole);
     out.push_back(false);
     return columns() - 1;
   }
@@ -61,5 +61,9 @@ ProgramBound program_bound(const Program& program, std::span<const double> price
 
 /// Whether the prices prove that the program has no solution at all (Farkas): costs do not matter.
 bool proves_no_solution(const Program& program, std::span<const double> prices);
+
+/// Rows that follow from single ones among the first `rows`, where columns are 0 or 1, and that the solution violates.
+/// O(entries times distinct factors of columns that are neither).
+std::vector<ProgramRow> rounded_rows(const Program& program, std::size_t rows, std::span<const double> solution);
 
 }  // namespace remora
