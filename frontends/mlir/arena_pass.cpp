@@ -142,7 +142,7 @@ class ArenaPass : public mlir::PassWrapper<ArenaPass, mlir::InterfacePass<mlir::
   }
 
   mlir::LogicalResult initialize(mlir::MLIRContext* context) override {
-    const std::string fault = check_alignment(alignment_);
+    const std::string fault = alignment_fault(alignment_);
     if (fault.empty()) return mlir::success();
     mlir::emitError(mlir::UnknownLoc::get(context)) << "remora-arena: alignment: " << fault;
     return mlir::failure();
@@ -175,7 +175,7 @@ class ArenaPass : public mlir::PassWrapper<ArenaPass, mlir::InterfacePass<mlir::
     const auto capacity = given ? given.getAs<mlir::IntegerAttr>("capacity") : mlir::IntegerAttr();
     const auto alignment = given ? given.getAs<mlir::IntegerAttr>("alignment") : mlir::IntegerAttr();
     const bool readable = capacity && alignment && capacity.getType().isInteger(64) &&
-                          alignment.getType().isInteger(64) && check_alignment(alignment.getInt()).empty();
+                          alignment.getType().isInteger(64) && alignment_fault(alignment.getInt()).empty();
     if (!readable) {
       error_at(function) << kArenaAttribute << " must be {alignment = N : i64, capacity = N : i64}";
       return std::nullopt;

@@ -165,7 +165,7 @@ std::string check_request(const PlanRequest& request) {
     check_options(options);
     const Graph none;
     check_problem(Instance(std::make_shared<const Graph>(none), problem_of(request)), options);
-    const std::string fault = check_alignment(request.alignment);
+    const std::string fault = alignment_fault(request.alignment);
     if (!fault.empty()) throw InputError("alignment", fault);
     if (!request.budget.empty()) budget_of(request, Bytes());
   });
@@ -197,7 +197,7 @@ ArenaPlan plan_arena(std::span<const Buffer> buffers, Bytes most) noexcept {
   return plan;
 }
 
-std::string check_alignment(std::int64_t alignment) {
+std::string alignment_fault(std::int64_t alignment) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   const bool right = alignment >= 1 && alignment <= kMost && std::has_single_bit(static_cast<std::uint64_t>(alignment));
   return right ? "" : "must be a power of two from 1 to 2^30, not " + std::to_string(alignment);

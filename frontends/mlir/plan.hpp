@@ -76,7 +76,7 @@ struct ArenaPlan {
 /// error.
 ArenaPlan plan_arena(std::span<const Buffer> buffers, Bytes most) noexcept;
 
-/// What is wrong with an alignment; empty if nothing. It is a power of two of at most 2^30.
-std::string check_alignment(std::int64_t alignment);
+/// What is wrong with an alignment of allocations, for MLIR a power of two of at most 2^30; empty if nothing.
+std::string alignment_fault(std::int64_t alignment);
 
 }  // namespace remora::mlir_frontend

@@ -19,6 +19,7 @@ import torch._dynamo
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
+from ._arena import Memory, Places, library, prepare
 from ._costs import Cost, adopt_sizes, by_flops, measured
 from ._eager import whole_ops
 from ._errors import CaptureError, Infeasible
@@ -81,6 +82,7 @@ class TrainStep:
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
         self._captured: list[_Captured] = []
+        self.memory = Memory()
         self._start = 0.0
         compiler = aot_autograd(fw_compiler=self._compile, keep_inference_input_mutations=True)
 
@@ -131,7 +133,14 @@ class TrainStep:
         plan, program = planned(step, costs, self.options, _name(self.function), seconds)
         captured = _Captured(step, costs, plan, program, plan.predicted_peak)
         self._captured.append(captured)
-        return boxed(lambda arguments: captured.program.run(arguments))
+
+        def run(arguments: list[Any]) -> list[Any]:
+            program = captured.program
+            if program.places is None:
+                return program.run(arguments)
+            return self.memory.run(program.places, program.run, arguments)
+
+        return boxed(run)
 
 
 def sweep(step: TrainStep, *arguments: Any, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
@@ -150,7 +159,10 @@ def planned(
         module, options = fused(step, costs, options, seconds)
         step, costs = read_graph(module, options, None, seconds)
     plan, runs = solve(step, costs, options, name)
-    program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates)
+    place = library().remora_place if options.arena else None
+    program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates, place)
+    if options.arena:
+        program.places = Places(step, runs, costs, plan.arena)
     plan.source = program.source
     plan.seconds = {**seconds, **plan.seconds}
     say(options, str(plan), end="\n")
@@ -189,6 +201,8 @@ def read_graph(
     start = time.perf_counter()
     costs = measured(step, functools.partial(say, options)) if options.cost == "measured" else by_flops(step)
     adopt_sizes(step, costs)
+    if options.arena:
+        costs = prepare(step, costs)
     seconds["measure"] = seconds.get("measure", 0.0) + time.perf_counter() - start
     return step, costs
 

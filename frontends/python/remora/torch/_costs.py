@@ -44,12 +44,25 @@ LAUNCH = {"cpu": 5e-6, "cuda": 5e-6}
 
 
 @dataclass(frozen=True)
+class Allocation:
+    """One allocation of a call: its bytes, which of the results it is (-1: none), else its offset in the workspace."""
+
+    size: int
+    output: int
+    offset: int
+
+
+@dataclass(frozen=True)
 class Cost:
-    """Of one node: nanoseconds, workspace in bytes, and the bytes of the storages it really makes."""
+    """Of one node: nanoseconds, workspace in bytes, and the bytes of the storages it really makes.
+
+    `allocations`: all that it allocates, in order; recorded for an arena only.
+    """
 
     duration: int
     workspace: int
     outputs: tuple[int, ...]
+    allocations: tuple[Allocation, ...] = ()
 
 
 def cache_folder() -> Path:
@@ -71,7 +84,7 @@ def measured(step: Step, say: Callable[[str], None]) -> dict[fx.Node, Cost]:
     """The measured costs of every node that a step runs."""
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(step.device)}.json"
     known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    calls = {node: _Call(step, node) for op in step.ops for node in op.nodes}
+    calls = {node: Call(step, node) for op in step.ops for node in op.nodes}
     missing = {call.key: call for call in calls.values() if call.key not in known}
     if missing:
         with _disable_current_modes(), torch.random.fork_rng():  # nothing is fake here, whoever captures
@@ -109,7 +122,7 @@ def op_cost(op: Op, costs: dict[fx.Node, Cost]) -> tuple[int, int]:
     return sum(costs[n].duration for n in op.nodes), max(costs[n].workspace for n in op.nodes)
 
 
-class _Call:
+class Call:
     """One node as it will be called, with arguments made from its fake ones."""
 
     def __init__(self, step: Step, node: fx.Node) -> None:
@@ -163,7 +176,7 @@ def _gpu_time(run: Callable[[], Any]) -> float:
     return float(start.elapsed_time(end)) / 1e3
 
 
-def _memory(calls: list[_Call], device: torch.device) -> Iterable[tuple[int, list[int]]]:
+def _memory(calls: list[Call], device: torch.device) -> Iterable[tuple[int, list[int]]]:
     """Workspace and output sizes of each call."""
     if device.type == "cuda":
         return [_gpu_memory(call) for call in calls]
@@ -204,7 +217,7 @@ def _peaks(recorded: Any) -> dict[str, int]:
     return peaks
 
 
-def _gpu_memory(call: _Call) -> tuple[int, list[int]]:
+def _gpu_memory(call: Call) -> tuple[int, list[int]]:
     arguments = call.arguments()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -217,7 +230,7 @@ def _gpu_memory(call: _Call) -> tuple[int, list[int]]:
     return rounded(max(0, peak - made), call.device), sizes
 
 
-def _output_sizes(call: _Call, arguments: Any, result: Any) -> list[int]:
+def _output_sizes(call: Call, arguments: Any, result: Any) -> list[int]:
     """The bytes of each storage made; none of them may be an argument's."""
     if call.in_place:
         return []

@@ -115,6 +115,8 @@ class Step:
         Ops that may take over an input's storage for their output, where a schedule releases that input behind them.
     updates : list of (fx.Node, fx.Node)
         Placeholder, and the node whose value is copied into it when everything has run.
+    outside : int
+        Bytes of results that have no place in an arena, and count throughout.
     """
 
     def __init__(self, module: fx.GraphModule, cut: Cut | None = None) -> None:
@@ -129,6 +131,7 @@ class Step:
         self.swapped: set[fx.Node] = set()
         self.takes: dict[Op, Taking] = {}
         self.updates: list[tuple[fx.Node, fx.Node]] = []
+        self.outside = 0
         self.cut = cut
         self.cut_op: Op | None = None
         self._alias: dict[fx.Node, fx.Node] = {}

@@ -63,6 +63,8 @@ class Backend:
     """
 
     def __init__(self, options: Options) -> None:
+        if options.arena:
+            raise ValueError("arena: only train_step has one; between forward and backward memory is autograd's")
         self.options = options
         self.plans: list[Plan] = []
 

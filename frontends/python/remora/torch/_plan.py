@@ -2,6 +2,11 @@
 """From a captured step to a schedule: the graph that the solver reads, and the schedule that it gives.
 
 The peak is replayed here by the rules by which the generated program allocates, so it is known to the byte.
+
+An op's name tells its layer, and a backward op the forward op whose gradient it computes: for reports and hierarchies.
+Dynamo tells the module of a forward node and nothing of a backward one. A backward op computes the gradient of the
+forward op with which it shares most tensors, parameters among them; where it shares none (a sum of gradients), none is
+named.
 """
 
 from __future__ import annotations
@@ -20,10 +25,14 @@ from torch import fx
 
 from ._costs import Cost, op_cost
 from ._errors import Infeasible
-from ._graph import Step
-from ._layers import forward_of, names_of
+from ._graph import Op, Step
 from ._program import Run
 from ._solver import Options, schedule_for, write_report
+
+_ROOT = re.compile(r"^[A-Za-z_]\w*(\['[^']*'\])?\.?")
+_KINDS = {"threshold": "relu", "addmm": "mm", "baddbmm": "bmm"}
+"""What the backward form of an op, or the product in it, is called."""
+_ITEM = re.compile(r"_modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
 
 
 @dataclass
@@ -56,6 +65,11 @@ class Plan:
     budget: int
     seconds: dict[str, float] = field(default_factory=dict)
     source: str = ""
+
+    @property
+    def arena(self) -> int:
+        """The bytes of the block that holds the step's tensors; 0 without `arena=True`."""
+        return int(self.schedule.get("arena", {}).get("size", 0))
 
     @property
     def overhead(self) -> float:
@@ -124,7 +138,7 @@ def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> dict[str, Any
                 entry["after"] = [last]
             last = called[op]
         ops.append(entry)
-    fixed = sum(s.size for s in step.storages if s.fixed)
+    fixed = step.outside + sum(s.size for s in step.storages if s.fixed)
     return {
         "format": "remora-graph",
         "version": 2 if step.takes else 1,
@@ -156,6 +170,8 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
             raise Infeasible(budget, refusal.least + states, refusal.proved and less == 0) from None
         runs = runs_of(step, schedule)
         peak = replay(step, costs, runs)
+        if options.arena:
+            peak = max(peak, fixed + int(schedule["arena"]["size"]) + _states_held(step, runs))
         if peak <= budget:
             break
     total = sum(int(op["duration"]) for op in graph["ops"])
@@ -178,7 +194,7 @@ def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
     """The peak of a schedule in bytes, fixed memory included, exactly as the generated program allocates."""
     last = {run.op: i for i, run in enumerate(runs)}
     state = _state_bytes(step)
-    held = peak = sum(s.size for s in step.storages if s.fixed)
+    held = peak = step.outside + sum(s.size for s in step.storages if s.fixed)
     resident: set[int] = set()
     saved = set()
     for i, run in enumerate(runs):
@@ -201,6 +217,20 @@ def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
         if op in saved and last[op] == i:
             held -= state
     return peak
+
+
+def _states_held(step: Step, runs: Sequence[Run]) -> int:
+    """The most bytes that saved states of generators take at once."""
+    last = {run.op: i for i, run in enumerate(runs)}
+    saved: set[Op] = set()
+    most = 0
+    for i, run in enumerate(runs):
+        most = max(most, len(saved) + (run.op in saved))
+        if run.op.random and last[run.op] > i:
+            saved.add(run.op)
+        elif last[run.op] == i:
+            saved.discard(run.op)
+    return most * _state_bytes(step)
 
 
 def _state_bytes(step: Step) -> int:
@@ -241,9 +271,76 @@ def runs_of(step: Step, schedule: dict[str, Any]) -> list[Run]:
     ops = {name: op for op, name in names_of(step, forward_of(step)).items()}
     storages = {step.storages[s].name: s for op in step.ops for s in op.outputs}
     return [
-        Run(ops[s["op"]], tuple(storages[t] for t in s.get("free", []) if t in storages)) for s in schedule["steps"]
+        Run(
+            ops[s["op"]],
+            tuple(storages[t] for t in s.get("free", []) if t in storages),
+            {storages[t]: offset for t, offset in s.get("offsets", {}).items() if t in storages},
+            s.get("workspace_offset", 0),
+        )
+        for s in schedule["steps"]
     ]
 
 
 def _type(nodes: list[fx.Node]) -> str:
     return " ".join(str(getattr(n.target, "overloadpacket", n.target)).replace("aten.", "") for n in nodes) or "user"
+
+
+# -- Names of ops ------------------------------------------------------------------------------------------------------
+
+
+def forward_of(step: Step) -> dict[Op, Op]:
+    """For backward ops, the forward op whose gradient they compute, where one is told by what both touch; O(edges)."""
+    touching: dict[int, list[Op]] = {}
+    found: dict[Op, Op] = {}
+    for op in step.ops:
+        if op.backward:
+            shared: dict[Op, int] = {}
+            for storage in op.inputs:
+                for forward in touching.get(storage, []):
+                    shared[forward] = shared.get(forward, 0) + 1
+            if shared:
+                # Of those that share most, one of the same kind, the latest of them.
+                places = {forward: i for i, forward in enumerate(shared)}
+                found[op] = max(shared, key=lambda f: (shared[f], _is_kin(op, f), places[f]))
+            continue
+        if not op.nodes:
+            continue
+        for storage in dict.fromkeys([*op.inputs, *op.outputs]):
+            touching.setdefault(storage, []).append(op)
+    return found
+
+
+def _kinds(op: Op) -> set[str]:
+    names = {
+        getattr(getattr(n.target, "overloadpacket", None), "__name__", "").removesuffix("_backward") for n in op.nodes
+    }
+    return {_KINDS.get(name, name) for name in names}
+
+
+def _is_kin(backward: Op, forward: Op) -> bool:
+    """Whether one is the derivative of the other, by their names."""
+    return not _kinds(backward).isdisjoint(_kinds(forward))
+
+
+def layer_of(node: fx.Node) -> str:
+    """The module that a forward node stands in ("blocks.0.norm"), "" where nothing is told."""
+    stack = node.meta.get("nn_module_stack")
+    if not stack:
+        return ""
+    path = str(list(stack.values())[-1][0])
+    return _ITEM.sub(lambda m: "." + next(g for g in m.groups() if g is not None), _ROOT.sub("", path)).strip(".")
+
+
+def names_of(step: Step, forward: dict[Op, Op]) -> dict[Op, str]:
+    """A name for each op, which no other has: its layer and its node.
+
+    A backward op is of its forward op's layer, or of that of the backward op before it.
+    """
+    layers: dict[Op, str] = {}
+    last = ""
+    for op in step.ops:
+        if not op.backward:
+            layers[op] = layer_of(op.nodes[0]) if op.nodes else ""
+        else:
+            last = layers[op] = layers[forward[op]] if op in forward else last
+    return {op: f"{layer}/{op.name}" if layer else op.name for op, layer in layers.items()}

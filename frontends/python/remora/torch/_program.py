@@ -17,30 +17,48 @@ import keyword
 import linecache
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 
+from ._arena import Places
 from ._errors import CaptureError
 from ._graph import Op, Step, Taking
 
 
 @dataclass(frozen=True)
 class Run:
-    """One step of a schedule: an op, and the storages that are released behind it."""
+    """One step of a schedule: an op, and the storages that are released behind it.
+
+    Attributes
+    ----------
+    offsets : dict of int to int
+        Where in an arena the storages lie that it allocates.
+    workspace : int
+        Where its workspace lies.
+    """
 
     op: Op
     free: tuple[int, ...]
+    offsets: dict[int, int] = field(default_factory=dict, hash=False, compare=False)
+    workspace: int = 0
 
 
 @dataclass
 class Program:
-    """A generated function. It takes a list of arguments, which it empties, and returns a list."""
+    """A generated function. It takes a list of arguments, which it empties, and returns a list.
+
+    Attributes
+    ----------
+    places
+        Of its allocations, if it runs in an arena.
+    """
 
     source: str
     run: Callable[[list[Any]], list[Any]]
+    places: Places | None = None
 
 
 def state_of(op: Op) -> str:
@@ -51,10 +69,15 @@ def state_of(op: Op) -> str:
 class _Writer:
     """Writes the lines of one function; keeps book of which variables hold which storages."""
 
-    def __init__(self, step: Step, given: set[Op], saved: set[Op], last: dict[Op, int]) -> None:
+    def __init__(
+        self, step: Step, given: set[Op], saved: set[Op], last: dict[Op, int], place: Callable[[int], None] | None
+    ) -> None:
         self.step, self.saved, self.last = step, saved, last
+        self.calls = 0
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
+        if place is not None:
+            self.constants["place"] = place
         self.name_of: dict[fx.Node, str] = {}
         self.held: dict[int, list[str]] = {}
         self.drawn = set(given)
@@ -132,6 +155,8 @@ class _Writer:
             # Arguments first: nothing may stand between a generator that is set back and the call that draws from it.
             text = self.call(node, taking if node is op.nodes[0] else None)
             again = node is op.nodes[0] and op in self.drawn
+            if op.random:
+                self.place(-1)  # the states of generators lie on the heap
             if again:
                 generator = self.constant("generator", generator_of(self.step, node))
                 self.lines += [f"now = {generator}.get_state()", f"{generator}.set_state({state_of(op)})"]
@@ -140,12 +165,21 @@ class _Writer:
                 self.lines.append(
                     f"{state_of(op)} = {self.constant('generator', generator_of(self.step, node))}.get_state()"
                 )
+            self.place(self.calls)
+            self.calls += 1
             self.lines.append(f"{self.targets(op, node)} = {text}")
+            if op.random:
+                self.place(-1)
             if again:
                 self.lines += [f"{generator}.set_state(now)", "now = None"]
                 if self.last.get(op) == index:
                     self.lines.append(f"{state_of(op)} = None")
         self.release(run.free)
+
+    def place(self, call: int) -> None:
+        """The line that says which call allocates next, where there is an arena."""
+        if "place" in self.constants:
+            self.lines.append(f"place({call})")
 
     def targets(self, op: Op, node: fx.Node) -> str:
         """The variables to which a node's outputs go."""
@@ -192,6 +226,7 @@ def write_program(
     arguments: Sequence[fx.Node | Op],
     results: Sequence[Any],
     updates: Sequence[tuple[fx.Node, fx.Node]] = (),
+    place: Callable[[int], None] | None = None,
 ) -> Program:
     """Writes and compiles the function of a schedule, or of a part of one.
 
@@ -203,19 +238,22 @@ def write_program(
         Nodes and constants that it returns, in this order, and random ops again.
     updates
         Placeholders, and the nodes whose values are copied into them in the end.
+    place
+        Is told which call comes next, by number from 0, and with -1 that none does (`_arena`).
     """
     last = {run.op: i for i, run in enumerate(runs)}
     given, handed = ({x for x in row if isinstance(x, Op)} for row in (arguments, results))
     again = {run.op for i, run in enumerate(runs) if run.op.random and last[run.op] != i}
-    writer = _Writer(step, given, again | handed, {op: i for op, i in last.items() if op not in handed})
+    writer = _Writer(step, given, again | handed, {op: i for op, i in last.items() if op not in handed}, place)
     names = [state_of(n) if isinstance(n, Op) else writer.hold(n, step.needs.get(n, [])) for n in arguments]
     if names:
         writer.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = arguments")
     writer.lines.append("arguments.clear()")
     for i, run in enumerate(runs):
         writer.run(i, run)
-    for place, source in updates:
-        writer.lines.append(f"{writer.value(place)}.copy_({writer.value(source)})")
+    writer.place(-1)
+    for updated, source in updates:
+        writer.lines.append(f"{writer.value(updated)}.copy_({writer.value(source)})")
     returned = ", ".join(state_of(r) if isinstance(r, Op) else writer.text(r) for r in results)
     body = "".join(f"    {line}\n" for line in [*writer.lines, f"return [{returned}]"])
     source_text = f"def {name}(arguments):\n{body}"

@@ -2,7 +2,9 @@
 """The one place that calls the engine: graphs and schedules go in and out as `remora-graph` and `remora-schedule`.
 
 A schedule that was found is kept in a file and found again by the graph (its costs are part of it), the budget, the
-options and the version.
+options and the version. All that are known of a graph stand in another file: a solve begins with the shortest that
+holds its budget, so a smaller budget never has a shorter schedule than a larger one that was asked for later, and the
+least budget that a refusal names has a schedule at once.
 """
 
 from __future__ import annotations
@@ -12,18 +14,20 @@ import json
 import os
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import remora
 
 from ._costs import cache_folder, write_json
 from ._errors import Infeasible, SolverError
-from ._known import Known
 
 FEW, MANY = 2, 3
 """So often an op may run; more often only where a budget is not held otherwise."""
 LEAST_SECONDS = 10.0
 """At least so long the least budget is looked for."""
+MOST = 24
+"""So many schedules of one graph are kept."""
 
 
 @dataclass
@@ -42,6 +46,9 @@ class Options:
     fuse : bool
         Whether Inductor compiles what it makes one loop of; the schedule is then of compiled regions and the other ops.
         Results are close to eager's, not equal in every bit.
+    arena : bool
+        Whether the step's tensors lie in one block of memory, each where the plan says, within the budget. On the CPU
+        and of `train_step` only; needs a C++ compiler at first use.
     order : {"input", "free", "auto"}
         "input": ops in their captured order, recomputes between them; "free": any order.
     time_limit : float
@@ -60,6 +67,7 @@ class Options:
     reserve: int = 0
     cost: str = "measured"
     fuse: bool = False
+    arena: bool = False
     order: str = "input"
     time_limit: float = 15.0
     threads: int = 0
@@ -92,6 +100,49 @@ class SweepPoint:
     bound: float
 
 
+class Known:
+    """The schedules of one graph in one order of its ops, none of them both longer and larger than another.
+
+    Parameters
+    ----------
+    graph : dict
+        A `remora-graph`.
+    order : {"input", "free", "auto"}
+        Of the problem: a schedule in input order is one in any order, but not the other way round.
+    kept : bool
+        Whether they are read from a file and written to it.
+    """
+
+    def __init__(self, graph: dict[str, Any], order: str, kept: bool) -> None:
+        text = json.dumps([remora.__version__, order == "input", graph], sort_keys=True)
+        self.path: Path | None = None
+        self.rows: list[list[Any]] = []  # peak, duration, ops by number
+        if kept:
+            self.path = cache_folder() / "known" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+            if self.path.exists():
+                self.rows = json.loads(self.path.read_text(encoding="utf-8"))
+
+    def start(self, budget: int) -> list[int] | None:
+        """The ops of the shortest schedule that holds a budget."""
+        holding = [row for row in self.rows if row[0] <= budget]
+        return min(holding, key=lambda row: int(row[1]))[2] if holding else None
+
+    @property
+    def least(self) -> int | None:
+        """The smallest peak, in bytes."""
+        return min((int(row[0]) for row in self.rows), default=None)
+
+    def learn(self, found: remora.Schedule) -> None:
+        """Keeps a schedule, unless another is as short and as small."""
+        new = [found.peak, found.duration, [op.index for op in found.ops]]
+        if any(row[0] <= new[0] and row[1] <= new[1] for row in self.rows):
+            return
+        rest = [row for row in self.rows if row[0] < new[0] or row[1] < new[1]]
+        self.rows = sorted([*rest, new])[:MOST]
+        if self.path is not None:
+            write_json(self.path, self.rows)
+
+
 def schedule_for(graph: dict[str, Any], budget: int, options: Options) -> dict[str, Any]:
     """Finds a schedule in the cache, or by the engine.
 
@@ -100,7 +151,7 @@ def schedule_for(graph: dict[str, Any], budget: int, options: Options) -> dict[s
     Infeasible
         With the least budget for which a schedule is known.
     """
-    question = [remora.__version__, graph, budget, options.order, options.time_limit, options.seed]
+    question = [remora.__version__, graph, budget, options.order, options.time_limit, options.seed, options.arena]
     key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
     path = cache_folder() / "schedules" / f"{key}.json"
     if options.cache and path.exists():
@@ -124,6 +175,8 @@ def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, A
     except remora.Error as error:
         raise SolverError(str(error)) from error
     known.learn(answer)
+    if options.arena:
+        answer = _with_addresses(answer, budget, options)
     result: dict[str, Any] = json.loads(answer.to_json())
     return result
 
@@ -153,6 +206,24 @@ def _answer(given: remora.Graph, budget: int, options: Options, known: Known) ->
         if found is not None and start == _ops_of(found):
             return found
     return remora.solve(given, budget, **words, max_computes=max(FEW, _computes(start)), warm_start=start)
+
+
+def _with_addresses(found: remora.Schedule, budget: int, options: Options) -> remora.Schedule:
+    """The schedule with offsets; another one where it does not pack into the budget."""
+    capacity = max(1, budget - found.graph.fixed_memory)
+    threads = options.threads or None
+    placed = remora.place(found, capacity=capacity, time_limit=options.time_limit, seed=options.seed, threads=threads)
+    if placed.schedule is not None:
+        return placed.schedule
+    start = _ops_of(found)
+    words = {**_words(options), "time_limit": options.time_limit}
+    try:
+        return remora.solve(
+            found.graph, budget, **words, max_computes=max(FEW, _computes(start)), warm_start=start, addresses=True
+        )
+    except remora.NoSchedule:
+        least = found.graph.fixed_memory + remora.place(found, time_limit=options.time_limit).arena
+        raise Infeasible(budget, least, False) from None
 
 
 def _found(given: remora.Graph, budget: int, words: dict[str, Any], most: int) -> remora.Schedule | None:
