@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -214,6 +215,81 @@ class AssignmentCut {
   std::vector<CutArc> arcs_;
 };
 
+/// On which devices ops have room.
+class Rooms {
+ public:
+  explicit Rooms(const DeviceInstance& instance) : instance_(instance), needed_(instance.op_count()) {
+    for (const OpId v : needed_.ids()) {
+      for (const RunCost& run : instance.graph().runs[v]) needed_[v].push_back(instance.footprint(v, run));
+    }
+  }
+
+  [[nodiscard]] DeviceState::Allowed allowed() const {
+    return [this](OpId v, DeviceId d) {
+      const auto& runs = instance_.graph().runs[v];
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        if (runs[i].device == d) return needed_[v][i] <= instance_.budget(d);
+      }
+      return false;
+    };
+  }
+
+  /// Ops that may run on several devices keep those on which a schedule may cost less than `below`, the assignment's among
+  /// them. Whether that changed anything.
+  bool rule_out_dear(const Table<OpId, DeviceId>& assignment, std::int64_t extra, std::int64_t below,
+                     const std::function<bool()>& interrupted) {
+    const DeviceState start(instance_);
+    bool changed = false;
+    for (const OpId v : needed_.ids()) {
+      const auto& runs = instance_.graph().runs[v];
+      for (std::size_t i = 0; i < runs.size() && runs.size() > 1; ++i) {
+        if (runs[i].device == assignment[v] || needed_[v][i] > instance_.budget(runs[i].device)) continue;
+        if (interrupted && interrupted()) return changed;
+        const auto all = allowed();
+        const auto here = [&](OpId op, DeviceId d) { return all(op, d) && (op != v || d == runs[i].device); };
+        const std::int64_t least = remaining_cost(instance_, start, here, below).least;
+        if (least < below - extra) continue;
+        needed_[v][i] = Bytes::max();
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  /// Whether that is new of any.
+  bool rule_out(const DeviceCover& cover) {
+    for (const auto& [op, device, needed] : cover.crowded) {
+      const auto& runs = instance_.graph().runs[op];
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        if (runs[i].device == device) needed_[op][i] = std::max(needed_[op][i], needed);
+      }
+    }
+    return !cover.crowded.empty();
+  }
+
+  /// Which op has no room anywhere, and what it needs; empty if none.
+  [[nodiscard]] std::string missing() const {
+    for (const OpId v : needed_.ids()) {
+      const auto& runs = instance_.graph().runs[v];
+      std::string why;
+      bool anywhere = false;
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        const DeviceId d = runs[i].device;
+        anywhere = anywhere || needed_[v][i] <= instance_.budget(d);
+        why += (i == 0 ? ": " : ", ") + instance_.graph().devices[d].name + " would hold " +
+               std::to_string(needed_[v][i].count()) + " bytes of " + std::to_string(instance_.budget(d).count());
+      }
+      if (!anywhere) return "the op " + instance_.op(v).name + " has room on no device" + why;
+    }
+    return "";
+  }
+
+ private:
+  const DeviceInstance& instance_;
+  /// By op and its runs: what the device must hold while the op runs there.
+  Table<OpId, std::vector<Bytes>> needed_;
+};
+
 /// Why what is always on a device does not fit; empty if it does.
 std::string fixed_excess(const DeviceGraph& graph, const DeviceProblem& problem) {
   Table<DeviceId, Bytes> needed = base_memory(graph);
@@ -262,24 +338,40 @@ DeviceBound device_bound(const DeviceGraph& graph, const DeviceProblem& problem)
   DeviceBound bound{.infeasible = fixed_excess(graph, problem)};
   if (!bound.infeasible.empty()) return bound;
   const DeviceInstance instance(graph, problem);
-  const auto has_room = [&](OpId v, DeviceId d) {
-    const RunCost* const run = run_cost(graph, v, d);
-    return run != nullptr && instance.has_room(v, *run);
-  };
-  for (const OpId v : graph.runs.ids()) {
-    const auto& runs = graph.runs[v];
-    if (std::any_of(runs.begin(), runs.end(), [&](const RunCost& run) { return has_room(v, run.device); })) continue;
-    bound.infeasible = "the op " + graph.graph[v].name + " has room on no device";
-    return bound;
-  }
-  RemainingCost cost = remaining_cost(instance, DeviceState(instance), has_room);
+  Rooms rooms(instance);
+  DeviceCover cover;
+  do {
+    bound.infeasible = rooms.missing();
+    if (!bound.infeasible.empty()) return bound;
+    cover = device_cover(instance, rooms.allowed());
+  } while (rooms.rule_out(cover));
+  RemainingCost cost = remaining_cost(instance, DeviceState(instance), rooms.allowed());
   if (cost.least == kNoWay) {
     bound.infeasible = "something can be brought to no device where it is read or kept";
     return bound;
   }
-  bound.least = cost.least;
+  bound.least = cost.least + cover.extra;
   bound.assignment = std::move(cost.assignment);
   return bound;
+}
+
+std::int64_t device_bound_below(const DeviceGraph& graph, const DeviceProblem& problem, std::int64_t below,
+                                const std::function<bool()>& interrupted) {
+  const DeviceInstance instance(graph, problem);
+  if (instance.computing().size() < 2 || problem.order == OrderMode::free) return 0;
+  Rooms rooms(instance);
+  const DeviceState start(instance);
+  RemainingCost cost;
+  std::int64_t extra = 0;
+  std::int64_t least = 0;
+  do {
+    DeviceCover cover = device_cover(instance, rooms.allowed());
+    while (rooms.rule_out(cover)) cover = device_cover(instance, rooms.allowed());
+    extra = std::max(extra, cover.extra);
+    cost = remaining_cost(instance, start, rooms.allowed());
+    least = std::max(least, cost.least >= below - extra ? below : cost.least + extra);
+  } while (least < below && rooms.rule_out_dear(cost.assignment, extra, below, interrupted));
+  return least;
 }
 
 }  // namespace remora

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,10 +46,16 @@ struct DeviceBound {
 };
 
 /// Every op once on its cheapest device that has room for it, or the cheapest assignment to two devices with what crosses
-/// from one to the other paid (remaining_cost, device_state.hpp, of the state before all steps). Infeasible where an op has
-/// room nowhere, where what is always on a device, with what must be kept there, exceeds its budget, or where something can be
-/// brought to no device that reads it.
+/// from one to the other paid (remaining_cost, device_state.hpp, of the state before all steps), and what memory adds to
+/// that (device_cover). Infeasible where an op has room nowhere, whatever gives way; where what is always on a device, with
+/// what must be kept there, exceeds its budget; or where something can be brought to no device that reads it.
 DeviceBound device_bound(const DeviceGraph& graph, const DeviceProblem& problem);
+
+/// In input order, once a schedule is known that costs `below`: an op runs first where a schedule may still cost less, and
+/// what certainly runs on a device makes memory count there. No schedule costs less than what is returned, which is
+/// `below` at most; 0 where the bound above knows all that already. A cut for each op and device, some rounds of them.
+std::int64_t device_bound_below(const DeviceGraph& graph, const DeviceProblem& problem, std::int64_t below,
+                                const std::function<bool()>& interrupted);
 
 // A plan over several devices under change: runs and copies without releases, always of the staged form.
 //

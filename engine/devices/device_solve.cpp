@@ -9,6 +9,7 @@
 #include "engine/base/version.hpp"
 #include "engine/devices/device_plan.hpp"
 #include "engine/devices/device_space.hpp"
+#include "engine/devices/device_state.hpp"
 #include "model/error.hpp"
 #include "model/random.hpp"
 
@@ -216,17 +217,21 @@ class Turns {
   Turns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
         const Deadline& deadline)
       : graph_(graph),
+        problem_(problem),
         options_(options),
         deadline_(deadline),
         local_(graph, problem, options.seed, deadline),
         tree_(graph, problem, [&] { return deadline.reached(); }) {}
 
-  void run(const DeviceBound& bound) {
+  void run(DeviceBound& bound) {
     for (std::int64_t turn = kFirstTurn; !over() && !proved_; turn = std::min(2 * turn, kLongestTurn)) {
       local_.advance(bound, limited(local_.work() + turn, local_.work()));
-      if (local_.plan() != nullptr) {
-        proved_ = local_.cost() <= bound.least;
-        tree_.require_below(local_.cost());
+      if (local_.plan() != nullptr && local_.cost() < known_) {
+        known_ = local_.cost();
+        tree_.require_below(known_);
+        const auto interrupted = [&] { return deadline_.reached(); };
+        bound.least = std::max(bound.least, device_bound_below(graph_, problem_, known_, interrupted));
+        proved_ = known_ <= bound.least;
       }
       if (over() || proved_) break;
       const std::int64_t before = outcome_.nodes;
@@ -268,11 +273,14 @@ class Turns {
   }
 
   const DeviceGraph& graph_;
+  const DeviceProblem& problem_;
   const DeviceSolveOptions& options_;
   const Deadline& deadline_;
   DeviceSearch local_;
   DeviceTreeSearch tree_;
   DeviceSearchOutcome outcome_;
+  /// What the local search's best one cost when the bound was last looked at.
+  std::int64_t known_ = kNoWay;
   bool proved_ = false;
 };
 
@@ -316,7 +324,7 @@ DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, con
   schedule.solver.version = version();
   schedule.solver.max_computes = problem.max_computes;
   schedule.solver.work_limit = options.work_limit;
-  const DeviceBound bound = device_bound(graph, problem);
+  DeviceBound bound = device_bound(graph, problem);
   schedule.lower_bound = bound.least;
   describe_baseline(graph, problem, schedule);
   if (!bound.infeasible.empty()) {
@@ -326,6 +334,7 @@ DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, con
   }
   Turns turns(graph, problem, options, deadline);
   turns.run(bound);
+  schedule.lower_bound = bound.least;
   schedule.solver.work = turns.work();
   schedule.solver.seconds = deadline.elapsed();
   if (turns.proved()) schedule.lower_bound = std::max(schedule.lower_bound, turns.cost().value_or(0));

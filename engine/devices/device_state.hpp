@@ -174,4 +174,27 @@ struct RemainingCost {
 RemainingCost remaining_cost(const DeviceInstance& instance, const DeviceState& state,
                              const DeviceState::Allowed& allowed, std::int64_t enough = kNoWay);
 
+/// What memory adds to that before all steps, in input order: the covering relaxation (engine/bound/covering.hpp) on each device.
+struct DeviceCover {
+  /// An op whose first run has no room on the device: so many bytes must be there, whatever is given up.
+  struct Crowded {
+    OpId op{};
+    DeviceId device{};
+    Bytes needed{};
+  };
+  std::vector<Crowded> crowded{};
+  /// In the objective's unit: no schedule costs less than remaining_cost and this.
+  std::int64_t extra = 0;
+};
+
+/// The events are the first runs that certainly are on the device, the gaps those between two of them that read a tensor. To give a
+/// gap up costs another run of the producer or a copy in, whichever is cheaper; and a share of one copy out, where the tensor is
+/// nowhere else by itself. remaining_cost has none of these: it pays for what comes to a device once.
+///
+///     runs on the device   A      B      C      D        a: made by A, read by C and D
+///     a there              ####################          given up over B: back before C, for a price
+///
+/// The devices add up. Exact integers: dual ascent, and the duals of a linear program where there is CBC.
+DeviceCover device_cover(const DeviceInstance& instance, const DeviceState::Allowed& allowed);
+
 }  // namespace remora

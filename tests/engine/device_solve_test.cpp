@@ -181,6 +181,9 @@ void draw_limits(std::mt19937& random, const DeviceGraph& graph, DeviceProblem& 
 struct TreeTally {
   int cases = 0;
   int feasible = 0;
+  /// By the bound alone: optima that it reaches, and problems that it refutes.
+  int tight = 0;
+  int refuted = 0;
   std::int64_t nodes = 0;
 };
 
@@ -193,6 +196,15 @@ std::optional<DeviceSchedule> compare_tree_search(const DeviceGraph& graph, cons
   ++tally.cases;
   tally.nodes += outcome.nodes;
   tally.feasible += truth ? 1 : 0;
+  const DeviceBound bound = device_bound(graph, problem);
+  if (truth) {
+    EXPECT_EQ(bound.infeasible, "");
+    EXPECT_LE(bound.least, *truth);
+    EXPECT_LE(device_bound_below(graph, problem, *truth + 3, {}), *truth);
+    EXPECT_LE(device_bound_below(graph, problem, *truth + 1, {}), *truth);
+    tally.tight += bound.least == *truth ? 1 : 0;
+  }
+  tally.refuted += bound.infeasible.empty() ? 0 : 1;
   EXPECT_TRUE(outcome.complete);
   EXPECT_EQ(outcome.steps.has_value(), truth.has_value());
   if (!truth || !outcome.steps) return std::nullopt;
@@ -221,7 +233,8 @@ void compare_tree_searches(unsigned seed, int rounds, int devices, int most_ops,
     }
     compare_tree_search(graph, problem, tally);
   }
-  std::cout << tally.cases << " cases, " << tally.feasible << " feasible, " << tally.nodes << " nodes\n";
+  std::cout << tally.cases << " cases, " << tally.feasible << " feasible, " << tally.nodes
+            << " nodes; the bound alone: " << tally.tight << " optima, " << tally.refuted << " refuted\n";
 }
 
 TEST(DeviceTreeSearch, OfTwoDevicesFindsAndProvesTheOptimum) {

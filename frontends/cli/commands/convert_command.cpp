@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
+#include <filesystem>
+#include <iostream>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -8,7 +11,10 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/formats/buffers.hpp"
+#include "frontends/formats/device_json.hpp"
+#include "frontends/formats/file.hpp"
 #include "frontends/formats/stage_matrices.hpp"
+#include "frontends/onnx/read/device_model.hpp"
 #include "model/error.hpp"
 
 namespace remora::cli {
@@ -59,6 +65,111 @@ void write_schedule_form(const Arguments& arguments, const FileText& file, const
   arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << std::move(text).str(); });
 }
 
+// Models for several devices.
+
+constexpr std::array kDeviceOptions{"links", "weights", "home"};
+
+OptionGroup several_devices_options() {
+  OptionGroup group("Several devices");
+  group.add_options()(
+      "devices", po::value<std::string>()->value_name("LIST"),
+      "[NAME=]DEVICE,...: GRAPH, an ONNX model, as a graph over these devices. DEVICE is a device file, an installed "
+      "device, a table of measured costs (.csv), or the word store: nothing runs there")(
+      "links", po::value<std::string>()->value_name("LIST"),
+      "NAME:NAME=LINK,...: between these two devices, both ways. LINK is a link file or an installed link such as "
+      "pcie-4-x16")("weights", po::value<std::string>()->value_name("WHERE"),
+                    "home (default): on each device that computes; move: on the home device, copied to where they are "
+                    "read")("home", po::value<std::string>()->value_name("NAME"),
+                            "where the model's inputs are, and weights that move (default: the first device)");
+  return group;
+}
+
+/// The parts of LEFT=RIGHT,LEFT=RIGHT; without a sign, the left part is empty.
+std::vector<std::pair<std::string, std::string>> read_list(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  std::istringstream list(text);
+  for (std::string part; std::getline(list, part, ',');) {
+    const auto sign = part.find('=');
+    parts.emplace_back(sign == std::string::npos ? "" : part.substr(0, sign),
+                       sign == std::string::npos ? part : part.substr(sign + 1));
+  }
+  return parts;
+}
+
+using onnx_frontend::DeviceModel;
+using onnx_frontend::DevicesRequest;
+
+DeviceModel read_device_model(const Arguments& arguments, std::string name, const std::string& what) {
+  DeviceModel model{.name = std::move(name), .store = what == "store"};
+  const std::string path = model.store || what.ends_with(".csv") ? what : device_file(what);
+  if (model.name.empty()) model.name = std::filesystem::path(path).stem().string();
+  if (model.store) return model;
+  arguments.files().will_read(path, "a file of --devices");
+  if (path.ends_with(".csv")) {
+    model.costs = interchange::read_costs(json::read_file(path), path);
+  } else {
+    model.device = onnx_frontend::read_device(path);
+  }
+  return model;
+}
+
+DeviceId named_device(const DevicesRequest& request, const std::string& name, const std::string& option) {
+  for (std::size_t d = 0; d < request.devices.size(); ++d) {
+    if (request.devices[d].name == name) return DeviceId(d);
+  }
+  throw UsageError(option + ": '" + name + "' is none of --devices");
+}
+
+DevicesRequest read_devices_request(const Arguments& arguments) {
+  DevicesRequest request;
+  for (const auto& [name, what] : read_list(arguments.get<std::string>("devices"))) {
+    request.devices.push_back(read_device_model(arguments, name, what));
+  }
+  if (request.devices.empty()) throw UsageError("--devices: names no device");
+  if (arguments.has("links")) {
+    for (const auto& [ends, what] : read_list(arguments.get<std::string>("links"))) {
+      const auto colon = ends.find(':');
+      if (colon == std::string::npos) throw UsageError("--links: expected NAME:NAME=LINK, got '" + ends + "'");
+      const std::string path = link_file(what);
+      arguments.files().will_read(path, "a file of --links");
+      request.links.push_back({named_device(request, ends.substr(0, colon), "--links"),
+                               named_device(request, ends.substr(colon + 1), "--links"),
+                               onnx_frontend::read_link(path)});
+    }
+  }
+  if (arguments.has("home")) request.home = named_device(request, arguments.get<std::string>("home"), "--home");
+  constexpr std::array<std::pair<const char*, bool>, 2> kWeights{{{"home", false}, {"move", true}}};
+  if (arguments.has("weights")) {
+    request.move_weights = choose("weights", arguments.get<std::string>("weights"), kWeights);
+  }
+  return request;
+}
+
+void refuse_without_devices(const Arguments& arguments) {
+  for (const char* option : kDeviceOptions) {
+    if (arguments.has(option)) throw UsageError(std::string("--") + option + " needs --devices");
+  }
+}
+
+void convert_for_devices(const Arguments& arguments) {
+  for (const char* option : {"device", "costs", "schedule"}) {
+    if (arguments.has(option)) throw UsageError(std::string("--") + option + ": not with --devices");
+  }
+  const onnx_frontend::OnnxOptions options = read_onnx_options(arguments);
+  if (options.cost != onnx_frontend::CostModel::roofline) throw UsageError("--devices needs --cost roofline");
+  const DevicesRequest request = read_devices_request(arguments);
+  const FileText file = read_once(arguments.file("GRAPH"));
+  if (!onnx_frontend::looks_like_onnx(file.content))
+    throw InputError(file.path, "is no ONNX model: --devices needs one");
+  note_data_files(file.content, file.path, arguments.files());
+  const auto result = onnx_frontend::read_onnx(file.content, file.path, options, request);
+  for (const std::string& message : result.messages) {
+    if (!arguments.has("quiet")) std::cerr << "remora: " << message << "\n";
+  }
+  arguments.files().write(arguments.output("output"),
+                          [&](std::ostream& out) { json::write_device_graph(out, result.graph); });
+}
+
 }  // namespace
 
 int convert_command(const Words& words) {
@@ -67,9 +178,15 @@ int convert_command(const Words& words) {
   OptionGroup group = graph_output_options();
   group.add_options()("quiet,q", "no warnings");
   arguments.add(form_options());
+  arguments.add(several_devices_options());
   arguments.add(group);
   arguments.add(graph_options());
   if (!arguments.parse(words)) return kSuccess;
+  if (arguments.has("devices")) {
+    convert_for_devices(arguments);
+    return kSuccess;
+  }
+  refuse_without_devices(arguments);
   const ScheduleWriter writer = read_form(arguments);
   FileText file;
   if (writer != nullptr) {

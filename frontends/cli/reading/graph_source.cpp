@@ -179,11 +179,13 @@ void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet) {
   arguments.adopt(recorded);
 }
 
-std::string device_file(const std::string& name) {
+namespace {
+
+std::string installed_file(const std::string& option, const std::string& folder_name, const std::string& name) {
   if (fs::exists(name) || name.find('/') != std::string::npos) return name;
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path folder = program.parent_path().parent_path() / "share" / "remora" / "devices";
+  const fs::path folder = program.parent_path().parent_path() / "share" / "remora" / folder_name;
   std::vector<std::string> known;
   std::vector<std::string> matching;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -198,8 +200,18 @@ std::string device_file(const std::string& name) {
   std::string names;
   for (const std::string& one : known) names.append(names.empty() ? "" : ", ").append(one);
   const std::string meant = text::nearest(name, known);
-  throw UsageError("--device: '" + name + "' is neither a file nor one of " + names +
+  throw UsageError(option + ": '" + name + "' is neither a file nor one of " + names +
                    (meant.empty() ? "" : "; did you mean " + meant + "?"));
+}
+
+}  // namespace
+
+std::string device_file(const std::string& name) {
+  return installed_file("--device", "devices", name);
+}
+
+std::string link_file(const std::string& name) {
+  return installed_file("--links", "links", name);
 }
 
 OnnxOptions read_onnx_options(const Arguments& arguments) {

@@ -35,6 +35,8 @@ void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet);
 /// The file that --device names: itself if it is there, else the installed device of that name or of the only name that
 /// begins so ("rtx-3090", "h100"). Throws UsageError that lists the names.
 std::string device_file(const std::string& name);
+/// The same of a link, for the option.
+std::string link_file(const std::string& name);
 
 /// Throws what load_graph would throw for these options whatever the graph: UsageError where they contradict each
 /// other, InputError for a device that cannot be read.

@@ -109,12 +109,19 @@ namespace {
 
 using nlohmann::json;
 
-std::string read_text(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw InputError(path, "is a folder, not a device file");
+std::string read_text(const std::string& path, const std::string& what) {
+  if (std::filesystem::is_directory(path)) throw InputError(path, "is a folder, not a " + what + " file");
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) throw InputError(path, "cannot be read as a device file");
+  if (!file.is_open() || file.bad()) throw InputError(path, "cannot be read as a " + what + " file");
   return text;
+}
+
+json read_object(const std::string& path, const std::string& what) {
+  json object = json::parse(read_text(path, what), nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) throw InputError(path, "not JSON; a " + what + " file is a JSON object");
+  if (!object.is_object()) throw InputError(path + ": $", std::string("is ") + object.type_name() + ", not an object");
+  return object;
 }
 
 /// The key's number, at least 0, and above 0 unless `zero_allowed`.
@@ -122,7 +129,8 @@ double read_number(const json& object, const std::string& path, const char* key,
   const std::string place = path + ": $." + key;
   const auto found = object.find(key);
   if (found == object.end())
-    throw InputError(place, "missing; a device file has peak_flops, bandwidth, launch_overhead");
+    throw InputError(
+        place, "missing; a device file has peak_flops, bandwidth, launch_overhead; a link file bandwidth, latency");
   if (!found->is_number()) throw InputError(place, std::string("is ") + found->type_name() + ", not a number");
   const double number = found->get<double>();
   if (!std::isfinite(number) || number < 0 || (!zero_allowed && number <= 0)) {
@@ -134,9 +142,7 @@ double read_number(const json& object, const std::string& path, const char* key,
 }  // namespace
 
 Device read_device(const std::string& path) {
-  const json object = json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded()) throw InputError(path, "not JSON; a device file is a JSON object");
-  if (!object.is_object()) throw InputError(path + ": $", std::string("is ") + object.type_name() + ", not an object");
+  const json object = read_object(path, "device");
   Device device;
   device.name = path;
   if (const auto name = object.find("name"); name != object.end()) {
@@ -147,7 +153,18 @@ Device read_device(const std::string& path) {
   device.peak_flops = read_number(object, path, "peak_flops", false);
   device.bandwidth = read_number(object, path, "bandwidth", false);
   device.launch_overhead = read_number(object, path, "launch_overhead", true);
+  if (object.contains("power")) device.power = read_number(object, path, "power", true);
   return device;
+}
+
+LinkModel read_link(const std::string& path) {
+  const json object = read_object(path, "link");
+  LinkModel link;
+  link.bandwidth = link.bandwidth_back = read_number(object, path, "bandwidth", false);
+  link.latency = read_number(object, path, "latency", true);
+  if (object.contains("bandwidth_back")) link.bandwidth_back = read_number(object, path, "bandwidth_back", false);
+  if (object.contains("power")) link.power = read_number(object, path, "power", true);
+  return link;
 }
 
 }  // namespace remora::onnx_frontend

@@ -23,11 +23,24 @@ struct Device {
   double peak_flops = 19.5e12;    ///< floating-point operations a second
   double bandwidth = 1555e9;      ///< bytes a second
   double launch_overhead = 4e-6;  ///< seconds an op costs at least
+  double power = 0;               ///< watts while an op runs; 0 where the file does not say
 };
 
-/// Reads a device file: a JSON object with name, peak_flops (1/s), bandwidth (bytes/s), launch_overhead (s).
+/// Reads a device file: a JSON object with name, peak_flops (1/s), bandwidth (bytes/s), launch_overhead (s), and perhaps power (W).
 /// Throws InputError with the file and the key.
 Device read_device(const std::string& path);
+
+/// A way between two devices, both ways (`examples/links/*.json`).
+struct LinkModel {
+  double bandwidth = 1;       ///< bytes a second
+  double bandwidth_back = 1;  ///< the same, from the second device to the first
+  double latency = 0;         ///< seconds a copy takes at least
+  double power = 0;           ///< watts while it copies
+};
+
+/// Reads a link file: a JSON object with bandwidth (bytes/s), latency (s), and perhaps bandwidth_back and power (W). Throws
+/// InputError with the file and the key.
+LinkModel read_link(const std::string& path);
 
 /// Floating-point operations of one run of the node: 2·m·n·k for a matrix product, 2·(output elements)·(kernel volume)·
 /// (input channels / groups) for a convolution, a small constant an element for the rest. A backward node's come from
