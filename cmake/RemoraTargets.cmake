@@ -7,7 +7,7 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
     ${CCACHE_PROGRAM})
 endif()
-set(REMORA_BATCH 8 CACHE STRING "So many sources of a folder compile as one; 1: each by itself")
+set(REMORA_BATCH 16 CACHE STRING "So many sources of a folder compile as one; 1: each by itself")
 
 # remora_batches(OUTPUT TARGET SOURCES...): sources of one folder, up to REMORA_BATCH of them, become one that includes
 # them: most of a compilation goes into headers. So two sources of a folder may not give one name to two things, not even

@@ -17,14 +17,14 @@ namespace {
 /// The plan of the sequence, or nothing if it is not of the staged form.
 std::optional<RecomputePlan> staged_plan(const Instance& instance, std::span<const OpId> sequence) {
   RecomputePlan plan;
-  int stage = 0;
+  Stage stage{0};
   for (const OpId op : sequence) {
-    if (op == stage) {
+    if (Stage{op} == stage) {
       ++stage;
       continue;
     }
     const Recompute next{stage, op};
-    if (!op.valid() || op > stage || (!plan.empty() && plan.back() >= next)) return std::nullopt;
+    if (!op.valid() || Stage{op} > stage || (!plan.empty() && plan.back() >= next)) return std::nullopt;
     plan.push_back(next);
   }
   if (stage != instance.op_count()) return std::nullopt;

@@ -20,7 +20,7 @@ namespace remora {
 
 /// Op `op` runs once more in stage `stage`, op < stage <= op_count.
 struct Recompute {
-  Stage stage = 0;
+  Stage stage{0};
   OpId op{};
 
   friend constexpr auto operator<=>(const Recompute&, const Recompute&) = default;

@@ -111,8 +111,40 @@ constexpr Wide ceiling(Wide value, int shift) {
 }
 
 /// Stage k: what runs after the first compute of op k-1, up to and including the first compute of op k. Stage n, with n
-/// the number of ops, holds recomputes only (Moccasin, section 2.3, with one more stage at the end).
-using Stage = std::int32_t;
+/// the number of ops, holds recomputes only (Moccasin, section 2.3, with one more stage at the end). Built from an op
+/// it is the stage that ends with the op's first compute.
+class Stage {
+ public:
+  constexpr Stage() = default;
+  constexpr explicit Stage(std::integral auto number) : number_(static_cast<std::int32_t>(number)) {}
+  constexpr explicit Stage(OpId op) : number_(op) {}
+
+  // NOLINTNEXTLINE(google-explicit-constructor): like an id, a number in comparisons with numbers.
+  constexpr operator std::int32_t() const { return number_; }
+  /// Of a stage that exists: its place in a vector.
+  [[nodiscard]] constexpr std::size_t index() const { return static_cast<std::size_t>(number_); }
+
+  constexpr Stage& operator++() {
+    ++number_;
+    return *this;
+  }
+  constexpr Stage& operator--() {
+    --number_;
+    return *this;
+  }
+  friend constexpr Stage operator+(Stage stage, std::int32_t count) { return Stage(stage.number_ + count); }
+  friend constexpr Stage operator-(Stage stage, std::int32_t count) { return Stage(stage.number_ - count); }
+  /// The number of stages from b to a.
+  friend constexpr std::int32_t operator-(Stage a, Stage b) { return a.number_ - b.number_; }
+  friend constexpr auto operator<=>(Stage, Stage) = default;
+
+ private:
+  std::int32_t number_ = 0;
+};
+
+/// An op is no stage: `Stage(op)` says which one is meant.
+bool operator==(Stage, OpId) = delete;
+std::strong_ordering operator<=>(Stage, OpId) = delete;
 
 }  // namespace remora
 

@@ -10,7 +10,7 @@ RecomputePlan suggested_plan(const Instance& instance, const CoverFacts& facts) 
   for (std::size_t i = 0; i < facts.given_up.size(); ++i) {
     if (!facts.given_up[i]) continue;
     const CoverItem& item = facts.problem.items[i];
-    Stage next_use = instance.op_count();
+    Stage next_use{instance.op_count()};
     for (const Gap& gap : item.gaps) next_use = std::min(next_use, gap.last + 1);
     plan.push_back({next_use, item.op});
   }

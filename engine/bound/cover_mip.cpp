@@ -182,7 +182,7 @@ class CoverMip {
 
   /// What the item covers of the event's excess, at most all of it.
   [[nodiscard]] double part(std::size_t item, std::size_t event) const {
-    const Bytes gain = problem_.items[item].gain(static_cast<Stage>(event));
+    const Bytes gain = problem_.items[item].gain(Stage(event));
     return std::min(1.0, static_cast<double>(gain.count()) / static_cast<double>(problem_.excess[event].count()));
   }
 

@@ -19,13 +19,13 @@ constexpr std::size_t kLeastEvents = 16;
 std::vector<Gap> gaps_of(const Instance& instance, OpId op) {
   std::vector<Gap> gaps;
   for (const TensorId t : instance.outputs(op)) {
-    Stage previous = op;
+    Stage previous{op};
     const auto add = [&](Stage next) {
       if (next - previous > 1) gaps.push_back({previous + 1, next - 1, instance.size(t)});
       previous = next;
     };
-    for (const OpId user : instance.users(t)) add(user);
-    if (instance.keep(t)) add(instance.op_count());
+    for (const OpId user : instance.users(t)) add(Stage{user});
+    if (instance.keep(t)) add(Stage{instance.op_count()});
   }
   std::sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) { return a.first < b.first; });
   return gaps;
@@ -77,7 +77,7 @@ class DualAscent {
   Duration relieve(std::size_t event) {
     offers_.clear();
     for (std::size_t i = 0; i < problem_.items.size(); ++i) {
-      const Bytes gain = problem_.items[i].gain(static_cast<Stage>(event));
+      const Bytes gain = problem_.items[i].gain(Stage(event));
       if (gain > Bytes(0)) offers_.push_back({static_cast<std::int32_t>(i), gain, residual_[i]});
     }
     const Duration bound = spend_on_cover(problem_.excess[event], offers_);
@@ -155,7 +155,7 @@ Certificate cover_certificate(const Instance& instance, const CoverProblem& prob
   Table<OpId, bool> may_be_away(instance.op_count(), false);
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const bool away = given_up.empty() || given_up[i];
-    if (away && problem.items[i].gain(event) > Bytes(0)) may_be_away[problem.items[i].op] = true;
+    if (away && problem.items[i].gain(Stage{event}) > Bytes(0)) may_be_away[problem.items[i].op] = true;
   }
   Certificate certificate{event, instance.base_memory() + first_workspace(instance, event), {}};
   const auto used = instance.inputs(event);
@@ -245,9 +245,9 @@ CoverProblem free_order_relaxation(const Instance& instance) {
       problem.excess[at(k)] += held;
       const bool goes_on = !item.gaps.empty() && item.gaps.back().last == k - 1 && item.gaps.back().size == held;
       if (goes_on) {
-        item.gaps.back().last = k;
+        item.gaps.back().last = Stage{k};
       } else {
-        item.gaps.push_back({k, k, held});
+        item.gaps.push_back({Stage{k}, Stage{k}, held});
       }
     }
     if (!item.gaps.empty() && instance.max_computes(op) > 1) problem.items.push_back(std::move(item));
@@ -298,7 +298,7 @@ Wide demand(const CoverProblem& problem, const IntegerPrices& rounded) {
 std::vector<Wide> rewards(const CoverProblem& problem, const IntegerPrices& rounded) {
   std::vector<Stage> priced;
   for (std::size_t k = 0; k < rounded.prices.size(); ++k) {
-    if (rounded.prices[k] > 0) priced.push_back(static_cast<Stage>(k));
+    if (rounded.prices[k] > 0) priced.push_back(Stage(k));
   }
   std::vector<Wide> result;
   for (const CoverItem& item : problem.items) {

@@ -33,8 +33,8 @@ namespace remora {
 
 /// The first computes strictly between two consecutive uses of a tensor: those of the ops first .. last.
 struct Gap {
-  Stage first = 0;
-  Stage last = 0;
+  Stage first{0};
+  Stage last{0};
   Bytes size{};
 };
 
@@ -52,7 +52,7 @@ struct CoverItem {
   /// Calls visit(first, last) for the stretches of first computes that some gap covers, ascending and without overlap.
   template <class Visit>
   void for_each_stretch(Visit visit) const {
-    Stage done = -1;
+    Stage done{-1};
     for (const Gap& gap : gaps) {
       if (gap.last > done) visit(std::max(gap.first, done + 1), gap.last);
       done = std::max(done, gap.last);

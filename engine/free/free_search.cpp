@@ -256,10 +256,10 @@ Sequence OrderView::sequence_of(std::span<const Recompute> plan) const {
 
 RecomputePlan OrderView::plan_of(std::span<const OpId> sequence) const {
   RecomputePlan plan;
-  Stage stage = 0;
+  Stage stage{0};
   for (const OpId op : sequence) {
     const OpId place = places_[op];
-    if (place == stage) {
+    if (Stage{place} == stage) {
       ++stage;
     } else {
       plan.push_back({stage, place});

@@ -263,12 +263,12 @@ RecomputePlan plan_of_any(const Instance& network, std::span<const OpId> sequenc
   std::vector<bool> first(sequence.size(), false);
   for (std::size_t step = 0; step < sequence.size(); ++step) first[step] = computes[at(sequence[step])]++ == 0;
   RecomputePlan plan;
-  Stage stage = network.op_count();
+  Stage stage{network.op_count()};
   for (std::size_t step = sequence.size(); step-- > 0;) {
     const OpId op = sequence[step];
     if (first[step]) {
-      stage = op;
-    } else if (stage > op) {
+      stage = Stage{op};
+    } else if (stage > Stage{op}) {
       plan.push_back({stage, op});
     }
   }

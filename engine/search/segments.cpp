@@ -24,7 +24,7 @@ class Segments {
  public:
   explicit Segments(const Instance& instance) : instance_(instance) {
     const std::vector<Bytes> live = evaluate(instance, input_order(instance)).memory;
-    turn_ = static_cast<Stage>(std::max_element(live.begin(), live.end()) - live.begin());
+    turn_ = Stage(std::max_element(live.begin(), live.end()) - live.begin());
     count_crossing();
   }
 
@@ -35,10 +35,10 @@ class Segments {
     std::vector<int> segment(at(turn_) + 1, 0);
     const int length = (turn_ + 1) / segments;
     const int slack = length / kSlackPart;
-    Stage begin = 0;
+    Stage begin{0};
     for (int i = 0; i < segments; ++i) {
-      const auto wanted = static_cast<Stage>(static_cast<std::int64_t>(turn_ + 1) * (i + 1) / segments -
-                                             static_cast<std::int64_t>(length) * shift / kShifts);
+      const auto wanted = Stage(static_cast<std::int64_t>(turn_ + 1) * (i + 1) / segments -
+                                static_cast<std::int64_t>(length) * shift / kShifts);
       Stage end = wanted;
       for (Stage k = std::max(begin + 1, wanted - slack); k <= std::min(turn_, wanted + slack); ++k) {
         if (crossing_[at(k)] < crossing_[at(std::min(end, turn_))]) end = k;
@@ -113,7 +113,7 @@ class Segments {
       }
       if (stays) own = {};
       if (own.early > 0 && own.late > 0 && (crosses || own.early >= own.late)) {
-        own = {std::min(own.early, own.late), 0};
+        own = {std::min(own.early, own.late), Stage{0}};
       }
       if (own.early > 0) plan.push_back({own.early, op});
       if (own.late > 0) plan.push_back({own.late, op});
@@ -125,8 +125,8 @@ class Segments {
  private:
   /// The stages in which an op runs again, 0 for none.
   struct Runs {
-    Stage early = 0;
-    Stage late = 0;
+    Stage early{0};
+    Stage late{0};
   };
 
   static void serve(Stage& stage, Stage reader) {
@@ -136,11 +136,11 @@ class Segments {
   /// The bytes that ops before k leave to ops from k up to the turn.
   void count_crossing() {
     crossing_.assign(at(turn_) + 2, 0);
-    for (Stage v = 0; v <= turn_; ++v) {
+    for (Stage v{0}; v <= turn_; ++v) {
       for (const TensorId t : instance_.outputs(OpId(v))) {
         Stage last = v;
         for (const OpId user : instance_.users(t)) {
-          if (user <= turn_) last = user;
+          if (Stage{user} <= turn_) last = Stage{user};
         }
         crossing_[at(v) + 1] += instance_.size(t).count();
         crossing_[at(last) + 1] -= instance_.size(t).count();
@@ -148,12 +148,12 @@ class Segments {
     }
     for (std::size_t k = 1; k < crossing_.size(); ++k) crossing_[k] += crossing_[k - 1];
     written_.assign(at(turn_) + 2, 0);
-    for (Stage v = 0; v <= turn_; ++v) {
+    for (Stage v{0}; v <= turn_; ++v) {
       written_[at(v) + 1] = written_[at(v)];
       for (const TensorId t : instance_.outputs(OpId(v))) written_[at(v) + 1] += instance_.size(t).count();
     }
-    places_.push_back(0);
-    for (Stage k = 1; k <= turn_; ++k) {
+    places_.push_back(Stage{0});
+    for (Stage k{1}; k <= turn_; ++k) {
       if (crossing_[at(k)] <= crossing_[at(k) - 1] && crossing_[at(k)] <= crossing_[at(k) + 1]) places_.push_back(k);
     }
     // On very large graphs some of them do.
@@ -165,7 +165,7 @@ class Segments {
 
   const Instance& instance_;
   /// The op of the fullest event.
-  Stage turn_ = 0;
+  Stage turn_{0};
   std::vector<std::int64_t> crossing_;
   /// By op, what those before it write; and the places where a segment may begin, ascending.
   std::vector<std::int64_t> written_;

@@ -297,7 +297,8 @@ std::string schedule_data(const Graph& graph, const Schedule& schedule, const Sc
   object.key("retained");
   List retained(out);
   for (const RetainedStages& piece : profile.retained) {
-    for (const std::int32_t value : {std::int32_t{piece.op}, piece.first, piece.last}) retained.add(value);
+    for (const std::int32_t value : {std::int32_t{piece.op}, std::int32_t{piece.first}, std::int32_t{piece.last}})
+      retained.add(value);
   }
   retained.close();
   append_recomputed(object, out, profile);

@@ -269,7 +269,7 @@ void join_pieces(std::vector<RetainedStages>& pieces) {
 std::vector<Stage> stages_of(const Replay& replay) {
   std::vector<Stage> stages;
   stages.reserve(replay.ops.size());
-  Stage stage = 0;
+  Stage stage{0};
   for (const bool again : replay.again) {
     stages.push_back(stage);
     if (!again) ++stage;

@@ -106,8 +106,8 @@ struct RecomputedOp {
 /// Stages `first` to `last` at whose beginning an output of `op` is resident: a piece of a column of Checkmate's S.
 struct RetainedStages {
   OpId op{};
-  Stage first = 0;
-  Stage last = 0;
+  Stage first{0};
+  Stage last{0};
 
   friend bool operator==(const RetainedStages&, const RetainedStages&) = default;
 };

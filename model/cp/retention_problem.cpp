@@ -124,7 +124,7 @@ void RetentionProblem::collect_events(std::span<const Compute> incumbent) {
   std::fill_n(incumbent_.begin(), copy_count(), absent_);
 
   Table<OpId, std::int32_t> seen(instance_.op_count(), 0);
-  Stage stage = 0;
+  Stage stage{0};
   std::int32_t place = 0;
   if (!free_order_) stage_begin_.push_back(0);
   for (const Compute& compute : incumbent) {
@@ -233,7 +233,7 @@ void RetentionProblem::collect_bans() {
     for (; ban != limits_.bans.end() && ban->op < free.op; ++ban) {
     }
     for (; !free_order_ && ban != limits_.bans.end() && ban->op == free.op; ++ban)
-      banned_.push({ban->first, std::min(ban->last, absent_ - 1)});
+      banned_.push({ban->first, std::min<Start>(ban->last, absent_ - 1)});
     banned_.end_row();
   }
   limits_.bans = {};
@@ -241,8 +241,8 @@ void RetentionProblem::collect_bans() {
 
 int RetentionProblem::gap_slot(Start start, OpId op) const {
   if (free_order_) return 2 * (start / places_);
-  std::int32_t position = stage_begin_[start];
-  const std::int32_t end = stage_begin_[start + 1];
+  std::int32_t position = stage_begin_[Stage{start}];
+  const std::int32_t end = stage_begin_[Stage{start + 1}];
   while (position < end && fixed_events_[at(position)].moment.minor < op) ++position;
   return 2 * position;
 }

@@ -116,8 +116,8 @@ enum class BranchingRule {
 /// No recompute of the op in the stages first .. last (staged form): known from outside, by a bound for example.
 struct StageBan {
   OpId op{};
-  Stage first = 0;
-  Stage last = -1;
+  Stage first{0};
+  Stage last{-1};
 };
 
 /// The problem's limits: memory at any event, and what all recomputes together must stay below.

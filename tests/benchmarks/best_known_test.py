@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every claim of benchmarks/best_known.json verifies: its schedule is made of its recomputes, and replayed."""
+"""The claims of benchmarks/best_known.json verify: a schedule is made of its recomputes, and replayed. Those of every
+fourth instance, or of all if REMORA_ALL_CASES is set in the environment (docs/development.md)."""
 import json
 import os
 
@@ -61,8 +62,11 @@ class BestKnownClaims(harness_case.HarnessCase):
     def test_every_claim_of_the_repository_verifies(self):
         self.remora = Remora(self.bin)
         table = BestKnown(os.path.join(harness_case.BENCHMARKS, "best_known.json"))
+        chosen = sorted({entry["instance"] for entry in table.entries.values()})[::1 if "REMORA_ALL_CASES" in os.environ else 4]
         checked, away, last = 0, 0, ""
         for entry in sorted(table.entries.values(), key=lambda entry: entry["instance"]):
+            if entry["instance"] not in chosen:
+                continue
             instance = table.instance_of(entry)
             if instance.file and not os.path.exists(instance.file):
                 away += 1
@@ -78,7 +82,7 @@ class BestKnownClaims(harness_case.HarnessCase):
                 # And the check can fail: a claim of one unit less does not pass.
                 self.assertNotEqual(self.fault_of(entry | {"duration": entry["duration"] - 1}, graph, facts), "")
             checked += 1
-        self.assertGreater(checked, 10)
+        self.assertGreater(checked, 2)
         if away:
             print(f"{away} claims about graphs that are not here (../shared) were left out")
 

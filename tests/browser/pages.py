@@ -40,7 +40,7 @@ class Pages:
                     name + ".schedule.json", *words, codes=codes)
         self.remora("report", graph + ".graph.json", name + ".schedule.json", "-o", name + ".html")
 
-    def make_unet(self, work=20000):
+    def make_unet(self, work=5000):
         """A training step of the zoo's U-Net under 60 % of its peak."""
         self.run("remora_zoo", "unet", "--batch", "8", "--size", "256", "-o", "unet.onnx")
         self.remora("convert", "unet.onnx", "--training", "-o", "unet.graph.json")
@@ -74,10 +74,10 @@ class Pages:
 
     def make_placed(self):
         """A schedule with addresses."""
-        self.solve("placed", "70%", "--work-limit", "20000", "--addresses", graph="unet")
+        self.solve("placed", "70%", "--work-limit", "5000", "--addresses", graph="unet")
 
     def make_sweep(self):
-        self.remora("sweep", "unet.graph.json", "--budgets", "100%:60%:20%,1%", "--work-limit", "20000",
+        self.remora("sweep", "unet.graph.json", "--budgets", "100%:60%:20%,1%", "--work-limit", "5000",
                     "--threads", "1", "--quiet", "-o", "sweep.json", "--schedules", "points")
         curve = self.read("sweep.json")
         os.remove(self.path(curve["points"][-1]["schedule"]))

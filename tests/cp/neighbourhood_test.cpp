@@ -103,7 +103,7 @@ std::vector<Compute> random_sequence(std::mt19937& random, const Instance& insta
   for (int v = 0; v < instance.op_count(); ++v) {
     const auto stages = static_cast<unsigned>(instance.op_count() - v);
     for (int copy = 1; copy < instance.max_computes(OpId(v)); ++copy) {
-      if (random() % 3 == 0) plan.push_back({v + 1 + static_cast<int>(random() % stages), OpId(v)});
+      if (random() % 3 == 0) plan.push_back({Stage(v) + 1 + static_cast<int>(random() % stages), OpId(v)});
     }
   }
   std::sort(plan.begin(), plan.end());

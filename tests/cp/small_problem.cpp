@@ -42,7 +42,7 @@ std::vector<OpId> random_staged_sequence(std::mt19937& random, const Instance& i
   RecomputePlan plan;
   for (int v = 0; v < instance.op_count(); ++v) {
     int left = instance.max_computes(OpId(v)) - 1;
-    for (Stage stage = v + 1; stage <= instance.op_count() && left > 0; ++stage) {
+    for (Stage stage{v + 1}; stage <= instance.op_count() && left > 0; ++stage) {
       if (random() % 3 != 0) continue;
       plan.push_back({stage, OpId(v)});
       --left;

@@ -230,7 +230,7 @@ TEST(Addresses, OfFragmentedProblemsComeByOtherRecomputes) {
     for (const int more : {0, 1}) {
       const Instance instance(graph, {.budget = largest_load(buffers) + Bytes(more)});
       const std::optional<Duration> truth = least_packed(instance, Bytes(1), exact);
-      const Schedule schedule = solve_placed(instance, Bytes(1), 20'000);
+      const Schedule schedule = solve_placed(instance, Bytes(1), 5'000);
       SCOPED_TRACE("problem " + std::to_string(i) + ", " + std::to_string(more) + " more");
       if (schedule.has_schedule()) {
         ASSERT_TRUE(truth);
@@ -259,9 +259,9 @@ TEST(Addresses, OfFragmentedProblemsComeByOtherRecomputes) {
 
 /// Stops of the caller, told from those by which a search leaves time to place what it found.
 TEST(Addresses, SayWhoEndedTheSearch) {
-  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 120, .seed = 3}));
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 60, .seed = 3}));
   const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 100 * 85)});
-  SolveOptions options = limited(5'000'000);
+  SolveOptions options = limited(200'000);
   const SolveCallbacks told{.enough = [](const Progress& now) { return now.phase == 2; }};
   const Schedule schedule = solve_with_addresses(instance, options, Bytes(1), told);
   EXPECT_EQ(schedule.solver.stop, Stop::callback);
@@ -270,7 +270,7 @@ TEST(Addresses, SayWhoEndedTheSearch) {
   EXPECT_EQ(solve_with_addresses(instance, options, Bytes(1)).solver.stop, Stop::work);
   std::atomic<bool> cancel{false};
   const SolveCallbacks cancelling{.incumbent = [&](const Schedule&) { cancel = true; }, .cancel = &cancel};
-  options.work_limit = 5'000'000;
+  options.work_limit = 200'000;
   EXPECT_EQ(solve_with_addresses(instance, options, Bytes(1), cancelling).solver.stop, Stop::cancelled);
 }
 

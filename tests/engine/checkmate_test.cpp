@@ -255,7 +255,7 @@ TEST(CheckmateRounding, RetainsEverythingOrNothing) {
   // Every stage computes all that its op rests on; the last forward op's output feeds the first backward op anew.
   const RecomputePlan all = rounding.deterministic(0.6);
   EXPECT_FALSE(all.empty());
-  for (const Recompute& recompute : all) EXPECT_LT(recompute.op, recompute.stage);
+  for (const Recompute& recompute : all) EXPECT_LT(Stage(recompute.op), recompute.stage);
 }
 
 TEST(CheckmateRounding, KeepsToTheLimitsOfOps) {

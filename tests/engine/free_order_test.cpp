@@ -221,7 +221,7 @@ RecomputePlan random_recomputes(const Instance& staged, std::mt19937& random) {
   for (OpId op{0}; op < staged.op_count(); op = OpId(op + 1)) {
     if (random() % 2 == 0 || staged.max_computes(op) < 2) continue;
     const auto stages = static_cast<unsigned>(staged.op_count() - op);
-    plan.push_back({op + 1 + static_cast<Stage>(random() % stages), op});
+    plan.push_back({Stage(op) + 1 + static_cast<int>(random() % stages), op});
   }
   std::sort(plan.begin(), plan.end());
   return plan;

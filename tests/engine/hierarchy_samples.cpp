@@ -25,7 +25,7 @@ RecomputePlan random_plan(const Instance& instance, std::mt19937& random) {
   RecomputePlan plan;
   std::vector<int> computes(at(instance.op_count()), 1);
   const unsigned rarity = 1 + random() % 8;
-  for (Stage stage = 1; stage <= instance.op_count(); ++stage) {
+  for (Stage stage{1}; stage <= instance.op_count(); ++stage) {
     for (int op = 0; op < stage; ++op) {
       if (computes[at(op)] >= instance.max_computes(OpId(op)) || !chance(random, rarity)) continue;
       ++computes[at(op)];

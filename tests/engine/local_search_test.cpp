@@ -27,7 +27,7 @@ Instance layered(int ops, int percent, int max_computes = 2) {
 Recompute random_recompute(const Instance& instance, Random& random) {
   const auto n = static_cast<std::size_t>(instance.op_count());
   const std::size_t op = random.below(n);
-  return {static_cast<Stage>(op + 1 + random.below(n - op)), OpId(op)};
+  return {Stage(op + 1 + random.below(n - op)), OpId(op)};
 }
 
 TEST(PlanMoves, ChangesAreTakenBackExactly) {
@@ -95,9 +95,9 @@ TEST(PlanMoves, AChainRecomputesWhatCouldOnlyBeRetainedAboveTheBudget) {
   const Instance instance(std::make_shared<const Graph>(graph), {.budget = Bytes(4)});
   PlanMoves moves(instance);
   Random random(1);
-  moves.add_chain({5, OpId(1)}, {}, random);
-  EXPECT_EQ(moves.state().plan(), (RecomputePlan{{5, OpId(0)}, {5, OpId(1)}}));
-  moves.remove_chain({5, OpId(1)});
+  moves.add_chain({Stage(5), OpId(1)}, {}, random);
+  EXPECT_EQ(moves.state().plan(), (RecomputePlan{{Stage(5), OpId(0)}, {Stage(5), OpId(1)}}));
+  moves.remove_chain({Stage(5), OpId(1)});
   EXPECT_TRUE(moves.state().plan().empty());
 }
 

@@ -41,12 +41,12 @@ struct Shape {
 
 Shape random_shape(std::mt19937& random, const Instance& instance) {
   Shape shape;
-  const Stage stages = stages_of(instance);
+  const int stages = stages_of(instance);
   const int density = 1 + below(random, 4);
-  for (Stage k = 0; k + 1 < stages; ++k) {
+  for (Stage k{0}; k + 1 < stages; ++k) {
     if (below(random, 4) < density) shape.ends.insert(k);
   }
-  for (Stage k = 1; k < stages; ++k) {
+  for (Stage k{1}; k < stages; ++k) {
     for (int v = 0; v < k; ++v) {
       if (below(random, 2) == 0) shape.events.insert({k, OpId(v)});
     }
@@ -64,7 +64,7 @@ struct Tally {
 
 void check_program(std::mt19937& random, const Instance& instance, const std::optional<Duration>& truth, Tally& tally) {
   const Shape shape = random_shape(random, instance);
-  const Stage stages = stages_of(instance);
+  const int stages = stages_of(instance);
   std::set<Stage> finer = shape.ends;
   RuledOut out(instance.op_count());
   const PeriodProgram periods(instance, Periods(stages, shape.ends), shape.events, out);
@@ -94,7 +94,7 @@ void check_program(std::mt19937& random, const Instance& instance, const std::op
   });
   // The same without what is out, in other periods every other time.
   if (random() % 2 == 0) {
-    for (Stage k = 0; k + 1 < stages; ++k) {
+    for (Stage k{0}; k + 1 < stages; ++k) {
       if (below(random, 3) == 0) finer.insert(k);
     }
   }
@@ -167,7 +167,7 @@ void check_bans(std::mt19937& random, const Instance& instance, const ProofNews&
   constexpr int kPlans = 60;
   for (int attempt = 0; attempt < kPlans; ++attempt) {
     RecomputePlan plan;
-    for (Stage k = 1; k < stages_of(instance); ++k) {
+    for (Stage k{1}; k < stages_of(instance); ++k) {
       for (int v = 0; v < k; ++v) {
         if (below(random, 4) == 0) plan.push_back({k, OpId(v)});
       }

@@ -33,7 +33,7 @@ void expect_same(const Instance& instance, const PlanEvaluator& evaluator) {
   const Evaluation truth = evaluate(instance, sequence);
   std::vector<EventKey> events;
   auto next = plan.begin();
-  for (Stage stage = 0; stage <= instance.op_count(); ++stage) {
+  for (Stage stage{0}; stage <= instance.op_count(); ++stage) {
     for (; next != plan.end() && next->stage == stage; ++next) events.emplace_back(*next);
     if (stage < instance.op_count()) events.push_back(EventKey::first_compute(stage));
   }
@@ -70,7 +70,7 @@ void expect_same(const Instance& instance, const PlanEvaluator& evaluator) {
 Recompute recompute_at_random(const Instance& instance, std::mt19937& random) {
   const auto n = static_cast<unsigned>(instance.op_count());
   const auto op = static_cast<std::int32_t>(random() % n);
-  return {op + 1 + static_cast<Stage>(random() % (n - static_cast<unsigned>(op))), OpId(op)};
+  return {Stage(op) + 1 + static_cast<int>(random() % (n - static_cast<unsigned>(op))), OpId(op)};
 }
 
 void change_at_random(const Instance& instance, int changes, std::mt19937& random) {
@@ -101,7 +101,7 @@ void change_at_random(const Instance& instance, int changes, std::mt19937& rando
     if (testing::Test::HasFatalFailure()) return;
   }
   PlanEvaluator again(instance);
-  if (again.can_add({1, OpId(0)})) again.add({1, OpId(0)});
+  if (again.can_add({Stage(1), OpId(0)})) again.add({Stage(1), OpId(0)});
   again.assign(evaluator.plan());
   EXPECT_EQ(again.overflow(), evaluator.overflow());
   EXPECT_EQ(again.plan(), evaluator.plan());
@@ -141,7 +141,7 @@ TEST(PlanEvaluator, SumsOfHugeSizesStayWithin64Bits) {
   const Instance instance(std::make_shared<const Graph>(graph), {.budget = Bytes(1)});
   PlanEvaluator evaluator(instance);
   EXPECT_GT(evaluator.overflow(), Bytes(0));
-  for (const Stage stage : {300, 600}) {
+  for (const Stage stage : {Stage(300), Stage(600)}) {
     const Recompute recompute{stage, OpId(2)};
     const Bytes before = evaluator.overflow();
     const PlanChange change = evaluator.probe(recompute);
@@ -161,12 +161,12 @@ TEST(LifespanIndex, KnowsWhoIsThere) {
     for (int t = 0; t < 20; ++t) {
       const int first = static_cast<int>(random() % static_cast<unsigned>(stages));
       const int last = first - 1 + static_cast<int>(random() % static_cast<unsigned>(stages - first + 1));
-      index.add(first, last, TensorId(t));
+      index.add(Stage(first), Stage(last), TensorId(t));
       for (int stage = first; stage <= last; ++stage) truth[static_cast<std::size_t>(stage)].push_back(t);
     }
     for (int stage = 0; stage < stages; ++stage) {
       std::vector<int> here;
-      index.visit(stage, [&](TensorId t) { here.push_back(t); });
+      index.visit(Stage(stage), [&](TensorId t) { here.push_back(t); });
       std::sort(here.begin(), here.end());
       EXPECT_EQ(here, truth[static_cast<std::size_t>(stage)]);
     }

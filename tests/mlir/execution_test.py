@@ -20,7 +20,7 @@ class Execution(plugin_case.PluginCase):
         measure = os.path.join(plugin_case.ROOT, "examples", "mlir", "measure")
         for case in [*CASES, *(case + ("--arena",) for case in ARENA_CASES)]:
             with self.subTest(case=case):
-                done = subprocess.run([measure, self.plugin, *case, "--time-limit", "3", "--passes-after", "cse"],
+                done = subprocess.run([measure, self.plugin, *case, "--time-limit", "1", "--passes-after", "cse"],
                                       capture_output=True, text=True, check=False, timeout=120)
                 print(done.stdout.strip(), flush=True)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -54,7 +54,7 @@ TEST(Evaluate, EveryRandomPlanVerifiesAndAgreesWithTheReplay) {
     RecomputePlan plan;
     for (int v = 0; v < instance.op_count(); ++v) {
       int left = instance.max_computes(OpId(v)) - 1;
-      for (Stage stage = v + 1; stage <= instance.op_count() && left > 0; ++stage) {
+      for (Stage stage{v + 1}; stage <= instance.op_count() && left > 0; ++stage) {
         if (random() % 4 != 0) continue;
         plan.push_back({stage, OpId(v)});
         --left;

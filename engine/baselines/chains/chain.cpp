@@ -217,7 +217,7 @@ RecomputePlan without_unread(const Instance& instance, const RecomputePlan& plan
   };
   RecomputePlan kept;
   auto next = plan.rbegin();
-  for (Stage stage = instance.op_count(); stage >= 0; --stage) {
+  for (Stage stage{instance.op_count()}; stage >= 0; --stage) {
     if (stage < instance.op_count()) run(OpId(stage));
     for (; next != plan.rend() && next->stage == stage; ++next) {
       const auto outputs = instance.outputs(next->op);
@@ -238,11 +238,11 @@ RecomputePlan expand(const Instance& instance, std::span<const TrainingBlock> bl
   RecomputePlan plan;
   std::vector<bool> ran(blocks.size(), false);
   /// Of the next backward block.
-  Stage stage = blocks.back().forward.end;
+  Stage stage{blocks.back().forward.end};
   for (const ChainStep& step : steps) {
     const auto b = at(step.block);
     if (step.kind == ChainStep::Kind::backward) {
-      stage = blocks[b].backward.end;
+      stage = Stage{blocks[b].backward.end};
       continue;
     }
     for (int op = blocks[b].forward.first; ran[b] && op < blocks[b].forward.end; ++op) {

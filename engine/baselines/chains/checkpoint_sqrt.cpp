@@ -32,14 +32,14 @@ class Checkpointing {
   }
 
   RecomputePlan plan() {
-    std::vector<Stage> stages(at(segment_count_), instance_.op_count());
+    std::vector<Stage> stages(at(segment_count_), Stage{instance_.op_count()});
     for (int op = forward_; op < instance_.op_count(); ++op) {
       for (const TensorId t : instance_.inputs(OpId(op))) {
         if (!is_dropped(t)) continue;
         const OpId producer = instance_.producer(t);
         again_[at(producer)] = true;
         Stage& stage = stages[at(segment(producer))];
-        stage = std::min(stage, op);
+        stage = std::min(stage, Stage{op});
       }
     }
     mark_inputs();

@@ -43,7 +43,7 @@ RecomputePlan Rounding::complete_within_limits() {
 void Rounding::round(const std::function<bool(double)>& is_one) {
   for (int t = 0; t < instance_.tensor_count(); ++t) {
     if (!instance_.producer(TensorId(t)).valid()) continue;
-    for (Stage k = instance_.producer(TensorId(t)) + 1; k < columns_.stage_count(); ++k) {
+    for (Stage k = Stage{instance_.producer(TensorId(t))} + 1; k < columns_.stage_count(); ++k) {
       const Term held = columns_.retained(k, TensorId(t));
       if (!held.is_column()) continue;
       const auto column = at(held.column);
@@ -59,12 +59,12 @@ bool Rounding::retained(Stage stage, TensorId tensor) const {
 
 RecomputePlan Rounding::complete() const {
   RecomputePlan plan;
-  for (Stage k = 0; k < columns_.stage_count(); ++k) complete_stage(k, plan);
+  for (Stage k{0}; k < columns_.stage_count(); ++k) complete_stage(k, plan);
   return plan;
 }
 
 void Rounding::complete_stage(Stage stage, RecomputePlan& plan) const {
-  const int last = std::min(stage, instance_.op_count() - 1);
+  const int last = std::min<int>(stage, instance_.op_count() - 1);
   std::vector<bool> computed(at(last) + 1, false);
   const auto runs = [&](OpId op) { return computed[at(op)]; };
   if (stage == last) computed.back() = true;
@@ -73,10 +73,10 @@ void Rounding::complete_stage(Stage stage, RecomputePlan& plan) const {
     const OpId op(i);
     // Users come after their producers, so that whether op is needed is known here.
     for (const TensorId t : instance_.outputs(op)) {
-      if (op < stage && retained(stage + 1, t) && !retained(stage, t)) computed[at(i)] = true;
+      if (Stage{op} < stage && retained(stage + 1, t) && !retained(stage, t)) computed[at(i)] = true;
     }
     if (!runs(op)) continue;
-    if (op < stage) plan.push_back({stage, op});
+    if (Stage{op} < stage) plan.push_back({stage, op});
     for (const TensorId t : instance_.inputs(op)) {
       if (!retained(stage, t)) computed[at(instance_.producer(t))] = true;
     }
@@ -100,7 +100,7 @@ bool Rounding::repair(const RecomputePlan& plan) {
 
 void Rounding::retain_closest(OpId op, const std::vector<Stage>& again, std::size_t count) {
   std::vector<std::pair<Stage, Stage>> stretches;
-  Stage from = op;
+  Stage from{op};
   for (const Stage stage : again) {
     stretches.emplace_back(from, stage);
     from = stage;
@@ -120,8 +120,8 @@ void Rounding::retain_closest(OpId op, const std::vector<Stage>& again, std::siz
 
 RecomputePlan plan_of_values(const Instance& instance, const Columns& columns, const std::vector<double>& values) {
   RecomputePlan plan;
-  for (Stage k = 0; k < columns.stage_count(); ++k) {
-    for (int i = 0; i < std::min(k, instance.op_count()); ++i) {
+  for (Stage k{0}; k < columns.stage_count(); ++k) {
+    for (int i = 0; i < std::min<int>(k, instance.op_count()); ++i) {
       const Term again = columns.recomputed(k, OpId(i));
       if (again.is_column() && values[at(again.column)] > kOne) plan.push_back({k, OpId(i)});
     }

@@ -11,7 +11,7 @@
 namespace remora::checkmate {
 namespace {
 
-Stage stages_of(const Instance& instance) {
+int stages_of(const Instance& instance) {
   for (int t = 0; t < instance.tensor_count(); ++t) {
     if (instance.producer(TensorId(t)).valid() && instance.keep(TensorId(t))) return instance.op_count() + 1;
   }
@@ -45,7 +45,7 @@ bool Columns::may_be_retained(TensorId tensor) const {
 }
 
 Term Columns::recomputed(Stage stage, OpId op) const {
-  if (stage <= op) return {.constant = stage == op ? 1 : 0};
+  if (stage <= Stage{op}) return {.constant = stage == Stage{op} ? 1 : 0};
   const std::int64_t first = first_recompute_[op];
   if (first == Term::kNone || stage >= stages_) return {};
   return {.column = static_cast<int>(first) + stage - op - 1};
@@ -55,7 +55,7 @@ Term Columns::retained(Stage stage, TensorId tensor) const {
   if (stage >= stages_) return {.constant = instance_.keep(tensor) ? 1 : 0};
   const OpId producer = instance_.producer(tensor);
   const std::int64_t first = first_retained_[tensor];
-  if (first == Term::kNone || stage <= producer) return {};
+  if (first == Term::kNone || stage <= Stage{producer}) return {};
   return {.column = static_cast<int>(first) + stage - producer - 1};
 }
 
@@ -163,7 +163,7 @@ class Builder {
     for (int t = 0; t < instance_.tensor_count(); ++t) {
       if (instance_.producer(TensorId(t)).valid()) add_retained(k, TensorId(t));
     }
-    for (int i = 0; i <= std::min(k, instance_.op_count() - 1); ++i) add_inputs(k, OpId(i));
+    for (int i = 0; i <= std::min<int>(k, instance_.op_count() - 1); ++i) add_inputs(k, OpId(i));
     add_memory(k);
   }
 
@@ -171,7 +171,7 @@ class Builder {
   void add_end() {
     for (int t = 0; t < instance_.tensor_count(); ++t) {
       if (instance_.producer(TensorId(t)).valid() && instance_.keep(TensorId(t))) {
-        add_retained(columns_.stage_count(), TensorId(t));
+        add_retained(Stage{columns_.stage_count()}, TensorId(t));
       }
     }
   }
@@ -179,7 +179,7 @@ class Builder {
   /// Costs and limits of an op's recomputes.
   void add_op(OpId op) {
     Row row(program_.rows);
-    for (Stage k = op + 1; k < columns_.stage_count(); ++k) {
+    for (Stage k = Stage{op} + 1; k < columns_.stage_count(); ++k) {
       const Term again = columns_.recomputed(k, op);
       if (again.is_column()) program_.costs[at(again.column)] = instance_.duration(op).count();
       row.add(1, again);
@@ -225,7 +225,7 @@ class Builder {
   void add_memory(Stage k) {
     int before = Term::kNone;
     OpId op_before;
-    for (int i = 0; i <= std::min(k, instance_.op_count() - 1); ++i) {
+    for (int i = 0; i <= std::min<int>(k, instance_.op_count() - 1); ++i) {
       const OpId op(i);
       const Term computed = columns_.recomputed(k, op);
       if (computed.is(0)) continue;
@@ -285,7 +285,8 @@ class Builder {
     if (held.is(1)) return {};
     if (held.is_column()) hazards_.push_back(held);
     const auto users = instance_.users(t);
-    for (auto user = std::upper_bound(users.begin(), users.end(), i); user != users.end() && *user <= k; ++user) {
+    for (auto user = std::upper_bound(users.begin(), users.end(), i); user != users.end() && Stage{*user} <= k;
+         ++user) {
       const Term later = columns_.recomputed(k, *user);
       if (later.is(1)) return {};
       if (later.is_column()) hazards_.push_back(later);
@@ -327,7 +328,7 @@ class Builder {
 
 std::optional<Program> make_program(const Instance& instance, const Columns& columns, const Deadline& deadline) {
   Builder builder(instance, columns);
-  for (Stage k = 0; k < columns.stage_count(); ++k) {
+  for (Stage k{0}; k < columns.stage_count(); ++k) {
     if (deadline.reached()) return std::nullopt;
     builder.add_stage(k);
   }

@@ -69,7 +69,7 @@ class Columns {
   /// The instance must outlive the columns. O(ops + tensors).
   explicit Columns(const Instance& instance);
 
-  [[nodiscard]] Stage stage_count() const { return stages_; }
+  [[nodiscard]] int stage_count() const { return stages_; }
   /// R(k,i) and S(k,t), for k up to stage_count(), where S says what must be resident at the end.
   [[nodiscard]] Term recomputed(Stage stage, OpId op) const;
   [[nodiscard]] Term retained(Stage stage, TensorId tensor) const;
@@ -80,7 +80,7 @@ class Columns {
   [[nodiscard]] bool may_be_retained(TensorId tensor) const;
 
   const Instance& instance_;
-  Stage stages_ = 0;
+  int stages_ = 0;
   /// By op and tensor, the column of the first stage in which it is one.
   Table<OpId, std::int64_t> first_recompute_;
   Table<TensorId, std::int64_t> first_retained_;

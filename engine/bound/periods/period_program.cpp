@@ -200,7 +200,7 @@ PeriodProgram::Presence PeriodProgram::present_up_to(TensorId tensor, OpId after
   const auto users = instance_.users(tensor);
   const auto next = std::upper_bound(users.begin(), users.end(), after);
   const int period = periods_.of(stage);
-  if (next == users.end() || *next >= stage) {
+  if (next == users.end() || Stage{*next} >= stage) {
     return period + 1 < periods_.count() ? resident(tensor, period + 1) : kNever;
   }
   const auto [known, is_new] = chains_.try_emplace({tensor, *next, stage}, kNever);

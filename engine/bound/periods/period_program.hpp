@@ -99,7 +99,7 @@ class PeriodProgram {
   Presence present_up_to(TensorId tensor, OpId after, Stage stage);
   void add(const Sum& sum, std::int64_t least);
 
-  [[nodiscard]] int period_of(OpId op) const { return periods_.of(op); }
+  [[nodiscard]] int period_of(OpId op) const { return periods_.of(Stage{op}); }
   [[nodiscard]] int column(OpId op, int period) const { return first_[op] + period - period_of(op) - 1; }
   [[nodiscard]] bool is_out(OpId op, int period) const { return !out_[op].empty() && out_[op][at(period)]; }
   [[nodiscard]] Presence recomputed(OpId op, int period) const;

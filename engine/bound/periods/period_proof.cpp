@@ -63,7 +63,7 @@ RoundedSolution rounded(const PeriodProgram& program, std::span<const double> so
 /// A step of a replay that takes more than the budget.
 struct Excess {
   Bytes memory{};
-  Stage stage = 0;
+  Stage stage{0};
   OpId op{};
   bool is_first = false;
 };
@@ -74,9 +74,9 @@ std::vector<Excess> excesses(const Instance& instance, const RecomputePlan& plan
   const Evaluation replay = evaluate(instance, sequence);
   std::vector<Excess> found;
   bool goes_on = false;
-  Stage stage = 0;
+  Stage stage{0};
   for (std::size_t step = 0; step < sequence.size(); ++step) {
-    const Excess here{replay.memory[step], stage, sequence[step], sequence[step] == stage};
+    const Excess here{replay.memory[step], stage, sequence[step], Stage{sequence[step]} == stage};
     if (here.is_first) ++stage;
     const bool exceeds = here.memory > instance.budget();
     if (exceeds && !goes_on) found.push_back(here);
@@ -90,16 +90,16 @@ std::vector<Excess> excesses(const Instance& instance, const RecomputePlan& plan
 /// Stages whose live memory is above the budget and locally largest: the highest in each of so many equal parts.
 std::set<Stage> peaks(const Instance& instance, const std::vector<Bytes>& live, int parts) {
   const std::size_t count = live.size();
-  std::vector<Stage> highest(at(parts), -1);
+  std::vector<Stage> highest(at(parts), Stage{-1});
   for (std::size_t k = 0; k < count; ++k) {
     const bool rises = k == 0 || live[k - 1] < live[k];
     const bool falls = k + 1 == count || live[k + 1] <= live[k];
     if (!rises || !falls || live[k] <= instance.budget()) continue;
     Stage& best = highest[k * at(parts) / count];
-    if (best < 0 || live[at(best)] < live[k]) best = static_cast<Stage>(k);
+    if (best < 0 || live[at(best)] < live[k]) best = Stage(k);
   }
   std::set<Stage> found(highest.begin(), highest.end());
-  found.erase(-1);
+  found.erase(Stage{-1});
   return found;
 }
 
@@ -112,7 +112,7 @@ PeriodProof::PeriodProof(const Instance& instance)
       out_(instance.op_count()),
       segments_(kFirstSegments) {
   // What must be kept may be recomputed after the last first compute.
-  if (stages_of(instance) > instance.op_count()) end_period(instance.op_count() - 1);
+  if (stages_of(instance) > instance.op_count()) end_period(Stage{instance.op_count() - 1});
 }
 
 void PeriodProof::end_period(Stage stage) {
@@ -215,7 +215,7 @@ std::vector<cp::StageBan> PeriodProof::bans() const {
       if (out[k - 1] && k > at(op) + 1) {
         ++bans.back().last;
       } else {
-        bans.push_back({op, static_cast<Stage>(k), static_cast<Stage>(k)});
+        bans.push_back({op, Stage(k), Stage(k)});
       }
     }
   }

@@ -5,9 +5,9 @@
 
 namespace remora {
 
-Periods::Periods(Stage stages, const std::set<Stage>& ends) {
+Periods::Periods(int stages, const std::set<Stage>& ends) {
   int period = 0;
-  for (Stage k = 0; k < stages; ++k) {
+  for (Stage k{0}; k < stages; ++k) {
     period_.push_back(period);
     if (k + 1 == stages || ends.contains(k)) {
       last_.push_back(k);
@@ -16,7 +16,7 @@ Periods::Periods(Stage stages, const std::set<Stage>& ends) {
   }
 }
 
-Stage stages_of(const Instance& instance) {
+int stages_of(const Instance& instance) {
   const auto tensors = instance.tensors();
   const bool keeps = std::any_of(tensors.begin(), tensors.end(), [&](TensorId t) { return instance.keep(t); });
   return instance.op_count() + (keeps ? 1 : 0);

@@ -17,11 +17,11 @@ namespace remora {
 class Periods {
  public:
   /// `ends`: the last stages of all periods but the last; others than 0 .. stages - 2 are left out.
-  Periods(Stage stages, const std::set<Stage>& ends);
+  Periods(int stages, const std::set<Stage>& ends);
 
   [[nodiscard]] int count() const { return static_cast<int>(last_.size()); }
   [[nodiscard]] int of(Stage stage) const { return period_[static_cast<std::size_t>(stage)]; }
-  [[nodiscard]] Stage first(int period) const { return period == 0 ? 0 : last(period - 1) + 1; }
+  [[nodiscard]] Stage first(int period) const { return period == 0 ? Stage{0} : last(period - 1) + 1; }
   [[nodiscard]] Stage last(int period) const { return last_[static_cast<std::size_t>(period)]; }
 
  private:
@@ -30,6 +30,6 @@ class Periods {
 };
 
 /// Every stage there is: one a first compute, and one more at the end where something must be kept.
-Stage stages_of(const Instance& instance);
+int stages_of(const Instance& instance);
 
 }  // namespace remora

@@ -17,15 +17,15 @@ PlanMoves::PlanMoves(const Instance& instance, std::span<const Recompute> plan)
 /// Of all tensors, from their first compute to their last use.
 void PlanMoves::index_lifespans(std::span<const Recompute> plan) {
   lifespans_ = LifespanIndex(instance().op_count() + 1);
-  reach_.assign(instance().tensor_count(), 0);
+  reach_.assign(instance().tensor_count(), Stage{});
   for (TensorId t{0}; t < instance().tensor_count(); t = TensorId(t + 1)) {
     const OpId producer = instance().producer(t);
     if (!producer.valid()) continue;
     const auto users = instance().users(t);
     Stage& reach = reach_[t];
     reach = users.empty() ? Stage{producer} : Stage{users.back()};
-    if (instance().keep(t)) reach = instance().op_count();
-    lifespans_.add(producer, reach, t);
+    if (instance().keep(t)) reach = Stage{instance().op_count()};
+    lifespans_.add(Stage{producer}, reach, t);
   }
   for (const Recompute& recompute : plan) extend_lifespans(recompute);
 }
@@ -87,7 +87,7 @@ void PlanMoves::remove_chain(Recompute recompute) {
     for (const TensorId t : instance().inputs(moment.op())) {
       const EventKey served_by = state_.compute_before(instance().producer(t), moment);
       const Recompute feeding{served_by.stage(), served_by.op()};
-      if (feeding.stage != feeding.op && !state_.useful(feeding)) chain_.push_back(feeding);
+      if (feeding.stage != Stage{feeding.op} && !state_.useful(feeding)) chain_.push_back(feeding);
     }
   }
 }
@@ -161,9 +161,9 @@ bool Repair::relieve(EventKey event, const RepairSettings& settings) {
     const OpId producer = state.instance().producer(crossing_[i]);
     const Stage use = state.first_use_after(crossing_[i], event).stage();
     consider({use, producer}, settings);
-    const Stage between = use - event.stage();
+    const std::int32_t between = use - event.stage();
     if (between < 2) continue;
-    consider({event.stage() + 1 + static_cast<Stage>(random_.below(at(between) - 1)), producer}, settings);
+    consider({event.stage() + 1 + static_cast<std::int32_t>(random_.below(at(between) - 1)), producer}, settings);
   }
   if (best_value_ <= 0) return false;
   for (const Recompute& recompute : best_) moves_.add(recompute);

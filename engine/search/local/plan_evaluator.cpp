@@ -57,7 +57,7 @@ void PlanEvaluator::assign(std::span<const Recompute> plan) {
   std::size_t step = 0;
   auto next = plan.begin();
   overflow_ = Bytes(0);
-  for (Stage stage = 0; stage <= instance_.op_count(); ++stage) {
+  for (Stage stage{0}; stage <= instance_.op_count(); ++stage) {
     for (; next != plan.end() && next->stage == stage; ++next) {
       crowded_.set(stage);
       again_[index(stage)].push_back({next->op, memory[step]});
@@ -75,8 +75,9 @@ void PlanEvaluator::assign(std::span<const Recompute> plan) {
 
 RecomputePlan PlanEvaluator::plan() const {
   RecomputePlan plan;
-  const Stage stages = instance_.op_count() + 1;
-  for (Stage stage = crowded_.next(0); stage < stages; stage = stage + 1 < stages ? crowded_.next(stage + 1) : stages) {
+  const Stage stages{instance_.op_count() + 1};
+  for (Stage stage = crowded_.next(Stage{0}); stage < stages;
+       stage = stage + 1 < stages ? crowded_.next(stage + 1) : stages) {
     for (const Event& event : again_[index(stage)]) plan.push_back({stage, event.op});
   }
   charge(static_cast<std::int64_t>(plan.size()) + stages / 64);
@@ -89,7 +90,7 @@ bool PlanEvaluator::contains(Recompute recompute) const {
 }
 
 bool PlanEvaluator::can_add(Recompute recompute) const {
-  return recompute.stage > recompute.op && recompute.stage <= instance_.op_count() &&
+  return recompute.stage > Stage{recompute.op} && recompute.stage <= instance_.op_count() &&
          static_cast<int>(computes_[index(recompute.op)].size()) + 1 < instance_.max_computes(recompute.op) &&
          !contains(recompute);
 }
@@ -169,7 +170,7 @@ EventKey PlanEvaluator::event_after(EventKey event) const {
     return next != events.end() ? EventKey(stage, next->op) : EventKey(stage, stage);
   };
   const Stage stage = event.stage();
-  return event.op() < stage ? first_again(stage, event.op()) : first_again(stage + 1, OpId::none());
+  return Stage{event.op()} < stage ? first_again(stage, event.op()) : first_again(stage + 1, OpId::none());
 }
 
 /// Bytes retained from before the event up to it or beyond.
@@ -205,7 +206,7 @@ void PlanEvaluator::add_at(EventKey event, Bytes amount, Effect& effect) {
 }
 
 Bytes PlanEvaluator::memory(EventKey event) const {
-  if (event.op() == event.stage()) return first_memory_[index(event.stage())];
+  if (Stage{event.op()} == event.stage()) return first_memory_[index(event.stage())];
   for (const Event& again : again_[index(event.stage())]) {
     if (again.op == event.op()) return again.memory;
   }
@@ -329,7 +330,7 @@ void PlanEvaluator::remove(Recompute recompute) {
 std::vector<EventKey> PlanEvaluator::overflowing() const {
   std::vector<EventKey> events;
   charge(instance_.op_count() / 8);
-  for (Stage stage = 0; stage <= instance_.op_count(); ++stage) {
+  for (Stage stage{0}; stage <= instance_.op_count(); ++stage) {
     for (const Event& event : again_[index(stage)]) {
       if (event.memory > instance_.budget()) events.emplace_back(stage, event.op);
     }

@@ -40,11 +40,11 @@ class EventKey {
   constexpr explicit EventKey(const Recompute& recompute) : EventKey(recompute.stage, recompute.op) {}
 
   /// Of the op's first compute.
-  static constexpr EventKey first_compute(std::int32_t op) { return {op, op}; }
+  static constexpr EventKey first_compute(std::int32_t op) { return {Stage{op}, op}; }
   /// The schedule's end, to which `keep` tensors are retained.
-  static constexpr EventKey end(std::int32_t op_count) { return {op_count, op_count}; }
+  static constexpr EventKey end(std::int32_t op_count) { return {Stage{op_count}, op_count}; }
 
-  [[nodiscard]] constexpr Stage stage() const { return static_cast<Stage>(value_ >> 32); }
+  [[nodiscard]] constexpr Stage stage() const { return Stage(value_ >> 32); }
   [[nodiscard]] constexpr OpId op() const { return OpId(static_cast<std::int32_t>(value_ & 0xffffffff)); }
   /// The greatest key before this one and the least after it; as the ends of a stretch they take this one in.
   [[nodiscard]] constexpr EventKey just_before() const {
@@ -67,7 +67,7 @@ class EventKey {
 /// A set of stages that finds its next member fast: one bit a stage.
 class StageSet {
  public:
-  explicit StageSet(int stages) : stages_(stages), words_(static_cast<std::size_t>(stages) / 64 + 1, 0) {}
+  explicit StageSet(int stages) : stages_(stages), words_(at(stages) / 64 + 1, 0) {}
 
   void set(Stage stage) { word(stage) |= bit(stage); }
   void clear(Stage stage) { word(stage) &= ~bit(stage); }
@@ -75,20 +75,20 @@ class StageSet {
 
   /// The first member that is not before `stage`, or the number of stages.
   [[nodiscard]] Stage next(Stage stage) const {
-    std::size_t i = static_cast<std::size_t>(stage) / 64;
+    std::size_t i = stage.index() / 64;
     std::uint64_t bits = words_[i] & ~(bit(stage) - 1);
     while (bits == 0) {
       if (++i == words_.size()) return stages_;
       bits = words_[i];
     }
-    return static_cast<Stage>(i * 64) + std::countr_zero(bits);
+    return Stage(i * 64) + std::countr_zero(bits);
   }
 
  private:
-  static std::uint64_t bit(Stage stage) { return std::uint64_t{1} << (static_cast<unsigned>(stage) % 64); }
-  std::uint64_t& word(Stage stage) { return words_[static_cast<std::size_t>(stage) / 64]; }
+  static std::uint64_t bit(Stage stage) { return std::uint64_t{1} << (stage.index() % 64); }
+  std::uint64_t& word(Stage stage) { return words_[stage.index() / 64]; }
 
-  int stages_;
+  Stage stages_;
   std::vector<std::uint64_t> words_;
 };
 

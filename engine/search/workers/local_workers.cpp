@@ -88,9 +88,9 @@ Stage AnnealingWorker::random_stage(OpId op) {
   const auto outputs = instance.outputs(op);
   const TensorId t = outputs[random_.below(outputs.size())];
   const auto users = instance.users(t);
-  const Stage last = users.empty() || instance.keep(t) ? instance.op_count() : Stage{users.back()};
-  if (!users.empty() && random_.unit() < kUseShare) return users[random_.below(users.size())];
-  return op + 1 + static_cast<Stage>(random_.below(at(last - op)));
+  const Stage last = users.empty() || instance.keep(t) ? Stage{instance.op_count()} : Stage{users.back()};
+  if (!users.empty() && random_.unit() < kUseShare) return Stage{users[random_.below(users.size())]};
+  return Stage{op} + 1 + static_cast<std::int32_t>(random_.below(at(last - Stage{op})));
 }
 
 namespace {
@@ -205,7 +205,7 @@ void RuinWorker::ruin() {
       const EventKey again(plan_[first]);
       const Stage from = moves_->state().compute_before(again.op(), again).stage();
       const std::size_t stages = at(again.stage() - from + 1);
-      return remove_around(from + static_cast<Stage>(random_.below(stages)), count);
+      return remove_around(from + static_cast<std::int32_t>(random_.below(stages)), count);
     }
   }
 }

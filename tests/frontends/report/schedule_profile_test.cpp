@@ -34,7 +34,7 @@ TEST(ScheduleProfile, OfFigureOne) {
   const std::vector<Residence> stays{{TensorId(0), 0, 2}, {TensorId(1), 1, 3}, {TensorId(2), 2, 3},
                                      {TensorId(3), 3, 5}, {TensorId(0), 4, 5}, {TensorId(4), 5, 5, true}};
   EXPECT_EQ(profile.after.residences, stays);
-  EXPECT_EQ(profile.stages, (std::vector<Stage>{0, 1, 2, 3, 4, 4}));
+  EXPECT_EQ(profile.stages, (std::vector<Stage>{Stage(0), Stage(1), Stage(2), Stage(3), Stage(4), Stage(4)}));
   EXPECT_EQ(residents(*graph, profile.after, 3), (std::vector<std::size_t>{1, 2, 3}));
 }
 
