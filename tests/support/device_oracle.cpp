@@ -12,7 +12,7 @@
 namespace remora::test {
 namespace {
 
-struct State {
+struct DeviceState {
   std::uint32_t resident = 0;
   std::uint32_t counts = 0;
   std::uint32_t stage = 0;
@@ -38,7 +38,7 @@ class DeviceOracle {
   }
 
   std::optional<std::int64_t> run() {
-    State start;
+    DeviceState start;
     for (const TensorId t : graph_.places.ids()) {
       if (produced_[t]) continue;
       for (const DeviceId d : graph_.places[t].home) start.resident |= bit(t, d);
@@ -65,7 +65,7 @@ class DeviceOracle {
   };
   struct Entry {
     Spent spent;
-    State state;
+    DeviceState state;
     bool operator<(const Entry& other) const { return spent > other.spent; }
   };
 
@@ -87,7 +87,7 @@ class DeviceOracle {
   [[nodiscard]] std::uint32_t bit(TensorId t, DeviceId d) const { return 1U << (t.index() * devices_ + d.index()); }
   [[nodiscard]] Bytes size(TensorId t) const { return graph_.graph[t].size; }
 
-  void push(const Spent& spent, const State& state) {
+  void push(const Spent& spent, const DeviceState& state) {
     if (!within_limits(spent)) return;
     auto& known = best_[state.key()];
     const auto dominates = [](const Spent& a, const Spent& b) { return a.cost <= b.cost && a.other <= b.other; };
@@ -113,7 +113,7 @@ class DeviceOracle {
     return true;
   }
 
-  [[nodiscard]] bool finished(const State& state) const {
+  [[nodiscard]] bool finished(const DeviceState& state) const {
     for (std::size_t v = 0; v < most_.size(); ++v) {
       if (state.count(v) == 0) return false;
     }
@@ -129,16 +129,16 @@ class DeviceOracle {
     return true;
   }
 
-  void expand(const Spent& spent, const State& state) {
+  void expand(const Spent& spent, const DeviceState& state) {
     for (std::uint32_t left = state.resident & ~home_; left != 0; left &= left - 1) {
-      State next = state;
+      DeviceState next = state;
       next.resident &= ~(left & (~left + 1));
       push(spent, next);
     }
     for (const TensorId t : graph_.places.ids()) {
       for (const Link& link : graph_.links) {
         if ((state.resident & bit(t, link.from)) == 0 || (state.resident & bit(t, link.to)) != 0) continue;
-        State next = state;
+        DeviceState next = state;
         next.resident |= bit(t, link.to);
         const CopyCost copy = *copy_cost(graph_, t, link.from, link.to);
         if (fits(next.resident, {})) push(after(spent, copy.duration, copy.energy), next);
@@ -155,7 +155,7 @@ class DeviceOracle {
     return static_cast<std::uint32_t>(v.index() * devices_ + d.index() + 1);
   }
 
-  [[nodiscard]] bool may_run(const State& state, OpId v, DeviceId d) const {
+  [[nodiscard]] bool may_run(const DeviceState& state, OpId v, DeviceId d) const {
     if (state.count(v.index()) >= most_[v.index()]) return false;
     const Op& op = graph_.graph[v];
     for (const TensorId t : op.inputs) {
@@ -170,9 +170,9 @@ class DeviceOracle {
   }
 
   /// With each choice of inputs that the step releases for outputs to take over.
-  void compute(const Spent& spent, const State& state, OpId v, const RunCost& run) {
+  void compute(const Spent& spent, const DeviceState& state, OpId v, const RunCost& run) {
     const Op& op = graph_.graph[v];
-    State computed = state;
+    DeviceState computed = state;
     Bytes beside = run.workspace;
     for (const TensorId t : op.outputs) {
       const bool again = (state.resident & bit(t, run.device)) != 0;
@@ -186,7 +186,7 @@ class DeviceOracle {
       computed.stage += first ? 1 : 0;
     }
     for (unsigned choice = 0; choice < 1U << op.in_place.size(); ++choice) {
-      State next = computed;
+      DeviceState next = computed;
       Bytes here = beside;
       bool allowed = true;
       for (std::size_t i = 0; i < op.in_place.size(); ++i) {

@@ -19,7 +19,7 @@
 namespace remora::cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using test::Outcome;
 
 /// Four ops in a row; intervals of two make the groups {A, B} and {C, D}.
@@ -42,11 +42,11 @@ class PartitionTree : public remora::test::TemporaryFolder {
   [[nodiscard]] json partition(const std::string& name, const std::string& words = "") const {
     const Outcome outcome = info(name, "--partition --json " + words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return json::parse(outcome.out)["partition"];
+    return Json::parse(outcome.out)["partition"];
   }
 };
 
-json children_of(const json& entry) {
+json children_of(const Json& entry) {
   return entry.value("children", json::array());
 }
 
@@ -57,7 +57,7 @@ struct Sums {
   std::set<int> forms{};
 };
 
-void add_up(const json& entry, int times, Sums& sums) {
+void add_up(const Json& entry, int times, Sums& sums) {
   if (entry["level"] == 0) sums.units += times;
   if (entry.contains("form")) {
     sums.groups += times;
@@ -66,7 +66,7 @@ void add_up(const json& entry, int times, Sums& sums) {
   int children = 0;
   int units = 0;
   int ops = 0;
-  for (const json& child : children_of(entry)) {
+  for (const Json& child : children_of(entry)) {
     const int count = child["count"];
     children += count;
     units += count * child["units"].get<int>();
@@ -88,14 +88,14 @@ TEST_F(PartitionTree, CountsEveryUnitAndGroupOnce) {
     for (const char* grouping : {"h-partition", "chain", "intervals"}) {
       SCOPED_TRACE(std::string(graph) + " " + grouping);
       const std::string words = std::string("--group-size 6 --top-size 5 --grouping ") + grouping;
-      const json result = partition(graph, "--partition-units " + words);
+      const Json result = partition(graph, "--partition-units " + words);
       Sums sums;
       add_up(result["tree"], 1, sums);
       EXPECT_EQ(result["groups"], sums.groups);
       EXPECT_EQ(result["distinct_groups"], sums.forms.size());
       EXPECT_EQ(result["tree"]["units"], sums.units);
       EXPECT_EQ(result["tree"]["level"], result["levels"]);
-      EXPECT_EQ(result["tree"]["ops"], json::parse(info(graph, "--json").out)["ops"]);
+      EXPECT_EQ(result["tree"]["ops"], Json::parse(info(graph, "--json").out)["ops"]);
       EXPECT_EQ(result["grouping"], grouping);
       EXPECT_EQ(result["group_size"], 6);
     }
@@ -105,27 +105,27 @@ TEST_F(PartitionTree, CountsEveryUnitAndGroupOnce) {
 TEST_F(PartitionTree, IsTheOneThatSolveWorksWith) {
   save("chain.json", remora::test::generate_chain({.layers = 60}));
   for (const std::string words : {"--grouping chain", "--group-size 5 --top-size 7", "--group-alpha 2"}) {
-    const json result = partition("chain.json", words);
+    const Json result = partition("chain.json", words);
     const Outcome solved = test::run_words("solve " + path("chain.json") + " --quiet --budget 60% --work-limit 2000" +
                                            " --strategy hierarchical --segments off --period-bound off " + words);
     ASSERT_EQ(solved.code, 0) << solved.err;
-    const json schedule = json::parse(solved.out);
-    const json& statistics = schedule["solver"]["statistics"];
+    const Json schedule = Json::parse(solved.out);
+    const Json& statistics = schedule["solver"]["statistics"];
     for (const char* name : {"levels", "groups", "distinct_groups"}) EXPECT_EQ(result[name], statistics[name]) << words;
   }
 }
 
 TEST_F(PartitionTree, TellsWhatAGroupReadsAndWrites) {
   write("row.json", kRow);
-  const json tree = partition("row.json", "--grouping intervals --group-size 2 --top-size 2 --partition-units")["tree"];
+  const Json tree = partition("row.json", "--grouping intervals --group-size 2 --top-size 2 --partition-units")["tree"];
   ASSERT_EQ(tree["children"].size(), 2U);
-  const json& first = tree["children"][0];
+  const Json& first = tree["children"][0];
   EXPECT_EQ(first["first_op"], "A");
   EXPECT_EQ(first["last_op"], "B");
   EXPECT_EQ(first["input_bytes"], 0);
   EXPECT_EQ(first["output_bytes"], 7);
   EXPECT_EQ(first["children"][1]["first_op"], "B");
-  const json& second = tree["children"][1];
+  const Json& second = tree["children"][1];
   EXPECT_EQ(second["input_bytes"], 7);
   EXPECT_EQ(second["output_bytes"], 300);
   EXPECT_NE(first["form"], second["form"]);
@@ -163,9 +163,9 @@ TEST_F(PartitionTree, ShowsAsManyLevelsAsAsked) {
   save("chain.json", remora::test::generate_chain({.layers = 200}));
   const std::string sizes = "--group-size 4 --top-size 4 ";
   EXPECT_FALSE(partition("chain.json", sizes + "--partition-depth 0")["tree"].contains("children"));
-  const json shallow = partition("chain.json", sizes + "--partition-depth 1")["tree"];
+  const Json shallow = partition("chain.json", sizes + "--partition-depth 1")["tree"];
   ASSERT_TRUE(shallow.contains("children"));
-  for (const json& child : shallow["children"]) EXPECT_FALSE(child.contains("children"));
+  for (const Json& child : shallow["children"]) EXPECT_FALSE(child.contains("children"));
   const std::string text = info("chain.json", "--partition --partition-depth 0").out;
   EXPECT_NE(text.find("\nroot "), std::string::npos) << text;
   EXPECT_EQ(text.find("\n  level"), std::string::npos) << text;
@@ -180,7 +180,7 @@ TEST_F(PartitionTree, ShowsUnitsOnlyOnDemand) {
 
 TEST_F(PartitionTree, OfAGraphWithoutOpsIsItsRoot) {
   write("empty.json", R"({"format": "remora-graph", "version": 1, "name": "none", "tensors": [], "ops": []})");
-  const json result = partition("empty.json");
+  const Json result = partition("empty.json");
   EXPECT_EQ(result["groups"], 0);
   EXPECT_EQ(result["tree"]["units"], 0);
   EXPECT_EQ(info("empty.json", "--partition").code, 0);
@@ -188,7 +188,7 @@ TEST_F(PartitionTree, OfAGraphWithoutOpsIsItsRoot) {
 
 TEST_F(PartitionTree, IsThereOnlyWhenAskedFor) {
   write("row.json", kRow);
-  EXPECT_FALSE(json::parse(info("row.json", "--json").out).contains("partition"));
+  EXPECT_FALSE(Json::parse(info("row.json", "--json").out).contains("partition"));
   EXPECT_EQ(info("row.json", "").out.find("root"), std::string::npos);
 }
 

@@ -25,7 +25,7 @@ namespace remora::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 struct ProgramOutcome {
   int code = -1;
@@ -110,7 +110,7 @@ TEST_F(Program, ProgressAsJsonIsALineAnEvent) {
   ASSERT_EQ(solve.code, 0) << solve.err;
   std::istringstream text(solve.err);
   json last;
-  for (std::string line; std::getline(text, line);) last = json::parse(line);
+  for (std::string line; std::getline(text, line);) last = Json::parse(line);
   EXPECT_EQ(last["event"], "end");
   EXPECT_EQ(last["status"], "optimal");
   EXPECT_EQ(last["stopped"], "optimum");
@@ -121,7 +121,7 @@ TEST_F(Program, VerifySaysWhereThereIsNoSchedule) {
   ASSERT_EQ(run("solve graph.json --budget 3 --time-limit 0 -o unknown.json").code, 21);
   const auto verdict = run("verify graph.json unknown.json");
   EXPECT_NE(verdict.err.find("no schedule to verify: its status is unknown"), std::string::npos);
-  EXPECT_EQ(json::parse(verdict.out)["errors"], json::array({"there is no schedule"}))
+  EXPECT_EQ(Json::parse(verdict.out)["errors"], json::array({"there is no schedule"}))
       << "and not that no op is computed";
 }
 
@@ -152,7 +152,7 @@ TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
   ASSERT_EQ(
       run("solve " + model + " --training --cost flops -b 80% --work-limit 500 --period-bound off -q -o s.json").code,
       0);
-  EXPECT_EQ(json::parse(read("s.json"))["reading"], json({"--training", "--cost=flops"}));
+  EXPECT_EQ(Json::parse(read("s.json"))["reading"], json({"--training", "--cost=flops"}));
   EXPECT_EQ(run("verify " + model + " s.json").code, 0);
   EXPECT_EQ(run("report " + model + " s.json --text").code, 0);
   EXPECT_EQ(run("convert " + model + " --schedule s.json --to rs -o rs.csv").code, 0);
@@ -167,7 +167,7 @@ TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
   ASSERT_EQ(run("convert " + model + " --training --cost flops -o made.json").code, 0);
   EXPECT_EQ(run("verify made.json s.json").code, 0) << read("err.txt");
   // A file of before says nothing of it.
-  json old = json::parse(read("s.json"));
+  Json old = Json::parse(read("s.json"));
   old.erase("reading");
   write("old.json", old.dump());
   EXPECT_NE(run("verify " + model + " old.json").err.find("read with other options: --training, --dim?"),
@@ -190,13 +190,13 @@ TEST_F(Program, SolveWritesAScheduleThatVerifyAccepts) {
   EXPECT_EQ(solve.err.find('\r'), std::string::npos);
   EXPECT_EQ(solve.err.find('\033'), std::string::npos);
   EXPECT_NE(solve.err.find("proved optimal"), std::string::npos) << solve.err;
-  const json schedule = json::parse(read("schedule.json"));
+  const Json schedule = Json::parse(read("schedule.json"));
   EXPECT_EQ(schedule["status"], "optimal");
   EXPECT_EQ(schedule["duration"], 6);
   EXPECT_EQ(schedule["graph_sha256"].get<std::string>().size(), 64U);
   const auto verify = run("verify graph.json schedule.json");
   EXPECT_EQ(verify.code, 0);
-  EXPECT_EQ(json::parse(verify.out)["valid"], true);
+  EXPECT_EQ(Json::parse(verify.out)["valid"], true);
   EXPECT_EQ(run("verify graph.json schedule.json --budget 2").code, 65);
 }
 
@@ -204,7 +204,7 @@ TEST_F(Program, SolveWritesToStandardOutputAndIsSilentWhenAsked) {
   const auto solve = run("solve graph.json --budget 75% --quiet");
   EXPECT_EQ(solve.code, 0);
   EXPECT_TRUE(solve.err.empty()) << solve.err;
-  EXPECT_EQ(json::parse(solve.out)["budget"], 3);
+  EXPECT_EQ(Json::parse(solve.out)["budget"], 3);
 }
 
 TEST_F(Program, ProgressIsATableWhereThereIsNoTerminal) {
@@ -218,7 +218,7 @@ TEST_F(Program, ProgressIsATableWhereThereIsNoTerminal) {
 TEST_F(Program, InfeasibleIsTwentyWithACertificate) {
   const auto solve = run("solve graph.json --budget 2");
   EXPECT_EQ(solve.code, 20);
-  const json schedule = json::parse(solve.out);
+  const Json schedule = Json::parse(solve.out);
   EXPECT_EQ(schedule["status"], "infeasible");
   EXPECT_EQ(schedule["certificate"]["op"], "D");
   EXPECT_EQ(schedule["certificate"]["required"], 3);
@@ -228,8 +228,8 @@ TEST_F(Program, InfeasibleIsTwentyWithACertificate) {
 TEST_F(Program, NoScheduleWithinTheLimitsIsTwentyOne) {
   const auto solve = run("solve graph.json --budget 3 --time-limit 0");
   EXPECT_EQ(solve.code, 21);
-  EXPECT_EQ(json::parse(solve.out)["status"], "unknown");
-  EXPECT_EQ(json::parse(solve.out)["solver"]["stopped"], "time");
+  EXPECT_EQ(Json::parse(solve.out)["status"], "unknown");
+  EXPECT_EQ(Json::parse(solve.out)["solver"]["stopped"], "time");
   EXPECT_NE(solve.err.find("try         a larger --budget, --order free, --max-computes 3, a longer --time-limit"),
             std::string::npos)
       << solve.err;
@@ -292,12 +292,12 @@ TEST_F(Program, BadSchedulesAreRefusedOrFoundInvalid) {
   const std::string good = read("schedule.json");
   write("cut.json", good.substr(0, good.size() / 3));
   EXPECT_EQ(run("verify graph.json cut.json").code, 65);
-  json wrong = json::parse(good);
+  Json wrong = Json::parse(good);
   wrong["duration"] = 5;
   write("wrong.json", wrong.dump());
   const auto verdict = run("verify graph.json wrong.json");
   EXPECT_EQ(verdict.code, 65);
-  EXPECT_EQ(json::parse(verdict.out)["valid"], false);
+  EXPECT_EQ(Json::parse(verdict.out)["valid"], false);
 }
 
 TEST_F(Program, AFailedWriteLeavesTheOldFile) {
@@ -311,7 +311,7 @@ TEST_F(Program, AWarmStartIsTakenFromAScheduleFile) {
   ASSERT_EQ(run("solve graph.json --budget 3 -o schedule.json").code, 0);
   const auto warm = run("solve graph.json --budget 3 --time-limit 0 --warm-start schedule.json");
   EXPECT_EQ(warm.code, 0) << warm.err;
-  EXPECT_EQ(json::parse(warm.out)["steps"], json::parse(read("schedule.json"))["steps"]);
+  EXPECT_EQ(Json::parse(warm.out)["steps"], Json::parse(read("schedule.json"))["steps"]);
   EXPECT_EQ(run("solve graph.json --budget 3 --warm-start graph.json").code, 65);
   EXPECT_EQ(run("solve graph.json --budget 3 --warm-start absent.json").code, 65);
 }
@@ -320,9 +320,9 @@ TEST_F(Program, AMethodSolvesItsOwnProblemUnlessToldAnother) {
   const auto schedule_of = [&](const std::string& options) {
     EXPECT_EQ(run("solve graph.json --quiet " + options + " -o s.json").code, 0);
     EXPECT_EQ(run("verify graph.json s.json").code, 0);
-    return json::parse(read("s.json"));
+    return Json::parse(read("s.json"));
   };
-  const json free = schedule_of("--budget 4 --strategy twremat");
+  const Json free = schedule_of("--budget 4 --strategy twremat");
   EXPECT_EQ(free["order"], "free");
   EXPECT_EQ(free["solver"]["limits"]["max_computes"], 64);
   EXPECT_EQ(schedule_of("--budget 3 --strategy greedy")["order"], "input");
@@ -334,8 +334,8 @@ TEST_F(Program, AMethodSolvesItsOwnProblemUnlessToldAnother) {
 
 TEST_F(Program, ConvertedGraphsSolveTheSame) {
   ASSERT_EQ(run("convert graph.json -o copy.json").code, 0);
-  const json a = json::parse(run("solve graph.json -b 3 -q --work-limit 1000").out);
-  const json b = json::parse(run("solve copy.json -b 3 -q --work-limit 1000").out);
+  const Json a = Json::parse(run("solve graph.json -b 3 -q --work-limit 1000").out);
+  const Json b = Json::parse(run("solve copy.json -b 3 -q --work-limit 1000").out);
   EXPECT_EQ(a["steps"], b["steps"]);
 }
 
@@ -345,7 +345,7 @@ TEST_F(Program, AGraphInRemat2IsSolvedLikeItsConvertedForm) {
         "node 4 deps 0 3 target\n");
   const auto solve = run("solve graph.remat2 --budget 3 -o schedule.json");
   ASSERT_EQ(solve.code, 0) << solve.err;
-  EXPECT_EQ(json::parse(read("schedule.json"))["duration"], 6);
+  EXPECT_EQ(Json::parse(read("schedule.json"))["duration"], 6);
   ASSERT_EQ(run("convert graph.remat2 -o copy.json").code, 0);
   EXPECT_EQ(run("verify copy.json schedule.json").code, 0);
   EXPECT_EQ(run("info graph.remat2 --training").code, 64);
@@ -382,7 +382,7 @@ TEST_F(Program, ASchedulesMatricesAndBuffersAreWritten) {
 TEST_F(Program, OnlyAValidScheduleIsConverted) {
   ASSERT_EQ(run("solve graph.json --budget 3 -o schedule.json").code, 0);
   ASSERT_EQ(run("solve graph.json --budget 2 -o infeasible.json").code, 20);
-  json wrong = json::parse(read("schedule.json"));
+  Json wrong = Json::parse(read("schedule.json"));
   wrong["order"] = "free";
   write("free.json", wrong.dump());
   wrong["peak_memory"] = 2;
@@ -420,7 +420,7 @@ TEST_F(Program, AnOnnxTrainingGraphGoesFromModelToVerifiedSchedule) {
 }
 
 TEST_F(Program, InfoSaysWhatTheGraphNeeds) {
-  const json info = json::parse(run("info graph.json --json").out);
+  const Json info = Json::parse(run("info graph.json --json").out);
   EXPECT_EQ(info["no_recompute_peak"], 4);
   EXPECT_EQ(info["no_recompute_peak_op"], "D");
   EXPECT_EQ(info["least_conceivable_budget"], 3);
@@ -445,7 +445,7 @@ TEST_F(Program, AnInterruptKeepsTheIncumbent) {
     ASSERT_TRUE(WIFEXITED(status)) << "signal " << signal;
     EXPECT_EQ(WEXITSTATUS(status), 0) << read("err.txt");
     EXPECT_EQ(run("verify '" + model + "' --training schedule.json").code, 0);
-    EXPECT_EQ(json::parse(read("schedule.json"))["status"], "feasible");
+    EXPECT_EQ(Json::parse(read("schedule.json"))["status"], "feasible");
     fs::remove(path("schedule.json"));
     fs::remove(path("err.txt"));
   }

@@ -196,7 +196,7 @@ TEST(ReadSchedule, IgnoresUnknownKeysAndAMissingReport) {
   EXPECT_EQ(schedule.solver.seed, 0U);
 }
 
-const std::vector<Malformed> kMalformed = {
+const std::vector<Malformed> kMalformedSchedules = {
     {R"("remora-schedule")", R"("remora-graph")", "$.format", R"(must be "remora-schedule")"},
     {R"("version": 1)", R"("version": 3)", "$.version", "version 3"},
     {R"("status": "optimal",)", "", "$", R"("status" is missing)"},
@@ -235,7 +235,7 @@ const std::vector<Malformed> kMalformed = {
 TEST(ReadSchedule, NamesThePlaceOfEveryFault) {
   const Graph graph = read_graph(Text(kFigure1));
   const std::string valid = text_of(full_schedule(), graph);
-  for (const Malformed& malformed : kMalformed) {
+  for (const Malformed& malformed : kMalformedSchedules) {
     SCOPED_TRACE(std::string(malformed.from) + " -> " + std::string(malformed.to));
     const std::string text = replaced(valid, malformed.from, malformed.to);
     ASSERT_FALSE(text.empty());
