@@ -39,15 +39,15 @@ class PartitionTree : public remora::test::TemporaryFolder {
   [[nodiscard]] Outcome info(const std::string& name, const std::string& words) const {
     return test::run_words("info " + path(name) + " " + words);
   }
-  [[nodiscard]] json partition(const std::string& name, const std::string& words = "") const {
+  [[nodiscard]] Json partition(const std::string& name, const std::string& words = "") const {
     const Outcome outcome = info(name, "--partition --json " + words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return Json::parse(outcome.out)["partition"];
   }
 };
 
-json children_of(const Json& entry) {
-  return entry.value("children", json::array());
+Json children_of(const Json& entry) {
+  return entry.value("children", Json::array());
 }
 
 /// What a reader adds up from a tree that shows its units.

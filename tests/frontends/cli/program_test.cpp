@@ -109,7 +109,7 @@ TEST_F(Program, ProgressAsJsonIsALineAnEvent) {
   const auto solve = run("solve graph.json --budget 3 --json-progress -o schedule.json");
   ASSERT_EQ(solve.code, 0) << solve.err;
   std::istringstream text(solve.err);
-  json last;
+  Json last;
   for (std::string line; std::getline(text, line);) last = Json::parse(line);
   EXPECT_EQ(last["event"], "end");
   EXPECT_EQ(last["status"], "optimal");
@@ -121,7 +121,7 @@ TEST_F(Program, VerifySaysWhereThereIsNoSchedule) {
   ASSERT_EQ(run("solve graph.json --budget 3 --time-limit 0 -o unknown.json").code, 21);
   const auto verdict = run("verify graph.json unknown.json");
   EXPECT_NE(verdict.err.find("no schedule to verify: its status is unknown"), std::string::npos);
-  EXPECT_EQ(Json::parse(verdict.out)["errors"], json::array({"there is no schedule"}))
+  EXPECT_EQ(Json::parse(verdict.out)["errors"], Json::array({"there is no schedule"}))
       << "and not that no op is computed";
 }
 
@@ -152,7 +152,7 @@ TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
   ASSERT_EQ(
       run("solve " + model + " --training --cost flops -b 80% --work-limit 500 --period-bound off -q -o s.json").code,
       0);
-  EXPECT_EQ(Json::parse(read("s.json"))["reading"], json({"--training", "--cost=flops"}));
+  EXPECT_EQ(Json::parse(read("s.json"))["reading"], Json({"--training", "--cost=flops"}));
   EXPECT_EQ(run("verify " + model + " s.json").code, 0);
   EXPECT_EQ(run("report " + model + " s.json --text").code, 0);
   EXPECT_EQ(run("convert " + model + " --schedule s.json --to rs -o rs.csv").code, 0);
