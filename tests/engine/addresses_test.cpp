@@ -259,7 +259,7 @@ TEST(Addresses, OfFragmentedProblemsComeByOtherRecomputes) {
 
 /// Stops of the caller, told from those by which a search leaves time to place what it found.
 TEST(Addresses, SayWhoEndedTheSearch) {
-  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 60, .seed = 3}));
+  const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 120, .seed = 3}));
   const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 100 * 85)});
   SolveOptions options = placed_within(200'000);
   const SolveCallbacks told{.enough = [](const Progress& now) { return now.phase == 2; }};

@@ -54,7 +54,7 @@ class PluginCase(unittest.TestCase):
 
     def rematerialize(self, options, before="", after="", words=()):
         """The pass, with a report in the folder; every schedule it writes is verified."""
-        own = f"remora-rematerialize{{time-limit=60 work-limit=2000 threads=1 report={self.path('report')} {options}}}"
+        own = f"remora-rematerialize{{time-limit=60 work-limit=20000 threads=1 report={self.path('report')} {options}}}"
         passes = [*filter(None, [before]), own, *filter(None, [after])]
         answer = self.optimize(f"func.func({','.join(passes)})", *words)
         if answer.code == 0:
