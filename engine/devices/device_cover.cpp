@@ -24,7 +24,7 @@ class DeviceCovering {
   /// The bytes that must be on the device if the op's first run is there, whatever is given up, less the budget.
   [[nodiscard]] Bytes least_excess(OpId event) const {
     Bytes least = excess(event);
-    for (const CoverItem& item : problem_.items) least -= item.gain(event);
+    for (const CoverItem& item : problem_.items) least -= item.gain(Stage{event});
     if (certain_[event]) return least;
     // What it reads is counted with it, and may be held for others.
     for (const TensorId t : instance_.op(event).inputs) {
@@ -101,7 +101,7 @@ class DeviceCovering {
     for (const TensorId t : tensors) {
       const std::vector<OpId> uses = certain_uses(t);
       for (std::size_t i = 1; i < uses.size(); ++i) {
-        if (uses[i] - uses[i - 1] > 1) gaps.push_back({uses[i - 1] + 1, uses[i] - 1, instance_.size(t)});
+        if (uses[i] - uses[i - 1] > 1) gaps.push_back({Stage{uses[i - 1]} + 1, Stage{uses[i]} - 1, instance_.size(t)});
       }
       const std::int64_t leaving = price_of_leaving(t);
       if (leaving == kNoWay) continue;
@@ -133,7 +133,7 @@ class DeviceCovering {
   }
 
   static Stage last_of(const CoverItem& item) {
-    Stage last = -1;
+    Stage last{-1};
     for (const Gap& gap : item.gaps) last = std::max(last, gap.last);
     return last;
   }

@@ -12,7 +12,7 @@ namespace remora::onnx_frontend::test {
 namespace {
 
 /// A product of x and the weights w, of 256 bytes each, and what it writes halved.
-std::string small_model() {
+std::string two_layers() {
   ModelBuilder model;
   model.input("x", {8, 8}).weight("w", {8, 8});
   model.node("MatMul", {"x", "w"}, {"h"}, "product").node("Relu", {"h"}, {"y"}, "relu").output("y");
@@ -31,7 +31,7 @@ DevicesRequest request_of_three() {
 }
 
 TEST(DeviceModel, HasDurationsEnergiesAndLinksComputedByHand) {
-  const DeviceGraph graph = read_onnx(small_model(), "small", {}, request_of_three()).graph;
+  const DeviceGraph graph = read_onnx(two_layers(), "small", {}, request_of_three()).graph;
   ASSERT_EQ(graph.devices.size(), 3U);
   // The weights are on both devices that compute, and not in the store.
   EXPECT_EQ(graph.devices[DeviceId(0)].fixed_memory, Bytes(256));
@@ -54,7 +54,7 @@ TEST(DeviceModel, WeightsThatMoveAreInputsOfTheGraph) {
   DevicesRequest request = request_of_three();
   request.move_weights = true;
   request.home = DeviceId(2);
-  const DeviceGraph graph = read_onnx(small_model(), "small", {}, request).graph;
+  const DeviceGraph graph = read_onnx(two_layers(), "small", {}, request).graph;
   EXPECT_EQ(graph.devices[DeviceId(0)].fixed_memory, Bytes(0));
   ASSERT_EQ(graph.graph.tensors.size(), 4U);
   const TensorId weight(3);
@@ -66,7 +66,7 @@ TEST(DeviceModel, WeightsThatMoveAreInputsOfTheGraph) {
 TEST(DeviceModel, MeasuredCostsStandForTheirDevice) {
   DevicesRequest request = request_of_three();
   request.devices[1].costs = interchange::read_costs("name,duration,energy\nproduct,77,5\n", "costs.csv");
-  const DeviceGraph graph = read_onnx(small_model(), "small", {}, request).graph;
+  const DeviceGraph graph = read_onnx(two_layers(), "small", {}, request).graph;
   EXPECT_EQ(graph.runs[OpId(0)][0].duration, Duration(512));
   EXPECT_EQ(graph.runs[OpId(0)][1].duration, Duration(77));
   EXPECT_EQ(graph.runs[OpId(0)][1].energy, Energy(5));
@@ -75,7 +75,7 @@ TEST(DeviceModel, MeasuredCostsStandForTheirDevice) {
 TEST(DeviceModel, RefusesDevicesOfWhichNoneComputes) {
   DevicesRequest request;
   request.devices.push_back({.name = "host", .store = true});
-  EXPECT_THROW(read_onnx(small_model(), "small", {}, request), InputError);
+  EXPECT_THROW(read_onnx(two_layers(), "small", {}, request), InputError);
 }
 
 }  // namespace
