@@ -18,6 +18,7 @@
 #include "engine/addresses.hpp"
 #include "engine/base/options.hpp"
 #include "engine/base/version.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/order_choice.hpp"
 #include "engine/placement/place.hpp"
 #include "engine/solve.hpp"

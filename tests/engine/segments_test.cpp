@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/segments.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "engine/bound/first_bound.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/fewer.hpp"
+#include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 
 namespace remora {
@@ -27,6 +30,14 @@ void check(const Instance& instance, const Solution& found) {
   const Schedule schedule = schedule_of(instance, sequence);
   const Verdict verdict = verify(instance.graph(), schedule);
   ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
+}
+
+SolveOptions limited_by_work() {
+  SolveOptions options;
+  options.work_limit = 200'000;
+  options.time_limit = kNoTimeLimit;
+  options.threads = 2;
+  return options;
 }
 
 TEST(Segments, OfAChainNeedTwiceTheSquareRootOfItsLayers) {
@@ -108,6 +119,51 @@ TEST(Segments, EndWhenAsked) {
   const Instance instance = unlimited.with_budget(least_budget(unlimited));
   const Solution found = start_from_segments(instance, [] { return true; });
   EXPECT_EQ(found.peak, baseline_peak(instance));
+}
+
+TEST(MoreComputes, AreTakenWhereTheyHoldTheBudgetOrAreShorter) {
+  std::mt19937 random(43);
+  const SolveOptions options = limited_by_work();
+  int dear = 0;
+  for (int round = 0; round < 200; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 4, .most_ops = 6});
+    const Instance unlimited(graph, {});
+    const Bytes budget = baseline_peak(unlimited) - Bytes(static_cast<std::int64_t>(random() % 8));
+    if (budget < Bytes(0)) continue;
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Schedule schedule = solve_with_more_computes(unlimited.with_budget(budget), options);
+    // More are too many for the oracle.
+    const int chosen = std::min(3, schedule.solver.max_computes);
+    const auto truth = test::optimum(Instance(graph, {.budget = budget, .max_computes = chosen}));
+    if (chosen < schedule.solver.max_computes) {
+      ASSERT_LE(schedule.has_schedule() ? schedule.duration : Duration::max(), truth.value_or(Duration::max()));
+      continue;
+    }
+    ASSERT_EQ(schedule.status, truth ? Status::optimal : Status::infeasible);
+    if (!truth) continue;
+    const Verdict verdict = verify(*graph, schedule);
+    ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
+    ASSERT_EQ(schedule.duration, *truth);
+    dear += *truth > unlimited.baseline_duration() ? 1 : 0;
+    if (chosen == 2) continue;
+    EXPECT_FALSE(schedule.solver.note.empty());
+    const auto with_fewer = test::optimum(Instance(graph, {.budget = budget, .max_computes = chosen - 1}));
+    ASSERT_TRUE(!with_fewer || *with_fewer > *truth);
+  }
+  EXPECT_GT(dear, 5);
+}
+
+TEST(MoreComputes, HoldWhatTwoCannot) {
+  const auto chain = test::training_chain(64, 1);
+  const SolveOptions options = limited_by_work();
+  const Instance thrice(chain, {.max_computes = 3});
+  const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
+  const Instance instance = Instance(chain, {}).with_budget(segments.peak);
+  const Schedule schedule = solve_with_more_computes(instance, options);
+  EXPECT_TRUE(schedule.has_schedule());
+  EXPECT_EQ(schedule.solver.max_computes, 3);
+  EXPECT_FALSE(schedule.solver.note.empty());
+  EXPECT_TRUE(verify(*chain, schedule).valid());
 }
 
 }  // namespace

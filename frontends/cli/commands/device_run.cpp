@@ -38,6 +38,7 @@ void refuse_others(const Arguments& arguments) {
 DeviceProblem read_device_problem(const Arguments& arguments, const DeviceGraph& graph) {
   const ProblemRequest request = read_problem(arguments, SolveOptions{}.strategy);
   if (request.order == OrderRequest::automatic) throw UsageError("--order auto: not for graphs with devices");
+  refuse_more_computes(request, "graphs with devices");
   DeviceProblem problem{.budget = read_device_budgets(arguments.get<std::string>("budget"), graph),
                         .max_computes = request.max_computes,
                         .order = request.order == OrderRequest::free ? OrderMode::free : OrderMode::input};

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/addresses.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -41,8 +42,9 @@ Display display_of(const Arguments& arguments) {
 }
 
 /// `alignment`: of the addresses, where they are wanted.
-Schedule run(const Instance& instance, const SolveOptions& options, std::span<const OpId> warm_start,
+Schedule run(const StatedProblem& problem, const SolveOptions& options, std::span<const OpId> warm_start,
              std::optional<Bytes> alignment, Display display, const SignalGuard& signals) {
+  const Instance& instance = problem.instance;
   const bool is_log = isatty(STDERR_FILENO) != 1;
   ProgressTable table(instance, std::cerr, text::terminal_width(STDERR_FILENO, ProgressTable::kWideTable),
                       is_log ? kPauseInLogs : 0);
@@ -56,8 +58,9 @@ Schedule run(const Instance& instance, const SolveOptions& options, std::span<co
   }
   if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
   if (display == Display::lines) callbacks.progress = [&](const Progress& progress) { lines.add(progress); };
+  const auto usual = problem.more_computes ? solve_with_more_computes : solve;
   Schedule schedule = alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
-                                : solve(instance, options, callbacks, warm_start);
+                                : usual(instance, options, callbacks, warm_start);
   if (display == Display::lines) lines.end(schedule);
   return schedule;
 }
@@ -92,6 +95,7 @@ bool is_quiet(const Arguments& arguments) {
 Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
                         const ProblemRequest& problem) {
   const std::optional<Bytes> alignment = read_alignment(arguments);
+  if (alignment) refuse_more_computes(problem, "--addresses");
   const auto warm_start = read_warm_start(arguments, *loaded.graph);
   const Display display = display_of(arguments);
   const bool says_more = display == Display::table || display == Display::bar;
@@ -102,7 +106,7 @@ Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, c
   if (says_more && !stated.choice.reason.empty()) {
     std::cerr << "remora: " << stated.choice.text() << "\n";
   }
-  Schedule schedule = run(stated.instance, options, warm_start, alignment, display, signals);
+  Schedule schedule = run(stated, options, warm_start, alignment, display, signals);
   stated.choice.explain(schedule);
   schedule.graph_sha256 = loaded.sha256;
   schedule.reading = reading_of(arguments);

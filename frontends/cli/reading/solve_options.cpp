@@ -131,7 +131,11 @@ StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const Pro
   const Instance instance = unlimited.with_budget(read_budget(budget, graph->fixed_memory, baseline_peak(unlimited)));
   OrderChoice choice = settle_order(instance, request.order, options, cancel);
   Instance stated = with_order(instance, choice.mode);
-  return {.instance = std::move(stated), .choice = std::move(choice)};
+  return {.instance = std::move(stated), .more_computes = request.more_computes, .choice = std::move(choice)};
+}
+
+void refuse_more_computes(const ProblemRequest& request, const std::string& what) {
+  if (request.more_computes) throw UsageError("--max-computes auto: not for " + what);
 }
 
 bool is_asked(const ProblemRequest& request, const Schedule& schedule) {
@@ -145,6 +149,7 @@ Problem problem_of_all(const ProblemRequest& request) {
         "--order: auto chooses for one budget; a sweep keeps to the input order (free is for --batch-size and for "
         "methods that do not search)");
   }
+  refuse_more_computes(request, "many budgets");
   return {.max_computes = request.max_computes, .order = mode_of(request.order)};
 }
 
@@ -223,8 +228,9 @@ OptionGroup problem_options(bool needs_budget) {
       "budget,b", budget,
       "memory budget: bytes (12GiB, 12G, 1500MB, 123456; fixed memory included) or a percentage of the input "
       "order's no-recompute peak above fixed memory (80%), or of all of it (80%peak)")(
-      "max-computes", po::value<int>()->value_name("C"),
-      "maximum computes per op, the first included (default 2; 64 for rotor and twremat)")(
+      "max-computes", po::value<std::string>()->value_name("C"),
+      "maximum computes per op, the first included (default 2; 64 for rotor and twremat); auto: 2, and then more where "
+      "they hold the budget or are shorter")(
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
       "short look finds another order that holds the budget or needs clearly less memory");
@@ -277,12 +283,24 @@ SolveOptions read_solve_options(const Arguments& arguments) {
   return options;
 }
 
+namespace {
+
+void read_computes(const std::string& text, ProblemRequest& problem) {
+  problem.more_computes = text == "auto";
+  if (problem.more_computes) return;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, problem.max_computes);
+  if (error != std::errc() || stop != end) throw UsageError("--max-computes: '" + text + "' is no number, nor auto");
+  if (problem.max_computes < 1) throw UsageError("--max-computes: must be at least 1");
+}
+
+}  // namespace
+
 ProblemRequest read_problem(const Arguments& arguments, Strategy strategy) {
   const Problem usual = default_problem(strategy);
   ProblemRequest problem{.max_computes = usual.max_computes,
                          .order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input};
-  if (arguments.has("max-computes")) problem.max_computes = arguments.get<int>("max-computes");
-  if (problem.max_computes < 1) throw UsageError("--max-computes: must be at least 1");
+  if (arguments.has("max-computes")) read_computes(arguments.get<std::string>("max-computes"), problem);
   if (!arguments.has("order")) return problem;
   try {
     problem.order = order_request_from_name(arguments.get<std::string>("order"), "--order");

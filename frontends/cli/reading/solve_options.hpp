@@ -37,11 +37,14 @@ std::vector<Bytes> read_budgets(const std::string& option, const std::string& te
 /// What is asked of every graph: how often an op may run, and in which order.
 struct ProblemRequest {
   int max_computes = 2;
+  /// Or more, as solve_with_more_computes() sees fit.
+  bool more_computes = false;
   OrderRequest order = OrderRequest::input;
 };
 
 struct StatedProblem {
   Instance instance;
+  bool more_computes = false;
   /// Without a reason where the user chose.
   OrderChoice choice{};
 };
@@ -50,6 +53,9 @@ struct StatedProblem {
 /// large graphs. Throws UsageError for a bad budget.
 StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const ProblemRequest& request,
                             const std::string& budget, const SolveOptions& options, const std::atomic<bool>* cancel);
+
+/// Throws UsageError where the engine is to choose how often an op may run: `what` does not know that.
+void refuse_more_computes(const ProblemRequest& request, const std::string& what);
 
 /// Whether a schedule of this order and limit is of the problem asked for.
 bool is_asked(const ProblemRequest& request, const Schedule& schedule);

@@ -107,7 +107,7 @@ void check_dimensions(const batch::Task& task) {
 void check(const batch::Task& task) {
   check_dimensions(task);
   const Arguments arguments = task_arguments(task);
-  static_cast<void>(read_problem(arguments, read_solve_options(arguments).strategy));
+  refuse_more_computes(read_problem(arguments, read_solve_options(arguments).strategy), "batches");
   try {
     check_graph_options(arguments);
   } catch (const InputError&) {

@@ -127,7 +127,7 @@ void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& sc
   if (schedule.status != Status::unknown) return;
   out << "try         a larger --budget";
   if (schedule.order == OrderMode::input) out << ", --order free";
-  if (schedule.solver.max_computes < 3) out << ", --max-computes 3";
+  if (schedule.solver.max_computes < 3) out << ", --max-computes auto";
   if (schedule.solver.stop == Stop::time) out << ", a longer --time-limit";
   if (schedule.solver.stop == Stop::work) out << ", a larger --work-limit";
   out << "\n";

@@ -230,7 +230,7 @@ TEST_F(Program, NoScheduleWithinTheLimitsIsTwentyOne) {
   EXPECT_EQ(solve.code, 21);
   EXPECT_EQ(Json::parse(solve.out)["status"], "unknown");
   EXPECT_EQ(Json::parse(solve.out)["solver"]["stopped"], "time");
-  EXPECT_NE(solve.err.find("try         a larger --budget, --order free, --max-computes 3, a longer --time-limit"),
+  EXPECT_NE(solve.err.find("try         a larger --budget, --order free, --max-computes auto, a longer --time-limit"),
             std::string::npos)
       << solve.err;
 }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How often an op may run, where that is left to the engine. With two computes an op the relaxations say most and proofs
+// are near; at tight budgets, on deep networks above all, only more computes hold the budget, or are shorter. So the problem
+// with two comes first, and one more at a time is allowed
+//
+//     where it is proved that there is no schedule, or none was found in a quarter of the limits
+//     where checkpoints between segments (engine/search/segments.hpp), which take milliseconds, are better with one more
+//     where the best schedule is proved, for a quarter as long again as that took
+//
+// as long as that brings something.
+#pragma once
+
+#include <span>
+
+#include "engine/base/callbacks.hpp"
+#include "engine/base/options.hpp"
+#include "model/api.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+/// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
+/// that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why. Methods that do not
+/// search keep to the instance's.
+REMORA_API Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
+                                             const SolveCallbacks& callbacks = {},
+                                             std::span<const OpId> warm_start = {});
+
+}  // namespace remora
