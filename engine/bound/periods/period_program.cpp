@@ -7,6 +7,23 @@
 
 namespace remora {
 
+Periods::Periods(int stages, const std::set<Stage>& ends) {
+  int period = 0;
+  for (Stage k{0}; k < stages; ++k) {
+    period_.push_back(period);
+    if (k + 1 == stages || ends.contains(k)) {
+      last_.push_back(k);
+      ++period;
+    }
+  }
+}
+
+int stages_of(const Instance& instance) {
+  const auto tensors = instance.tensors();
+  const bool keeps = std::any_of(tensors.begin(), tensors.end(), [&](TensorId t) { return instance.keep(t); });
+  return instance.op_count() + (keeps ? 1 : 0);
+}
+
 /// A sum of columns and of what is certain.
 class PeriodProgram::Sum {
  public:
