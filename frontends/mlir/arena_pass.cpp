@@ -275,11 +275,11 @@ class ArenaPass : public mlir::PassWrapper<ArenaPass, mlir::InterfacePass<mlir::
 
   Option<std::int64_t> alignment_{
       *this, "alignment",
-      llvm::cl::desc("Offsets are multiples of this power of two of bytes; a function's remora.arena goes before it"),
+      llvm::cl::desc("Alignment of offsets: a power of two, in bytes; a function's remora.arena overrides it"),
       llvm::cl::init(kDefaultAlignment)};
   Option<bool> share_results_{
       *this, "share-results",
-      llvm::cl::desc("Returned buffers lie in the arena even where there are several: who frees one frees them all"),
+      llvm::cl::desc("Put returned buffers into the arena even if there are several; freeing one then frees all"),
       llvm::cl::init(false)};
 
   Statistic placed_{this, "buffers-placed", "Buffers in arenas"};

@@ -217,32 +217,33 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
       *this, "memory-budget",
       llvm::cl::desc("Memory for a function's tensors, its arguments and constants included: bytes "
                      "(12MiB) or a percentage of the input order's peak without recomputation (80%)")};
-  Option<double> time_limit_{*this, "time-limit", llvm::cl::desc("Seconds for each function"), llvm::cl::init(10.0)};
+  Option<double> time_limit_{*this, "time-limit", llvm::cl::desc("Limit in seconds for each function"),
+                             llvm::cl::init(10.0)};
   Option<std::string> order_{*this, "order",
                              llvm::cl::desc("input: first computes keep their order; free: any order; "
-                                            "auto: free if a short look finds another that holds the budget or "
+                                            "auto: free if a quick search finds another that holds the budget or "
                                             "needs clearly less memory"),
                              llvm::cl::init("input")};
-  Option<std::int64_t> seed_{*this, "seed", llvm::cl::desc("Seed of every random choice"), llvm::cl::init(1)};
+  Option<std::int64_t> seed_{*this, "seed", llvm::cl::desc("Seed of all random choices"), llvm::cl::init(1)};
   Option<std::string> report_{
       *this, "report",
       llvm::cl::desc("Folder for FUNCTION.graph.json and FUNCTION.schedule.json, after the names "
                      "of nested modules: MODULE.FUNCTION.graph.json")};
   Option<std::int64_t> work_limit_{
       *this, "work-limit",
-      llvm::cl::desc("Units of work for each function, 0 for no limit; with it the same seed gives "
+      llvm::cl::desc("Limit in units of work for each function, 0 for none; under it the same seed gives "
                      "the same schedule"),
       llvm::cl::init(0)};
-  Option<int> max_computes_{*this, "max-computes", llvm::cl::desc("How often an op may run at most"),
+  Option<int> max_computes_{*this, "max-computes", llvm::cl::desc("Maximum computes per op, the first included"),
                             llvm::cl::init(2)};
   Option<bool> arena_{*this, "arena",
                       llvm::cl::desc("Find a schedule whose buffers fit one arena within the budget, for remora-arena "
                                      "after bufferization"),
                       llvm::cl::init(false)};
   Option<std::int64_t> alignment_{*this, "alignment",
-                                  llvm::cl::desc("Of offsets in the arena: a power of two of bytes"),
+                                  llvm::cl::desc("Alignment of offsets in the arena: a power of two, in bytes"),
                                   llvm::cl::init(kDefaultAlignment)};
-  Option<int> threads_{*this, "threads", llvm::cl::desc("Threads for each function, 0 for one a core"),
+  Option<int> threads_{*this, "threads", llvm::cl::desc("Threads for each function, 0 for one per core"),
                        llvm::cl::init(0)};
 
   Statistic units_{this, "units", "Ops, each with its destinations"};

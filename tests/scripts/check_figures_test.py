@@ -30,7 +30,7 @@ class CheckFigures(unittest.TestCase):
     def test_a_figure_that_is_off_is_wrong(self):
         done = self.run_on(self.page("6.2", "6.2 %"))
         self.assertEqual(done.returncode, 1)
-        self.assertIn("6.2 %, now 4.58 %", done.stdout)
+        self.assertIn("6.2, now 4.58", done.stdout)
 
     def test_a_figure_that_the_paragraph_does_not_show_is_wrong(self):
         self.assertEqual(self.run_on(self.page("4.6", "6.2 %")).returncode, 1)
@@ -41,12 +41,24 @@ class CheckFigures(unittest.TestCase):
         self.assertIn("left out", done.stdout)
 
     def test_one_comment_may_make_several_figures(self):
-        page = ("<!-- figures 4.6 2.3 within 0.5: for i in 1 2; do echo '{\"overhead\": 0.0458}' > figure-$i.json; done -->\n"
-                "| 4.6 | 2.3 |\n")
+        page = ("<!-- figures 4.6 2.3 7 within 0.5: echo '{\"overhead\": 0.0458}' > s.json; show overhead*100 100*overhead s.json; "
+                "echo 7 >> $FIGURES -->\n| 4.6 | 2.3 | 7 |\n")
         done = self.run_on(page)
         self.assertEqual(done.returncode, 1)
         self.assertIn("ok       ", done.stdout)
-        self.assertIn("2.3 %, now 4.58 %", done.stdout)
+        self.assertIn("2.3, now 4.58", done.stdout)
+        self.assertIn("7, now 7", done.stdout)
+
+    def test_too_few_figures_and_commands_that_fail_are_wrong(self):
+        for commands, said in (("echo 1 >> $FIGURES", "give 1 figures"), ("false", "end with 1")):
+            done = self.run_on(f"<!-- figures 1 2 within 0.5: {commands} -->\n1 and 2\n")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(said, done.stdout)
+
+    def test_noise_may_be_a_part_of_the_figure(self):
+        for noise, code in (("10%", 0), ("1%", 1)):
+            page = f"<!-- figure 2000 within {noise}: echo 1900 >> $FIGURES -->\nIt has 2,000 parts.\n"
+            self.assertEqual(self.run_on(page).returncode, code)
 
     def sources_of(self, page):
         with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +70,11 @@ class CheckFigures(unittest.TestCase):
     def test_a_section_with_figures_says_where_they_are_from(self):
         self.assertEqual(self.sources_of("## A\n\nIt takes 4.6 % more.\n").returncode, 1)
         self.assertEqual(self.sources_of("## A\n\n| x | 4.6 |\n").returncode, 1)
-        self.assertEqual(self.sources_of("## A\n\nIt takes 4.6 % more (2026-11-22).\n").returncode, 0)
+        self.assertEqual(self.sources_of("## A\n\nIt takes 4.6 % more (2026-11-22).\n").returncode, 1)
+        measured = "## A\n\n<!-- measured 2026-11-22 at 8ae2c1d: {} -->\nIt takes 4.6 % more.\n"
+        self.assertEqual(self.sources_of(measured.format("benchmarks/run layered")).returncode, 0)
+        self.assertEqual(self.sources_of(measured.format("benchmarks/walk layered")).returncode, 1)
+        self.assertEqual(self.sources_of("## A\n\n<!-- published: Jain et al. 2020 -->\n| x | 4.6 |\n").returncode, 0)
         self.assertEqual(self.sources_of(self.page("4.6", "4.6 %")).returncode, 0)
         self.assertEqual(self.sources_of("## A\n\n60 % of what there is.\n").returncode, 0)
 

@@ -29,14 +29,15 @@ namespace {
 
 OptionGroup batch_options() {
   OptionGroup group("The batch");
-  group.add_options()("out,o", po::value<std::string>()->required()->value_name("DIR"),
-                      "where results go; the same for all shards, and for later runs, which skip what is done")(
+  group.add_options()(
+      "out,o", po::value<std::string>()->required()->value_name("DIR"),
+      "folder for results; use the same one for all shards and for later runs, which skip finished tasks")(
       "shard", po::value<std::string>()->value_name("i/n"),
       "take every n-th task from the i-th on; i is 1 to n. Default: what SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX "
       "says, else all tasks")("shard-count", po::value<std::string>()->value_name("n"),
-                              "how many shards there are, where the environment gives the index, from 0 to n-1")(
+                              "number of shards, where the environment gives the index, from 0 to n-1")(
       "blocks", po::value<std::string>()->value_name("DIR"),
-      "where tasks, shards and runs share the groups of graphs that were solved before (default: blocks under --out), "
+      "folder in which tasks, shards and runs share solved groups of ops (default: blocks under --out); "
       "off for none")("dry-run", "only list this shard's tasks: state, key, id")("quiet,q", "no line for each task");
   return group;
 }
@@ -103,8 +104,8 @@ int batch_command(const Words& words) {
   arguments.add(batch_options());
   add_task_options(arguments);
   arguments.set_notes(
-      "Options of the problem, the search and the reading hold for tasks that do not say otherwise.\n"
-      "SIGINT and SIGTERM save the task in work, which the next run continues; a second one kills.\n"
+      "Options of the problem, the search and the reading are defaults for tasks that do not set them.\n"
+      "SIGINT and SIGTERM save the current task, which the next run continues; a second one kills.\n"
       "Exit: 0 every task has a result (infeasible and unknown are results), 65 a bad manifest, or some tasks could "
       "not\n"
       "be solved, 75 interrupted, or the folder cannot be written: run again.");
@@ -143,10 +144,10 @@ namespace {
 OptionGroup merge_options() {
   OptionGroup group("What is merged");
   group.add_options()("manifest", input_file(),
-                      "the expected tasks, with all their options (default: those of the latest batch, "
+                      "the tasks to expect, with all their options (default: those of the latest batch, "
                       "DIR/manifest.jsonl)")("verify", "replay every schedule on its graph")(
-      "csv", output_file(), "also a table, one line per task")("output,o", output_file(), "also everything as JSON")(
-      "quiet,q", "no table on standard output");
+      "csv", output_file(), "also write a table, one line per task")(
+      "output,o", output_file(), "also write everything as JSON")("quiet,q", "no table on standard output");
   return group;
 }
 

@@ -33,7 +33,7 @@ OptionGroup form_options() {
   group.add_options()("to", po::value<std::string>()->default_value("graph")->value_name("FORM"),
                       "graph: GRAPH as remora-graph JSON; of a schedule, as CSV: rs, Checkmate's matrices R and S; "
                       "minimalloc, its buffers with their lifespans")("schedule", input_file(),
-                                                                      "the schedule of GRAPH (JSON) that is converted");
+                                                                      "the schedule of GRAPH (JSON) to convert");
   return group;
 }
 

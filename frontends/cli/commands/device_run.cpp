@@ -84,9 +84,9 @@ void print_summary(const DeviceGraph& graph, const DeviceSchedule& schedule) {
 OptionGroup device_options() {
   OptionGroup group("Graphs with devices");
   group.add_options()("objective", po::value<std::string>()->value_name("WHAT"),
-                      "what is minimised: duration (default) or energy")(
-      "duration-limit", po::value<std::int64_t>()->value_name("T"), "no schedule may take longer")(
-      "energy-limit", po::value<std::int64_t>()->value_name("E"), "no schedule may take more energy");
+                      "what to minimise: duration (default) or energy")(
+      "duration-limit", po::value<std::int64_t>()->value_name("T"), "upper limit on the duration")(
+      "energy-limit", po::value<std::int64_t>()->value_name("E"), "upper limit on the energy");
   return group;
 }
 

@@ -52,8 +52,8 @@ OptionGroup info_output() {
 
 OptionGroup budget_options() {
   OptionGroup group("The smallest budget that a schedule in input order can hold");
-  group.add_options()("min-budget", "bracket it: a bound that is proved, and what a search reaches")(
-      "time-limit", po::value<double>()->default_value(kMinBudgetSeconds)->value_name("S"), "seconds for that");
+  group.add_options()("min-budget", "print a proved lower bound for it, and the smallest budget that a search reaches")(
+      "time-limit", po::value<double>()->default_value(kMinBudgetSeconds)->value_name("S"), "seconds to spend on it");
   return group;
 }
 
@@ -61,9 +61,9 @@ constexpr std::array kPartitionDetails{"partition-depth", "partition-units"};
 
 OptionGroup partition_options() {
   OptionGroup group("The groups of a hierarchical solve");
-  group.add_options()("partition", "the tree of groups: siblings that are the same problem (of one form) on one line")(
-      "partition-depth", po::value<int>()->value_name("N"), "show only so many levels of the tree below its root")(
-      "partition-units", "show units, too: forward ops, each with the backward ops that belong to it");
+  group.add_options()("partition", "print the tree of groups; equal siblings (of one form) share a line")(
+      "partition-depth", po::value<int>()->value_name("N"), "show N levels of the tree below its root")(
+      "partition-units", "also show units: each forward op with its backward ops");
   add_grouping(group);
   add_table_options(group, partition_rows());
   return group;
@@ -171,7 +171,7 @@ void print_text(const Facts& facts, const SolveOptions& options) {
 }  // namespace
 
 int info_command(const Words& words) {
-  Arguments arguments("info", "Prints what GRAPH holds and what memory it needs at most and at least.",
+  Arguments arguments("info", "Prints what GRAPH holds, and the most and the least memory it needs.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group : {info_output(), budget_options(), partition_options(), graph_options()}) {
     arguments.add(group);

@@ -134,9 +134,9 @@ OptionGroup limit_options() {
 OptionGroup order_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", output_file(),
-                      "where the graph goes with its ops in the order found: as remora-graph JSON, - for standard "
-                      "output, or, named *.onnx, as the ONNX model that GRAPH is")("json", "the figures as JSON")(
-      "quiet,q", "no progress table, no warnings");
+                      "where to write the graph with its ops in the order found: as remora-graph JSON (- for "
+                      "standard output), or as an ONNX model if the file is named *.onnx")(
+      "json", "print the figures as JSON")("quiet,q", "no progress table, no warnings");
   return group;
 }
 
@@ -219,7 +219,7 @@ Graph ordered_graph(const Graph& graph, const Order& order, Bytes peak) {
 }  // namespace
 
 int order_command(const Words& words) {
-  Arguments arguments("order", "Finds an order of GRAPH's ops of small peak memory, each op once.",
+  Arguments arguments("order", "Finds an order of GRAPH's ops with a low memory peak, without recomputation.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group : {limit_options(), graph_options(), order_output()}) arguments.add(group);
   arguments.set_notes("SIGINT and SIGTERM end the search with the best order so far; a second one kills.");

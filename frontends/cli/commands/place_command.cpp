@@ -35,27 +35,27 @@ namespace {
 OptionGroup problem_options_of_place() {
   OptionGroup group("The arena");
   group.add_options()("capacity,c", po::value<std::string>()->value_name("B"),
-                      "what it may take: bytes (12GiB) or a percentage of the largest load; without it, the smallest "
-                      "arena is searched for")(
+                      "most that the arena may take: bytes (12GiB) or a percentage of the largest load; without it, "
+                      "the smallest arena is sought")(
       "alignment", po::value<std::int64_t>()->value_name("N"),
-      "every offset is a multiple of N (default 1; of a schedule 64), and of the "
-      "buffer's own alignment")("graph", input_file(), "the graph of the schedule that BUFFERS is");
+      "every offset is a multiple of N (default 1; for a schedule 64), and of the "
+      "buffer's own alignment")("graph", input_file(), "the schedule's graph, where BUFFERS is a schedule");
   return group;
 }
 
 OptionGroup search_options_of_place() {
   OptionGroup group("The search");
   add_table_options(group, limit_rows());
-  group.add_options()("heuristics", "the fast heuristics alone");
+  group.add_options()("heuristics", "use the fast heuristics only");
   return group;
 }
 
 OptionGroup place_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", output_file(),
-                      "where the buffers go with their offsets, or the schedule with "
-                      "addresses, unless named *.csv; - for standard output")("json", "the figures as JSON")(
-      "quiet,q", "no progress table");
+                      "where to write the buffers with their offsets (of a schedule, the schedule with addresses, "
+                      "or a table if the file is named *.csv); - for standard output")(
+      "json", "print the figures as JSON")("quiet,q", "no progress table");
   return group;
 }
 
@@ -262,7 +262,7 @@ int place_command(const Words& words) {
     arguments.add(group);
   }
   arguments.set_notes(
-      "minimalloc's own command line works, too: --capacity=N --input=FILE --output=FILE --timeout=10s --validate.\n"
+      "minimalloc's own command line works as well: --capacity=N --input=FILE --output=FILE --timeout=10s --validate.\n"
       "SIGINT and SIGTERM end the search with the best placement so far; a second one kills.\n"
       "Exit: 0 placed, 20 proved impossible, 21 no placement within the capacity found.");
   if (!arguments.parse(translated(words))) return kSuccess;

@@ -23,14 +23,14 @@ namespace {
 
 OptionGroup schedule_options() {
   OptionGroup group("An existing schedule");
-  group.add_options()("schedule", input_file(), "write MODEL by this schedule of it instead of solving");
+  group.add_options()("schedule", input_file(), "follow this schedule of MODEL instead of solving");
   return group;
 }
 
 OptionGroup rewrite_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", output_file("-"),
-                      "where the model goes (with --training: the schedule with the model's names, as JSON), - for "
+                      "where to write the model (with --training: the schedule with the model's names, as JSON), - for "
                       "standard output");
   add_display_options(group);
   return group;

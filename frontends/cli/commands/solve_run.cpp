@@ -83,7 +83,7 @@ std::optional<Bytes> read_alignment(const Arguments& arguments) {
 }  // namespace
 
 void add_display_options(OptionGroup& group) {
-  group.add_options()("progress", "on a terminal a single updating line instead of the progress table")(
+  group.add_options()("progress", "on a terminal, a single updating line instead of the progress table")(
       "json-progress", "progress on standard error as JSON, one line per event, instead of table and summary")(
       "quiet,q", "no progress table, no summary, no warnings");
 }
@@ -134,15 +134,16 @@ namespace {
 
 OptionGroup address_options() {
   OptionGroup group("Addresses");
-  group.add_options()("addresses", "also offsets for tensors and workspaces, in an arena that stays within the budget")(
-      "alignment", po::value<std::int64_t>()->value_name("N"), "offsets are multiples of N (default 64; CUDA has 512)");
+  group.add_options()("addresses", "also give tensors and workspaces offsets in one arena within the budget")(
+      "alignment", po::value<std::int64_t>()->value_name("N"),
+      "offsets are multiples of N (default 64; CUDA aligns to 512)");
   return group;
 }
 
 OptionGroup solve_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", output_file("-"),
-                      "where the schedule goes; - is standard output, and the default unless that is a terminal");
+                      "where to write the schedule; - is standard output, the default unless that is a terminal");
   add_display_options(group);
   return group;
 }
@@ -150,7 +151,8 @@ OptionGroup solve_output() {
 }  // namespace
 
 int solve_command(const Words& words) {
-  Arguments arguments("solve", "Schedules GRAPH under a memory budget: which ops run again, what is released when.",
+  Arguments arguments("solve",
+                      "Schedules GRAPH under a memory budget: which ops run again, and when tensors are released.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group : {problem_options(true), address_options(), search_options(), device_options(),
                                    graph_options(), solve_output()}) {

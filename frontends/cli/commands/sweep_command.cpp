@@ -36,21 +36,21 @@ OptionGroup sweep_options() {
   group.add_options()("budgets", po::value<std::string>()->value_name("LIST"),
                       "budgets and ranges FROM:TO:STEP, separated by commas: 100%:40%:5%, or 12GiB,10GiB:6GiB:1GiB")(
       "points", po::value<int>()->value_name("N"),
-      "choose up to N budgets by bisection, where the curve is least known (default: 20)")(
+      "choose up to N budgets by bisection, where the curve is least certain (default: 20)")(
       "resolution", po::value<double>()->value_name("R"),
-      "bisection: no closer than this part of the budgets' range (default: 0.005)")(
+      "bisection: least distance between budgets, as a fraction of their range (default: 0.005)")(
       "batch-size", po::value<std::string>()->value_name("DIM"),
       "instead of a curve: the largest value of this dimension of an ONNX model at which --budget, in bytes, holds")(
-      "overhead", po::value<std::string>()->value_name("P"), "batch size: with at most this overhead (default: 10%)");
+      "overhead", po::value<std::string>()->value_name("P"), "batch size: the most overhead allowed (default: 10%)");
   return group;
 }
 
 OptionGroup sweep_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", output_file("-"), "where the curve goes as JSON, - for standard output")(
-      "csv", output_file(), "the curve as a table, one line per budget")(
-      "svg", output_file(), "the curve as a picture")("schedules", po::value<std::string>()->value_name("DIR"),
-                                                      "every budget's schedule, a file each")(
+  group.add_options()("output,o", output_file("-"), "where to write the curve as JSON, - for standard output")(
+      "csv", output_file(), "also write the curve as a table, one line per budget")(
+      "svg", output_file(), "also write the curve as a picture")(
+      "schedules", po::value<std::string>()->value_name("DIR"), "also write each budget's schedule into this folder")(
       "quiet,q", "no progress table, no summary, no warnings");
   return group;
 }
@@ -181,8 +181,8 @@ int sweep_command(const Words& words) {
   }
   arguments.add_expert(expert_options());
   arguments.set_notes(
-      "The time limit (default: 180 seconds) and the work limit are of the whole sweep. SIGINT and SIGTERM end it with "
-      "what\nis known; a second one kills.\n"
+      "The time limit (default: 180 seconds) and the work limit hold for the whole sweep. SIGINT and SIGTERM end it "
+      "with\nwhat is known; a second one kills.\n"
       "Exit: 0 some budget has a schedule, 20 all proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
   check_usage(arguments);

@@ -123,9 +123,8 @@ OptionGroup graph_options() {
       "device for the roofline: a file, or the name of an installed one such as rtx-3090 (default: an A100-like "
       "accelerator)")(
       "costs", input_file(),
-      "measured durations, as python -m remora.onnx profile writes them; backward ops without one by their FLOPs. Of "
-      "any "
-      "graph, by the names of its ops");
+      "table of measured durations by name of the op, as python -m remora.onnx profile writes it; backward ops without "
+      "a row are scaled by their FLOPs");
   return group;
 }
 

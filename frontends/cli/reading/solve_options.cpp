@@ -233,7 +233,7 @@ OptionGroup problem_options(bool needs_budget) {
       "they hold the budget or are shorter")(
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
-      "short look finds another order that holds the budget or needs clearly less memory");
+      "quick search finds another order that holds the budget or needs clearly less memory");
   return group;
 }
 
@@ -241,16 +241,14 @@ OptionGroup search_options() {
   OptionGroup group("The search");
   group.add_options()(
       "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
-      "auto: all workers, in a mix that follows what pays; cp: the constraint program's, complete search and "
-      "neighbourhoods; "
-      "local: ruin and annealing; or one kind alone: complete, lns, ruin, anneal; hierarchical: groups of the graph "
-      "solved for several budgets and composed, then as auto, which does so itself where it pays. The literature's "
-      "methods: "
-      "none, the input order, no recomputation; greedy, XLA's heuristic; sqrt, checkpoints at segments' ends, and "
-      "rotor, the dynamic "
-      "program for chains, both for training graphs; twremat, tree decomposition; checkmate, the mixed integer program "
-      "by CBC; checkmate-lp, its relaxation, rounded")("warm-start", input_file(),
-                                                       "start from this schedule of the graph, of any budget");
+      "auto: all workers, mixed by what has paid off; cp: constraint programming only, complete search and "
+      "neighbourhoods; local: local search only, ruin and annealing; or one worker alone: complete, lns, ruin, anneal; "
+      "hierarchical: groups of ops solved for several budgets and composed, then as auto, which does so itself where "
+      "it "
+      "pays. Methods of the literature: none, the input order without recomputation; greedy, XLA's heuristic; for "
+      "training graphs sqrt, checkpoints between segments, and rotor, the dynamic program for chains; twremat, tree "
+      "decomposition; checkmate, the mixed integer program by CBC; checkmate-lp, its relaxation, rounded")(
+      "warm-start", input_file(), "start from this schedule of the graph, made for any budget");
   add_table_options(group, rows_for(Reader::user));
   return group;
 }

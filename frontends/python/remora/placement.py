@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Arena", "Buffer", "Placement", "load_buffers", "place"]
 
 SCHEDULE_ALIGNMENT = 64
-"""Bytes: of a schedule's addresses, where nobody says."""
+"""Bytes: of a schedule's addresses by default."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def place(
         What the arena may take: bytes, or text: ``"12GiB"``, ``"100%"`` of the largest load. Where nobody says, the
         smallest arena is sought.
     alignment : int, optional
-        Every offset is a multiple of it, and of the buffer's own alignment; 1, of a schedule 64, where nobody says.
+        Every offset is a multiple of it, and of the buffer's own alignment; 1, of a schedule 64 by default.
     time_limit, work_limit, threads, seed, stop
         As for `solve`.
     heuristics : bool

@@ -41,9 +41,9 @@ __all__ = [
 ]
 
 Ordering = Literal["input", "free", "auto"]
-"""First computes follow the graph's order; any order; free if a short look says that it helps."""
+"""First computes follow the graph's order; any order; free if a quick search says that it helps."""
 
-# What a solve takes where nobody says: the engine's own default, and three times that for a sweep.
+# What a solve takes by default: the engine's own default, and three times that for a sweep.
 _SWEEP_SECONDS = 180.0
 # An infeasible budget names the least one after at most this long a search.
 _LEAST_BUDGET_SECONDS = 5.0
@@ -238,7 +238,7 @@ def solve(
     stop: threading.Event | None = None,
     **more: bool | int | float | str,
 ) -> Schedule:
-    """Schedules the graph under a memory budget: which ops run again, what is released when.
+    """Schedules the graph under a memory budget: which ops run again, and when tensors are released.
 
     Other threads of Python run meanwhile. Ctrl-C ends the search; the `KeyboardInterrupt` that follows carries the best
     schedule so far as its attribute ``schedule`` (None if there is none).
@@ -249,29 +249,29 @@ def solve(
     budget : int or str
         Bytes, fixed memory included; or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory.
     time_limit : float, optional
-        Seconds; 60 where nobody says, none beside a work limit.
+        Seconds; by default 60, and no limit beside a work limit.
     work_limit : int, optional
         Units of work. With it, the same seed gives the same schedule on every machine and with any number of threads.
     threads : int, optional
-        One a core where nobody says.
+        By default one per core.
     seed : int, optional
-        Of every random choice; 1 where nobody says.
+        Seed of all random choices; 1 by default.
     strategy : str, optional
-        One of `strategies`; ``"auto"`` where nobody says.
+        One of `strategies`; ``"auto"`` by default.
     order : {"input", "free", "auto"}, optional
-        Whether first computes follow the graph's order; ``"input"`` where nobody says (``"free"`` for ``"twremat"``).
+        Whether first computes follow the graph's order; ``"input"`` by default (``"free"`` for ``"twremat"``).
     max_computes : int, optional
-        How often an op may run, the first time counted; 2 where nobody says (64 for ``"rotor"`` and ``"twremat"``).
+        How often an op may run, the first time counted; 2 by default (64 for ``"rotor"`` and ``"twremat"``).
     modes : mapping of Op, str or int to OpModes or sequence of Mode, optional
         Other ways to run some of the ops; a step then says by which of them it runs. Schedules of several modes can be
         verified, but neither saved nor reported.
     warm_start : Schedule or iterable of Op, str or int, optional
-        A schedule of the graph, of any budget, to begin from.
+        A schedule of the graph to start from, made for any budget.
     addresses : bool
         Give tensors and workspaces offsets in one arena, too (`Schedule.arena`): it is the arena, not only the sum of
         sizes, that is within the budget. Not for ops of several modes and in place.
     alignment : int, optional
-        Offsets are multiples of it; 64 where nobody says. CUDA has 512.
+        Offsets are multiples of it; 64 by default. CUDA aligns to 512.
     progress : bool
         Show how it goes, to suit the terminal, the notebook or the log file that standard error is.
     on_incumbent : callable, optional
@@ -367,13 +367,13 @@ def sweep(
     ----------
     graph : Graph
     budgets : iterable of int or str, optional
-        In any order, each at most once; chosen by bisection, where the curve is least known, where nobody says.
+        In any order, each at most once; chosen by bisection, where the curve is least known, by default.
     points : int
         Budgets to choose at most.
     resolution : float
         Budgets are not chosen closer than this part of their range.
     time_limit, work_limit
-        As for `solve`, of the whole sweep; 180 seconds where nobody says.
+        As for `solve`, of the whole sweep; 180 seconds by default.
     threads, seed, strategy, max_computes, stop, **more
         As for `solve`.
     order : {"input", "free"}, optional

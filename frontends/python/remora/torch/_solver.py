@@ -54,7 +54,7 @@ class Options:
     time_limit : float
         Seconds for the solver.
     threads : int
-        Threads of the solver, 0 for one a core.
+        Threads of the solver, 0 for one per core.
     seed : int
         Of the solver's random choices.
     cache : bool
