@@ -139,7 +139,9 @@ bool says_something(const CbcModel& model, double value) {
 
 Duration safe_bound(double units, std::int64_t unit) {
   const double safe = std::ceil(units * (1.0 - kRelativeError) - kSlack);
-  return Duration(static_cast<std::int64_t>(std::max(0.0, safe)) * unit);
+  // What CBC says of a program without solutions may be beyond all durations.
+  const double most = static_cast<double>(kSaturated);
+  return Duration(saturating_product(static_cast<std::int64_t>(std::clamp(safe, 0.0, most)), unit));
 }
 
 }  // namespace remora

@@ -62,7 +62,7 @@ void PartSearch::offer(const std::vector<Units>& offsets) {
 }
 
 bool PartSearch::finished() const {
-  if (arena_ <= std::max(settings_.enough, lower_bound_)) return true;
+  if (has_placement() && arena_ <= std::max(settings_.enough, lower_bound_)) return true;
   return settings_.all_or_nothing && lower_bound_ > settings_.enough;
 }
 

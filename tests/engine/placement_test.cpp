@@ -229,6 +229,12 @@ TEST(Placement, StopsAtOnceWithAPlacement) {
   EXPECT_FALSE(result.offsets.empty());
 }
 
+TEST(Placement, ACapacityBeyondAllArenasIsOne) {
+  const PlaceResult result = checked({buffer("a", 0, 2, 3), buffer("b", 1, 3, 4)}, {.capacity = Bytes::max()});
+  EXPECT_EQ(result.status, PlacementStatus::optimal);
+  EXPECT_EQ(result.offsets.size(), 2U);
+}
+
 TEST(Placement, OfNothingIsNothing) {
   const PlaceResult result = checked({}, {});
   EXPECT_EQ(result.status, PlacementStatus::optimal);

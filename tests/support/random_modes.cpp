@@ -9,7 +9,8 @@ namespace remora::test {
 namespace {
 
 std::int64_t amount(std::mt19937& random, std::int64_t largest) {
-  if (largest < std::int64_t{random.max()}) return static_cast<std::int64_t>(random() % (largest + 1));
+  if (largest < static_cast<std::int64_t>(std::mt19937::max()))
+    return static_cast<std::int64_t>(random() % (largest + 1));
   const std::uint64_t wide = std::uint64_t{random()} << 32U | random();
   return static_cast<std::int64_t>(wide % static_cast<std::uint64_t>(largest + 1));
 }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a reader takes, its writer writes, and the reader takes that again.
+#include <sstream>
+#include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "frontends/batch/manifest.hpp"
+#include "frontends/batch/question.hpp"
+#include "frontends/formats/buffers.hpp"
+#include "frontends/formats/cost_table.hpp"
+#include "frontends/formats/curve_json.hpp"
+#include "frontends/formats/device_json.hpp"
+#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/node_link.hpp"
+#include "frontends/formats/remat2.hpp"
+#include "frontends/formats/schedule_json.hpp"
+#include "frontends/formats/stage_matrices.hpp"
+#include "frontends/onnx/read/cost.hpp"
+#include "model/budget.hpp"
+#include "model/error.hpp"
+#include "model/verify.hpp"
+#include "tests/frontends/formats/samples.hpp"
+#include "tests/fuzz/target.hpp"
+
+namespace remora::fuzz {
+namespace {
+
+template <class Write>
+std::string text_of(const Write& write) {
+  std::ostringstream out;
+  write(out);
+  return std::move(out).str();
+}
+
+void expect_written_again(const Graph& graph) {
+  const auto write = [](const Graph& one) { return text_of([&](std::ostream& out) { json::write_graph(out, one); }); };
+  std::string text;
+  try {
+    text = write(graph);
+  } catch (const InputError&) {
+    return;  // names of other formats that JSON cannot hold
+  }
+  expect(write(json::read_graph(json::Text(text))) == text, "a written graph is read as it was");
+}
+
+const Graph& sample() {
+  static const Graph graph = json::read_graph(json::Text(json::kEveryKey));
+  return graph;
+}
+
+/// The example of docs/devices.md's format: two devices and a link each way.
+constexpr std::string_view kTwoDevices = R"({"format": "remora-graph", "version": 2, "name": "two-devices",
+ "devices": [{"name": "gpu"}, {"name": "cpu"}],
+ "links": [{"from": "gpu", "to": "cpu", "latency": 1, "bytes": 2, "per": 1},
+           {"from": "cpu", "to": "gpu", "latency": 1, "bytes": 2, "per": 1}],
+ "tensors": [{"name": "x", "size": 4, "home": ["cpu"]}, {"name": "a", "size": 2},
+             {"name": "b", "size": 2, "keep": true, "home": "gpu"}],
+ "ops": [{"name": "A", "on": {"gpu": {"duration": 1}, "cpu": {"duration": 3}}, "inputs": ["x"], "outputs": ["a"]},
+         {"name": "B", "on": {"gpu": {"duration": 1, "workspace": 1}}, "inputs": ["a"], "outputs": ["b"]}]})";
+
+}  // namespace
+
+void fuzz_graph(Input bytes) {
+  static_cast<void>(json::names_devices(json::Text(bytes)));
+  expect_written_again(json::read_graph(json::Text(bytes)));
+}
+
+void fuzz_schedule(Input bytes) {
+  static_cast<void>(json::read_reading(json::Text(bytes)));
+  const Schedule schedule = json::read_schedule(json::Text(bytes), sample());
+  const bool valid = verify(sample(), schedule).valid();
+  const std::string text = text_of([&](std::ostream& out) { json::write_schedule(out, schedule, sample()); });
+  expect(verify(sample(), json::read_schedule(json::Text(text), sample())).valid() == valid,
+         "a schedule stays as valid");
+  if (!valid || !schedule.has_schedule()) return;
+  text_of([&](std::ostream& out) { interchange::write_stage_matrices(out, sample(), schedule); });
+  text_of([&](std::ostream& out) { interchange::write_minimalloc(out, sample(), schedule); });
+}
+
+void fuzz_device_graph(Input bytes) {
+  const DeviceGraph graph = json::read_device_graph(json::Text(bytes));
+  const auto write = [](const DeviceGraph& one) {
+    return text_of([&](std::ostream& out) { json::write_device_graph(out, one); });
+  };
+  const std::string text = write(graph);
+  expect(write(json::read_device_graph(json::Text(text))) == text, "a written device graph is read as it was");
+}
+
+void fuzz_device_schedule(Input bytes) {
+  static const DeviceGraph graph = json::read_device_graph(json::Text(kTwoDevices));
+  const DeviceSchedule schedule = json::read_device_schedule(json::Text(bytes), graph);
+  const bool valid = verify(graph, schedule).valid();
+  const std::string text = text_of([&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
+  expect(verify(graph, json::read_device_schedule(json::Text(text), graph)).valid() == valid,
+         "a device schedule stays as valid");
+}
+
+void fuzz_curve(Input bytes) {
+  static_cast<void>(json::is_curve(json::Text(bytes)));
+  const Curve curve = json::read_curve(json::Text(bytes));
+  const auto write = [](const Curve& one) { return text_of([&](std::ostream& out) { json::write_curve(out, one); }); };
+  const std::string text = write(curve);
+  expect(write(json::read_curve(json::Text(text))) == text, "a written curve is read as it was");
+}
+
+void fuzz_node_link(Input bytes) {
+  static_cast<void>(interchange::looks_like_node_link(bytes));
+  expect_written_again(interchange::read_node_link(bytes).graph);
+}
+
+void fuzz_remat2(Input bytes) {
+  static_cast<void>(interchange::looks_like_remat2(bytes));
+  expect_written_again(interchange::read_remat2(bytes));
+}
+
+void fuzz_buffers(Input bytes) {
+  const std::vector<Buffer> buffers = interchange::read_buffers(bytes, "b.csv");
+  const std::string text = text_of([&](std::ostream& out) { interchange::write_buffers(out, buffers); });
+  expect(interchange::read_buffers(text, "b.csv").size() == buffers.size(), "written buffers are read as they were");
+}
+
+void fuzz_costs(Input bytes) {
+  Graph graph = sample();
+  const interchange::CostTable table = interchange::read_costs(bytes, "c.csv");
+  static_cast<void>(
+      interchange::apply_costs(graph, table, interchange::cost_names(graph), [](OpId, OpId) { return 2.0; }));
+  expect_written_again(graph);
+}
+
+void fuzz_device(Input bytes) {
+  static const int file = ::memfd_create("device", 0);
+  expect(::ftruncate(file, 0) == 0, "a file in memory");
+  expect(::pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "a file in memory");
+  static_cast<void>(onnx_frontend::read_device("/proc/self/fd/" + std::to_string(file)));
+}
+
+void fuzz_manifest(Input bytes) {
+  const auto check = [](batch::Task& task) {
+    if (task.budget.empty()) throw InputError("$.budget", "is missing");
+  };
+  const batch::Manifest manifest = batch::read_manifest(bytes, "/folder", check);
+  if (!manifest.faults.empty()) return;
+  const std::string text = batch::manifest_text(manifest.tasks);
+  const batch::Manifest again = batch::read_manifest(text, "/other", check);
+  expect(again.faults.empty() && batch::manifest_text(again.tasks) == text, "a written manifest is read as it was");
+}
+
+void fuzz_record(Input bytes) {
+  try {
+    static_cast<void>(batch::read_error(bytes));
+  } catch (const InputError&) {
+  }
+  try {
+    static_cast<void>(batch::read_figures(bytes));
+  } catch (const InputError&) {
+  }
+  static_cast<void>(batch::utf8_text(std::string(bytes)));
+  // Whatever the key: that of the record is worked out before the two are compared.
+  static_cast<void>(batch::read_record(bytes, std::string(64, '0')));
+}
+
+void fuzz_budget(Input bytes) {
+  const Bytes fixed(1000);
+  const Bytes peak(std::int64_t{1} << 40);
+  expect(parse_budget(std::string(bytes), fixed, peak) >= Bytes(0), "a budget is not negative");
+}
+
+}  // namespace remora::fuzz

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "engine/base/options.hpp"
+#include "engine/solve.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/verify.hpp"
+#include "tests/fuzz/target.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_graph.hpp"
+
+namespace remora::fuzz {
+namespace {
+
+constexpr int kMostWork = 400;
+
+/// Sizes and durations times powers of 2, so that they come near the format's limits.
+std::shared_ptr<const Graph> scaled(const Graph& small, int size_shift, int duration_shift) {
+  auto graph = std::make_shared<Graph>(small);
+  graph->fixed_memory = Bytes(graph->fixed_memory.count() << size_shift);
+  for (Tensor& tensor : graph->tensors) tensor.size = Bytes(tensor.size.count() << size_shift);
+  for (Op& op : graph->ops) {
+    op.workspace = Bytes(op.workspace.count() << size_shift);
+    op.duration = Duration(op.duration.count() << duration_shift);
+  }
+  return graph;
+}
+
+std::string value_of(const OptionRow& row, Draw& draw) {
+  const std::string type = row.type;
+  if (type == "on|off" || row.initial == "on" || row.initial == "off") return draw.below(2) == 0 ? "on" : "off";
+  if (row.initial.find('.') != std::string::npos) return std::to_string(draw.below(11) * 0.1);
+  return std::to_string(draw.below(2) == 0 ? draw.below(60) : draw.amount());
+}
+
+SolveOptions options_of(Draw& draw) {
+  SolveOptions options;
+  constexpr int kStrategies = static_cast<int>(Strategy::checkmate_lp) + 1;
+  options.strategy = static_cast<Strategy>(draw.below(kStrategies));
+  options.grouping = static_cast<Grouping>(draw.below(3));
+  for (const OptionRow& row : option_rows()) {
+    if (draw.below(4) != 0) continue;
+    set_option(options, row.name, value_of(row, draw));
+  }
+  options.threads = 1 + static_cast<int>(draw.below(2));
+  options.time_limit = 2;
+  options.work_limit = 1 + draw.below(kMostWork);
+  check_options(options);
+  return options;
+}
+
+}  // namespace
+
+void fuzz_solves(Input bytes) {
+  Draw draw(bytes);
+  std::mt19937 random(static_cast<std::uint32_t>(draw.number()));
+  const auto small = test::random_graph(random, {.most_ops = 6, .in_place = draw.below(3) == 0});
+  const int size_shift = draw.below(3) == 0 ? static_cast<int>(draw.below(56)) : 0;
+  const int duration_shift = draw.below(3) == 0 ? static_cast<int>(draw.below(50)) : 0;
+  const auto graph = scaled(*small, size_shift, duration_shift);
+  validate(*graph);
+  const SolveOptions options = options_of(draw);
+  const Problem usual = default_problem(options.strategy);
+  const Problem problem{.max_computes = 1 + static_cast<int>(draw.below(3)),
+                        .order = draw.below(3) == 0 ? OrderMode::free : usual.order};
+  const Instance whole(graph, problem);
+  const std::int64_t peak = baseline_peak(whole).count();
+  const Instance instance = whole.with_budget(Bytes(peak / 16 * draw.below(17) + draw.below(3)));
+  const Schedule schedule = solve(instance, options);
+  const std::optional<Duration> best = test::optimum(instance);
+  if (schedule.has_schedule()) {
+    expect(verify(*graph, schedule).valid(), "the schedule is valid");
+    expect(best.has_value() && schedule.duration >= *best, "no schedule is shorter than the shortest");
+  }
+  if (schedule.status == Status::optimal) expect(best == schedule.duration, "optimal means optimal");
+  if (schedule.status == Status::infeasible) expect(!best.has_value(), "infeasible means infeasible");
+  if (best) expect(schedule.lower_bound <= *best, "no bound is above the shortest schedule");
+}
+
+}  // namespace remora::fuzz
