@@ -58,9 +58,9 @@ Schedule run(const StatedProblem& problem, const SolveOptions& options, std::spa
   }
   if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
   if (display == Display::lines) callbacks.progress = [&](const Progress& progress) { lines.add(progress); };
-  const auto usual = problem.more_computes ? solve_with_more_computes : solve;
   Schedule schedule = alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
-                                : usual(instance, options, callbacks, warm_start);
+                      : problem.more_computes ? solve_with_more_computes(instance, options, callbacks, warm_start)
+                                              : solve(instance, options, callbacks, warm_start);
   if (display == Display::lines) lines.end(schedule);
   return schedule;
 }
