@@ -5,7 +5,7 @@
 // with two comes first, and one more at a time is allowed
 //
 //     where it is proved that there is no schedule, or none was found in a quarter of the limits
-//     where checkpoints between segments (engine/search/segments.hpp), which take milliseconds, are better with one more
+//     where checkpoints between segments (docs/search.md), which take milliseconds, are better with one more
 //     where the best schedule is proved, for a quarter as long again as that took
 //
 // as long as that brings something.
