@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 namespace remora {
@@ -58,7 +59,14 @@ class Prover::Ration {
 void Prover::start(const Deadline& deadline) {
   if (finished_ || thread_.joinable()) return;
   stopped_ = false;
-  thread_ = std::thread([this, &deadline] { run(deadline); });
+  thread_ = std::thread([this, &deadline] {
+    try {
+      run(deadline);
+    } catch (const std::bad_alloc&) {
+      // The search goes on without it.
+      finished_ = true;
+    }
+  });
 }
 
 void Prover::pause() {

@@ -77,7 +77,12 @@ void Search::begin(const Deadline& deadline) {
   deadline_ = deadline;
   stopped_at_.reset();
   if (std::exchange(begun_, true) || infeasible_) return;
-  if (proves() && !settled()) prover_ = std::make_unique<Prover>(instance_);
+  if (proves() && !settled()) {
+    if (PeriodProof::is_within_reach(instance_))
+      prover_ = std::make_unique<Prover>(instance_);
+    else
+      report_.note = "without the period relaxation, whose programs would be too large";
+  }
   if (prover_ && options_.work_limit == 0) prover_->start(deadline_);
   if (parts_.early_start && !settled()) parts_.early_start(*this);
   if (holds_budget()) announce();

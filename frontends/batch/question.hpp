@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -139,13 +140,6 @@ struct Begun {
   std::int64_t work = 0;
 };
 
-struct Request {
-  const Task& task;
-  /// Of the graph file that is to be solved.
-  const std::string& graph_sha256;
-  const std::optional<Begun>& begun;
-};
-
 struct Answer {
   /// As in Record.
   std::string status{};
@@ -154,6 +148,16 @@ struct Answer {
   double seconds = 0;
   std::int64_t work = 0;
   std::int64_t threads = 0;
+};
+
+struct Request {
+  const Task& task;
+  /// Of the graph file that is to be solved.
+  const std::string& graph_sha256;
+  const std::optional<Begun>& begun;
+  /// To be called now and then with the best so far, as if it had been interrupted there: what a killed process leaves.
+  /// May be empty.
+  std::function<void(const Answer&)> keep{};
 };
 
 /// How tasks are solved. One lives through all tasks of a batch, so what tasks may share is its own.

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "frontends/batch/question.hpp"
+#include "frontends/formats/file.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
@@ -108,6 +109,8 @@ Shard find_shard(const std::optional<std::string>& shard, const std::optional<st
 
 namespace {
 
+constexpr const char* kInterrupted = "interrupted";
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
@@ -122,6 +125,8 @@ struct Attempt {
   std::optional<Answer> answer{};
   bool was_there = false;
   bool is_for_later = false;
+  /// The best so far could not be filed while it was in work.
+  bool is_unkept = false;
   /// Why there is nothing of all this; else empty.
   std::string error{};
 };
@@ -174,7 +179,8 @@ class Run {
       attempt.started = text::now_text();
       store_.note_begun(key);
       log(task, attempt.begun ? "resumed" : "begun");
-      attempt.answer = solver_.solve({task, attempt.question.graph_sha256, attempt.begun});
+      attempt.answer = solver_.solve(
+          {task, attempt.question.graph_sha256, attempt.begun, [&](const Answer& best) { keep(task, attempt, best); }});
     } catch (const std::bad_alloc&) {
       attempt.error = "out of memory";
     } catch (const std::exception& error) {
@@ -211,23 +217,47 @@ class Run {
     settled_.push_back(error_name_of(task));
   }
 
+  /// Files the best so far of a task in work. That it cannot be written is no reason to stop.
+  void keep(const Task& task, Attempt& attempt, const Answer& best) const {
+    if (attempt.is_unkept) return;
+    try {
+      Record record = record_of(task, attempt, best);
+      record.status = kInterrupted;
+      store_.put_partial(record);
+    } catch (const InputError& error) {
+      attempt.is_unkept = true;
+      log(task, std::string("warning: the best so far is not kept: ") + error.what());
+    }
+  }
+
+  /// Waits where the disk is full: hours of work may be in the answer. Throws once it is cancelled.
+  void put_result(const Task& task, const Record& record) const {
+    for (bool told = false;; told = true) {
+      try {
+        return store_.put_result(record);
+      } catch (const json::NoRoomError& error) {
+        if (cancelled()) throw;
+        if (!told) log(task, std::string(error.what()) + "; waits for room");
+      }
+    }
+  }
+
   /// False if the task is not done.
   bool file(const Task& task, const Attempt& attempt) {
-    const Record record = record_of(task, attempt);
-    if (record.status == "interrupted") {
+    const Record record = record_of(task, attempt, *attempt.answer);
+    if (record.status == kInterrupted) {
       store_.put_partial(record);
       summary_.interrupted = true;
       log(task, "interrupted, to be resumed");
       return false;
     }
-    store_.put_result(record);
+    put_result(task, record);
     ++summary_.solved[record.status];
     log(task, record.status);
     return true;
   }
 
-  [[nodiscard]] Record record_of(const Task& task, const Attempt& attempt) const {
-    const Answer& answer = *attempt.answer;
+  [[nodiscard]] Record record_of(const Task& task, const Attempt& attempt, const Answer& answer) const {
     const Begun begun = attempt.begun.value_or(Begun{});
     return {.question = attempt.question,
             .status = answer.status,

@@ -80,8 +80,8 @@ struct RunSummary {
 
 /// Solves those of `tasks`, the whole manifest's, that are the shard's and have no result. A task that cannot be solved
 /// is filed as an error, which the next run tries again, and the rest goes on. What an earlier run was killed at comes
-/// last. Throws InputError where the store cannot
-/// be written.
+/// last. Where the disk is full, a result waits for room. Throws InputError where the store cannot be written otherwise,
+/// or if it is cancelled while it waits.
 RunSummary run_batch(const std::vector<Task>& tasks, const Store& store, Solver& solver, const RunnerOptions& options);
 
 }  // namespace remora::batch

@@ -210,6 +210,7 @@ BlockFolder::BlockFolder(std::string folder, std::function<void(const std::strin
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw InputError(folder_, "cannot be made: " + error.message());
+  json::remove_leftovers(folder_);
 }
 
 std::string BlockFolder::path_of(const std::string& key) const {

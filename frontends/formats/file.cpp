@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,9 +22,16 @@ namespace remora::json {
 namespace {
 
 constexpr int kLinksFollowed = 40;
+/// How temporary files are named that stand beside the file that they become: .remora-PID-NUMBER.
+constexpr std::string_view kBeginning = ".remora";
 
-InputError system_error(const std::string& path, std::string_view action, int code) {
-  return {path, "cannot " + std::string(action) + ": " + std::generic_category().message(code)};
+std::string reason_of(std::string_view action, int code) {
+  return "cannot " + std::string(action) + ": " + std::generic_category().message(code);
+}
+
+[[noreturn]] void fail(const std::string& path, std::string_view action, int code) {
+  if (code == ENOSPC || code == EDQUOT) throw NoRoomError(path, reason_of(action, code));
+  throw InputError(path, reason_of(action, code));
 }
 
 /// An open file, closed at the end of its life.
@@ -76,20 +84,32 @@ bool write_all(int descriptor, std::string_view bytes) {
 
 void write_standard_output(std::string_view text) {
   std::cout.flush();  // what the program has printed so far comes first
-  if (!write_all(STDOUT_FILENO, text)) throw system_error("standard output", "write", errno);
+  if (!write_all(STDOUT_FILENO, text)) fail("standard output", "write", errno);
 }
 
 void write_directly(const std::string& path, std::string_view text) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (file.number() < 0 || !write_all(file.number(), text) || !file.close()) throw system_error(path, "write", errno);
+  if (file.number() < 0 || !write_all(file.number(), text) || !file.close()) fail(path, "write", errno);
 }
 
-/// A new file of its own name that begins so. The mode is that of any new file: all that umask allows.
+/// Whether `path` is still the open file.
+bool is_at(int descriptor, const std::string& path) {
+  struct stat open {};
+  struct stat named {};
+  return ::fstat(descriptor, &open) == 0 && ::lstat(path.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
+         open.st_ino == named.st_ino;
+}
+
+/// A new file of its own name that begins so, locked while it is open. The mode is that of any new file: all that umask
+/// allows.
 std::pair<int, std::string> create_new(const std::string& beginning) {
   for (int i = 0;; ++i) {
     std::string path = beginning + "-" + std::to_string(::getpid()) + "-" + std::to_string(i);
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0 || errno != EEXIST) return {descriptor, std::move(path)};
+    if (descriptor < 0 && errno == EEXIST) continue;
+    // Where there are no locks, remove_leftovers removes nothing. What it took for a leftover before is made again.
+    if (descriptor < 0 || ::flock(descriptor, LOCK_EX) != 0 || is_at(descriptor, path)) return {descriptor, path};
+    ::close(descriptor);
   }
 }
 
@@ -103,14 +123,15 @@ void sync_directory(const std::string& target) {
 /// `permissions`: of the file that is replaced, if there is one.
 void replace(const std::string& target, std::optional<mode_t> permissions, std::string_view text,
              const std::string& beginning) {
-  const std::string beside = (std::filesystem::path(target).parent_path() / ".remora").string();
+  const std::string beside = (std::filesystem::path(target).parent_path() / kBeginning).string();
   const auto [descriptor, path] = create_new(beginning.empty() ? beside : beginning);
-  if (descriptor < 0) throw system_error(target, "write", errno);
-  Descriptor file(descriptor);
+  if (descriptor < 0) fail(target, "write", errno);
+  const Descriptor file(descriptor);
   Temporary temporary(path);
+  // Closed, and so unlocked, only after it has its name: until then it looks like a leftover.
   const bool written = write_all(file.number(), text) && (!permissions || ::fchmod(file.number(), *permissions) == 0) &&
-                       ::fsync(file.number()) == 0 && file.close() && temporary.rename_to(target);
-  if (!written) throw system_error(target, "write", errno);
+                       ::fsync(file.number()) == 0 && temporary.rename_to(target);
+  if (!written) fail(target, "write", errno);
   sync_directory(target);
 }
 
@@ -120,13 +141,13 @@ std::string read_file(const std::string& path) {
   const bool standard_input = path == "-";
   const std::string place = standard_input ? "standard input" : path;
   const Descriptor file(standard_input ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number() < 0) throw system_error(place, "read", errno);
+  if (file.number() < 0) fail(place, "read", errno);
   std::string text;
   std::array<char, 1 << 16> buffer{};
   while (true) {
     const ssize_t count = ::read(file.number(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw system_error(place, "read", errno);
+    if (count < 0) fail(place, "read", errno);
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
@@ -142,20 +163,36 @@ std::optional<std::string> resolve_links(const std::string& path) {
     if (error) return text;  // no link
     resolved = target.is_absolute() ? target : resolved.parent_path() / target;
   }
-  throw system_error(path, "write", ELOOP);
+  fail(path, "write", ELOOP);
 }
 
 void check_writable(const std::string& path) {
   if (path == "-" || path == "/dev/stdout") return;
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) throw system_error(path, "write", EISDIR);
-    if (::access(path.c_str(), W_OK) != 0) throw system_error(path, "write", errno);
+    if (S_ISDIR(status.st_mode)) fail(path, "write", EISDIR);
+    if (::access(path.c_str(), W_OK) != 0) fail(path, "write", errno);
     return;
   }
   if (path.empty()) throw InputError("output", "the file name is empty");
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) throw system_error(path, "write", errno);
+  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) fail(path, "write", errno);
+}
+
+void remove_leftovers(const std::string& folder) {
+  std::error_code error;
+  auto at = std::filesystem::directory_iterator(folder.empty() ? "." : folder, error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string path = at->path().string();
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(std::string(kBeginning) + "-") ||
+        name.find_first_not_of("0123456789-", kBeginning.size()) != std::string::npos) {
+      continue;
+    }
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const bool is_left = file.number() >= 0 && ::flock(file.number(), LOCK_EX | LOCK_NB) == 0;
+    if (is_left && is_at(file.number(), path)) ::unlink(path.c_str());
+  }
 }
 
 void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
@@ -167,13 +204,13 @@ void write_file(const std::string& path, const std::function<void(std::ostream&)
 
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) throw system_error(path, "write", EISDIR);
+  if (exists && S_ISDIR(status.st_mode)) fail(path, "write", EISDIR);
   if (exists && !S_ISREG(status.st_mode)) return write_directly(path, text);
   const std::optional<std::string> target = resolve_links(path);
   if (!target) return write_directly(path, text);
   if (!exists) return replace(*target, std::nullopt, text, temporary);
   // Renaming needs no right to write the old file; to replace a protected one would still be rude.
-  if (::access(path.c_str(), W_OK) != 0) throw system_error(path, "write", errno);
+  if (::access(path.c_str(), W_OK) != 0) fail(path, "write", errno);
   replace(*target, status.st_mode & 07777U, text, temporary);
 }
 

@@ -10,8 +10,15 @@
 #include <string_view>
 
 #include "model/api.hpp"
+#include "model/error.hpp"
 
 namespace remora::json {
+
+/// The disk is full, or the user's share of it.
+class REMORA_API NoRoomError : public InputError {
+ public:
+  using InputError::InputError;
+};
 
 /// The bytes of the file, or of standard input for "-". Throws InputError with the path and the system's reason.
 REMORA_API std::string read_file(const std::string& path);
@@ -19,7 +26,7 @@ REMORA_API std::string read_file(const std::string& path);
 /// Calls `write` on a stream and puts what it wrote into the file, whole or not at all: a temporary file beside `path`
 /// is written, synced and renamed into place, so that a reader sees the old file or the new one, never half of it. On
 /// any failure, one of `write` included, the old file stays, nothing else is left, and the exception comes through (for
-/// the system's failures an InputError with the path and the reason).
+/// the system's failures an InputError with the path and the reason, NoRoomError for a full disk).
 ///
 /// An existing file keeps its permissions, and refuses if it is read-only. A symbolic link stays: the file it points to
 /// is replaced. "-" and "/dev/stdout" mean standard output. A path that is no regular file (a pipe, /dev/null), or one
@@ -29,6 +36,10 @@ REMORA_API std::string read_file(const std::string& path);
 /// file system of `path`. Empty for ".remora" beside `path`.
 REMORA_API void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
                            const std::string& temporary = "");
+
+/// Removes what write_file left in the folder where a process was killed at it: temporary files that nobody has open any
+/// more, which their locks tell. Where a file system has no locks they stay. What cannot be removed stays, too.
+REMORA_API void remove_leftovers(const std::string& folder);
 
 /// Throws the InputError that write_file(path, ...) would run into, as far as it can be foreseen: before hours of work.
 REMORA_API void check_writable(const std::string& path);

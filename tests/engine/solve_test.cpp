@@ -343,19 +343,5 @@ TEST(Solve, EveryStrategySolvesTheChainWithAllInferencesAndWithFew) {
     }
   }
 }
-
-TEST(Solve, SolvesInSeveralThreadsAreIndependent) {
-  SolveOptions options = quick_options();
-  options.work_limit = 20000;
-  const Schedule alone = solve(tight_chain(60), options);
-  std::vector<Schedule> results(4);
-  std::vector<std::thread> threads;
-  for (Schedule& result : results) {
-    threads.emplace_back([&result, &options] { result = solve(tight_chain(60), options); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const Schedule& result : results) EXPECT_EQ(result.steps, alone.steps);
-}
-
 }  // namespace
 }  // namespace remora

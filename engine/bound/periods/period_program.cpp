@@ -45,12 +45,14 @@ class PeriodProgram::Sum {
 };
 
 PeriodProgram::PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events,
-                             const RuledOut& out)
+                             const RuledOut& out, const std::function<bool()>& interrupted)
     : instance_(instance), periods_(std::move(periods)) {
   find_out(out);
   find_horizons();
   number_columns();
+  constexpr int kOpsBetweenQuestions = 64;
   for (const OpId op : instance.ops()) {
+    if (op % kOpsBetweenQuestions == 0 && interrupted && interrupted()) return;
     add_supply(op);
     add_uses(op);
     if (instance.max_computes(op) != 2) continue;

@@ -31,6 +31,7 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -76,8 +77,10 @@ using RuledOut = Table<OpId, std::vector<bool>>;
 class PeriodProgram {
  public:
   /// `events`: those in stages that are periods of their own. What is out in every stage of a period is left out, with all
-  /// that it alone needs. The instance is of the staged form, and has one mode an op.
-  PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events, const RuledOut& out);
+  /// that it alone needs. The instance is of the staged form, and has one mode an op. Interrupted, it lacks rows, and asks for
+  /// less.
+  PeriodProgram(const Instance& instance, Periods periods, const std::set<RecomputeEvent>& events, const RuledOut& out,
+                const std::function<bool()>& interrupted = {});
 
   [[nodiscard]] const Program& program() const { return program_; }
   /// Leaves none here.

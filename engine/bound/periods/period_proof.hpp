@@ -68,11 +68,14 @@ class PeriodProof {
   /// The instance is of the staged form, has one mode an op, and outlives the proof.
   explicit PeriodProof(const Instance& instance);
 
+  /// Whether its programs are of a size that can be built and read: the graph's ops read few enough tensors.
+  static bool is_within_reach(const Instance& instance);
+
   /// One linear program or, where that has left a small enough one, one integer program.
   ProofNews step(const ProofLimits& limits);
 
  private:
-  [[nodiscard]] PeriodProgram program() const;
+  [[nodiscard]] PeriodProgram program(const Interrupted& interrupted) const;
   ProofNews solve_relaxed(const ProofLimits& limits);
   ProofNews solve_whole(const ProofLimits& limits);
   /// How many recomputes are left to decide.

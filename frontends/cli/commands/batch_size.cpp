@@ -86,6 +86,7 @@ class BatchSizeSearch {
         budget_(budget_of(arguments)),
         quiet_(arguments.has("quiet")),
         deadline_(options.time_limit, &signals_.flag()) {
+    signals_.heed_memory();
     static_cast<void>(most_duration(overhead_, Duration(1)));
     // Read anew for each size.
     if (arguments.file("GRAPH") == "-") throw UsageError("--batch-size: GRAPH must be a file, not standard input");

@@ -7,8 +7,11 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "frontends/cli/reading/memory_limit.hpp"
 
 namespace remora::cli {
 using Words = std::vector<std::string>;
@@ -53,9 +56,13 @@ class SignalGuard {
   /// True once a signal has come. The flag may be watched from any thread.
   [[nodiscard]] const std::atomic<bool>& flag() const;
 
+  /// From now on little memory under --memory-limit is a signal, too, of which a line on standard error tells.
+  void heed_memory();
+
  private:
   static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
   std::array<struct sigaction, kSignals.size()> former_{};
+  std::optional<MemoryWatch> memory_{};
 };
 
 }  // namespace remora::cli

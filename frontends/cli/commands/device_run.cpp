@@ -101,7 +101,8 @@ int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   const DeviceGraph& graph = loaded.graph;
   const DeviceProblem problem = read_device_problem(arguments, graph);
   const SolveOptions shared = read_solve_options(arguments);
-  const SignalGuard signals;
+  SignalGuard signals;
+  signals.heed_memory();
   DeviceSchedule schedule = solve(graph, problem,
                                   {.time_limit = shared.time_limit,
                                    .work_limit = shared.work_limit,

@@ -231,7 +231,8 @@ int order_command(const Words& words) {
   const Instance instance(source.graph.graph, {});
   const OrderProblem problem(instance);
 
-  const SignalGuard signals;
+  SignalGuard signals;
+  signals.heed_memory();
   const Deadline deadline(options.time_limit, &signals.flag());
   const OrderResult result = find_order(arguments, options, instance, problem, deadline);
   const Order order(problem.sequence_of(result.order));

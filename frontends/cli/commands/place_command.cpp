@@ -283,7 +283,8 @@ int place_command(const Words& words) {
   if (arguments.has("capacity")) {
     settings.capacity = read_budget(arguments.get<std::string>("capacity"), Bytes(), load, "--capacity");
   }
-  const SignalGuard signals;
+  SignalGuard signals;
+  signals.heed_memory();
   const Deadline deadline(options.time_limit, &signals.flag());
   PlaceTable table(std::cerr);
   if (!arguments.has("quiet")) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cstdlib>
 #include <exception>
 #include <iomanip>
 #include <iostream>
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <unistd.h>
@@ -173,9 +176,23 @@ int fail(int code, const std::string& what) {
   return code;
 }
 
+/// Memory may run out where nothing can be thrown any more: in a destructor (nlohmann's allocates), or a thread.
+[[noreturn]] void end_at_once() noexcept {
+  constexpr std::string_view kLine = "remora: out of memory\n";
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(!::write(STDERR_FILENO, kLine.data(), kLine.size()));
+    ::_exit(kInternalError);
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int run_remora(const Words& words) {
+  std::set_terminate(end_at_once);
   try {
     const int code = dispatch(words);
     std::cout.flush();
@@ -187,7 +204,10 @@ int run_remora(const Words& words) {
   } catch (const std::bad_alloc&) {
     return fail(kInternalError, "out of memory");
   } catch (const std::exception& error) {
-    return fail(kInternalError, std::string("internal error: ") + error.what());
+    const auto* const system = dynamic_cast<const std::system_error*>(&error);
+    const bool no_thread = system != nullptr && system->code() == std::errc::resource_unavailable_try_again;
+    return fail(kInternalError,
+                (no_thread ? "out of memory, or of threads: " : "internal error: ") + std::string(error.what()));
   }
 }
 
@@ -223,6 +243,13 @@ SignalGuard::~SignalGuard() {
 
 const std::atomic<bool>& SignalGuard::flag() const {
   return signalled;
+}
+
+void SignalGuard::heed_memory() {
+  memory_.emplace([] {
+    signalled.store(true, std::memory_order_relaxed);
+    std::cerr << "remora: --memory-limit: little is left, ends with the best so far\n";
+  });
 }
 
 }  // namespace remora::cli

@@ -100,7 +100,8 @@ Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, c
   const Display display = display_of(arguments);
   const bool says_more = display == Display::table || display == Display::bar;
   if (says_more) warn_of_weaker_bound(options);
-  const SignalGuard signals;
+  SignalGuard signals;
+  signals.heed_memory();
   const StatedProblem stated =
       state_problem(loaded.graph, problem, arguments.get<std::string>("budget"), options, &signals.flag());
   if (says_more && !stated.choice.reason.empty()) {

@@ -150,7 +150,8 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
   const SweepOptions sweep_options = read_sweep_options(arguments, instance);
   check_files(arguments);
   if (!quiet) warn_of_weaker_bound(options);
-  const SignalGuard signals;
+  SignalGuard signals;
+  signals.heed_memory();
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
   SweepTable table(instance, std::cerr, width);
   SweepCallbacks callbacks;

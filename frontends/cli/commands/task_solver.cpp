@@ -63,6 +63,9 @@ void check_schedule(const Graph& graph, const Schedule& schedule) {
   if (schedule.has_schedule()) ensure(verify(graph, schedule).valid(), "batch: the schedule found does not verify");
 }
 
+/// A process that is killed loses no more seconds of work than about so many.
+constexpr double kSecondsBetweenKept = 10;
+
 }  // namespace
 
 batch::Settings TaskSolver::settings(const batch::Task& task) {
@@ -91,13 +94,31 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const StatedProblem stated = state_problem(loaded.graph, problem, request.task.budget, options, cancel_);
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
 
-  Schedule schedule = remora::solve(stated.instance, options,
-                                    {.progress = progress_, .cancel = cancel_, .blocks = blocks_}, warm_start);
-  stated.choice.explain(schedule);
-  schedule.graph_sha256 = loaded.sha256;
-  schedule.reading = reading_of(arguments);
-  take_bound(bound, schedule);
-  check_schedule(graph, schedule);
+  const auto complete = [&](Schedule& schedule) {
+    stated.choice.explain(schedule);
+    schedule.graph_sha256 = loaded.sha256;
+    schedule.reading = reading_of(arguments);
+    take_bound(bound, schedule);
+    check_schedule(graph, schedule);
+  };
+  std::optional<Schedule> best;
+  double kept = 0;
+  SolveCallbacks callbacks{.progress = progress_, .cancel = cancel_, .blocks = blocks_};
+  if (request.keep && is_search(options.strategy)) {
+    callbacks.incumbent = [&](const Schedule& schedule) { best = schedule; };
+    callbacks.heartbeat = [&](const Progress& progress) {
+      if (!best || progress.seconds < kept + kSecondsBetweenKept) return;
+      complete(*best);
+      request.keep({.schedule = schedule_text(*best, graph),
+                    .seconds = progress.seconds,
+                    .work = progress.work,
+                    .threads = best->solver.threads});
+      kept = progress.seconds;
+      best.reset();
+    };
+  }
+  Schedule schedule = remora::solve(stated.instance, options, callbacks, warm_start);
+  complete(schedule);
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, options);
   return batch::Answer{.status = interrupted ? "interrupted" : json::status_word(schedule.status),
                        .schedule = schedule_text(schedule, graph),

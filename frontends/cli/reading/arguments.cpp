@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/version.hpp"
+#include "frontends/cli/reading/memory_limit.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/text/text.hpp"
 
@@ -17,6 +18,17 @@ namespace {
 
 constexpr int kLineLength = 100;
 constexpr const char* kFiles = "files";
+
+constexpr const char* kMemoryLimit = "memory-limit";
+
+/// Those of every command.
+OptionGroup general_options() {
+  OptionGroup general("General");
+  general.add_options()(
+      kMemoryLimit, po::value<std::string>()->value_name("B"),
+      "memory of the program itself (2GiB): a search ends with its best so far before that is used up");
+  return general;
+}
 
 template <class File>
 void read_path(boost::any& value, const std::vector<std::string>& words) {
@@ -59,6 +71,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   OptionGroup all = all_options();
   all.add_options()("help,h", "")("help-all", "")("help-man", "")("help-words", "")(
       kFiles, po::value<std::vector<std::string>>());
+  all.add(general_options());
   po::positional_options_description positional;
   positional.add(kFiles, -1);
   // No guessing: an abbreviation that works today would be ambiguous after the next option.
@@ -84,6 +97,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
     throw UsageError("unexpected argument '" + get<std::vector<std::string>>(kFiles)[files_.size()] +
                      "' (see 'remora " + command_ + " --help')");
   }
+  if (has(kMemoryLimit)) limit_memory(get<std::string>(kMemoryLimit));
   note_files();
   return true;
 }
@@ -190,7 +204,7 @@ void Arguments::print_help() const {
   if (has("help-all")) {
     for (const OptionGroup& group : expert_groups_) print_group(group, width);
   }
-  OptionGroup general("General");
+  OptionGroup general = general_options();
   general.add_options()("help,h", "show this help");
   if (!expert_groups_.empty()) general.add_options()("help-all", "also the switches of the methods");
   print_group(general, width);
@@ -235,6 +249,7 @@ void Arguments::print_man() const {
   std::cout << ".SH OPTIONS\n";
   for (const OptionGroup& group : groups_) print_roff(group);
   for (const OptionGroup& group : expert_groups_) print_roff(group);
+  print_roff(general_options());
   if (!notes_.empty()) std::cout << ".SH NOTES\n.nf\n" << roff(notes_) << "\n.fi\n";
   std::cout << ".SH SEE ALSO\n.BR remora (1)\n";
 }
@@ -245,7 +260,7 @@ void Arguments::print_words() const {
     std::cout << "--" << option->long_name() << (option->semantic()->max_tokens() == 0 ? "" : "=") << '\t'
               << option->description() << '\n';
   }
-  std::cout << "--help\tshow the options\n";
+  std::cout << "--" << kMemoryLimit << "=\tmemory of the program itself\n--help\tshow the options\n";
 }
 
 }  // namespace remora::cli

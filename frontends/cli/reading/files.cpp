@@ -66,6 +66,7 @@ void Files::will_read_in(const std::string& folder, const std::string& what) {
 
 void Files::will_write(const std::string& path, const std::string& option) {
   if (is_standard(path)) return;
+  if (const auto target = json::resolve_links(path)) clean(fs::path(*target).parent_path().string());
   const auto identity = identity_of(path);
   if (!identity) return;
   expect_not_read(path, option, *identity);
@@ -75,7 +76,12 @@ void Files::will_write(const std::string& path, const std::string& option) {
   written_.push_back({path, option, *identity});
 }
 
+void Files::clean(const std::string& folder) {
+  if (cleaned_.insert(folder).second) json::remove_leftovers(folder);
+}
+
 void Files::will_write_in(const std::string& folder, const std::string& prefix, const std::string& option) {
+  clean(folder);
   std::error_code error;
   for (auto at = fs::directory_iterator(folder, error); !error && at != fs::directory_iterator(); at.increment(error)) {
     if (at->path().filename().string().starts_with(prefix)) will_write(at->path().string(), option);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <iosfwd>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ class Files {
   void will_read_in(const std::string& folder, const std::string& what);
 
   /// Notes that `path` is written, "-" being standard output, as `option` says: "--output". Throws UsageError if it is
-  /// one that is read, or that another option writes.
+  /// one that is read, or that another option writes. Removes what killed runs left in the folder where it goes.
   void will_write(const std::string& path, const std::string& option);
 
   /// The same of every file in `folder` that there is and whose name begins with `prefix`.
@@ -60,10 +61,12 @@ class Files {
   };
   /// Nothing for what is no regular file: a pipe, a terminal, /dev/null.
   static std::optional<Identity> identity_of(const std::string& path);
+  void clean(const std::string& folder);
   void expect_not_read(const std::string& path, const std::string& option, const Identity& identity) const;
 
   std::vector<File> read_{};
   std::vector<File> written_{};
+  std::set<std::string> cleaned_{};
 };
 
 }  // namespace remora::cli

@@ -31,7 +31,7 @@ using namespace onnx_frontend;
 
 namespace {
 
-constexpr std::array kOnnxOnly{"dim", "training", "backward", "gradients", "cost", "device"};
+constexpr std::array kOnnxOnly{"dim", "training", "backward", "gradients", "cost", "device", "allow-external"};
 
 std::pair<std::string, std::int64_t> parse_dimension(const std::string& text) {
   const auto sign = text.rfind('=');
@@ -42,6 +42,12 @@ std::pair<std::string, std::int64_t> parse_dimension(const std::string& text) {
     if (error == std::errc() && stop == end && value > 0) return {text.substr(0, sign), value};
   }
   throw UsageError("--dim: expected NAME=VALUE with a value of at least 1, got '" + text + "'");
+}
+
+/// The folder that places of a model's data count from; of standard input that is the current one.
+fs::path folder_of(const std::string& file) {
+  const fs::path parent = fs::path(file).parent_path();
+  return parent.empty() ? fs::path(".") : parent;
 }
 
 constexpr const char* kNoGraph = "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model";
@@ -101,9 +107,7 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
 
 void note_data_files(const std::string& content, const std::string& path, Files& files) {
   if (!files.writes()) return;
-  // Places of data count from the model's folder; of standard input that is the current one.
-  const fs::path folder = fs::path(path).parent_path();
-  for (const fs::path& file : data_files(content, folder.empty() ? fs::path(".") : folder)) {
+  for (const fs::path& file : data_files(content, folder_of(path))) {
     files.will_read(file.string(), "data of the model");
   }
 }
@@ -124,7 +128,8 @@ OptionGroup graph_options() {
       "accelerator)")(
       "costs", input_file(),
       "table of measured durations by name of the op, as python -m remora.onnx profile writes it; backward ops without "
-      "a row are scaled by their FLOPs");
+      "a row are scaled by their FLOPs")(
+      "allow-external", "take a model whose weights lie outside its folder: by absolute places, .. or links");
   return group;
 }
 
@@ -220,6 +225,7 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
       options.dimensions.insert_or_assign(parse_dimension(text).first, parse_dimension(text).second);
     }
   }
+  options.allow_external = arguments.has("allow-external");
   const bool training = arguments.has("training");
   if (!training && (arguments.has("backward") || arguments.has("gradients"))) {
     throw UsageError("--backward and --gradients need --training");
@@ -259,6 +265,7 @@ void check_graph_options(const Arguments& arguments) {
 LoadedGraph load_graph(const FileText& file, const Arguments& arguments, bool quiet,
                        const std::map<std::string, std::int64_t>& dimensions) {
   OnnxOptions options = read_onnx_options(arguments);
+  options.folder = folder_of(file.path);
   for (const auto& [name, value] : dimensions) options.dimensions.insert_or_assign(name, value);
   try {
     return {read_graph_file(file.path, file.content, arguments, options, !dimensions.empty(), quiet),
@@ -320,16 +327,12 @@ namespace fs = std::filesystem;
 using namespace onnx_frontend;
 namespace {
 
-/// The folders that places of external data count from; of standard input that is the current one.
+/// The folders that places of external data count from.
 ModelFolders folders_of(const std::string& input, const std::string& output) {
-  const auto folder = [](const std::string& file) {
-    const fs::path parent = fs::path(file).parent_path();
-    return parent.empty() ? fs::path(".") : parent;
-  };
-  ModelFolders folders{.from = folder(input)};
+  ModelFolders folders{.from = folder_of(input)};
   if (output == "-") return folders;
   const std::optional<std::string> file = json::resolve_links(output);
-  if (file) folders.to = folder(*file);
+  if (file) folders.to = folder_of(*file);
   return folders;
 }
 
@@ -337,6 +340,7 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
 
 LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet) {
   LoadedModel model{.path = path, .options = read_onnx_options(arguments)};
+  model.options.folder = folder_of(path);
   model.content = json::read_file(path);
   if (!looks_like_onnx(model.content)) throw InputError(path, "is no ONNX model: only those can be rewritten");
   model.lowered = lower_onnx(model.content, path, model.options);

@@ -1,11 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cctype>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontends/onnx/model/model_proto.hpp"
 #include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {
+
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    const bool blank = std::isspace(byte) != 0 || std::iscntrl(byte) != 0;
+    if (!blank) {
+      line += character;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
 namespace {
 
 using Visit = std::function<void(std::string&)>;

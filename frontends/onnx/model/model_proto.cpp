@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/onnx/model/model_proto.hpp"
 
-#include <cctype>
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 #include <map>
 #include <queue>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -149,6 +151,40 @@ std::string damage_place(std::string_view content) {
 
 namespace {
 
+/// What is counted of a message, by the fields that lead into it; `leaf` is one, whatever is in it.
+enum class Part { model, graph, function, node, attribute, leaf };
+constexpr std::array<std::tuple<Part, std::uint64_t, Part>, 15> kParts{{{Part::model, kGraphField, Part::graph},
+                                                                        {Part::model, 25, Part::function},
+                                                                        {Part::function, 7, Part::node},
+                                                                        {Part::graph, 1, Part::node},
+                                                                        {Part::graph, 5, Part::leaf},
+                                                                        {Part::graph, 11, Part::leaf},
+                                                                        {Part::graph, 12, Part::leaf},
+                                                                        {Part::graph, 13, Part::leaf},
+                                                                        {Part::node, 1, Part::leaf},
+                                                                        {Part::node, 2, Part::leaf},
+                                                                        {Part::node, 5, Part::attribute},
+                                                                        {Part::attribute, 6, Part::graph},
+                                                                        {Part::attribute, 9, Part::leaf},
+                                                                        {Part::attribute, 10, Part::leaf},
+                                                                        {Part::attribute, 11, Part::graph}}};
+
+/// How many nodes, names, attributes and the like protobuf would make of it: each takes some 40 to 200 bytes of memory, and
+/// perhaps two of the file.
+std::size_t parts_in(std::string_view message, Part part, int depth = 0) {  // NOLINT(misc-no-recursion)
+  constexpr int kDeepest = 100;                                             // protobuf's own
+  std::size_t parts = 1;
+  WireReader reader(message);
+  while (part != Part::leaf && depth < kDeepest && !reader.at_end()) {
+    const auto field = reader.next();
+    if (!field) break;
+    for (const auto& [outer, number, inner] : kParts) {
+      if (outer == part && number == field->number) parts += parts_in(field->payload, inner, depth + 1);
+    }
+  }
+  return parts;
+}
+
 std::unordered_set<std::string> values_without_node(const onnx::GraphProto& graph) {
   std::unordered_set<std::string> names;
   for (const auto& input : graph.input()) names.insert(input.name());
@@ -222,6 +258,11 @@ onnx::ModelProto parse_model(std::string_view content) {
   if (content.size() >= static_cast<std::size_t>(kLimit)) {
     throw InputError("", "an ONNX file of 2 GiB or more cannot be parsed; save its weights as external data");
   }
+  constexpr std::size_t kUsualParts = 1'000'000;
+  constexpr std::size_t kBytesOfPart = 6;
+  if (parts_in(content, Part::model) > std::max(kUsualParts, content.size() / kBytesOfPart)) {
+    throw InputError("", "more parts than a model of this size has: it is damaged, or made to fill the memory");
+  }
   google::protobuf::io::ArrayInputStream bytes(content.data(), static_cast<int>(content.size()));
   google::protobuf::io::CodedInputStream stream(&bytes);
   stream.SetTotalBytesLimit(kLimit);
@@ -271,21 +312,6 @@ onnx::ModelProto prepare_model(std::string_view content, std::vector<std::string
   inline_functions(model, warnings);
   sort_nodes(*model.mutable_graph());
   return model;
-}
-
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    const bool blank = std::isspace(byte) != 0 || std::iscntrl(byte) != 0;
-    if (!blank) {
-      line += character;
-    } else if (!line.empty() && line.back() != ' ') {
-      line += ' ';
-    }
-  }
-  while (!line.empty() && line.back() == ' ') line.pop_back();
-  return line;
 }
 
 // set_dimensions of model_proto.hpp.

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/onnx/model/external_data.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/network_builder.hpp"
@@ -206,6 +207,7 @@ int model_field_type(std::uint64_t field) {
 Network read_network(std::string_view content, const OnnxOptions& options) {
   std::vector<std::string> warnings;
   onnx::ModelProto model = prepare_model(content, warnings);
+  if (!options.allow_external) check_external_data(model, options.folder);
   set_dimensions(*model.mutable_graph(), options.dimensions);
   Network network = NetworkBuilder(model, options.training.has_value()).build();
   network.warnings.insert(network.warnings.begin(), warnings.begin(), warnings.end());

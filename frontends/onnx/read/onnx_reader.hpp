@@ -3,6 +3,7 @@
 // From a .onnx file to a remora::Graph in one call.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,6 +27,10 @@ struct OnnxOptions {
   /// Measured durations instead, as far as they go: by the names of ops, of nodes, or of what they write. A backward op
   /// that has none takes its forward op's, by the ratio of their FLOPs.
   std::optional<interchange::CostTable> costs{};
+  /// The model's folder, from which places of data outside its file count; none: links are not looked at.
+  std::optional<std::filesystem::path> folder{};
+  /// Data outside that folder is no error. It is never opened, but a rewritten model refers to it.
+  bool allow_external = false;
 };
 
 struct OnnxResult {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/onnx/model/external_data.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/write/node_copies.hpp"
 #include "model/error.hpp"
@@ -21,117 +22,6 @@
 #include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {
-
-// Weights outside the model's file: their places are relative to the folder that the file is in, and must not leave it.
-
-/// The files that the model's data is in, read from the folder `from`; one that several tensors share may be there more
-/// than once. They need not exist.
-std::vector<std::filesystem::path> external_files(onnx::ModelProto& model, const std::filesystem::path& from);
-
-namespace {
-namespace fs = std::filesystem;
-
-/// Calls `visit` with every tensor of a model, wherever it stands.
-template <class Visit>
-class TensorVisitor {
- public:
-  explicit TensorVisitor(const Visit& visit) : visit_(visit) {}
-
-  void visit_graph(onnx::GraphProto& graph) {  // NOLINT(misc-no-recursion)
-    for (auto& tensor : *graph.mutable_initializer()) visit_(tensor);
-    for (auto& tensor : *graph.mutable_sparse_initializer()) visit_sparse(tensor);
-    for (auto& node : *graph.mutable_node()) visit_node(node);
-  }
-
-  void visit_node(onnx::NodeProto& node) {  // NOLINT(misc-no-recursion)
-    for (auto& attribute : *node.mutable_attribute()) {
-      if (attribute.has_t()) visit_(*attribute.mutable_t());
-      for (auto& tensor : *attribute.mutable_tensors()) visit_(tensor);
-      if (attribute.has_sparse_tensor()) visit_sparse(*attribute.mutable_sparse_tensor());
-      for (auto& tensor : *attribute.mutable_sparse_tensors()) visit_sparse(tensor);
-      if (attribute.has_g()) visit_graph(*attribute.mutable_g());
-      for (auto& body : *attribute.mutable_graphs()) visit_graph(body);
-    }
-  }
-
- private:
-  void visit_sparse(onnx::SparseTensorProto& tensor) {
-    visit_(*tensor.mutable_values());
-    visit_(*tensor.mutable_indices());
-  }
-
-  const Visit& visit_;
-};
-
-bool leaves(const fs::path& relative) {
-  return relative.empty() || relative.is_absolute() || *relative.begin() == "..";
-}
-
-/// Without symbolic links, whether it is there or not.
-fs::path resolved(const fs::path& path) {
-  const fs::path whole = fs::weakly_canonical(fs::absolute(path));
-  return whole.has_filename() ? whole : whole.parent_path();
-}
-
-/// The place relative to `to` of what has the place `location` relative to `from`.
-std::string moved(const std::string& name, const std::string& location, const fs::path& from,
-                  const std::optional<fs::path>& to) {
-  if (!to) {
-    throw InputError(
-        "initializer " + printable(name),
-        "has its data in " + quote(location) + ", to be found from the model's folder; write the model to a file (-o)");
-  }
-  if (resolved(from) == resolved(*to)) return location;
-  const fs::path named = from / location;
-  const fs::path folder = resolved(*to);
-  // By its own name first: a link stays where it is while what it points to may come and go.
-  const fs::path beside = (resolved(named.parent_path()) / named.filename()).lexically_relative(folder);
-  if (!leaves(beside)) return beside.generic_string();
-  const fs::path file = resolved(named);
-  const fs::path relative = file.lexically_relative(folder);
-  if (leaves(relative)) {
-    throw InputError("initializer " + printable(name),
-                     "has its data in " + file.string() +
-                         ", which is not below the folder of the output; write the model beside "
-                         "the one it is made from");
-  }
-  return relative.generic_string();
-}
-
-/// Calls `visit` with the name of every tensor that has its data outside the file, and the place of the data.
-template <class Visit>
-void visit_places(onnx::ModelProto& model, const Visit& visit) {
-  const auto visit_tensor = [&](onnx::TensorProto& tensor) {
-    if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
-    for (auto& entry : *tensor.mutable_external_data()) {
-      if (entry.key() == "location") visit(tensor.name(), *entry.mutable_value());
-    }
-  };
-  TensorVisitor visitor(visit_tensor);
-  visitor.visit_graph(*model.mutable_graph());
-  for (auto& function : *model.mutable_functions()) {
-    for (auto& node : *function.mutable_node()) visitor.visit_node(node);
-  }
-  for (auto& training : *model.mutable_training_info()) {
-    if (training.has_initialization()) visitor.visit_graph(*training.mutable_initialization());
-    if (training.has_algorithm()) visitor.visit_graph(*training.mutable_algorithm());
-  }
-}
-
-}  // namespace
-
-void move_external_data(onnx::ModelProto& model, const fs::path& from, const std::optional<fs::path>& to) {
-  visit_places(model,
-               [&](const std::string& name, std::string& location) { location = moved(name, location, from, to); });
-}
-
-std::vector<fs::path> external_files(onnx::ModelProto& model, const fs::path& from) {
-  std::vector<fs::path> files;
-  visit_places(model,
-               [&](const std::string& /*name*/, const std::string& location) { files.push_back(from / location); });
-  return files;
-}
-
 namespace {
 
 std::string domain_key(const std::string& domain) {
@@ -293,6 +183,8 @@ void check_rewritten(std::string_view rewritten, const std::string& source, cons
   OnnxOptions modelled = options;
   // The rewritten model has nodes that nobody measured.
   modelled.costs.reset();
+  // The places of its data were found or made right before.
+  modelled.allow_external = true;
   const Instance instance(std::make_shared<const Graph>(read_onnx(rewritten, source, modelled).graph), {});
   const Evaluation evaluation = evaluate(instance, input_order(instance));
   ensure(evaluation.peak <= schedule.peak_memory, "rewrite: the rewritten model needs more memory than the schedule");

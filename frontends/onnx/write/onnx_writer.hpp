@@ -20,13 +20,9 @@
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/schedule.hpp"
 
-namespace onnx {
-class ModelProto;
-}  // namespace onnx
-
 namespace remora::onnx_frontend {
 
-/// Where a model comes from and where it goes, for data outside the file (move_external_data).
+/// Where a model comes from and where it goes, for data outside the file (model/external_data.hpp).
 struct ModelFolders {
   std::filesystem::path from{};
   std::optional<std::filesystem::path> to{};
@@ -47,12 +43,6 @@ std::string rewrite_model(std::string_view content, const LoweredModel& lowered,
 /// take no more memory and no more time than the schedule says. A broken invariant (std::logic_error) otherwise.
 void check_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options,
                      const Schedule& schedule);
-
-/// Makes the places right for a model that is read from the folder `from` and written to the folder `to` (none: not to
-/// a file). A place is only changed if it has to be. Throws InputError with the tensor for data that no place relative
-/// to `to` reaches without leaving it.
-void move_external_data(onnx::ModelProto& model, const std::filesystem::path& from,
-                        const std::optional<std::filesystem::path>& to);
 
 // A schedule told in the names of the model (remora-runtime-schedule 1, docs/rewrite.md), for a runtime to execute:
 // what every node reads and writes, which values share memory, and for each step what is allocated, run and released.

@@ -44,6 +44,51 @@ class Runner : public remora::test::TemporaryFolder {
   }
 };
 
+TEST_F(Runner, KeepsTheBestSoFarOfATaskInWork) {
+  const auto list = tasks({"a"});
+  const std::string file = "out/partial/" + key(list[0]) + ".json";
+  std::string kept;
+  CountingSolver solver([&](const Request& request) {
+    request.keep(answer_of("feasible"));
+    kept = read(file);
+    return answer_of("optimal");
+  });
+  EXPECT_EQ(run_batch(list, store(), solver, {}).solved.at("optimal"), 1U);
+  const Record record = read_record(kept, key(list[0]));
+  EXPECT_EQ(record.status, "interrupted");
+  EXPECT_EQ(record.work, 10);
+  EXPECT_FALSE(std::filesystem::exists(path(file))) << "there is a result";
+
+  // A process that is killed there is gone on from.
+  std::filesystem::remove(path("out/results/" + key(list[0]) + ".json"));
+  write(file, kept);
+  CountingSolver next([&](const Request& request) {
+    EXPECT_TRUE(request.begun.has_value());
+    EXPECT_EQ(request.begun.value_or(Begun{}).work, 10);
+    return answer_of("optimal");
+  });
+  run_batch(list, store(), next, {});
+  EXPECT_EQ(next.asked, Ids{"a"});
+}
+
+TEST_F(Runner, GoesOnWhereTheBestSoFarCannotBeKept) {
+  const auto list = tasks({"a"});
+  std::ostringstream log;
+  CountingSolver solver([&](const Request& request) {
+    std::filesystem::remove_all(path("out/partial"));
+    write("out/partial", "no folder");
+    request.keep(answer_of("feasible"));
+    request.keep(answer_of("feasible"));
+    std::filesystem::remove(path("out/partial"));
+    std::filesystem::create_directory(path("out/partial"));
+    return answer_of("optimal");
+  });
+  EXPECT_EQ(run_batch(list, store(), solver, {.log = &log}).solved.at("optimal"), 1U);
+  const std::string lines = log.str();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3) << lines;
+  EXPECT_NE(lines.find("warning: the best so far is not kept: "), std::string::npos) << lines;
+}
+
 TEST_F(Runner, SolvesEachTaskOfItsShardOnce) {
   const auto list = tasks({"a", "b", "c", "d", "e"});
   CountingSolver solver;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/formats/file.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,7 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,6 +71,37 @@ TEST_F(File, TheTemporaryFileIsWhereTheCallerWantsIt) {
   write_file(path, write, beginning);
   EXPECT_EQ(read_file(path), "text");
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_ / "temporary"), fs::directory_iterator()), 1);
+}
+
+TEST_F(File, LeftoversOfKilledProcessesAreRemovedAndNothingElse) {
+  for (const char* name : {".remora-1-0", ".remora-22-3", ".remora-notes", ".remora", "remora-1-0"}) {
+    write_text(directory_ / name, "half");
+  }
+  fs::create_directory(directory_ / ".remora-7-7");
+  const fs::path in_work = directory_ / ".remora-5-5";
+  write_text(in_work, "somebody writes here");
+  const int descriptor = ::open(in_work.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(descriptor, LOCK_EX), 0);
+  remove_leftovers(directory_.string());
+  remove_leftovers((directory_ / "absent").string());
+  std::vector<std::string> names = listing();
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{".remora", ".remora-5-5", ".remora-7-7", ".remora-notes", "remora-1-0"}));
+  ::close(descriptor);
+  remove_leftovers(directory_.string());
+  EXPECT_FALSE(fs::exists(in_work));
+}
+
+TEST_F(File, IsWrittenWhileOthersRemoveLeftovers) {
+  std::atomic<bool> done = false;
+  std::thread cleaner([&] {
+    while (!done) remove_leftovers(directory_.string());
+  });
+  for (int i = 0; i < 300; ++i) write_text(directory_ / "out", std::to_string(i));
+  done = true;
+  cleaner.join();
+  EXPECT_EQ(read_file((directory_ / "out").string()), "299");
+  EXPECT_EQ(listing(), std::vector<std::string>{"out"});
 }
 
 TEST_F(File, WritesIntoTheCurrentDirectory) {

@@ -170,14 +170,32 @@ TEST(Reading, InitializerWhoseDataDoesNotFitItsDimsIsNamed) {
   EXPECT_TRUE(contains(model.complaint(), "initializer shape")) << model.complaint();
 }
 
-TEST(Reading, ExternalDataIsNeverOpened) {
+ModelBuilder with_data_in(const std::string& place) {
   ModelBuilder model = small_model();
   auto& weights = *model.proto().mutable_graph()->mutable_initializer(0);
   weights.set_data_location(onnx::TensorProto::EXTERNAL);
   auto& location = *weights.add_external_data();
   location.set_key("location");
-  location.set_value("/nowhere/weights.bin");
-  EXPECT_EQ(model.graph().fixed_memory, Bytes(4 * 3 * 3 * 3 * 4));
+  location.set_value(place);
+  return model;
+}
+
+TEST(Reading, ExternalDataIsNeverOpened) {
+  EXPECT_EQ(with_data_in("nowhere/weights.bin").graph().fixed_memory, Bytes(4 * 3 * 3 * 3 * 4));
+}
+
+TEST(Reading, ExternalDataOutsideTheModelsFolderIsRefused) {
+  for (const char* place : {"/nowhere/weights.bin", "../weights.bin", "a/../../weights.bin", "", "..", "/"}) {
+    const ModelBuilder model = with_data_in(place);
+    EXPECT_TRUE(contains(model.complaint(), "outside the model's folder")) << place << ": " << model.complaint();
+    EXPECT_TRUE(contains(model.complaint(), "--allow-external")) << place;
+    EXPECT_EQ(model.complaint({.allow_external = true}), "") << place;
+  }
+  for (const char* place : {"w.bin", "./w.bin", "a/../w.bin", "a/b", "..w"}) {
+    EXPECT_EQ(with_data_in(place).complaint({.folder = "/tmp"}), "") << place;
+  }
+  // A name that is longer than any file's.
+  EXPECT_TRUE(contains(with_data_in(std::string(1 << 20, 'x')).complaint({.folder = "/tmp"}), "cannot be looked up"));
 }
 
 }  // namespace
