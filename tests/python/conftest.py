@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -39,8 +40,26 @@ def ladder(layers: int = 12, size: int = 1000) -> remora.Graph:
 
 @pytest.fixture
 def deep() -> remora.Graph:
-    """One that takes a while to be solved to the end."""
-    return ladder(60)
+    """A ladder with skips, at random: seconds do not solve it to the end at 45 %."""
+    layers, skips = 60, 3
+    chosen = random.Random(1)
+    graph = remora.Graph("deep")
+    outputs: list[remora.Tensor] = []
+    for index in range(2 * layers):
+        inputs = outputs[-1:]
+        if index >= layers:
+            inputs = [*inputs, outputs[2 * layers - 1 - index]]
+        elif index > 2 * skips:
+            inputs = [*inputs, *chosen.sample(outputs[max(0, index - 12) : -1], skips)]
+        size = chosen.randint(500, 1500)
+        op = graph.op(
+            f"f{index}",
+            duration=chosen.randint(10, 100),
+            inputs=list(dict.fromkeys(inputs)),
+            outputs={f"t{index}": size},
+        )
+        outputs.append(op.output)
+    return graph
 
 
 @pytest.fixture(scope="session")
