@@ -47,11 +47,6 @@ class OpenEntries {
  private:
   [[nodiscard]] bool there(TensorId t, DeviceId d) const { return state_.resident(instance_.place(t, d)); }
 
-  [[nodiscard]] bool kept_at(TensorId t, DeviceId d) const {
-    const auto& home = instance_.graph().places[t].home;
-    return instance_.graph().graph[t].keep && instance_.producer(t).valid() && !home.empty() && home.front() == d;
-  }
-
   [[nodiscard]] std::vector<OpId> open_readers(TensorId t) const {
     std::vector<OpId> open;
     for (const OpId v : instance_.readers(t)) {
@@ -75,7 +70,7 @@ class OpenEntries {
 
   void add_tensor(TensorId t, OpId producer, DeviceId d) {
     if (there(t, d)) return;
-    Entry entry{producer, d, instance_.copy_price(t, d), open_readers(t), kept_at(t, d)};
+    Entry entry{producer, d, instance_.copy_price(t, d), open_readers(t), instance_.kept_at(t, d)};
     if (entry.kept || !entry.readers.empty()) entries_.push_back(std::move(entry));
   }
 
@@ -94,10 +89,10 @@ class OpenEntries {
       for (const TensorId t : instance_.op(v).outputs) {
         if (there(t, d)) continue;
         const std::vector<OpId> readers = open_readers(t);
-        if (readers.empty() && !kept_at(t, d)) continue;
+        if (readers.empty() && !instance_.kept_at(t, d)) continue;
         entry.price = std::min(entry.price, instance_.copy_price(t, d));
         entry.readers.insert(entry.readers.end(), readers.begin(), readers.end());
-        entry.kept = entry.kept || kept_at(t, d);
+        entry.kept = entry.kept || instance_.kept_at(t, d);
       }
       if (entry.kept || !entry.readers.empty()) entries_.push_back(std::move(entry));
     }

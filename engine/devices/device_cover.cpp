@@ -42,11 +42,6 @@ class DeviceCovering {
            });
   }
 
-  [[nodiscard]] bool kept_here(TensorId t) const {
-    const auto& home = graph_.places[t].home;
-    return graph_.graph[t].keep && instance_.producer(t).valid() && !home.empty() && home.front() == device_;
-  }
-
   /// Certain to be on the device at the first run of each of these; the end is one past the last op.
   [[nodiscard]] std::vector<OpId> certain_uses(TensorId t) const {
     std::vector<OpId> uses;
@@ -56,7 +51,7 @@ class DeviceCovering {
     for (const OpId reader : instance_.readers(t)) {
       if (certain_[reader]) uses.push_back(reader);
     }
-    if (kept_here(t)) uses.emplace_back(instance_.op_count());
+    if (instance_.kept_at(t, device_)) uses.emplace_back(instance_.op_count());
     return uses;
   }
 
@@ -150,9 +145,8 @@ class DeviceCovering {
       const auto copy = copy_cost(graph_, t, device_, e);
       if (!copy) continue;
       const auto& computing = instance_.computing();
-      const auto& home = graph_.places[t].home;
-      const bool counted = std::find(computing.begin(), computing.end(), e) != computing.end() ||
-                           (graph_.graph[t].keep && !home.empty() && home.front() == e);
+      const bool counted =
+          std::find(computing.begin(), computing.end(), e) != computing.end() || instance_.kept_at(t, e);
       least = std::min(least, counted ? 0 : price(instance_.problem(), copy->duration, copy->energy));
     }
     return least;

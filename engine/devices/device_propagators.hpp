@@ -251,8 +251,7 @@ class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
       for (const OpId reader : instance.readers(t)) {
         if (state.runs(reader) == 0 && x[reader].assigned() && x[reader].val() == data) held.last_certain = reader;
       }
-      const auto& home = graph.places[t].home;
-      if (graph.graph[t].keep && !home.empty() && home.front() == data) held.last_certain = OpId(x.size());
+      if (instance.kept_at(t, data)) held.last_certain = OpId(x.size());
       if (!held.last_certain.valid()) continue;
       held.price = price_of_return(instance, state, t);
       result.push_back(held);

@@ -50,6 +50,11 @@ class DeviceInstance {
   [[nodiscard]] OpId producer(TensorId t) const { return producers_[t]; }
   [[nodiscard]] const std::vector<OpId>& readers(TensorId t) const { return readers_[t]; }
   [[nodiscard]] bool at_home(TensorId t, DeviceId d) const { return home_[place(t, d)]; }
+  /// Whether what an op writes must be there at the end.
+  [[nodiscard]] bool kept_at(TensorId t, DeviceId d) const {
+    const auto& home = graph_.places[t].home;
+    return graph_.graph[t].keep && producers_[t].valid() && !home.empty() && home.front() == d;
+  }
   [[nodiscard]] Bytes base(DeviceId d) const { return base_[d]; }
   [[nodiscard]] Bytes budget(DeviceId d) const { return problem_.budget[d].value_or(Bytes::max()); }
   /// Inputs, outputs and workspace beside what is always there, less what is taken over.

@@ -211,8 +211,6 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   branch(model, stopper, answer, unit);
   if (model.bestSolution() != nullptr) {
     answer.solution.assign(model.bestSolution(), model.bestSolution() + model.getNumCols());
-    // There is one, but it is not known.
-    answer.complete = answer.complete && !answer.solution.empty();
   }
   if (answer.complete && answer.solution.empty() && has_ceiling) answer.bound = limits.ceiling;
   return answer;
