@@ -21,6 +21,7 @@
 #include "tests/support/fewer.hpp"
 #include "tests/support/placement_oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/work_limited.hpp"
 
 namespace remora {
 namespace {
@@ -29,17 +30,9 @@ using test::fewer;
 
 const std::function<bool()> kNever = [] { return false; };
 
-SolveOptions placed_within(std::int64_t work) {
-  SolveOptions options;
-  options.work_limit = work;
-  options.time_limit = kNoTimeLimit;
-  options.threads = 1;
-  return options;
-}
-
 /// The answer, verified, addresses and all.
 Schedule solve_placed(const Instance& instance, Bytes alignment, std::int64_t work = 20'000) {
-  Schedule schedule = solve_with_addresses(instance, placed_within(work), alignment);
+  Schedule schedule = solve_with_addresses(instance, test::work_limited(work, 1), alignment);
   EXPECT_EQ(schedule.arena.has_value(), schedule.has_schedule());
   if (schedule.has_schedule()) {
     const Verdict verdict = verify(instance.graph(), schedule);
@@ -261,7 +254,7 @@ TEST(Addresses, OfFragmentedProblemsComeByOtherRecomputes) {
 TEST(Addresses, SayWhoEndedTheSearch) {
   const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 120, .seed = 3}));
   const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 100 * 85)});
-  SolveOptions options = placed_within(200'000);
+  SolveOptions options = test::work_limited(200'000, 1);
   const SolveCallbacks told{.enough = [](const Progress& now) { return now.phase == 2; }};
   const Schedule schedule = solve_with_addresses(instance, options, Bytes(1), told);
   EXPECT_EQ(schedule.solver.stop, Stop::callback);
@@ -277,7 +270,7 @@ TEST(Addresses, SayWhoEndedTheSearch) {
 TEST(Addresses, AreGivenToAScheduleAsItIs) {
   const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 40, .seed = 3}));
   const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 10 * 9)});
-  Schedule schedule = solve(instance, placed_within(2'000));
+  Schedule schedule = solve(instance, test::work_limited(2'000, 1));
   const PlaceResult placed = place_schedule(*graph, schedule, Bytes(1), {.work_limit = 20'000}, kNever);
   EXPECT_EQ(schedule.arena.has_value(), placed.arena <= instance.budget());
   EXPECT_TRUE(verify(*graph, schedule).valid());
@@ -293,7 +286,7 @@ TEST(Addresses, AreTheSameForTheSameSeed) {
   const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 40, .seed = 3}));
   const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 10 * 9)});
   const Schedule one = solve_placed(instance, Bytes(64), 1'000);
-  SolveOptions options = placed_within(1'000);
+  SolveOptions options = test::work_limited(1'000, 1);
   options.threads = 2;
   const Schedule other = solve_with_addresses(instance, options, Bytes(64));
   EXPECT_TRUE(one.arena);
@@ -311,8 +304,9 @@ TEST(Addresses, OfAGraphWithoutOpsAreNone) {
 
 TEST(Addresses, RefuseAlignmentsOutOfRange) {
   const Instance instance(test::figure_1(), {});
-  EXPECT_THROW(solve_with_addresses(instance, placed_within(10), Bytes(0)), InputError);
-  EXPECT_THROW(solve_with_addresses(instance, placed_within(10), Bytes((std::int64_t{1} << 30) + 1)), InputError);
+  EXPECT_THROW(solve_with_addresses(instance, test::work_limited(10, 1), Bytes(0)), InputError);
+  EXPECT_THROW(solve_with_addresses(instance, test::work_limited(10, 1), Bytes((std::int64_t{1} << 30) + 1)),
+               InputError);
 }
 
 }  // namespace

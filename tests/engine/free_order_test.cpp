@@ -25,17 +25,10 @@
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/work_limited.hpp"
 
 namespace remora {
 namespace {
-
-SolveOptions limited(std::int64_t work) {
-  SolveOptions options;
-  options.work_limit = work;
-  options.time_limit = kNoTimeLimit;
-  options.threads = 2;
-  return options;
-}
 
 Schedule solve_free(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                     std::span<const OpId> warm_start = {}) {
@@ -72,7 +65,7 @@ void check_against_oracle(const test::RandomGraphOptions& kind, int rounds, std:
     const Bytes budget(std::max<std::int64_t>(0, least + std::max({draw(), draw(), draw()})));
     const Instance instance = unlimited.with_budget(budget);
     SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(budget.count()));
-    SolveOptions options = limited(work);
+    SolveOptions options = test::work_limited(work);
     options.seed = round;
     const Schedule schedule = solve_free(instance, options);
     const auto truth = test::optimum(instance);
@@ -118,7 +111,7 @@ Instance layered_instance(int percent, OrderMode order) {
 
 TEST(FreeOrder, TheSameSeedGivesTheSameScheduleWhateverTheNumberOfThreads) {
   const Instance instance = layered_instance(70, OrderMode::free);
-  SolveOptions options = limited(3000);
+  SolveOptions options = test::work_limited(3000);
   const Schedule two = solve_free(instance, options);
   options.threads = 1;
   const Schedule one = solve_free(instance, options);
@@ -159,7 +152,7 @@ TEST(FreeOrder, HandsOutEveryBetterScheduleOnceAndReturnsTheLast) {
       EXPECT_EQ(progress.duration, durations.back());
     }
   };
-  const Schedule schedule = solve_free(instance, limited(3000), callbacks);
+  const Schedule schedule = solve_free(instance, test::work_limited(3000), callbacks);
   ASSERT_FALSE(durations.empty());
   EXPECT_EQ(schedule.duration, durations.back());
   const auto& history = schedule.solver.history;
@@ -169,23 +162,23 @@ TEST(FreeOrder, HandsOutEveryBetterScheduleOnceAndReturnsTheLast) {
 
 TEST(FreeOrder, StartsFromAnySequenceAndRefusesWhatIsNone) {
   const Instance instance = layered_instance(75, OrderMode::free);
-  const Schedule good = solve_free(instance, limited(6000));
+  const Schedule good = solve_free(instance, test::work_limited(6000));
   ASSERT_TRUE(good.has_schedule());
-  const Schedule again = solve_free(instance, limited(1), {}, ops_of(good));
+  const Schedule again = solve_free(instance, test::work_limited(1), {}, ops_of(good));
   EXPECT_LE(again.duration, good.duration);
 
   std::vector<OpId> backwards = input_order(instance);
   std::reverse(backwards.begin(), backwards.end());
-  EXPECT_THROW(static_cast<void>(solve(instance, limited(1), {}, backwards)), InputError);
+  EXPECT_THROW(static_cast<void>(solve(instance, test::work_limited(1), {}, backwards)), InputError);
 }
 
 TEST(FreeOrder, AWarmStartInInputOrderHidesNoOtherOrder) {
   const Instance instance = layered_instance(85, OrderMode::free);
-  const Schedule cold = solve_free(instance, limited(3000));
+  const Schedule cold = solve_free(instance, test::work_limited(3000));
   ASSERT_EQ(cold.status, Status::optimal);
-  const Schedule start = solve_free(layered_instance(85, OrderMode::input), limited(3000));
+  const Schedule start = solve_free(layered_instance(85, OrderMode::input), test::work_limited(3000));
   ASSERT_GT(start.duration, cold.duration);
-  const Schedule warm = solve_free(instance, limited(3000), {}, ops_of(start));
+  const Schedule warm = solve_free(instance, test::work_limited(3000), {}, ops_of(start));
   EXPECT_EQ(warm.status, Status::optimal);
 }
 
@@ -195,7 +188,7 @@ TEST(FreeOrder, EnoughEndsTheSolveInEveryKindOfTurn) {
     int left = asked;
     SolveCallbacks callbacks;
     callbacks.enough = [&left](const Progress&) { return --left <= 0; };
-    SolveOptions options = limited(0);
+    SolveOptions options = test::work_limited(0);
     options.time_limit = 600;
     solve_free(instance, options, callbacks);
     // It may be asked once more where a turn ends.
@@ -209,7 +202,7 @@ TEST(FreeOrder, ACancelledSolveKeepsItsIncumbent) {
   SolveCallbacks callbacks;
   callbacks.cancel = &cancel;
   callbacks.incumbent = [&](const Schedule&) { cancel = true; };
-  SolveOptions options = limited(0);
+  SolveOptions options = test::work_limited(0);
   options.time_limit = 600;
   const Schedule schedule = solve_free(instance, options, callbacks);
   EXPECT_EQ(schedule.status, Status::feasible);

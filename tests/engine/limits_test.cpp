@@ -14,36 +14,17 @@
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/work_limited.hpp"
 
 namespace remora {
 namespace {
 
 using namespace test;
 
-SolveOptions limited(std::int64_t work) {
-  SolveOptions options;
-  options.work_limit = work;
-  options.time_limit = kNoTimeLimit;
-  options.threads = 2;
-  return options;
-}
-
-/// Sizes and durations times powers of 2.
-std::shared_ptr<const Graph> scaled(const Graph& small, int size_shift, int duration_shift) {
-  auto graph = std::make_shared<Graph>(small);
-  graph->fixed_memory = Bytes(graph->fixed_memory.count() << size_shift);
-  for (Tensor& tensor : graph->tensors) tensor.size = Bytes(tensor.size.count() << size_shift);
-  for (Op& op : graph->ops) {
-    op.workspace = Bytes(op.workspace.count() << size_shift);
-    op.duration = Duration(op.duration.count() << duration_shift);
-  }
-  return graph;
-}
-
 TEST(Limits, EightSolvesInOneProcessGiveWhatTheyGiveAlone) {
   constexpr int kSolves = 8;
   const auto run = [](int i) {
-    SolveOptions options = limited(1000);
+    SolveOptions options = work_limited(1000);
     options.seed = i;
     // More threads than this machine may have.
     options.threads = i % 3 == 0 ? 16 : 1 + i % 3;
@@ -76,7 +57,7 @@ TEST(Limits, AmountsAtTheFormatsLimitsAreAsGoodAsSmallOnes) {
       for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::checkmate}) {
         if (strategy == Strategy::checkmate && order == OrderMode::free) continue;
         SCOPED_TRACE(std::to_string(round) + " " + strategy_name(strategy));
-        SolveOptions options = limited(2000);
+        SolveOptions options = work_limited(2000);
         options.strategy = strategy;
         const Schedule schedule = solve(instance, options);
         if (schedule.has_schedule()) {

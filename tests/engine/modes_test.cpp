@@ -19,17 +19,10 @@
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_modes.hpp"
 #include "tests/support/random_training_graph.hpp"
+#include "tests/support/work_limited.hpp"
 
 namespace remora {
 namespace {
-
-SolveOptions limited_to(std::int64_t work) {
-  SolveOptions options;
-  options.work_limit = work;
-  options.time_limit = kNoTimeLimit;
-  options.threads = 1;
-  return options;
-}
 
 std::vector<Compute> computes_in(const Schedule& schedule) {
   std::vector<Compute> computes;
@@ -76,7 +69,7 @@ ModesTally solve_many_modes(unsigned seed, int rounds, OrderMode order) {
   for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
     const Instance instance = random_modes_instance(random, order);
-    const Schedule schedule = solve(instance, limited_to(20'000));
+    const Schedule schedule = solve(instance, test::work_limited(20'000, 1));
     const auto optimum = test::optimum(instance);
     if (schedule.has_schedule()) expect_sound_modes(instance, schedule);
     tally.optimal += schedule.status == Status::optimal ? 1 : 0;
@@ -117,7 +110,7 @@ TEST(SolveModes, SaysTheSameAtAnyNumberOfThreads) {
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const Instance instance = random_modes_instance(random, OrderMode::input);
-    SolveOptions options = limited_to(3'000);
+    SolveOptions options = test::work_limited(3'000, 1);
     const Schedule once = solve(instance, options);
     options.threads = 3;
     const Schedule again = solve(instance, options);
@@ -135,10 +128,10 @@ TEST(SolveModes, TheLeastBudgetIsBracketed) {
     SCOPED_TRACE("round " + std::to_string(round));
     const Instance instance = random_modes_instance(random, OrderMode::input);
     if (!modes_hold(instance, computes_of(input_order(instance)))) {
-      EXPECT_THROW(bracket_min_budget(instance, limited_to(2'000)), InputError);
+      EXPECT_THROW(bracket_min_budget(instance, test::work_limited(2'000, 1)), InputError);
       continue;
     }
-    SolveOptions options = limited_to(2'000);
+    SolveOptions options = test::work_limited(2'000, 1);
     options.time_limit = 100;
     const BudgetBracket bracket = bracket_min_budget(instance, options);
     EXPECT_TRUE(test::optimum(instance.with_budget(bracket.reached)));
@@ -155,7 +148,7 @@ TEST(SolveModes, ACancelledBracketIsWhatIsKnownByThen) {
   std::mt19937 random(20261906);
   const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 6}), {});
   const std::atomic<bool> cancel{true};
-  const BudgetBracket bracket = bracket_min_budget(instance, limited_to(0), &cancel);
+  const BudgetBracket bracket = bracket_min_budget(instance, test::work_limited(0, 1), &cancel);
   EXPECT_LE(bracket.proved, bracket.reached);
   EXPECT_EQ(bracket.reached, baseline_peak(instance));
 }
@@ -164,11 +157,11 @@ TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {
   std::mt19937 random(20261904);
   const Instance instance = random_modes_instance(random, OrderMode::input);
   for (const Strategy strategy : {Strategy::greedy, Strategy::checkmate, Strategy::none}) {
-    SolveOptions options = limited_to(100);
+    SolveOptions options = test::work_limited(100, 1);
     options.strategy = strategy;
     EXPECT_THROW(solve(instance, options), InputError);
   }
-  EXPECT_THROW(sweep(instance, limited_to(100), {}), InputError);
+  EXPECT_THROW(sweep(instance, test::work_limited(100, 1), {}), InputError);
 }
 
 }  // namespace

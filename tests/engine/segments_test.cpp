@@ -15,6 +15,7 @@
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/work_limited.hpp"
 
 namespace remora {
 namespace {
@@ -30,14 +31,6 @@ void check(const Instance& instance, const Solution& found) {
   const Schedule schedule = schedule_of(instance, sequence);
   const Verdict verdict = verify(instance.graph(), schedule);
   ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
-}
-
-SolveOptions limited_by_work() {
-  SolveOptions options;
-  options.work_limit = 200'000;
-  options.time_limit = kNoTimeLimit;
-  options.threads = 2;
-  return options;
 }
 
 TEST(Segments, OfAChainNeedTwiceTheSquareRootOfItsLayers) {
@@ -123,7 +116,7 @@ TEST(Segments, EndWhenAsked) {
 
 TEST(MoreComputes, AreTakenWhereTheyHoldTheBudgetOrAreShorter) {
   std::mt19937 random(43);
-  const SolveOptions options = limited_by_work();
+  const SolveOptions options = test::work_limited(200'000);
   int dear = 0;
   for (int round = 0; round < 200; ++round) {
     const auto graph = test::random_graph(random, {.least_ops = 4, .most_ops = 6});
@@ -155,7 +148,7 @@ TEST(MoreComputes, AreTakenWhereTheyHoldTheBudgetOrAreShorter) {
 
 TEST(MoreComputes, HoldWhatTwoCannot) {
   const auto chain = test::training_chain(64, 1);
-  const SolveOptions options = limited_by_work();
+  const SolveOptions options = test::work_limited(200'000);
   const Instance thrice(chain, {.max_computes = 3});
   const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
   const Instance instance = Instance(chain, {}).with_budget(segments.peak);

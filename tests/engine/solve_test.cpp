@@ -12,17 +12,10 @@
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/work_limited.hpp"
 
 namespace remora {
 namespace {
-
-SolveOptions quick_options() {
-  SolveOptions options;
-  options.work_limit = 200000;
-  options.time_limit = kNoTimeLimit;
-  options.threads = 2;
-  return options;
-}
 
 /// Solves and passes the schedule, if there is one, through the verifier.
 Schedule solve_verified(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {}) {
@@ -44,7 +37,7 @@ TEST(Solve, ProvesTheBruteForceOptimumOrInfeasibilityOfRandomGraphs) {
     for (const int below : {0, 1, 2, 4, 8}) {
       const Bytes budget = std::max(Bytes(0), baseline_peak(unlimited) - Bytes(below));
       const Instance instance = unlimited.with_budget(budget);
-      SolveOptions options = quick_options();
+      SolveOptions options = test::work_limited(200000);
       for (bool* one : {&options.covering_bound, &options.covering_mip, &options.covering_limits,
                         &options.covering_start, &options.reduced_costs, &options.benders, &options.period_bound}) {
         *one = random() % 4 != 0;
@@ -68,7 +61,7 @@ TEST(Solve, BoundsOfSearchesThatEndEarlyAreNeverAboveTheOptimum) {
     const Instance unlimited(graph, {.max_computes = 2});
     const Bytes budget = baseline_peak(unlimited) - Bytes(static_cast<std::int64_t>(1 + random() % 8));
     if (budget < Bytes(0)) continue;
-    SolveOptions options = quick_options();
+    SolveOptions options = test::work_limited(200000);
     options.work_limit = 1 + static_cast<std::int64_t>(random() % 60);
     options.neighbourhood_nodes = 1 + static_cast<std::int64_t>(random() % 20);
     options.seed = round;
@@ -91,7 +84,7 @@ TEST(Solve, AnEmptyGraphOverBudgetIsInfeasible) {
   Graph graph;
   graph.fixed_memory = Bytes(10);
   const Instance instance(std::make_shared<const Graph>(graph), {.budget = Bytes(5)});
-  EXPECT_EQ(solve(instance, quick_options()).status, Status::infeasible);
+  EXPECT_EQ(solve(instance, test::work_limited(200000)).status, Status::infeasible);
 }
 
 TEST(Solve, PricesThatDoublesCannotTellApartLeaveTheOptimumOptimal) {
@@ -106,14 +99,14 @@ TEST(Solve, PricesThatDoublesCannotTellApartLeaveTheOptimumOptimal) {
   graph.add_op({.name = "UA", .duration = Duration(1), .inputs = {a}, .outputs = {ends[1]}});
   graph.add_op({.name = "UB", .duration = Duration(1), .inputs = {b}, .outputs = {ends[2]}});
   const Instance instance(std::make_shared<const Graph>(graph), {.budget = Bytes(191643233)});
-  const Schedule schedule = solve_verified(instance, quick_options());
+  const Schedule schedule = solve_verified(instance, test::work_limited(200000));
   EXPECT_EQ(schedule.status, Status::optimal);
   EXPECT_EQ(schedule.duration - schedule.baseline_duration, Duration(57307841));
 }
 
 TEST(Solve, ANoRecomputeScheduleIsOptimalAtThePeak) {
   const Instance instance(test::figure_1(), {.budget = Bytes(4)});
-  const Schedule schedule = solve_verified(instance, quick_options());
+  const Schedule schedule = solve_verified(instance, test::work_limited(200000));
   EXPECT_EQ(schedule.status, Status::optimal);
   EXPECT_EQ(schedule.duration, schedule.baseline_duration);
   EXPECT_EQ(schedule.solver.work, 0);
@@ -121,14 +114,14 @@ TEST(Solve, ANoRecomputeScheduleIsOptimalAtThePeak) {
 
 TEST(Solve, TheEmptyGraphHasAnEmptySchedule) {
   const Instance instance(std::make_shared<const Graph>(), {.budget = Bytes(0)});
-  const Schedule schedule = solve(instance, quick_options());
+  const Schedule schedule = solve(instance, test::work_limited(200000));
   EXPECT_EQ(schedule.status, Status::optimal);
   EXPECT_TRUE(schedule.steps.empty());
 }
 
 TEST(Solve, AnOpThatDoesNotFitIsNamed) {
   const Instance instance(test::figure_1(), {.budget = Bytes(2)});
-  const Schedule schedule = solve(instance, quick_options());
+  const Schedule schedule = solve(instance, test::work_limited(200000));
   EXPECT_EQ(schedule.status, Status::infeasible);
   ASSERT_TRUE(schedule.certificate.has_value());
   EXPECT_EQ(schedule.certificate->required, Bytes(3));
@@ -146,7 +139,7 @@ TEST(Solve, SaysWhyItEnded) {
   const auto stop = [](const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {}) {
     return solve(instance, options, callbacks).solver.stop;
   };
-  SolveOptions options = quick_options();
+  SolveOptions options = test::work_limited(200000);
   EXPECT_EQ(stop(unlimited.with_budget(baseline_peak(unlimited)), options), Stop::optimum);
   EXPECT_EQ(stop(unlimited.with_budget(Bytes(1)), options), Stop::infeasible);
   // What never proves anything.
@@ -203,7 +196,7 @@ TEST(Solve, OnALayeredGraphTooTheThreadCountChangesNothing) {
   const Instance instance = layered();
   std::vector<Schedule> schedules;
   for (const int threads : {1, 2, 4}) {
-    SolveOptions options = quick_options();
+    SolveOptions options = test::work_limited(200000);
     options.work_limit = 10000;
     options.threads = threads;
     schedules.push_back(solve_verified(instance, options));
@@ -221,7 +214,7 @@ TEST(Solve, TheHeartbeatComesAfterEveryRoundAndItsWorkGrows) {
   std::vector<Progress> beats;
   SolveCallbacks callbacks;
   callbacks.heartbeat = [&](const Progress& progress) { beats.push_back(progress); };
-  SolveOptions options = quick_options();
+  SolveOptions options = test::work_limited(200000);
   options.work_limit = 5000;
   const Schedule schedule = solve_verified(layered(), options, callbacks);
   ASSERT_GT(beats.size(), 2U);
@@ -232,7 +225,7 @@ TEST(Solve, TheHeartbeatComesAfterEveryRoundAndItsWorkGrows) {
 
 TEST(Solve, AWorkLimitEndsAWorkerThatHasNothingToDo) {
   const Instance unlimited(chain(), {.max_computes = 1});
-  SolveOptions options = quick_options();
+  SolveOptions options = test::work_limited(200000);
   options.strategy = Strategy::anneal;
   options.covering_bound = false;
   options.work_limit = 10;
@@ -257,10 +250,10 @@ TEST(Solve, ACancelledSolveReturnsWhatItHas) {
 
 TEST(Solve, AWarmStartIsKeptUnlessSomethingBetterIsFound) {
   const Instance instance = tight_chain(60);
-  const Schedule first = solve_verified(instance, quick_options());
+  const Schedule first = solve_verified(instance, test::work_limited(200000));
   Sequence sequence;
   for (const Step& step : first.steps) sequence.push_back(step.op);
-  SolveOptions nothing = quick_options();
+  SolveOptions nothing = test::work_limited(200000);
   nothing.time_limit = 0;
   const Schedule again = solve(instance, nothing, {}, sequence);
   EXPECT_EQ(again.steps, first.steps);
@@ -284,7 +277,7 @@ TEST(Solve, IncumbentsImproveAndBoundsRise) {
   SolveCallbacks callbacks;
   callbacks.progress = [&](const Progress& progress) { seen.push_back(progress); };
   const Instance instance = tight_chain(60);
-  SolveOptions options = quick_options();
+  SolveOptions options = test::work_limited(200000);
   // It would settle a chain at once.
   options.period_bound = false;
   const Schedule schedule = solve_verified(instance, options, callbacks);
@@ -304,7 +297,7 @@ TEST(Solve, IncumbentsImproveAndBoundsRise) {
 
 TEST(Solve, EveryIncumbentIsAScheduleBetterThanTheOneBefore) {
   for (const Strategy strategy : {Strategy::automatic, Strategy::hierarchical, Strategy::greedy}) {
-    SolveOptions options = quick_options();
+    SolveOptions options = test::work_limited(200000);
     options.strategy = strategy;
     const Instance instance = tight_chain(75);
     std::vector<Schedule> incumbents;
@@ -324,16 +317,16 @@ TEST(Solve, EveryIncumbentIsAScheduleBetterThanTheOneBefore) {
 TEST(Solve, AnExceptionOfACallbackComesOut) {
   SolveCallbacks callbacks;
   callbacks.incumbent = [](const Schedule&) { throw std::runtime_error("enough"); };
-  EXPECT_THROW(solve(tight_chain(60), quick_options(), callbacks), std::runtime_error);
+  EXPECT_THROW(solve(tight_chain(60), test::work_limited(200000), callbacks), std::runtime_error);
 }
 
 TEST(Solve, EveryStrategySolvesTheChainWithAllInferencesAndWithFew) {
-  const auto reference = solve_verified(tight_chain(75), quick_options());
+  const auto reference = solve_verified(tight_chain(75), test::work_limited(200000));
   ASSERT_TRUE(reference.has_steps());
   for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete, Strategy::lns, Strategy::local,
                                   Strategy::ruin, Strategy::anneal}) {
     for (const bool on : {false, true}) {
-      SolveOptions options = quick_options();
+      SolveOptions options = test::work_limited(200000);
       options.strategy = strategy;
       options.forced_recompute = options.impossible_recompute = options.useless_recompute = on;
       options.dear_recompute = options.later_recompute = on;

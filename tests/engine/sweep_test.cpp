@@ -21,17 +21,10 @@
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/training_graphs.hpp"
+#include "tests/support/work_limited.hpp"
 
 namespace remora {
 namespace {
-
-SolveOptions work_limited(std::int64_t work) {
-  SolveOptions options;
-  options.work_limit = work;
-  options.time_limit = kNoTimeLimit;
-  options.threads = 2;
-  return options;
-}
 
 void expect_agreement(const CurvePoint& point, const Schedule& schedule) {
   EXPECT_EQ(point.budget, schedule.budget);
@@ -85,7 +78,7 @@ TEST(Sweep, ProvesTheBruteForceOptimumOfEveryBudget) {
   std::mt19937 random(20261121);
   for (int round = 0; round < 40; ++round) {
     const Instance instance(test::random_graph(random), {.max_computes = 1 + static_cast<int>(random() % 3)});
-    const SweepResult result = swept(instance, work_limited(5'000'000), {.budgets = all_budgets(instance)});
+    const SweepResult result = swept(instance, test::work_limited(5'000'000), {.budgets = all_budgets(instance)});
     for (const CurvePoint& point : result.curve.points) {
       SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(point.budget.count()));
       const auto truth = test::optimum(instance.with_budget(point.budget));
@@ -101,7 +94,7 @@ TEST(Sweep, IsMonotoneAndSoundWhereItEndsEarly) {
   std::mt19937 random(20261122);
   for (int round = 0; round < 150; ++round) {
     const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 7}), {});
-    SolveOptions options = work_limited(1 + static_cast<std::int64_t>(random() % 400));
+    SolveOptions options = test::work_limited(1 + static_cast<std::int64_t>(random() % 400));
     options.seed = round;
     options.covering_mip = random() % 2 == 0;
     options.covering_start = random() % 2 == 0;
@@ -147,7 +140,7 @@ Instance small_transformer() {
 }
 
 SolveOptions in_groups(std::int64_t work) {
-  SolveOptions options = work_limited(work);
+  SolveOptions options = test::work_limited(work);
   options.strategy = Strategy::hierarchical;
   options.group_size = 12;
   options.top_size = 8;
@@ -156,8 +149,8 @@ SolveOptions in_groups(std::int64_t work) {
 }
 
 TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
-  const std::vector<std::pair<Instance, SolveOptions>> cases{{Instance(layered_graph(60, 3), {}), work_limited(20'000)},
-                                                             {small_transformer(), in_groups(20'000)}};
+  const std::vector<std::pair<Instance, SolveOptions>> cases{
+      {Instance(layered_graph(60, 3), {}), test::work_limited(20'000)}, {small_transformer(), in_groups(20'000)}};
   for (auto [instance, options] : cases) {
     options.threads = 1;
     const SweepResult once = swept(instance, options, {.points = 6});
@@ -172,8 +165,9 @@ TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
 TEST(Sweep, KeepsToItsWorkLimit) {
   // What a round, a composition or the last sitting takes beyond is small beside the limit.
   constexpr std::int64_t kLimit = 30'000;
-  for (const auto& [instance, options] : std::vector<std::pair<Instance, SolveOptions>>{
-           {Instance(layered_graph(100, 4), {}), work_limited(kLimit)}, {small_transformer(), in_groups(kLimit)}}) {
+  for (const auto& [instance, options] :
+       std::vector<std::pair<Instance, SolveOptions>>{{Instance(layered_graph(100, 4), {}), test::work_limited(kLimit)},
+                                                      {small_transformer(), in_groups(kLimit)}}) {
     const SweepResult result = swept(instance, options, {.points = 10});
     std::int64_t work = 0;
     int visited = 0;
@@ -194,7 +188,7 @@ TEST(Sweep, DoesNotSearchForWhatALargerBudgetRefuted) {
   for (int round = 0; round < 400 && refuted < 3; ++round) {
     const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 7}), {});
     std::vector<Bytes> budgets = all_budgets(instance);
-    const SweepResult all = swept(instance, work_limited(1'000'000), {.budgets = budgets});
+    const SweepResult all = swept(instance, test::work_limited(1'000'000), {.budgets = budgets});
     for (std::size_t i = 0; i + 1 < all.schedules.size(); ++i) {
       const bool by_search = all.schedules[i + 1].status == Status::infeasible && all.schedules[i + 1].solver.work > 0;
       if (!by_search) continue;
@@ -209,11 +203,11 @@ TEST(Sweep, DoesNotSearchForWhatALargerBudgetRefuted) {
 
 TEST(Sweep, TakesGraphsWithoutOpsOrAmounts) {
   const auto empty = std::make_shared<const Graph>(Graph{.name = "empty", .fixed_memory = Bytes(7)});
-  const SweepResult nothing = swept(Instance(empty, {}), work_limited(100), {.budgets = {Bytes(3), Bytes(7)}});
+  const SweepResult nothing = swept(Instance(empty, {}), test::work_limited(100), {.budgets = {Bytes(3), Bytes(7)}});
   EXPECT_EQ(nothing.curve.points[0].status, Status::infeasible);
   EXPECT_EQ(nothing.curve.points[1].status, Status::optimal);
   const Instance weightless(test::training_chain(3, 0, 0), {});
-  const SweepResult still = swept(weightless, work_limited(100), {.points = 5});
+  const SweepResult still = swept(weightless, test::work_limited(100), {.points = 5});
   for (const CurvePoint& point : still.curve.points) EXPECT_EQ(point.status, Status::optimal);
 }
 
@@ -229,7 +223,7 @@ TEST(Sweep, FindsTheBudgetsOfAFreeOrder) {
 TEST(Sweep, RefusesToSearchInFreeOrder) {
   const Instance instance(test::training_chain(4), {.order = OrderMode::free});
   try {
-    sweep(instance, work_limited(100), {.points = 4});
+    sweep(instance, test::work_limited(100), {.points = 4});
     FAIL();
   } catch (const InputError& error) {
     EXPECT_EQ(error.place(), "order");
@@ -238,7 +232,7 @@ TEST(Sweep, RefusesToSearchInFreeOrder) {
 
 TEST(Sweep, BisectionReachesFromTheInputOrdersPeakToTheLeastBudget) {
   const Instance instance(test::training_chain(12), {});
-  const SweepResult result = swept(instance, work_limited(60'000), {.points = 12, .resolution = 0});
+  const SweepResult result = swept(instance, test::work_limited(60'000), {.points = 12, .resolution = 0});
   const auto& curve = result.curve;
   ASSERT_LE(curve.points.size(), 12U);
   EXPECT_EQ(curve.points.front().budget, proved_least_budget(instance, Deadline(kNoTimeLimit, nullptr)));
@@ -250,7 +244,7 @@ TEST(Sweep, BisectionReachesFromTheInputOrdersPeakToTheLeastBudget) {
 
 TEST(Sweep, BisectionStopsWhereNeighboursAgree) {
   const Instance instance(test::figure_1(), {});
-  const SweepResult result = swept(instance, work_limited(100'000), {.points = 50, .resolution = 0});
+  const SweepResult result = swept(instance, test::work_limited(100'000), {.points = 50, .resolution = 0});
   // Of unit sizes: four bytes without recompute, three with one; there is nothing between.
   ASSERT_EQ(result.curve.points.size(), 2U);
   EXPECT_EQ(result.curve.points[0].budget, Bytes(3));
@@ -280,7 +274,7 @@ TEST(Sweep, TellsAfterEverySitting) {
     ++calls;
     last = progress;
   };
-  const SweepResult result = swept(instance, work_limited(1'000'000), {.points = 5}, callbacks);
+  const SweepResult result = swept(instance, test::work_limited(1'000'000), {.points = 5}, callbacks);
   EXPECT_GE(calls, static_cast<int>(result.curve.points.size()));
   EXPECT_EQ(last.points, static_cast<int>(result.curve.points.size()));
   EXPECT_LE(last.settled, last.points);

@@ -18,18 +18,6 @@ namespace {
 
 constexpr int kMostWork = 400;
 
-/// Sizes and durations times powers of 2, so that they come near the format's limits.
-std::shared_ptr<const Graph> scaled(const Graph& small, int size_shift, int duration_shift) {
-  auto graph = std::make_shared<Graph>(small);
-  graph->fixed_memory = Bytes(graph->fixed_memory.count() << size_shift);
-  for (Tensor& tensor : graph->tensors) tensor.size = Bytes(tensor.size.count() << size_shift);
-  for (Op& op : graph->ops) {
-    op.workspace = Bytes(op.workspace.count() << size_shift);
-    op.duration = Duration(op.duration.count() << duration_shift);
-  }
-  return graph;
-}
-
 std::string value_of(const OptionRow& row, Draw& draw) {
   const std::string type = row.type;
   if (type == "on|off" || row.initial == "on" || row.initial == "off") return draw.below(2) == 0 ? "on" : "off";
@@ -61,7 +49,7 @@ void fuzz_solves(Input bytes) {
   const auto small = test::random_graph(random, {.most_ops = 6, .in_place = draw.below(3) == 0});
   const int size_shift = draw.below(3) == 0 ? static_cast<int>(draw.below(56)) : 0;
   const int duration_shift = draw.below(3) == 0 ? static_cast<int>(draw.below(50)) : 0;
-  const auto graph = scaled(*small, size_shift, duration_shift);
+  const auto graph = test::scaled(*small, size_shift, duration_shift);
   validate(*graph);
   const SolveOptions options = options_of(draw);
   const Problem usual = default_problem(options.strategy);

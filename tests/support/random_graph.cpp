@@ -70,6 +70,17 @@ std::shared_ptr<const Graph> random_graph(std::mt19937& random, const RandomGrap
   return std::make_shared<const Graph>(std::move(graph));
 }
 
+std::shared_ptr<const Graph> scaled(const Graph& small, int size_shift, int duration_shift) {
+  auto graph = std::make_shared<Graph>(small);
+  graph->fixed_memory = Bytes(graph->fixed_memory.count() << size_shift);
+  for (Tensor& tensor : graph->tensors) tensor.size = Bytes(tensor.size.count() << size_shift);
+  for (Op& op : graph->ops) {
+    op.workspace = Bytes(op.workspace.count() << size_shift);
+    op.duration = Duration(op.duration.count() << duration_shift);
+  }
+  return graph;
+}
+
 std::shared_ptr<const Graph> figure_1() {
   Graph graph;
   graph.name = "figure-1";

@@ -24,6 +24,9 @@ struct RandomGraphOptions {
 /// inputs, keep, never, own limits, sizes and durations of zero.
 std::shared_ptr<const Graph> random_graph(std::mt19937& random, const RandomGraphOptions& options = {});
 
+/// The graph with sizes and durations times powers of 2, which brings them near the format's limits.
+std::shared_ptr<const Graph> scaled(const Graph& small, int size_shift, int duration_shift);
+
 /// Figure 1 of Kumar et al. 2019: five ops, 4 units of memory without recompute, 3 with one.
 std::shared_ptr<const Graph> figure_1();
 

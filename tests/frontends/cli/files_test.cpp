@@ -27,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using onnx_frontend::test::extent;
 using onnx_frontend::test::ModelBuilder;
+using onnx_frontend::test::put_outside;
 using onnx_frontend::test::symbol;
 using test::Outcome;
 using test::run_words;
@@ -148,11 +149,7 @@ class WrittenFiles : public remora::test::TemporaryFolder {
   void write_models() const {
     ModelBuilder builder;
     builder.input("x", {extent(4), extent(4)}).weight("w", {4, 4}).node("MatMul", {"x", "w"}, {"y"}, "A").output("y");
-    auto& weight = *builder.proto().mutable_graph()->mutable_initializer(0);
-    weight.set_data_location(onnx::TensorProto::EXTERNAL);
-    auto& entry = *weight.add_external_data();
-    entry.set_key("location");
-    entry.set_value("w.bin");
+    put_outside(*builder.proto().mutable_graph()->mutable_initializer(0), "w.bin");
     write("m.onnx", builder.bytes());
     write("w.bin", std::string(64, 'w'));
     ModelBuilder named;

@@ -110,11 +110,7 @@ TEST_F(HostileFiles, ModelsOfMillionsOfEmptyParts) {
 TEST_F(HostileFiles, WeightsBehindALinkOutOfTheModelsFolder) {
   ModelBuilder builder;
   builder.input("x", {extent(4), extent(4)}).weight("w", {4, 4}).node("MatMul", {"x", "w"}, {"y"}, "A").output("y");
-  auto& weight = *builder.proto().mutable_graph()->mutable_initializer(0);
-  weight.set_data_location(onnx::TensorProto::EXTERNAL);
-  auto& entry = *weight.add_external_data();
-  entry.set_key("location");
-  entry.set_value("data/w.bin");
+  put_outside(*builder.proto().mutable_graph()->mutable_initializer(0), "data/w.bin");
   fs::create_directories(path("models"));
   fs::create_directories(path("elsewhere"));
   write("models/m.onnx", builder.bytes());

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using onnx_frontend::test::extent;
 using onnx_frontend::test::ModelBuilder;
+using onnx_frontend::test::put_outside;
 using onnx_frontend::test::Strings;
 using test::Outcome;
 using test::run_words;
@@ -172,10 +173,7 @@ TEST_F(OrderCommand, DataOfTheModelIsNotWrittenOver) {
   const std::string data = "weights";
   write("w.bin", data);
   weight.clear_raw_data();
-  weight.set_data_location(onnx::TensorProto::EXTERNAL);
-  auto& entry = *weight.add_external_data();
-  entry.set_key("location");
-  entry.set_value("w.bin");
+  put_outside(weight, "w.bin");
   write("external.onnx", builder.bytes());
   for (const char* const command : {"order", "solve --budget 80%"}) {
     expect_refused(

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using onnx_frontend::test::extent;
 using onnx_frontend::test::ModelBuilder;
+using onnx_frontend::test::put_outside;
 using test::Outcome;
 using test::run_words;
 
@@ -35,11 +36,7 @@ class RewriteRefusals : public remora::test::TemporaryFolder {
   /// models/m.onnx with its weights in models/w.bin.
   void write_external() const {
     ModelBuilder builder = three_nodes();
-    auto& weight = *builder.proto().mutable_graph()->mutable_initializer(0);
-    weight.set_data_location(onnx::TensorProto::EXTERNAL);
-    auto& entry = *weight.add_external_data();
-    entry.set_key("location");
-    entry.set_value("w.bin");
+    put_outside(*builder.proto().mutable_graph()->mutable_initializer(0), "w.bin");
     fs::create_directories(path("models"));
     write("models/m.onnx", builder.bytes());
     write("models/w.bin", std::string(64, 'w'));

@@ -34,6 +34,14 @@ inline Dimension symbol(std::string name) {
   return name;
 }
 
+/// Says that the tensor's data is in a file, at that place from the model's folder.
+inline void put_outside(onnx::TensorProto& tensor, const std::string& location) {
+  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  auto& entry = *tensor.add_external_data();
+  entry.set_key("location");
+  entry.set_value(location);
+}
+
 class ModelBuilder {
  public:
   explicit ModelBuilder(std::int64_t opset = 17) {

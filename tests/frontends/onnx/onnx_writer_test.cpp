@@ -261,12 +261,10 @@ TEST(OnnxWriter, FunctionsThatOthersCallMatter) {
 std::string place_after(const std::string& place, const std::string& from, const std::optional<std::string>& to) {
   ModelBuilder builder = four_node_model();
   auto& weight = *builder.proto().mutable_graph()->mutable_initializer(0);
-  weight.set_data_location(onnx::TensorProto::EXTERNAL);
-  for (const auto& [key, value] : {std::pair{std::string("location"), place}, {"offset", "4096"}}) {
-    auto& entry = *weight.add_external_data();
-    entry.set_key(key);
-    entry.set_value(value);
-  }
+  put_outside(weight, place);
+  auto& offset = *weight.add_external_data();
+  offset.set_key("offset");
+  offset.set_value("4096");
   move_external_data(builder.proto(), from, to ? std::optional<std::filesystem::path>(*to) : std::nullopt);
   EXPECT_EQ(weight.external_data(1).value(), "4096");
   return weight.external_data(0).value();
@@ -306,10 +304,7 @@ TEST(ExternalData, IsNotLeftBehind) {
 TEST(ExternalData, InNodesBodiesAndFunctionsIsMovedToo) {
   ModelBuilder builder = four_node_model();
   const auto external = [](onnx::TensorProto& tensor) {
-    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
-    auto& entry = *tensor.add_external_data();
-    entry.set_key("location");
-    entry.set_value("w.bin");
+    put_outside(tensor, "w.bin");
     return &tensor;
   };
   auto& attribute = *builder.proto().mutable_graph()->mutable_node(0)->add_attribute();

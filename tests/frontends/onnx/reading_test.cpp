@@ -172,11 +172,7 @@ TEST(Reading, InitializerWhoseDataDoesNotFitItsDimsIsNamed) {
 
 ModelBuilder with_data_in(const std::string& place) {
   ModelBuilder model = small_model();
-  auto& weights = *model.proto().mutable_graph()->mutable_initializer(0);
-  weights.set_data_location(onnx::TensorProto::EXTERNAL);
-  auto& location = *weights.add_external_data();
-  location.set_key("location");
-  location.set_value(place);
+  put_outside(*model.proto().mutable_graph()->mutable_initializer(0), place);
   return model;
 }
 
