@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/placement/stack_bounds.hpp"
-
 #include <algorithm>
 #include <limits>
+
+#include "engine/placement/stack_space.hpp"
 
 namespace remora::placement {
 namespace {

@@ -28,7 +28,7 @@ namespace {
 // between them has 2 L + 1 ops and 3 E + L + 2 edges.
 //
 // It is not the rule of `--training`, where a backward op reads what its layer's kind demands and writes the
-// gradients of the layer's inputs; frontends/onnx/train/training_checkmate.cpp applies the rule to ONNX models.
+// gradients of the layer's inputs; frontends/onnx/train/training_backward.cpp applies the rule to ONNX models.
 
 /// What counts as fixed memory: nothing, as in the published graphs, or the parameters and the gradients of those that
 /// are trained.

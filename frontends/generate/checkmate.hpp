@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The training steps that Jain et al. 2020 (Checkmate) measure, rebuilt from their networks at the level of Keras'
-// layers (keras/architectures.hpp) by Checkmate's rule for backward ops (checkmate.cpp). Ops and edges:
+// layers (keras/layers.hpp) by Checkmate's rule for backward ops (checkmate.cpp). Ops and edges:
 //
 //     vgg16  45, 87     mobilenet  185, 367     fcn8    73, 149     unet  71, 148
 //     vgg19  51, 99     resnet50   353, 751     segnet  77, 151
@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/generate/keras/architectures.hpp"
+#include "frontends/generate/keras/layers.hpp"
 #include "frontends/generate/option_table.hpp"
 #include "model/graph.hpp"
 

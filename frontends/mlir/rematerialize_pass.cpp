@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pass `remora-rematerialize`: reads a function's block (block_units.hpp, graph_from_block.hpp), asks the engine
+// The pass `remora-rematerialize`: reads a function's block (block_units.hpp), asks the engine
 // for a schedule within the budget (plan.hpp), and writes it back (apply_schedule.hpp). `remora-arena` (arena_pass.hpp)
 // comes later, when tensors have become buffers.
 //
@@ -16,7 +16,7 @@
 #include "engine/base/version.hpp"
 #include "frontends/mlir/apply_schedule.hpp"
 #include "frontends/mlir/arena_pass.hpp"
-#include "frontends/mlir/graph_from_block.hpp"
+#include "frontends/mlir/block_units.hpp"
 #include "frontends/mlir/plan.hpp"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/Builders.h"

@@ -26,7 +26,7 @@
 
 #include <gecode/int.hh>
 
-#include "model/cp/overload.hpp"
+#include "model/cp/duration.hpp"
 #include "model/cp/propagator.hpp"
 #include "model/cp/retention_problem.hpp"
 #include "model/random.hpp"

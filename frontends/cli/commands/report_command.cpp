@@ -12,7 +12,6 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/showing/summary.hpp"
-#include "frontends/cli/showing/sweep_table.hpp"
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/report/figures.hpp"

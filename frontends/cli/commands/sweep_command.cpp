@@ -13,7 +13,7 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
-#include "frontends/cli/showing/sweep_table.hpp"
+#include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"

@@ -7,8 +7,11 @@
 #include <iosfwd>
 #include <string>
 
+#include "engine/sweep.hpp"
 #include "frontends/report/schedule_profile.hpp"
+#include "model/curve.hpp"
 #include "model/graph.hpp"
+#include "model/instance.hpp"
 #include "model/schedule.hpp"
 
 namespace remora::cli {
@@ -44,5 +47,30 @@ void print_report(std::ostream& out, const Graph& graph, const Schedule& schedul
 
 /// The name in `width` columns; of a longer one the middle is left out.
 std::string fitted(const std::string& name, std::size_t width);
+
+// What a sweep prints: a line after every sitting, and the curve at its end.
+//
+//      seconds        budget           part  status       overhead      bound   settled
+//         0.31      9.42 GiB       87.500 %  feasible       1.63 %     0.51 %    3 of 7
+//
+// In less than 80 columns without the part of the peak, and what is settled or the peak.
+
+class SweepTable {
+ public:
+  /// `instance`: of any budget.
+  SweepTable(const Instance& instance, std::ostream& out, int width = kSummaryWidth);
+
+  void add(const SweepProgress& progress);
+
+ private:
+  /// For what is of the baseline.
+  Curve baseline_{};
+  std::ostream& out_;
+  bool is_narrow_;
+  bool header_printed_ = false;
+};
+
+/// A line a point, then the knee and the smallest budgets.
+void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int width = kSummaryWidth);
 
 }  // namespace remora::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The networks of architectures.hpp, layer by layer.
+// The networks of layers.hpp, layer by layer.
 
 #include <algorithm>
 #include <span>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/generate/keras/architectures.hpp"
+#include "frontends/generate/keras/layers.hpp"
 
 namespace remora::generate::keras {
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "frontends/onnx/infer/constant.hpp"
 #include "frontends/onnx/infer/shape_rules.hpp"
 
 namespace remora::onnx_frontend {

@@ -2,7 +2,7 @@
 //
 // Remora's own shape rules, one per op type, for what Debian's libonnx (opset 17) does not know or knows in an older
 // form: ops that came later (Gelu, RMSNormalization, Attention), ops whose definition changed since (Split with
-// num_outputs, reductions with axes as input), and frequent ops of com.microsoft.
+// num_outputs, reductions with axes as input), and frequent ops of com.microsoft. Before them: what a rule may know.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,56 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/onnx/infer/constant.hpp"
 #include "frontends/onnx/model/network.hpp"
 
+namespace onnx {
+class TensorProto;
+}  // namespace onnx
+
 namespace remora::onnx_frontend {
+
+// What is known of a tensor while a model is being read: the exact data type, the shape and, of small ones (target
+// shapes, slice bounds, scales), the elements.
+
+/// TensorProto.DataType's number (newer numbers than the installed library's included) and a fully known shape.
+struct TensorType {
+  int data_type = 0;
+  Shape shape{};
+
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+
+/// Width and kind of the elements; none for strings and for numbers that ONNX does not define.
+std::optional<ElementType> element_type(int data_type);
+
+/// "float", "int64", ...; "data type 99" for an unknown number.
+std::string data_type_name(int data_type);
+
+/// "1x3x224x224"; "scalar" for the empty shape.
+std::string shape_text(const Shape& shape);
+
+/// Elements in row-major order. Integers and Booleans stand in `integers`, real numbers in `reals`; the other is empty.
+struct Constant {
+  TensorType type{};
+  std::vector<std::int64_t> integers{};
+  std::vector<double> reals{};
+
+  [[nodiscard]] bool real() const;
+  [[nodiscard]] std::size_t size() const { return real() ? reals.size() : integers.size(); }
+};
+
+/// Constants with more elements are not kept: nothing that decides a shape is that long.
+inline constexpr std::int64_t kLargestConstant = 1 << 16;
+
+/// The data type and dims of an initializer. Throws InputError for strings and negative dims.
+TensorType type_of(const onnx::TensorProto& tensor);
+
+/// The elements of a small tensor that is stored in the file; none if it is large, stored elsewhere, or of a type with
+/// no use in shapes (float16, complex, ...). Throws InputError where data and dims disagree.
+std::optional<Constant> read_constant(const onnx::TensorProto& tensor);
+
+/// The same as protobuf message, for the library's shape inference.
+onnx::TensorProto to_proto(const Constant& constant);
 
 /// One node whose output types are wanted.
 struct RuleContext {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "frontends/onnx/infer/constant.hpp"
 #include "frontends/onnx/infer/constant_folding.hpp"
+#include "frontends/onnx/infer/shape_rules.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/node_traits.hpp"

@@ -10,7 +10,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "frontends/onnx/infer/constant.hpp"
 #include "frontends/onnx/infer/shape_rules.hpp"
 #include "frontends/onnx/infer/type_inference.hpp"
 #include "frontends/onnx/model/network.hpp"

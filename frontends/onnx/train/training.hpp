@@ -167,7 +167,7 @@ struct TrainingStep {
 /// that passes a gradient on. O(nodes + edges) map operations.
 void append_precise_backward(TrainingStep& step);
 
-/// BackwardRule::checkmate: see training_checkmate.cpp.
+/// BackwardRule::checkmate: see training_backward.cpp.
 void append_checkmate_backward(TrainingStep& step);
 
 }  // namespace remora::onnx_frontend

@@ -11,8 +11,6 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/cli/showing/sweep_table.hpp"
-
 namespace remora::cli {
 namespace {
 

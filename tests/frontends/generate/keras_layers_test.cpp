@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/generate/keras/architectures.hpp"
 #include "frontends/generate/keras/layers.hpp"
 
 namespace remora::generate::keras {
