@@ -120,6 +120,19 @@ class Case:
             assert plan.predicted_peak == plan.schedule["peak_memory"], "replayed as the engine does"
         return plan
 
+    def check_packed(self) -> rt.Plan:
+        """The same of a step with an arena: bits, and where memory came from."""
+        for _ in range(2):
+            mine = outcome(self.model, lambda: self.step(*self.inputs), self.state)
+            found = differences(mine, self.eager)
+            assert not found, found
+        plan: rt.Plan = self.step.plan
+        check_arena(plan)
+        assert plan.memory is not None and plan.memory.on_heap >= plan.outside
+        # Live tensors, as the profiler counts them, are what the schedule says, small results and states beside.
+        assert mine.peak <= plan.predicted_peak - plan.fixed_memory + plan.outside
+        return plan
+
 
 def check_step(
     model: torch.nn.Module, loss: Loss, inputs: tuple[Any, ...], budget: int | str, **options: Any
@@ -159,8 +172,20 @@ def check_parts(
     plan = plans[0]
     assert plan.predicted_peak <= plan.budget
     mine = 64  # the loss, its gradient, and what autograd passes on
-    assert second.peak <= plan.predicted_peak - plan.fixed_memory + mine, f"measured {second.peak:,}: {plan}"
+    assert second.peak <= plan.predicted_peak - plan.fixed_memory + plan.outside + mine, (
+        f"measured {second.peak:,}: {plan}"
+    )
     return plan
+
+
+def check_arena(plan: rt.Plan) -> None:
+    """Whether the latest run of a plan had its memory from one block of the predicted size."""
+    memory = plan.memory
+    assert memory is not None
+    assert plan.arena == memory.size > 0, "one block of the predicted size"
+    assert plan.predicted_peak <= plan.budget
+    states = sum("dropout" in op["type"] for op in plan.graph["ops"]) * 3 * torch.get_rng_state().numel()
+    assert memory.on_heap <= 2 * plan.outside + states, "all but small results lies in the block, made twice at most"
 
 
 def first_tensor(value: Any) -> torch.Tensor:

@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread, deterministic kernels, and a cache of this run's own."""
+"""One thread, deterministic kernels, and a cache of this run's own. REMORA_ALL_CASES=1 runs the slow tests, too."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 import torch
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: runs with REMORA_ALL_CASES=1 only")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not os.environ.get("REMORA_ALL_CASES"):
+        items[:] = [item for item in items if item.get_closest_marker("slow") is None]
+
+
 @pytest.fixture(autouse=True, scope="session")
 def deterministic(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Everything below is compared bit by bit."""
-    import os
-
     os.environ.setdefault("REMORA_CACHE", str(tmp_path_factory.mktemp("cache")))
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)

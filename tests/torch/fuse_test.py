@@ -78,7 +78,15 @@ def networks() -> dict[str, tuple[nn.Module, Callable[..., torch.Tensor], tuple[
     }
 
 
-@pytest.mark.parametrize("name", ["gpt", "convolutions", "unet", "experts"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("gpt", marks=pytest.mark.slow),
+        "convolutions",
+        pytest.param("unet", marks=pytest.mark.slow),
+        pytest.param("experts", marks=pytest.mark.slow),
+    ],
+)
 def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(name: str) -> None:
     model, loss, inputs = networks()[name]
     kept: list[list[Any]] = []
@@ -119,8 +127,8 @@ def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(
     torch.testing.assert_close(one, plain, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["gpt", "unet"])
-@pytest.mark.parametrize("budget", ["100%", "70%"])
+@pytest.mark.parametrize("name", [pytest.param("gpt", marks=pytest.mark.slow), "unet"])
+@pytest.mark.parametrize("budget", [pytest.param("100%", marks=pytest.mark.slow), "70%"])
 def test_a_step_of_compiled_regions(name: str, budget: str) -> None:
     model, loss, inputs = networks()[name]
     case = checking.Case(model, loss, inputs, budget=budget, fuse=True)
@@ -134,6 +142,7 @@ def test_a_step_of_compiled_regions(name: str, budget: str) -> None:
     assert (plan.recomputes > 0) == (budget != "100%")
 
 
+@pytest.mark.slow
 def test_another_budget_cuts_anew() -> None:
     model, loss, inputs = networks()["gpt"]
     case = checking.Case(model, loss, inputs, budget="100%", fuse=True)
@@ -147,6 +156,7 @@ def test_another_budget_cuts_anew() -> None:
     assert peaks[1] < peaks[0]
 
 
+@pytest.mark.slow
 def test_a_wrapped_module_of_compiled_regions() -> None:
     model = models.Gpt()
     eager = copy.deepcopy(model)

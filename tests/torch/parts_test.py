@@ -12,12 +12,13 @@ import remora.torch as rt
 
 
 @pytest.mark.parametrize("how", ["wrap", "compile"])
-@pytest.mark.parametrize("budget", ["100%", "75%"])
+@pytest.mark.parametrize("budget", [pytest.param("100%", marks=pytest.mark.slow), "75%"])
 def test_language_model(how: str, budget: str) -> None:
     plan = checking.check_parts(models.Gpt(), (torch.randint(0, 64, (4, 32)),), budget, how)
     assert (plan.recomputes > 0) == (budget == "75%")
 
 
+@pytest.mark.slow
 def test_batch_norm_is_updated_once() -> None:
     checking.check_parts(models.Unet(), (torch.randn(2, 3, 16, 16),), "85%", "wrap")
 

@@ -32,17 +32,20 @@ def written(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-@pytest.mark.parametrize("budget", ["100%", "75%", "55%"])
+@pytest.mark.parametrize(
+    "budget", [pytest.param("100%", marks=pytest.mark.slow), "75%", pytest.param("55%", marks=pytest.mark.slow)]
+)
 def test_language_model_with_dropout_and_tied_weights(budget: str) -> None:
     plan = checking.check_step(models.Gpt(), written, tokens(), budget)
     assert (plan.recomputes > 0) == (budget != "100%")
 
 
+@pytest.mark.slow
 def test_another_order_of_the_ops() -> None:
     checking.check_step(models.Gpt(layers=1), written, tokens(), "75%", order="free")
 
 
-@pytest.mark.parametrize("budget", ["100%", "85%"])
+@pytest.mark.parametrize("budget", [pytest.param("100%", marks=pytest.mark.slow), "85%"])
 def test_convolutions_with_batch_norm_and_modules_in_place(budget: str) -> None:
     model = models.convolutions()
     x, y = images()
@@ -50,7 +53,10 @@ def test_convolutions_with_batch_norm_and_modules_in_place(budget: str) -> None:
     checking.check_step(model, classified, (x, y), budget)
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest"])
+@pytest.mark.parametrize(
+    "mode",
+    ["bilinear", pytest.param("bicubic", marks=pytest.mark.slow), pytest.param("nearest", marks=pytest.mark.slow)],
+)
 def test_interpolation_has_the_gradients_of_its_kernel(mode: str) -> None:
     class Enlarging(nn.Module):
         def __init__(self) -> None:
@@ -65,6 +71,7 @@ def test_interpolation_has_the_gradients_of_its_kernel(mode: str) -> None:
     assert any(op["type"].startswith(f"upsample_{mode}") for op in plan.graph["ops"])
 
 
+@pytest.mark.slow
 def test_eval_mode_leaves_running_statistics_alone() -> None:
     model = models.convolutions()
     x, y = images()
@@ -122,6 +129,7 @@ def test_gradients_accumulate_in_place() -> None:
     assert beyond[1] <= beyond[0], "added in place, not beside"
 
 
+@pytest.mark.slow
 def test_other_shapes_are_captured_anew() -> None:
     model = models.Gpt(layers=1)
     eager = copy.deepcopy(model)
@@ -146,6 +154,7 @@ def test_other_shapes_are_captured_anew() -> None:
     assert len(step.plans) == 2
 
 
+@pytest.mark.slow
 def test_a_hundred_optimizer_steps_give_the_same_losses() -> None:
     model = models.Gpt(layers=1, width=16)
     eager = copy.deepcopy(model)
@@ -177,6 +186,7 @@ def test_a_hundred_optimizer_steps_give_the_same_losses() -> None:
     assert step.plan.recomputes > 0
 
 
+@pytest.mark.slow
 def test_a_budget_below_what_is_possible_names_the_least() -> None:
     model, (x, y) = models.Gpt(layers=1, dropout=0.0), tokens()
 
@@ -193,6 +203,7 @@ def test_a_budget_below_what_is_possible_names_the_least() -> None:
     assert step.plan.predicted_peak <= caught.value.least
 
 
+@pytest.mark.slow
 def test_where_two_runs_of_an_op_are_not_enough_there_are_three() -> None:
     def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
         return model(x).square().mean()

@@ -23,11 +23,13 @@
 
 namespace {
 
-/// One mapping. It goes when its owner has left it and nothing lies in it any more.
+/// One mapping. It goes when its owner has left it, nothing lies in it any more, and no plan runs in it.
 struct Memory {
   char* start = nullptr;
   std::int64_t size = 0;
   bool owned = true;
+  /// Programs that run in it now.
+  std::int64_t running = 0;
   /// Offset and size of what lies there.
   std::map<std::int64_t, std::int64_t> blocks{};
 };
@@ -71,7 +73,12 @@ void report(void* data, std::int64_t size) {
   }
 }
 
-void unmap(Memory* memory) {
+/// Under the mutex: whether somebody else's tensors lie there, or will.
+bool in_use(const Memory* memory) { return memory->running > 0 || !memory->blocks.empty(); }
+
+/// Under the mutex.
+void unmap_if_left(Memory* memory) {
+  if (memory->owned || in_use(memory)) return;
   memories.erase(memory->start + memory->size);
   munmap(memory->start, static_cast<std::size_t>(memory->size));
   delete memory;
@@ -83,7 +90,7 @@ void release_placed(void* data) {
   const auto block = memory->blocks.find(static_cast<char*>(data) - memory->start);
   report(data, -block->second);
   memory->blocks.erase(block);
-  if (!memory->owned && memory->blocks.empty()) unmap(memory);
+  unmap_if_left(memory);
 }
 
 void release_recorded(void* data) {
@@ -214,10 +221,18 @@ void* remora_map(std::int64_t size) {
   return memory;
 }
 
-/// How many tensors lie there.
-std::int64_t remora_blocks(const void* handle) {
+/// Whether tensors lie there, or a program runs there.
+std::int64_t remora_in_use(const void* handle) {
   const std::lock_guard lock(mutex);
-  return static_cast<std::int64_t>(static_cast<const Memory*>(handle)->blocks.size());
+  return in_use(static_cast<const Memory*>(handle)) ? 1 : 0;
+}
+
+/// The memory in which an address lies, or null.
+void* remora_home(std::int64_t address) {
+  const std::lock_guard lock(mutex);
+  const auto* data = reinterpret_cast<const char*>(static_cast<std::intptr_t>(address));
+  const auto found = memories.upper_bound(data);
+  return found != memories.end() && data >= found->second->start ? found->second : nullptr;
 }
 
 /// The memory goes with the last tensor in it; pages on which none lies go at once.
@@ -225,10 +240,7 @@ void remora_leave_alone(void* handle) {
   const std::lock_guard lock(mutex);
   auto* memory = static_cast<Memory*>(handle);
   memory->owned = false;
-  if (memory->blocks.empty()) {
-    unmap(memory);
-    return;
-  }
+  if (!in_use(memory)) return unmap_if_left(memory);
   constexpr std::int64_t kPage = 4096;
   const auto drop = [&](std::int64_t from, std::int64_t to) {
     from = (from + kPage - 1) / kPage * kPage;
@@ -246,6 +258,8 @@ void remora_leave_alone(void* handle) {
 /// This thread's allocations go into the memory, by the places of the calls that remora_place names. The arrays must
 /// outlive the run.
 void remora_begin(void* handle, const std::int64_t* starts, const std::int64_t* slots) {
+  const std::lock_guard lock(mutex);
+  ++static_cast<Memory*>(handle)->running;
   run = {.memory = static_cast<Memory*>(handle), .starts = starts, .slots = slots, .active = true};
   places = false;
 }
@@ -262,6 +276,9 @@ void remora_place(std::int64_t call) {
 /// The bytes that were allocated on the heap since remora_begin.
 std::int64_t remora_end() {
   places = false;
+  const std::lock_guard lock(mutex);
+  --run.memory->running;
+  unmap_if_left(run.memory);
   return std::exchange(run, {}).on_heap;
 }
 

@@ -17,6 +17,7 @@ import functools
 import hashlib
 import os
 import subprocess
+import threading
 import weakref
 from array import array
 from collections.abc import Callable, Sequence
@@ -83,7 +84,8 @@ _FUNCTIONS: tuple[tuple[Any, ...], ...] = (
     ("remora_recorded", _NUMBER),
     ("remora_events", None, _ADDRESS),
     ("remora_map", _ADDRESS, _NUMBER),
-    ("remora_blocks", _NUMBER, _ADDRESS),
+    ("remora_in_use", _NUMBER, _ADDRESS),
+    ("remora_home", _ADDRESS, _NUMBER),
     ("remora_leave_alone", None, _ADDRESS),
     ("remora_begin", None, _ADDRESS, _ADDRESS, _ADDRESS),
     ("remora_place", None, _NUMBER),
@@ -99,17 +101,20 @@ def aligned(size: int) -> int:
 # -- What a call allocates ---------------------------------------------------------------------------------------------
 
 
-def prepare(step: Step, costs: dict[fx.Node, Cost]) -> dict[fx.Node, Cost]:
+def prepare(step: Step, costs: dict[fx.Node, Cost], theirs: Sequence[Any]) -> dict[fx.Node, Cost]:
     """Makes the step one whose memory is an arena, and records what its calls allocate.
 
-    Sizes are multiples of the alignment; small results lie outside, and count throughout; no op takes over an input's
-    storage, for the engine places outputs beside inputs.
+    Sizes are multiples of the alignment; no op takes over an input's storage, for the engine places outputs beside
+    inputs. Small results lie outside, and count throughout. So do the values in `theirs`: the user allocates them, or
+    holds them for as long as he likes.
     """
     if step.device.type != "cpu":
         raise TorchError(f"arena=True is for the CPU so far; the step is on {step.device}")
     step.takes.clear()
-    for storage in (step.storages[s] for s in dict.fromkeys(s for op in step.ops for s in op.outputs)):
-        if storage.keep and storage.size <= SMALL:
+    handed = {s for node in theirs if isinstance(node, fx.Node) for s in step.storages_of(node)}
+    for s in dict.fromkeys(s for op in step.ops for s in op.outputs):
+        storage = step.storages[s]
+        if s in handed or (storage.keep and storage.size <= SMALL):
             step.outside += storage.size
             storage.size = 0
         else:
@@ -169,10 +174,18 @@ def record(call: Call) -> tuple[Allocation, ...]:
 
 
 class Places:
-    """The places of all allocations of a program: calls are numbered as they run."""
+    """The places of all allocations of a program: calls are numbered as they run.
+
+    Attributes
+    ----------
+    after : int or None
+        The number of an argument that lies in the block of the run before (forward), so that this one (backward) goes
+        on in it.
+    """
 
     def __init__(self, step: Step, runs: Sequence[Run], costs: dict[fx.Node, Cost], size: int) -> None:
         self.size = size
+        self.after: int | None = None
         self.starts, self.slots = array("q", [0]), array("q")
         for run in runs:
             for node in run.op.nodes:
@@ -198,6 +211,7 @@ class Memory:
         self.size = self.on_heap = 0
         self._handle: int | None = None
         self._release: Callable[[], Any] = lambda: None
+        self._choosing = threading.Lock()
 
     def run(self, places: Places, program: Callable[[list[Any]], list[Any]], arguments: list[Any]) -> list[Any]:
         """Runs a program whose allocations have these places."""
@@ -207,8 +221,12 @@ class Memory:
             with _disable_current_modes():
                 return self.run(places, program, arguments)
         allocator = library()
-        self._provide(places.size)
-        allocator.remora_begin(self._handle, places.starts.buffer_info()[0], places.slots.buffer_info()[0])
+        with self._choosing:
+            handle = None
+            if places.after is not None:
+                handle = allocator.remora_home(arguments[places.after].untyped_storage().data_ptr())
+            handle = handle or self._provide(places.size)
+            allocator.remora_begin(handle, places.starts.buffer_info()[0], places.slots.buffer_info()[0])
         try:
             return program(arguments)
         finally:
@@ -219,8 +237,9 @@ class Memory:
         self._release()
         self._handle, self.size = None, 0
 
-    def _provide(self, size: int) -> None:
-        if self._handle is not None and (size > self.size or library().remora_blocks(self._handle) > 0):
+    def _provide(self, size: int) -> int:
+        """A block in which nothing lies and nothing runs."""
+        if self._handle is not None and (size > self.size or library().remora_in_use(self._handle)):
             self.release()
         if self._handle is None:
             size = max(size, ALIGNMENT)
@@ -229,3 +248,4 @@ class Memory:
                 raise TorchError(f"arena=True: the system has no room for {size:,} bytes")
             self.size = size
             self._release = weakref.finalize(self, library().remora_leave_alone, self._handle)
+        return self._handle

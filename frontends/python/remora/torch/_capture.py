@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -82,7 +82,7 @@ class TrainStep:
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
         self._captured: list[_Captured] = []
-        self.memory = Memory()
+        self._memory = Memory() if options.arena else None
         self._start = 0.0
         compiler = aot_autograd(fw_compiler=self._compile, keep_inference_input_mutations=True)
 
@@ -115,7 +115,7 @@ class TrainStep:
         found = []
         for captured in self._captured:
             try:
-                found.append(planned(captured.step, captured.costs, options, _name(self.function)))
+                found.append(planned(captured.step, captured.costs, options, _name(self.function), self._memory))
             except Infeasible as refusal:
                 raise refusal.knowing(captured.reached) from None
         for captured, (plan, program) in zip(self._captured, found, strict=True):
@@ -130,17 +130,10 @@ class TrainStep:
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         seconds = {"capture": time.perf_counter() - self._start}
         step, costs = read_graph(module, self.options, None, seconds)
-        plan, program = planned(step, costs, self.options, _name(self.function), seconds)
+        plan, program = planned(step, costs, self.options, _name(self.function), self._memory, seconds)
         captured = _Captured(step, costs, plan, program, plan.predicted_peak)
         self._captured.append(captured)
-
-        def run(arguments: list[Any]) -> list[Any]:
-            program = captured.program
-            if program.places is None:
-                return program.run(arguments)
-            return self.memory.run(program.places, program.run, arguments)
-
-        return boxed(run)
+        return boxed(lambda arguments: captured.program.run_in(self._memory, arguments))
 
 
 def sweep(step: TrainStep, *arguments: Any, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
@@ -151,17 +144,24 @@ def sweep(step: TrainStep, *arguments: Any, points: int = 12, time_limit: float 
 
 
 def planned(
-    step: Step, costs: dict[fx.Node, Cost], options: Options, name: str, seconds: dict[str, float] | None = None
+    step: Step,
+    costs: dict[fx.Node, Cost],
+    options: Options,
+    name: str,
+    memory: Memory | None = None,
+    seconds: dict[str, float] | None = None,
+    are_theirs: bool = False,
 ) -> tuple[Plan, Program]:
-    """Plans a graph that runs as one program."""
+    """Plans a graph that runs as one program; `are_theirs`: the user keeps its results as long as he likes."""
     seconds = dict(seconds or {})
     if options.fuse:
         module, options = fused(step, costs, options, seconds)
-        step, costs = read_graph(module, options, None, seconds)
+        step, costs = read_graph(module, options, None, seconds, results_of(module) if are_theirs else ())
     plan, runs = solve(step, costs, options, name)
-    place = library().remora_place if options.arena else None
+    plan.memory = memory
+    place = library().remora_place if memory is not None else None
     program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates, place)
-    if options.arena:
+    if memory is not None:
         program.places = Places(step, runs, costs, plan.arena)
     plan.source = program.source
     plan.seconds = {**seconds, **plan.seconds}
@@ -190,10 +190,15 @@ def fused(
     return module, replace(options, budget=budget + options.reserve)
 
 
+def results_of(module: fx.GraphModule) -> list[Any]:
+    """What a graph gives: nodes and constants."""
+    return list(module.graph.find_nodes(op="output")[0].args[0])
+
+
 def read_graph(
-    module: fx.GraphModule, options: Options, cut: Cut | None, seconds: dict[str, float]
+    module: fx.GraphModule, options: Options, cut: Cut | None, seconds: dict[str, float], theirs: Sequence[Any] = ()
 ) -> tuple[Step, dict[fx.Node, Cost]]:
-    """A graph as a step, with what its ops take."""
+    """A graph as a step, with what its ops take; `theirs`: the values that the user allocates, or keeps."""
     start = time.perf_counter()
     step = Step(module, cut)
     simplify(step)
@@ -202,7 +207,7 @@ def read_graph(
     costs = measured(step, functools.partial(say, options)) if options.cost == "measured" else by_flops(step)
     adopt_sizes(step, costs)
     if options.arena:
-        costs = prepare(step, costs)
+        costs = prepare(step, costs, theirs)
     seconds["measure"] = seconds.get("measure", 0.0) + time.perf_counter() - start
     return step, costs
 

@@ -37,6 +37,9 @@ from ._regions import Region, decomposed
 
 _PLAIN = frozenset(("full", "cat", "clone", "where", "index", "embedding", "gather", "var_mean", "constant_pad_nd"))
 _PLAIN |= {
+    "_low_memory_max_pool_offsets_to_indices",
+    "_low_memory_max_pool_with_offsets",
+    "scalar_tensor",
     "slice_scatter",
     "select_scatter",
     "convert_element_type",

@@ -7,6 +7,7 @@ what is resident at the cut is what autograd saves.
 
 from __future__ import annotations
 
+import functools
 import operator
 import weakref
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
 from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
-from ._capture import boxed, fused, options_of, planned, read_graph, say
+from ._arena import Memory, Places, library
+from ._capture import boxed, fused, options_of, planned, read_graph, results_of, say
 from ._eager import whole_ops
 from ._errors import CaptureError
 from ._graph import Cut, Op, Step
@@ -63,8 +65,6 @@ class Backend:
     """
 
     def __init__(self, options: Options) -> None:
-        if options.arena:
-            raise ValueError("arena: only train_step has one; between forward and backward memory is autograd's")
         self.options = options
         self.plans: list[Plan] = []
 
@@ -85,6 +85,7 @@ class _Parts:
 
     def __init__(self, owner: Backend) -> None:
         self.owner = owner
+        self.memory = Memory() if owner.options.arena else None
         self.programs: dict[str, tuple[Program, int]] = {}
 
     def partition(
@@ -93,15 +94,16 @@ class _Parts:
         seconds: dict[str, float] = {}
         options = self.owner.options
         results, cut = _cut(joint, num_fwd_outputs)
-        step, costs = read_graph(joint, options, cut, seconds)
+        step, costs = read_graph(joint, options, cut, seconds, [*cut.tangents, *cut.outputs])
         if options.fuse:
             joint, options = fused(step, costs, options, seconds)
             results, cut = _cut(joint, num_fwd_outputs)
-            step, costs = read_graph(joint, options, cut, seconds)
+            step, costs = read_graph(joint, options, cut, seconds, [*cut.tangents, *cut.outputs])
         tangents = cut.tangents
         plan, runs = solve(step, costs, options, "joint")
-        place = next(i for i, run in enumerate(runs) if run.op is step.cut_op)
-        ahead, behind = runs[:place], runs[place + 1 :]
+        plan.memory = self.memory
+        middle = next(i for i, run in enumerate(runs) if run.op is step.cut_op)
+        ahead, behind = runs[:middle], runs[middle + 1 :]
         saved, states = _saved(step, ahead, behind)
         forward, backward = _extract_fwd_bwd_modules(joint, list(saved), [], num_fwd_outputs=num_fwd_outputs)
         _add_states(step, forward, backward, states, tangents)
@@ -109,8 +111,13 @@ class _Parts:
         taken = [rows[n.name] for n in backward.graph.find_nodes(op="placeholder")]
         kept = [n for n in taken if n not in tangents]
         primals = [n for n in step.placeholders if n not in tangents]
-        first = write_program("forward", step, ahead, primals, [*results[:num_fwd_outputs], *kept])
-        second = write_program("backward", step, behind, taken, results[num_fwd_outputs:])
+        place = library().remora_place if self.memory is not None else None
+        first = write_program("forward", step, ahead, primals, [*results[:num_fwd_outputs], *kept], place=place)
+        second = write_program("backward", step, behind, taken, results[num_fwd_outputs:], place=place)
+        if self.memory is not None:
+            first.places = Places(step, ahead, costs, plan.arena)
+            second.places = Places(step, behind, costs, plan.arena)
+            second.places.after = _in_block(step, ahead, taken)
         self.programs = {"forward": (first, len(primals)), "backward": (second, len(taken))}
         plan.source = "\n\n".join(program.source for program, _ in self.programs.values())
         plan.seconds = {**seconds, **plan.seconds}
@@ -128,20 +135,21 @@ class _Parts:
         program, count = self.programs[name]
         if len(module.graph.find_nodes(op="placeholder")) != count:
             raise CaptureError(f"AOTAutograd changed the arguments of the {name} part after it was planned")
-        return boxed(program.run)
+        return boxed(functools.partial(program.run_in, self.memory))
 
     def whole(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         """Plans a graph without a backward part."""
         seconds: dict[str, float] = {}
-        step, costs = read_graph(module, self.owner.options, None, seconds)
-        plan, program = planned(step, costs, self.owner.options, "graph", seconds)
+        options = self.owner.options
+        step, costs = read_graph(module, options, None, seconds, results_of(module))
+        plan, program = planned(step, costs, options, "graph", self.memory, seconds, are_theirs=True)
         self.owner.plans.append(plan)
-        return boxed(program.run)
+        return boxed(functools.partial(program.run_in, self.memory))
 
 
 def _cut(joint: fx.GraphModule, forward_outputs: int) -> tuple[list[Any], Cut]:
     """What a joint graph gives, and where it is cut."""
-    results = list(joint.graph.find_nodes(op="output")[0].args[0])
+    results = results_of(joint)
     tangents = [n for n in joint.graph.find_nodes(op="placeholder") if "tangents" in str(n.target)]
     return results, Cut(tangents, [n for n in results[:forward_outputs] if isinstance(n, fx.Node)])
 
@@ -163,6 +171,14 @@ def _saved(step: Step, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Nod
     later = {run.op for run in behind if run.op.random}
     earlier = {run.op: None for run in ahead if run.op in later}
     return nodes, list(earlier)
+
+
+def _in_block(step: Step, ahead: list[Run], taken: list[Any]) -> int | None:
+    """The number of an argument of the backward part that the forward part left in the arena."""
+    left = {s for run in ahead for s in run.offsets if step.storages[s].size > 0}
+    return next(
+        (i for i, n in enumerate(taken) if isinstance(n, fx.Node) and not left.isdisjoint(step.storages_of(n))), None
+    )
 
 
 def _root(step: Step, storage: int) -> fx.Node:

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from ._arena import Memory
 from ._costs import Cost, op_cost
 from ._errors import Infeasible
 from ._graph import Op, Step
@@ -52,6 +53,10 @@ class Plan:
         What the parts of planning took.
     source : str
         The generated program.
+    outside : int
+        Bytes of `fixed_memory` for results that lie outside the arena; 0 without `arena=True`.
+    memory : Memory or None
+        The block that holds the step's tensors, with `arena=True`; it is not saved.
     """
 
     graph: dict[str, Any]
@@ -65,6 +70,8 @@ class Plan:
     budget: int
     seconds: dict[str, float] = field(default_factory=dict)
     source: str = ""
+    outside: int = 0
+    memory: Memory | None = field(default=None, repr=False, compare=False)
 
     @property
     def arena(self) -> int:
@@ -83,7 +90,8 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as one JSON file."""
-        Path(path).write_text(json.dumps(self.__dict__), encoding="utf-8")
+        kept = {name: value for name, value in self.__dict__.items() if name != "memory"}
+        Path(path).write_text(json.dumps(kept), encoding="utf-8")
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
@@ -185,6 +193,7 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
         total,
         int(schedule["lower_bound"]),
         budget,
+        outside=step.outside,
     )
     plan.seconds["solve"] = time.perf_counter() - start
     return plan, runs

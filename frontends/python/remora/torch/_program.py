@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ._arena import Places
+from ._arena import Memory, Places
 from ._errors import CaptureError
 from ._graph import Op, Step, Taking
 
@@ -59,6 +59,12 @@ class Program:
     source: str
     run: Callable[[list[Any]], list[Any]]
     places: Places | None = None
+
+    def run_in(self, memory: Memory | None, arguments: list[Any]) -> list[Any]:
+        """Runs in the memory, if it has places there."""
+        if memory is None or self.places is None:
+            return self.run(arguments)
+        return memory.run(self.places, self.run, arguments)
 
 
 def state_of(op: Op) -> str:

@@ -48,7 +48,7 @@ class Options:
         Results are close to eager's, not equal in every bit.
     arena : bool
         Whether the step's tensors lie in one block of memory, each where the plan says, within the budget. On the CPU
-        and of `train_step` only; needs a C++ compiler at first use.
+        only; needs a C++ compiler at first use.
     order : {"input", "free", "auto"}
         "input": ops in their captured order, recomputes between them; "free": any order.
     time_limit : float
