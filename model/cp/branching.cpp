@@ -250,6 +250,10 @@ class RetentionChoice : public Choice {
 
 }  // namespace
 
+const Decision& decision_of(const Choice& choice) {
+  return static_cast<const RetentionChoice&>(choice).decision;
+}
+
 RetentionBrancher::RetentionBrancher(Home home, Views& views, Context& context, const Branching& branching)
     : Brancher(home), views_(views), context_(&context), decisions_(branching) {}
 
@@ -284,7 +288,7 @@ const Choice* RetentionBrancher::choice(const Space&, Archive& archive) {
 }
 
 ExecStatus RetentionBrancher::commit(Space& home, const Choice& choice, unsigned int alternative) {
-  const Decision& decision = static_cast<const RetentionChoice&>(choice).decision;
+  const Decision& decision = decision_of(choice);
   Gecode::Int::IntView view = views_[decision.variable];
   if (alternative == 0) {
     GECODE_ME_CHECK(view.gq(home, decision.first));
@@ -297,7 +301,7 @@ ExecStatus RetentionBrancher::commit(Space& home, const Choice& choice, unsigned
 }
 
 void RetentionBrancher::print(const Space&, const Choice& choice, unsigned int alternative, std::ostream& out) const {
-  out << (alternative == 0 ? "yes: " : "no: ") << static_cast<const RetentionChoice&>(choice).decision;
+  out << (alternative == 0 ? "yes: " : "no: ") << decision_of(choice);
 }
 
 }  // namespace remora::cp

@@ -57,6 +57,9 @@ struct Decision {
   friend std::ostream& operator<<(std::ostream& out, const Decision& decision);
 };
 
+/// The decision behind a choice of RetentionBrancher.
+const Decision& decision_of(const Gecode::Choice& choice);
+
 /// Takes decisions for one space; a plain value that is copied with it.
 class DecisionMaker {
  public:

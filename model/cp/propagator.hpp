@@ -10,6 +10,8 @@
 
 namespace remora::cp {
 
+class NogoodStore;
+
 /// What all spaces of one engine share: the constant problem, the profile that follows the search around, and the bound
 /// that every further solution must beat. Used by one thread at a time; spaces hold a pointer to it.
 struct Context {
@@ -20,6 +22,8 @@ struct Context {
   RetentionProfile profile;
   /// Exact objective bound: extra duration must be strictly below. It only ever falls.
   Duration extra_below;
+  /// What was learned from failures (nogoods.hpp); none where the search does not learn.
+  NogoodStore* nogoods = nullptr;
 };
 
 /// What the propagators over all variables (RetentionProblem: starts, then modes) have in common: posting, copying,

@@ -12,6 +12,7 @@
 #include "model/cp/event_order.hpp"
 #include "model/cp/memory.hpp"
 #include "model/cp/mode_choice.hpp"
+#include "model/cp/nogoods.hpp"
 #include "model/error.hpp"
 
 namespace remora::cp {
@@ -74,6 +75,7 @@ RetentionSpace::RetentionSpace(Context& context, const Branching& branching)
     GECODE_ES_FAIL(LaterRecompute::post(*this, views, context));
   }
   GECODE_ES_FAIL(ExtraDuration::post(*this, views, improvements_, context));
+  if (context.nogoods != nullptr) GECODE_ES_FAIL(LearnedNogoods::post(*this, views, context));
   RetentionBrancher::post(*this, views, context, branching);
 }
 
@@ -115,6 +117,10 @@ void RetentionSpace::order_events(Views& views) {
 void RetentionSpace::constrain(const Gecode::Space& best) {
   const auto& solution = static_cast<const RetentionSpace&>(best);
   context_->extra_below = std::min(context_->extra_below, solution.extra());
+  bound_fell();
+}
+
+void RetentionSpace::bound_fell() {
   if (failed()) return;
   Gecode::Int::IntView improvements(improvements_);
   if (Gecode::me_failed(improvements.gq(*this, improvements.min() + 1))) fail();
@@ -186,6 +192,10 @@ class RetentionSearch::Engine {
     options.clone = false;
     options.stop = &limit_;
     const Branching branching{settings.rule, settings.follow_incumbent, settings.noise, settings.seed};
+    if (settings.learn && problem.variable_count() <= kMostLearning) {
+      learning_ = std::make_unique<LearningSearch>(context_, branching, options);
+      return;
+    }
     engine_ = std::make_unique<Gecode::BAB<RetentionSpace>>(new RetentionSpace(context_, branching), options);
   }
 
@@ -194,15 +204,17 @@ class RetentionSearch::Engine {
     limit_.allow(nodes > INT64_MAX - outcome_.nodes ? INT64_MAX : outcome_.nodes + nodes);
     bool enough = false;
     while (!enough) {
-      const std::unique_ptr<RetentionSpace> solution{engine_->next()};
+      const std::unique_ptr<RetentionSpace> solution{learning_ ? learning_->next() : engine_->next()};
       if (!solution) break;
       outcome_.sequence = problem_.sequence_with(solution->values());
       outcome_.extra = solution->extra();
       enough = settings_.first_only;
     }
-    outcome_.complete = !engine_->stopped() && !enough;
-    outcome_.nodes = static_cast<std::int64_t>(engine_->statistics().node);
-    outcome_.failures = static_cast<std::int64_t>(engine_->statistics().fail);
+    const bool stopped = learning_ ? learning_->stopped() : engine_->stopped();
+    const auto statistics = learning_ ? learning_->statistics() : engine_->statistics();
+    outcome_.complete = !stopped && !enough;
+    outcome_.nodes = static_cast<std::int64_t>(statistics.node);
+    outcome_.failures = static_cast<std::int64_t>(statistics.fail);
     return outcome_;
   }
 
@@ -231,7 +243,9 @@ class RetentionSearch::Engine {
   SearchSettings settings_;
   Context context_;
   Limit limit_;
+  /// One of them.
   std::unique_ptr<Gecode::BAB<RetentionSpace>> engine_;
+  std::unique_ptr<LearningSearch> learning_;
   SearchOutcome outcome_;
 };
 

@@ -52,6 +52,9 @@ class RetentionSpace : public Gecode::Space {
   /// context; the variable's domain shrinks so that this space's propagators look at it.
   void constrain(const Gecode::Space& best) override;
 
+  /// The context's bound has fallen: this space's propagators look at it when they next run.
+  void bound_fell();
+
   /// In RetentionProblem's numbering.
   [[nodiscard]] const Gecode::IntVarArray& variables() const { return variables_; }
   /// For a solution: the variables' values.
@@ -79,6 +82,9 @@ struct SearchSettings {
   std::int64_t node_limit = INT64_MAX;
   /// Stop at the first sequence within the limits instead of the best one.
   bool first_only = false;
+  /// Learn from failures (nogoods.hpp). A node costs some twenty times as much then, and says more; it pays where
+  /// everything is to be looked at. Not on problems with more than kMostLearning variables.
+  bool learn = false;
   BranchingRule rule = BranchingRule::overload;
   bool follow_incumbent = false;
   double noise = 0;
@@ -87,6 +93,9 @@ struct SearchSettings {
   std::function<bool()> interrupted{};
 };
 
+/// Above this an explanation takes too long.
+inline constexpr int kMostLearning = 1500;
+
 struct SearchOutcome {
   /// The best sequence found, the fixed rest included; nothing if none was found.
   std::optional<std::vector<Compute>> sequence{};
@@ -94,6 +103,7 @@ struct SearchOutcome {
   Duration extra{};
   /// The search space was exhausted: `sequence` is optimal for the problem, or without one there is none.
   bool complete = false;
+  /// Spaces that were propagated, those for explanations among them.
   std::int64_t nodes = 0;
   std::int64_t failures = 0;
 };

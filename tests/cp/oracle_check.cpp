@@ -19,6 +19,7 @@ cp::SearchSettings random_settings(std::mt19937& random) {
   settings.rule = random() % 2 == 0 ? cp::BranchingRule::overload : kRules[random() % 3];
   settings.follow_incumbent = random() % 2 == 0;
   settings.noise = random() % 2 == 0 ? 0.0 : 0.5;
+  settings.learn = random() % 2 == 0;
   settings.seed = random();
   return settings;
 }

@@ -30,7 +30,7 @@ int check_every_switch_setting(unsigned seed, int rounds, OrderMode order, bool 
       const auto reference = test::solve_whole(instance);
       if (reference.extra > Duration(0)) ++recomputing;
       for (unsigned bits = 0; bits < 1U << test::kInferences; ++bits) {
-        const auto outcome = test::solve_whole(instance, test::inferences_from_bits(bits));
+        const auto outcome = test::solve_whole(instance, test::inferences_from_bits(bits), {.learn = bits % 3 == 0});
         EXPECT_EQ(outcome.sequence.has_value(), reference.sequence.has_value()) << "round " << round << ", " << bits;
         EXPECT_EQ(outcome.extra, reference.extra) << "round " << round << ", switches " << bits;
       }
@@ -66,16 +66,41 @@ TEST(SolveRetention, EachInferenceSavesFailuresSomewhere) {
   for (unsigned i = 0; i < without.size(); ++i) EXPECT_GT(without[i], with_all) << "inference " << i;
 }
 
-TEST(SolveRetention, AnInterruptedSearchTakenUpAgainEndsTheSame) {
+TEST(SolveRetention, NogoodsSaveFailures) {
+  std::mt19937 random(24);
+  std::int64_t without = 0;
+  std::int64_t with = 0;
+  for (int round = 0; round < 15; ++round) {
+    const auto graph = test::random_graph(random, {.least_ops = 13, .most_ops = 15});
+    const Instance unlimited(graph, {.max_computes = 2 + round % 2});
+    for (const Bytes budget : test::budgets(unlimited)) {
+      const Instance instance = unlimited.with_budget(budget);
+      const auto plain = test::solve_whole(instance, {}, {.node_limit = 20000});
+      const auto learned = test::solve_whole(instance, {}, {.node_limit = 100000, .learn = true});
+      EXPECT_GE(learned.complete, plain.complete);
+      if (!plain.complete) continue;
+      EXPECT_EQ(learned.sequence.has_value(), plain.sequence.has_value());
+      EXPECT_EQ(learned.extra, plain.extra);
+      if (plain.failures < 100) continue;
+      without += plain.failures;
+      with += learned.failures;
+    }
+  }
+  EXPECT_GT(without, 300);
+  EXPECT_LT(3 * with, without);
+}
+
+void check_interruptions(bool learn) {
   const auto graph = test::training_chain(9);
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 3 / 5));
   const auto all = input_order(instance);
   const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget()});
-  const auto whole = cp::solve_retention(problem, {});
+  const SearchSettings settings{.learn = learn};
+  const auto whole = cp::solve_retention(problem, settings);
   ASSERT_TRUE(whole.complete);
   ASSERT_TRUE(whole.sequence.has_value());
-  cp::RetentionSearch search(problem, {});
+  cp::RetentionSearch search(problem, settings);
   int pieces = 0;
   while (!search.advance(7).complete) ++pieces;
   EXPECT_GT(pieces, 2);
@@ -83,7 +108,13 @@ TEST(SolveRetention, AnInterruptedSearchTakenUpAgainEndsTheSame) {
   EXPECT_EQ(search.advance(0).nodes, whole.nodes);
 }
 
-TEST(SolveRetention, ATighterRequirementInMidSearchKeepsTheProof) {
+TEST(SolveRetention, AnInterruptedSearchTakenUpAgainEndsTheSame) {
+  check_interruptions(false);
+  check_interruptions(true);
+}
+
+void check_tighter_requirements(bool learn) {
+  const SearchSettings settings{.learn = learn};
   const auto graph = test::training_chain(9);
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 3 / 5));
@@ -91,20 +122,25 @@ TEST(SolveRetention, ATighterRequirementInMidSearchKeepsTheProof) {
   const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget()});
   const Duration optimum = cp::solve_retention(problem, {}).extra;
   for (const std::int64_t nodes : {1, 5, 20, 60}) {
-    cp::RetentionSearch search(problem, {});
+    cp::RetentionSearch search(problem, settings);
     search.advance(nodes);
     search.require_below(optimum + Duration(1));
     const auto found = search.advance(INT64_MAX);
     ASSERT_TRUE(found.complete);
     EXPECT_EQ(found.extra, optimum);
 
-    cp::RetentionSearch impossible(problem, {});
+    cp::RetentionSearch impossible(problem, settings);
     impossible.advance(nodes);
     impossible.require_below(optimum);
     const auto none = impossible.advance(INT64_MAX);
     ASSERT_TRUE(none.complete);
     EXPECT_TRUE(!none.sequence || none.extra >= optimum);
   }
+}
+
+TEST(SolveRetention, ATighterRequirementInMidSearchKeepsTheProof) {
+  check_tighter_requirements(false);
+  check_tighter_requirements(true);
 }
 
 TEST(SolveRetention, ACeilingIsStrict) {

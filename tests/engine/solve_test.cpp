@@ -329,7 +329,7 @@ TEST(Solve, EveryStrategySolvesTheChainWithAllInferencesAndWithFew) {
       SolveOptions options = test::work_limited(200000);
       options.strategy = strategy;
       options.forced_recompute = options.impossible_recompute = options.useless_recompute = on;
-      options.dear_recompute = options.later_recompute = on;
+      options.dear_recompute = options.later_recompute = options.nogoods = on;
       const Schedule schedule = solve_verified(tight_chain(75), options);
       EXPECT_TRUE(schedule.has_steps()) << strategy_name(strategy) << " " << on;
       EXPECT_GE(schedule.duration, reference.lower_bound);

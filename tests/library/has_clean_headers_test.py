@@ -33,12 +33,11 @@ def main():
     assert len(headers) > 15 and installed.include / "remora/remora.hpp" in headers, headers
     for header in headers:
         check_header(installed.cxx_compiler, ["-std=c++20"], header, installed.include)
-    for name in ("remora.h", "remora_devices.h"):
-        check_header(installed.cxx_compiler, ["-std=c++11"], installed.include / name, installed.include)
-        check_header(installed.c_compiler, ["-std=c99"], installed.include / name, installed.include)
+    check_header(installed.cxx_compiler, ["-std=c++11"], installed.include / "remora.h", installed.include)
+    check_header(installed.c_compiler, ["-std=c99"], installed.include / "remora.h", installed.include)
     check_header(installed.cxx_compiler, ["-std=c++17", "-fno-exceptions", "-fno-rtti"], installed.include / "remora_c.hpp",
                  installed.include)
-    everything = headers + [installed.include / name for name in ("remora.h", "remora_devices.h", "remora_c.hpp")]
+    everything = headers + [installed.include / "remora.h", installed.include / "remora_c.hpp"]
     for header in [*everything, *(installed.include / "remora").rglob("*.def")]:
         check_references(header, installed)
     print(f"{len(everything)} headers")

@@ -58,6 +58,7 @@ CompleteWorker::Pass::Pass(const RoundInput& input, Duration ceiling, std::int64
 
 CompleteWorker::CompleteWorker(const SolveOptions& options, std::uint64_t seed)
     : inferences_(inferences_of(options)),
+      learn_(options.nogoods),
       seed_(seed),
       pass_nodes_(kFirstPassNodes),
       width_(kFirstWidth),
@@ -78,6 +79,7 @@ Duration CompleteWorker::ceiling(const RoundInput& input) const {
 
 void CompleteWorker::begin_pass(const RoundInput& input) {
   cp::SearchSettings settings;
+  settings.learn = learn_;
   settings.noise = passes_ % 2 == 0 ? 0.0 : kNoise;
   settings.seed = seed_ + static_cast<std::uint64_t>(passes_);
   // A pass lives longer than the round, and the round's question does not.

@@ -55,6 +55,7 @@ class CompleteWorker : public Worker {
   /// Of the round at hand; null between rounds.
   const std::function<bool()>* interrupted_ = nullptr;
   cp::Inferences inferences_;
+  bool learn_;
   std::uint64_t seed_;
   std::int64_t passes_ = 0;
   std::int64_t pass_nodes_;
