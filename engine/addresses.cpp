@@ -76,6 +76,7 @@ class AddressSearch {
       }
       if (deadline_.reached() || work_left() <= 0) break;
     }
+    shrink();
     return answer(rounds);
   }
 
@@ -161,6 +162,16 @@ class AddressSearch {
     const bool smaller = !smallest.offsets.empty() && smallest.arena < result.arena;
     best_ = schedule;
     best_->arena = make_arena(schedule, buffers, smaller ? smallest.offsets : result.offsets, alignment_);
+  }
+
+  /// The answer gets the smallest arena that a whole placement finds in what is left of the limits: that it fits the
+  /// budget ended the one before.
+  void shrink() {
+    if (!best_ || deadline_.reached() || work_left() <= 0) return;
+    const ScheduleBuffers buffers = buffers_of(instance_.graph(), *best_, alignment_);
+    const PlaceResult smallest = place_within(buffers, 1, std::nullopt);
+    if (smallest.offsets.empty() || smallest.arena >= best_->arena->size) return;
+    best_->arena = make_arena(*best_, buffers, smallest.offsets, alignment_);
   }
 
   /// `part`: of what a placement may take.

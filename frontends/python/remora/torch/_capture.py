@@ -25,6 +25,7 @@ from ._eager import whole_ops
 from ._errors import CaptureError, Infeasible
 from ._fuse import fuse
 from ._graph import Cut, Op, Step
+from ._layout import in_channels_last
 from ._plan import Plan, solve
 from ._program import Program, write_program
 from ._simplify import simplify
@@ -182,10 +183,14 @@ def fused(
     count: dict[Op, int] = {}
     for run in runs:
         count[run.op] = count.get(run.op, 0) + 1
-    again = {node for op, times in count.items() if times > 1 for node in op.nodes}
+    again = {node.name for op, times in count.items() if times > 1 for node in op.nodes}
     seconds["solve captured"] = time.perf_counter() - start
     start = time.perf_counter()
-    module = fuse(Step(step.module, step.cut), again, functools.partial(say, options))
+    # Of a module that is cut in two, what is saved between the parts has the order in which it was captured.
+    laid_out = in_channels_last(step.module, step.mode) if step.cut is None else step.module
+    module = fuse(
+        Step(laid_out, step.cut), {n for n in laid_out.graph.nodes if n.name in again}, functools.partial(say, options)
+    )
     seconds["compile"] = time.perf_counter() - start
     return module, replace(options, budget=budget + options.reserve)
 
