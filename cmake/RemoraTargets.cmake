@@ -64,7 +64,9 @@ function(remora_configure target)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
     # GCC 12 sees overlaps in std::string that are not there (GCC bug 105651).
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+    # GCC collects garbage from 128 MiB on, a twentieth of its time; few batches take more than 512.
+    $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
   if(REMORA_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
@@ -81,6 +83,12 @@ function(remora_library name)
   add_library(remora_${name} STATIC ${sources})
   add_library(remora::${name} ALIAS remora_${name})
   remora_configure(remora_${name})
+endfunction()
+
+# remora_runs_once(TARGET): its own code is nothing that a run waits for (options, messages, pages, models): -O1 compiles in three
+# quarters of -O2's time.
+function(remora_runs_once target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # remora_stays_loaded(TARGET): dlclose leaves the shared object, and with it the TBB that it needs, in memory. TBB's

@@ -48,6 +48,13 @@ std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> s
 
 }  // namespace
 
+int stages_of(const Instance& instance) {
+  const auto tensors = instance.tensors();
+  const bool keeps = std::any_of(tensors.begin(), tensors.end(),
+                                 [&](TensorId t) { return instance.producer(t).valid() && instance.keep(t); });
+  return instance.op_count() + (keeps ? 1 : 0);
+}
+
 Sequence sequence_of(const Instance& instance, std::span<const Recompute> plan) {
   Sequence sequence;
   sequence.reserve(at(instance.op_count()) + plan.size());

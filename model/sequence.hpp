@@ -26,6 +26,9 @@ struct Recompute {
   friend constexpr auto operator<=>(const Recompute&, const Recompute&) = default;
 };
 
+/// How many stages a plan needs: one a first compute, and one more at the end where an output must be kept.
+int stages_of(const Instance& instance);
+
 /// Sorted by (stage, op), without doubles.
 using RecomputePlan = std::vector<Recompute>;
 

@@ -33,7 +33,7 @@ struct MergedTask {
 
   [[nodiscard]] bool has_schedule() const { return status == "optimal" || status == "feasible"; }
   /// Another run has to be made: interrupted or missing.
-  [[nodiscard]] bool is_missing() const { return status == "missing" || status == "interrupted"; }
+  [[nodiscard]] bool is_missing() const { return status == "missing" || status == kInterrupted; }
   [[nodiscard]] bool has_failed() const { return status == "error" || status == "damaged"; }
 };
 

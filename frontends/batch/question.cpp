@@ -76,7 +76,7 @@ namespace {
 using json::Document;
 using json::Node;
 
-constexpr std::array<std::string_view, 5> kStatuses{"optimal", "feasible", "infeasible", "unknown", "interrupted"};
+constexpr std::array<std::string_view, 5> kStatuses{"optimal", "feasible", "infeasible", "unknown", kInterrupted};
 
 /// JSON text one level further in. A line never ends inside a string.
 void append_indented(std::string& out, std::string_view text) {

@@ -80,9 +80,12 @@ struct Origin {
   std::string when{};
 };
 
+/// The status of a task that another run has to go on with; all others are a schedule's.
+inline constexpr const char* kInterrupted = "interrupted";
+
 struct Record {
   Question question{};
-  /// optimal, feasible, infeasible, unknown, as in the schedule; or interrupted.
+  /// optimal, feasible, infeasible, unknown, as in the schedule; or kInterrupted.
   std::string status{};
   /// The task that first asked, and its graph's path.
   std::string task{};

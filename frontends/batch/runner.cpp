@@ -109,8 +109,6 @@ Shard find_shard(const std::optional<std::string>& shard, const std::optional<st
 
 namespace {
 
-constexpr const char* kInterrupted = "interrupted";
-
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";

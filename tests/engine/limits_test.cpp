@@ -19,7 +19,11 @@
 namespace remora {
 namespace {
 
-using namespace test;
+using test::optimum;
+using test::random_graph;
+using test::scaled;
+using test::training_chain;
+using test::work_limited;
 
 TEST(Limits, EightSolvesInOneProcessGiveWhatTheyGiveAlone) {
   constexpr int kSolves = 8;

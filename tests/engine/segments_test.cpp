@@ -66,7 +66,7 @@ TEST(Segments, OfRandomGraphsAreSchedulesOfTheProblem) {
 }
 
 TEST(Segments, CutTwiceNeedLessThanCutOnce) {
-  const auto chain = test::training_chain(64, 1);
+  const auto chain = test::training_chain(48, 1);
   std::vector<Bytes> peaks;
   for (const int most : {2, 3}) {
     const Instance unlimited(chain, {.max_computes = most});
@@ -148,7 +148,7 @@ TEST(MoreComputes, AreTakenWhereTheyHoldTheBudgetOrAreShorter) {
 
 TEST(MoreComputes, HoldWhatTwoCannot) {
   const auto chain = test::training_chain(64, 1);
-  const SolveOptions options = test::work_limited(200'000);
+  const SolveOptions options = test::work_limited(50'000);
   const Instance thrice(chain, {.max_computes = 3});
   const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
   const Instance instance = Instance(chain, {}).with_budget(segments.peak);

@@ -150,7 +150,7 @@ SolveOptions in_groups(std::int64_t work) {
 
 TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
   const std::vector<std::pair<Instance, SolveOptions>> cases{
-      {Instance(layered_graph(60, 3), {}), test::work_limited(20'000)}, {small_transformer(), in_groups(20'000)}};
+      {Instance(layered_graph(60, 3), {}), test::work_limited(10'000)}, {small_transformer(), in_groups(10'000)}};
   for (auto [instance, options] : cases) {
     options.threads = 1;
     const SweepResult once = swept(instance, options, {.points = 6});

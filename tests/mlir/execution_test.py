@@ -8,23 +8,25 @@ import subprocess
 
 import plugin_case
 
-ARENA_CASES = [("chain", "60%", "--seed", "1", "--size", "64"), ("unet", "86%", "--seed", "1", "--size", "40"),
-               ("random", "60%", "--seed", "3", "--size", "64"), ("random", "75%", "--seed", "4", "--size", "64")]
-CASES = [("chain", "60%", "--seed", "1", "--size", "64"), ("chain", "80%", "--seed", "2", "--size", "64"),
-         ("unet", "86%", "--seed", "1", "--size", "40"), ("unet", "90%", "--seed", "2", "--size", "40"),
-         ("random", "60%", "--seed", "3", "--size", "64"), ("random", "75%", "--seed", "4", "--size", "64")]
+# A chain under 60 % is in examples/mlir/README.md, which runs, too.
+CASES = [("chain", "80%", "--seed", "2", "--size", "64", "--arena"),
+         ("unet", "86%", "--seed", "1", "--size", "40", "--arena"),
+         ("random", "60%", "--seed", "3", "--size", "64", "--arena"),
+         ("random", "75%", "--seed", "4", "--size", "64", "--arena")]
+MORE_CASES = [("chain", "60%", "--seed", "1", "--size", "64", "--arena"),
+              ("unet", "90%", "--seed", "2", "--size", "40", "--arena")]
 
 
 class Execution(plugin_case.PluginCase):
     def test_bits_are_equal_and_memory_falls_as_predicted(self):
         measure = os.path.join(plugin_case.ROOT, "examples", "mlir", "measure")
-        for case in [*CASES, *(case + ("--arena",) for case in ARENA_CASES)]:
+        for case in CASES + (MORE_CASES if os.environ.get("REMORA_ALL_CASES") else []):
             with self.subTest(case=case):
                 done = subprocess.run([measure, self.plugin, *case, "--time-limit", "1", "--passes-after", "cse"],
                                       capture_output=True, text=True, check=False, timeout=120)
                 print(done.stdout.strip(), flush=True)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                self.assertIn("digests equal", done.stdout)
+                self.assertEqual(done.stdout.count("digests equal"), 2)
 
 
 if __name__ == "__main__":

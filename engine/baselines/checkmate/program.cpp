@@ -6,17 +6,11 @@
 #include <numeric>
 #include <utility>
 
+#include "model/sequence.hpp"
 #include "model/table.hpp"
 
 namespace remora::checkmate {
 namespace {
-
-int stages_of(const Instance& instance) {
-  for (int t = 0; t < instance.tensor_count(); ++t) {
-    if (instance.producer(TensorId(t)).valid() && instance.keep(TensorId(t))) return instance.op_count() + 1;
-  }
-  return instance.op_count();
-}
 
 /// Of one FREE, and the two rows that define it: itself, R, S and what is computed later, and its place in a row of U.
 constexpr std::int64_t free_coefficients(std::int64_t later_users) {

@@ -18,12 +18,6 @@ Periods::Periods(int stages, const std::set<Stage>& ends) {
   }
 }
 
-int stages_of(const Instance& instance) {
-  const auto tensors = instance.tensors();
-  const bool keeps = std::any_of(tensors.begin(), tensors.end(), [&](TensorId t) { return instance.keep(t); });
-  return instance.op_count() + (keeps ? 1 : 0);
-}
-
 /// A sum of columns and of what is certain.
 class PeriodProgram::Sum {
  public:

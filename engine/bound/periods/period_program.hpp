@@ -65,9 +65,6 @@ class Periods {
   std::vector<int> period_;
 };
 
-/// Every stage there is: one a first compute, and one more at the end where something must be kept.
-int stages_of(const Instance& instance);
-
 /// What a memory row is written for beside the checkpoints: the recompute of `op` in stage `stage`.
 using RecomputeEvent = Recompute;
 

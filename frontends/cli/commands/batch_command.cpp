@@ -23,7 +23,14 @@
 
 namespace remora::cli {
 namespace po = boost::program_options;
-using namespace batch;
+using batch::Asking;
+using batch::BlockFolder;
+using batch::Merged;
+using batch::RunnerOptions;
+using batch::RunSummary;
+using batch::Shard;
+using batch::Store;
+using batch::Task;
 
 namespace {
 
@@ -49,8 +56,8 @@ std::optional<std::string> text_of(const Arguments& arguments, const char* optio
 
 Shard shard_of(const Arguments& arguments) {
   try {
-    return find_shard(text_of(arguments, "shard"), text_of(arguments, "shard-count"),
-                      [](const char* name) { return std::getenv(name); });
+    return batch::find_shard(text_of(arguments, "shard"), text_of(arguments, "shard-count"),
+                             [](const char* name) { return std::getenv(name); });
   } catch (const InputError& error) {
     throw UsageError(error.what());
   }
@@ -62,8 +69,8 @@ void list_task(const Task& task, const Store& store, Asking& asking) {
   std::string key(64, '-');
   try {
     if (store.error(task)) state = "error";
-    key = key_of(asking.question_of(task));
-    if (store.partial(key)) state = "interrupted";
+    key = batch::key_of(asking.question_of(task));
+    if (store.partial(key)) state = batch::kInterrupted;
     if (store.has_result(key)) state = "done";
   } catch (const std::exception& error) {
     // It will be the task's error.
@@ -128,7 +135,7 @@ int batch_command(const Words& words) {
   const RunnerOptions options{.shard = shard, .cancel = &signals.flag(), .log = quiet ? nullptr : &std::cerr};
   RunSummary summary;
   try {
-    summary = run_batch(tasks, store, solver, options);
+    summary = batch::run_batch(tasks, store, solver, options);
   } catch (const InputError& error) {
     // Tasks' own faults don't come here: the folder cannot be read or written.
     std::cerr << "remora: " << error.what() << "; run again to go on\n";
@@ -183,10 +190,11 @@ int merge_command(const Words& words) {
   const auto tasks = load_manifest(other ? arguments.input("manifest") : store.manifest_path(), {});
   note_files(arguments, store, tasks);
   TaskSolver solver(nullptr);
-  const Merged merged = merge(tasks, store, solver, arguments.has("verify") ? verify_record : RecordCheck{});
-  if (!arguments.has("quiet")) print_merged(std::cout, merged);
-  write_where_asked(arguments, "csv", merged, write_csv);
-  write_where_asked(arguments, "output", merged, write_summary);
+  const Merged merged =
+      batch::merge(tasks, store, solver, arguments.has("verify") ? verify_record : batch::RecordCheck{});
+  if (!arguments.has("quiet")) batch::print_merged(std::cout, merged);
+  write_where_asked(arguments, "csv", merged, batch::write_csv);
+  write_where_asked(arguments, "output", merged, batch::write_summary);
   if (merged.missing() > 0) return kIncomplete;
   return merged.failed() > 0 ? kBadInput : kSuccess;
 }

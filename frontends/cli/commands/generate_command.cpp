@@ -19,7 +19,12 @@
 
 namespace remora::cli {
 namespace po = boost::program_options;
-using namespace generate;
+using generate::CheckmateOptions;
+using generate::generate_checkmate;
+using generate::generate_layered;
+using generate::kCheckmateTable;
+using generate::kLayeredTable;
+using generate::LayeredOptions;
 namespace {
 
 /// What an option's field holds.
@@ -47,9 +52,9 @@ std::string default_text(const std::string& word) {
 
 /// The family's options; parsing sets them in `options`.
 template <class Options>
-OptionGroup family_options(std::span<const OptionRow<Options>> table, Options& options) {
+OptionGroup family_options(std::span<const generate::OptionRow<Options>> table, Options& options) {
   OptionGroup group("The graph");
-  for (const OptionRow<Options>& row : table) {
+  for (const generate::OptionRow<Options>& row : table) {
     std::visit(
         [&](auto field) {
           using Field = std::remove_reference_t<decltype(options.*field)>;

@@ -18,7 +18,6 @@
 
 namespace remora::cli {
 namespace po = boost::program_options;
-using namespace onnx_frontend;
 namespace {
 
 OptionGroup schedule_options() {

@@ -120,7 +120,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   Schedule schedule = remora::solve(stated.instance, options, callbacks, warm_start);
   complete(schedule);
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, options);
-  return batch::Answer{.status = interrupted ? "interrupted" : json::status_word(schedule.status),
+  return batch::Answer{.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),
                        .schedule = schedule_text(schedule, graph),
                        .seconds = schedule.solver.seconds,
                        .work = schedule.solver.work,
@@ -155,7 +155,7 @@ std::string verify_record(const batch::Task& task, const batch::Record& record) 
     return "";
   }
   const Schedule schedule = json::read_schedule(json::Text(record.schedule), *loaded.graph);
-  if (record.status != "interrupted" && record.status != json::status_word(schedule.status)) {
+  if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
     return "states another status";
   }
   std::string difference = compare_problems(task, record, schedule, loaded.graph);

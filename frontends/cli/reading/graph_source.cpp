@@ -27,7 +27,12 @@
 namespace remora::cli {
 namespace po = boost::program_options;
 namespace fs = std::filesystem;
-using namespace onnx_frontend;
+using onnx_frontend::BackwardRule;
+using onnx_frontend::CostModel;
+using onnx_frontend::looks_like_onnx;
+using onnx_frontend::ModelFolders;
+using onnx_frontend::OnnxOptions;
+using onnx_frontend::ParameterGradients;
 
 namespace {
 
@@ -79,7 +84,7 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
                                              const Arguments& arguments, const OnnxOptions& options, bool needs_onnx,
                                              bool quiet) {
   if (looks_like_onnx(content)) {
-    auto result = read_onnx(content, path, options);
+    auto result = onnx_frontend::read_onnx(content, path, options);
     note_data_files(content, path, arguments.files());
     if (!quiet) {
       if (!result.covered.empty()) std::cerr << "remora: " << result.covered << "\n";
@@ -107,7 +112,7 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
 
 void note_data_files(const std::string& content, const std::string& path, Files& files) {
   if (!files.writes()) return;
-  for (const fs::path& file : data_files(content, folder_of(path))) {
+  for (const fs::path& file : onnx_frontend::data_files(content, folder_of(path))) {
     files.will_read(file.string(), "data of the model");
   }
 }
@@ -248,7 +253,7 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
   }
   if (arguments.has("device")) {
     if (options.cost != CostModel::roofline) throw UsageError("--device needs --cost roofline");
-    options.device = read_device(device_file(arguments.input("device")));
+    options.device = onnx_frontend::read_device(device_file(arguments.input("device")));
   }
   if (arguments.has("costs")) {
     if (options.cost != CostModel::roofline) throw UsageError("--costs are nanoseconds, as --cost roofline is");
@@ -323,8 +328,6 @@ void write_graph_output(const Arguments& arguments, const Graph& graph) {
   arguments.files().write(arguments.output("output"), [&](std::ostream& out) { json::write_graph(out, graph); });
 }
 
-namespace fs = std::filesystem;
-using namespace onnx_frontend;
 namespace {
 
 /// The folders that places of external data count from.
@@ -343,7 +346,7 @@ LoadedModel load_model(const std::string& path, const Arguments& arguments, bool
   model.options.folder = folder_of(path);
   model.content = json::read_file(path);
   if (!looks_like_onnx(model.content)) throw InputError(path, "is no ONNX model: only those can be rewritten");
-  model.lowered = lower_onnx(model.content, path, model.options);
+  model.lowered = onnx_frontend::lower_onnx(model.content, path, model.options);
   note_data_files(model.content, path, arguments.files());
   model.graph = {std::make_shared<const Graph>(model.lowered.graph), text::sha256_hex(model.content)};
   if (quiet) return model;

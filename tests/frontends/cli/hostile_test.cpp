@@ -18,9 +18,9 @@ namespace remora::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using onnx_frontend::test::ModelBuilder;
 using test::Outcome;
 using test::run_words;
-using namespace onnx_frontend::test;
 
 class HostileFiles : public remora::test::TemporaryFolder {
  protected:
