@@ -159,9 +159,9 @@ constexpr std::int64_t kReadyOfWork = 64;
 /// Of the sets that failed and of what is still to be tried.
 constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
 
-class Search {
+class OrderWithin {
  public:
-  Search(const OrderProblem& problem, Bytes limit, OrderEnd end)
+  OrderWithin(const OrderProblem& problem, Bytes limit, OrderEnd end)
       : problem_(problem),
         limit_(limit),
         end_(end),
@@ -368,7 +368,7 @@ class Search {
 
 WithinResult order_within(const OrderProblem& problem, Bytes limit, OrderEnd end, std::int64_t work_limit,
                           const std::function<bool()>& interrupted) {
-  return Search(problem, limit, end).run(work_limit, interrupted);
+  return OrderWithin(problem, limit, end).run(work_limit, interrupted);
 }
 
 }  // namespace remora

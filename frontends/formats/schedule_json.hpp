@@ -19,8 +19,8 @@ namespace remora::json {
 /// and all inside it may be missing; unknown keys are ignored.
 REMORA_API Schedule read_schedule(Text text, const Graph& graph);
 
-/// Schedule::reading of a schedule, or of a curve, before its graph is there. Throws InputError for a text that is not
-/// JSON; of other JSON there is none.
+/// Schedule::reading of a schedule, or of a curve, before its graph is there. Only a text with that word is parsed: throws
+/// InputError if it is not JSON; of other JSON there is none.
 REMORA_API std::vector<std::string> read_reading(Text text);
 
 /// Writes the schedule as one JSON object, a step a line. Its seconds and statistics must be
