@@ -126,14 +126,14 @@ WholeTally compare(unsigned seed, int rounds, int blocks, int ops) {
 // makes but the last tensor of a block again, between backward ops of the next. A forward half runs again whole, and
 // what a backward half makes again nobody else reads. The search behind it finds these.
 TEST(Hierarchical, IsNeverBetterThanTheOptimumAndMostlyReachesItOfTwoBlocks) {
-  const WholeTally tally = compare(20261161, 30, 2, 2);
+  const WholeTally tally = compare(20261161, 60, 2, 2);
   EXPECT_GE(tally.instances, 10);
   EXPECT_GE(tally.stitched_optimal, tally.instances / 2);
   EXPECT_EQ(tally.solved_optimal, tally.instances);
 }
 
 TEST(Hierarchical, IsNeverBetterThanTheOptimumAndOftenReachesItOfThreeBlocks) {
-  const WholeTally tally = compare(20261163, 20, 3, 2);
+  const WholeTally tally = compare(20261163, 30, 3, 2);
   EXPECT_GE(tally.instances, 10);
   EXPECT_GE(tally.stitched_optimal, tally.instances * 4 / 10);
   EXPECT_EQ(tally.solved_optimal, tally.instances);

@@ -9,7 +9,7 @@ import subprocess
 
 import plugin_case
 from buffers import function_lines, type_bytes
-from plugin_case import DEALLOCATED
+from plugin_case import DEALLOCATED, fewer
 
 BUFFERIZED = DEALLOCATED.split(",func.func")[0]
 VIEW = re.compile(r"(%\w+) = memref\.view (%\w+)\[(%\w+)\]\[\] : memref<(\d+)xi8> to memref<([^,>]*)>")
@@ -55,7 +55,7 @@ class Arena(plugin_case.PluginCase):
 
     def test_networks_lie_in_one_allocation_as_large_as_the_schedule_says(self):
         for family, budget, seeds in (("chain", "60%", 2), ("unet", "86%", 1), ("random", "60%", 4)):
-            for seed in range(1, seeds + 1):
+            for seed in range(1, fewer(seeds) + 1):
                 with self.subTest(family=family, seed=seed):
                     self.network(family, "--size", "1", "--seed", str(seed))
                     answer = self.rematerialize("arena=true memory-budget=" + budget)
@@ -248,7 +248,7 @@ class Arena(plugin_case.PluginCase):
 
     def test_programs_with_many_names_for_their_buffers_print_the_same(self):
         smaller = 0
-        for seed in range(24):
+        for seed in range(fewer(24)):
             with self.subTest(seed=seed):
                 self.write(self.program(seed))
                 plain = self.printed("")

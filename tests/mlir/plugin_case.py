@@ -15,6 +15,11 @@ DEALLOCATED = ("one-shot-bufferize{bufferize-function-boundaries "
 SKIPPED = 77
 
 
+def fewer(cases):
+    """A quarter of so many random cases, or all with REMORA_ALL_CASES."""
+    return cases if os.environ.get("REMORA_ALL_CASES") else -(-cases // 4)
+
+
 class Answer:
     def __init__(self, process):
         self.code, self.out, self.err = process.returncode, process.stdout, process.stderr

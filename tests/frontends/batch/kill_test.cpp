@@ -12,6 +12,7 @@
 
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/child_process.hpp"
+#include "tests/support/fewer.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace remora::batch {
@@ -27,7 +28,7 @@ using Answers = std::map<std::string, std::string>;
 class Killing : public remora::test::TemporaryFolder {
  protected:
   static constexpr int kTasks = 24;
-  static constexpr int kKills = 50;
+  const int kills_ = remora::test::fewer(80);
 
   void write_tasks() const {
     std::string text;
@@ -78,7 +79,7 @@ void expect_within(const Answers& before, const Answers& after) {
   }
 }
 
-TEST_F(Killing, FiftyTimesAtRandomMomentsLosesNothing) {
+TEST_F(Killing, ManyTimesAtRandomMomentsLosesNothing) {
   write_tasks();
   const auto begin = Clock::now();
   const int whole = wait(start("whole"));
@@ -96,8 +97,8 @@ TEST_F(Killing, FiftyTimesAtRandomMomentsLosesNothing) {
   std::uniform_int_distribution<std::int64_t> moment(0, duration / 4);
   Answers before;
   int kills = 0;
-  for (int runs = 0; kills < kKills; ++runs) {
-    ASSERT_LT(runs, 20 * kKills);
+  for (int runs = 0; kills < kills_; ++runs) {
+    ASSERT_LT(runs, 20 * kills_);
     const pid_t child = start("killed");
     std::this_thread::sleep_for(std::chrono::microseconds(moment(random)));
     kill(child, SIGKILL);

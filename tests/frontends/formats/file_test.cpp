@@ -97,10 +97,10 @@ TEST_F(File, IsWrittenWhileOthersRemoveLeftovers) {
   std::thread cleaner([&] {
     while (!done) remove_leftovers(directory_.string());
   });
-  for (int i = 0; i < 300; ++i) write_text(directory_ / "out", std::to_string(i));
+  for (int i = 0; i < 100; ++i) write_text(directory_ / "out", std::to_string(i));
   done = true;
   cleaner.join();
-  EXPECT_EQ(read_file((directory_ / "out").string()), "299");
+  EXPECT_EQ(read_file((directory_ / "out").string()), "99");
   EXPECT_EQ(listing(), std::vector<std::string>{"out"});
 }
 
