@@ -257,7 +257,7 @@ class Arena(plugin_case.PluginCase):
                 placed = self.place()
                 found, size = views(placed.out)
                 smaller += bool(found) and size < sum(length for _, length, _, _ in found)
-        self.assertGreater(smaller, 8)
+        self.assertGreater(smaller, fewer(24) // 3)
 
 
 if __name__ == "__main__":
