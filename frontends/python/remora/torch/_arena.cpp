@@ -74,7 +74,9 @@ void report(void* data, std::int64_t size) {
 }
 
 /// Under the mutex: whether somebody else's tensors lie there, or will.
-bool in_use(const Memory* memory) { return memory->running > 0 || !memory->blocks.empty(); }
+bool in_use(const Memory* memory) {
+  return memory->running > 0 || !memory->blocks.empty();
+}
 
 /// Under the mutex.
 void unmap_if_left(Memory* memory) {
