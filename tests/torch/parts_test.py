@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import checking
 import models
 import pytest
 import torch
+from torch import nn
 
 import remora.torch as rt
+from remora.torch import _plan
 
 
 @pytest.mark.parametrize("how", ["wrap", "compile"])
@@ -37,6 +41,39 @@ def test_two_forwards_before_two_backwards_keep_their_own_dropout() -> None:
     assert rt.plans(model)[0].recomputes > 0
     for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         assert checking.same(mine.grad, theirs.grad)
+
+
+def test_what_is_saved_only_to_make_another_saved_value_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`joined` is there at the cut and is made again behind it, from a product that backward itself never reads."""
+
+    class Joining(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.left, self.right = nn.Linear(16, 16), nn.Linear(32, 8), nn.Linear(32, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            joined = torch.cat([self.first(x), x], 1)
+            return self.left(joined) * self.right(joined)
+
+    found = _plan.schedule_for
+
+    def made_again(graph: dict[str, Any], budget: int, options: rt.Options) -> dict[str, Any]:
+        schedule = found(graph, budget, options)
+        ops, steps = {op["name"]: op for op in graph["ops"]}, schedule["steps"]
+        cat = next(op for op in graph["ops"] if op["type"] == "cat")
+        (product,), (joined,) = cat["inputs"], cat["outputs"]
+        for step in steps:
+            step["free"] = [t for t in step.get("free", []) if t not in (product, joined)]
+        reads = [i for i, s in enumerate(steps) if joined in ops[s["op"]]["inputs"]]
+        behind = [i for i in reads if ops[steps[i]["op"]]["phase"] == "backward"]
+        steps[behind[0]]["free"].append(joined)
+        steps[behind[-1]]["free"] += [product, joined]
+        steps.insert(behind[-1], {"op": cat["name"], "free": []})
+        return schedule
+
+    monkeypatch.setattr(_plan, "schedule_for", made_again)
+    plan = checking.check_parts(Joining(), (torch.randn(4, 16),), "200%", "wrap")
+    assert plan.recomputes == 1
 
 
 def test_without_gradients_a_wrapped_module_is_planned_for_inference() -> None:

@@ -46,7 +46,8 @@ def in_channels_last(module: fx.GraphModule, mode: FakeTensorMode) -> fx.GraphMo
     """The graph with its convolutions in channels-last order; itself where that is not done, as on a GPU. O(nodes)."""
     nodes = list(module.graph.nodes)
     convolutions = [n for n in nodes if n.target in _CONVOLUTIONS and n.meta["val"] is not None]
-    if not convolutions or not torch.backends.mkldnn.is_available() or not torch.backends.mkldnn.enabled:
+    known = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not convolutions or not known or not torch.backends.mkldnn.enabled:
         return module
     given = [n.meta["val"] for node in convolutions for n in node.all_input_nodes]
     if any(t.device.type != "cpu" or t.dim() > 4 for t in given):

@@ -106,7 +106,9 @@ class _Parts:
         ahead, behind = runs[:middle], runs[middle + 1 :]
         saved, states = _saved(step, ahead, behind)
         forward, backward = _extract_fwd_bwd_modules(joint, list(saved), [], num_fwd_outputs=num_fwd_outputs)
-        _add_states(step, forward, backward, states, tangents)
+        there = {n.name for n in backward.graph.find_nodes(op="placeholder")}
+        missing = [n for n in saved if n.name not in there and _is_read(step, n, runs[middle:])]
+        _add_saved(step, forward, backward, missing, states, tangents)
         rows = {**{n.name: n for n in joint.graph.nodes}, **{state_of(op): op for op in states}}
         taken = [rows[n.name] for n in backward.graph.find_nodes(op="placeholder")]
         kept = [n for n in taken if n not in tangents]
@@ -173,6 +175,13 @@ def _saved(step: Step, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Nod
     return nodes, list(earlier)
 
 
+def _is_read(step: Step, node: fx.Node, runs: list[Run]) -> bool:
+    """Whether the backward part reads a saved value: what its ops read, if the cut does not release it."""
+    first, *behind = runs
+    kept = set(step.storages_of(node)).difference(first.free)
+    return any(not kept.isdisjoint(run.op.inputs) for run in behind)
+
+
 def _in_block(step: Step, ahead: list[Run], taken: list[Any]) -> int | None:
     """The number of an argument of the backward part that the forward part left in the arena."""
     left = {s for run in ahead for s in run.offsets if step.storages[s].size > 0}
@@ -198,25 +207,43 @@ def _root(step: Step, storage: int) -> fx.Node:
     return found
 
 
-def _add_states(
-    step: Step, forward: fx.GraphModule, backward: fx.GraphModule, states: list[Op], tangents: list[fx.Node]
+def _add_saved(
+    step: Step,
+    forward: fx.GraphModule,
+    backward: fx.GraphModule,
+    missing: list[fx.Node],
+    states: list[Op],
+    tangents: list[fx.Node],
 ) -> None:
-    """Makes generator states outputs of the forward and inputs of the backward graph, behind what else is saved."""
-    if not states:
+    """Makes more outputs of the forward and inputs of the backward graph, behind what else is saved.
+
+    Generator states; and values that the schedule makes others from again, though these are saved as well: the graph
+    as it stands reads those only.
+    """
+    if not states and not missing:
         return
     end = forward.graph.find_nodes(op="output")[0]
     place = next(n for n in backward.graph.nodes if n.op != "placeholder" or n.name in {t.name for t in tangents})
     descriptions = list(end.meta.get("desc", []))
-    for op in states:
-        with step.mode:
-            value = torch.empty(generator_of(step, op.nodes[0]).get_state().shape, dtype=torch.uint8, device="cpu")
-        with forward.graph.inserting_before(end):
-            node = forward.graph.create_node("call_function", generator_of, (), {}, name=state_of(op))
+    made = {n.name: n for n in forward.graph.nodes}
+
+    def add(node: fx.Node, name: str) -> None:
         with backward.graph.inserting_before(place):
-            given = backward.graph.create_node("placeholder", state_of(op), (), {}, name=state_of(op))
-        node.meta["val"] = given.meta["val"] = value
+            given = backward.graph.create_node("placeholder", name, (), {}, name=name)
+        given.meta["val"] = node.meta["val"]
         end.args = ([*end.args[0], node],)
         descriptions.append(SavedForBackwardsAOTOutput(len(descriptions)))
+
+    for node in missing:
+        add(made[node.name], node.name)
+    for op in states:
+        with forward.graph.inserting_before(end):
+            node = forward.graph.create_node("call_function", generator_of, (), {}, name=state_of(op))
+        with step.mode:
+            node.meta["val"] = torch.empty(
+                generator_of(step, op.nodes[0]).get_state().shape, dtype=torch.uint8, device="cpu"
+            )
+        add(node, state_of(op))
     if "desc" in end.meta:
         end.meta["desc"] = descriptions
     forward.recompile()
