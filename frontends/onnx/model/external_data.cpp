@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/onnx/model/external_data.hpp"
-
 #include <string>
 #include <system_error>
 
+#include "frontends/onnx/model/model_proto.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 #include "onnx/onnx_pb.h"

@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/onnx/model/external_data.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/network_builder.hpp"

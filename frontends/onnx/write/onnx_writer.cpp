@@ -17,7 +17,6 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/formats/json_text.hpp"
-#include "frontends/onnx/model/external_data.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/write/node_copies.hpp"
 #include "model/error.hpp"

@@ -22,7 +22,7 @@
 
 namespace remora::onnx_frontend {
 
-/// Where a model comes from and where it goes, for data outside the file (model/external_data.hpp).
+/// Where a model comes from and where it goes, for data outside the file (model/model_proto.hpp).
 struct ModelFolders {
   std::filesystem::path from{};
   std::optional<std::filesystem::path> to{};

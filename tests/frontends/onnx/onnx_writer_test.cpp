@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/onnx/model/external_data.hpp"
+#include "frontends/onnx/model/model_proto.hpp"
 #include "onnx/onnx_pb.h"
 #include "rewrite_support.hpp"
 #include "tests/support/temporary_folder.hpp"
