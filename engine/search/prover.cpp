@@ -13,8 +13,6 @@ namespace {
 constexpr int kSteps = 12;
 constexpr int kChoicesOfStep = 400;
 constexpr std::int64_t kNodesOfStep = 200;
-/// A node is allowed for so many units of work.
-constexpr std::int64_t kWorkOfNode = 8;
 /// An integer program begins again where the gap below its ceiling is no more than so many parts of one more.
 constexpr std::int64_t kMuchLower = 4;
 /// Between two looks at the ceiling.
@@ -112,7 +110,7 @@ std::vector<ProofNews> Prover::take_steps(Duration ceiling, Work most, const Dea
   for (int step = 0; step < kSteps && !finished_ && most > Work(0) && !deadline.reached(); ++step) {
     // Nothing begins that could take much more than is left.
     found.push_back(proof_.step({.ceiling = ceiling,
-                                 .nodes = std::min(kNodesOfStep, most.count() / kWorkOfNode),
+                                 .nodes = kNodesOfStep,
                                  .choices = kChoicesOfStep,
                                  .work = most,
                                  .interrupted = [&] { return deadline.reached(); }}));

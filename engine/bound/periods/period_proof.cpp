@@ -35,22 +35,30 @@ constexpr int kManyRuledOut = 5;
 /// Rounded, a linear program's recomputes are those of at least so large a part.
 constexpr std::array kLeastParts{0.5, 0.2, 0.8};
 
-/// A unit of work is about what a node of the constraint program takes.
-constexpr std::int64_t kLinearOfWork = 256;
-constexpr std::int64_t kNodeOfWork = 16;
+/// A unit of work is about what a node of the constraint program takes, some 13 microseconds; with so many columns squared the
+/// simplex method takes as long (layered graphs of 2,500, 5,100 and 10,600 columns: 0.03, 0.08 and 0.36 s), and a node of the integer
+/// program half of it and a little more (2,500 and 5,100 columns: 0.01 and 0.06 s). Its first bound counts as so many nodes.
+constexpr double kColumnsOfWork = 4096;
+constexpr double kNodesOfLinear = 2;
+constexpr std::int64_t kLeastWorkOfNode = 8;
+constexpr std::int64_t kNodesOfRoot = 16;
 
 Work work_of_linear(const Program& program) {
-  const std::int64_t columns = program.columns();
-  return Work(1 + columns * columns / kLinearOfWork);
+  const double columns = program.columns();
+  return Work(1 + static_cast<std::int64_t>(columns * columns / kColumnsOfWork));
 }
 
 bool takes_more_than(Work most, const Program& program) {
-  const auto columns = static_cast<double>(program.columns());
-  return columns * columns > static_cast<double>(kLinearOfWork) * static_cast<double>(most.count());
+  return work_of_linear(program) > most;
+}
+
+Work work_of_node(const Program& program) {
+  const double columns = program.columns();
+  return Work(kLeastWorkOfNode + static_cast<std::int64_t>(columns * columns / kColumnsOfWork / kNodesOfLinear));
 }
 
 Work work_of_integer(const Program& program, std::int64_t nodes) {
-  return plus(work_of_linear(program), Work(nodes * program.columns() / kNodeOfWork));
+  return Work((kNodesOfRoot + nodes) * work_of_node(program).count());
 }
 
 RoundedSolution rounded(const PeriodProgram& program, std::span<const double> solution) {
@@ -138,12 +146,17 @@ ProofNews PeriodProof::step(const ProofLimits& limits) {
 
 ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
-  periods_.emplace(program(limits.interrupted));
-  program_ = periods_->take_program();
-  news.finished = takes_more_than(limits.work, program_);
-  if (news.finished) return news;
-  news.work = work_of_linear(program_);
-  const LinearAnswer linear = solve_linear(program_, limits.interrupted);
+  std::optional<Solved> solved = std::exchange(finer_, std::nullopt);
+  if (!solved) {
+    solved.emplace(program(limits.interrupted));
+    news.finished = takes_more_than(limits.work, solved->program);
+    if (news.finished) return news;
+    news.work = work_of_linear(solved->program);
+    solved->answer = solve_linear(solved->program, limits.interrupted);
+  }
+  periods_.emplace(std::move(solved->periods));
+  program_ = std::move(solved->program);
+  const LinearAnswer& linear = solved->answer;
   if (linear.outcome == LinearAnswer::Outcome::no_solution) {
     const bool proved = !linear.prices.empty() && proves_no_solution(program_, linear.prices);
     // Where columns are out, it is only proved below the ceiling.
@@ -172,14 +185,15 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
     news.bans_below = limits.ceiling;
   }
   // Without those that are out it says more.
-  is_relaxed_ = choices_ > limits.choices || before - choices_ <= before / kManyRuledOut;
+  const bool pays = choices_ <= limits.choices && before - choices_ > before / kManyRuledOut;
+  is_relaxed_ = !pays || takes_more_than(limits.work - news.work, program_);
   return news;
 }
 
 ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
   if (choices_ > limits.choices || program_.rows.size() > kMostRows) {
-    news.finished = !split(limits) && !refine_rounded();
+    news.finished = !split(limits, news) && !refine_rounded();
     return news;
   }
   const double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
@@ -188,7 +202,10 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
     is_outdated = is_outdated || (limits.outdated && limits.outdated(limits, bound_));
     return is_outdated || (limits.interrupted && limits.interrupted()) || cpu_seconds_of_thread() >= end;
   };
-  const IntegerAnswer answer = solve_integer(program_, {limits.ceiling, limits.nodes, is_over});
+  const std::int64_t nodes = std::min(limits.nodes, limits.work.count() / work_of_node(program_).count() - kNodesOfRoot);
+  news.finished = nodes <= 0;
+  if (news.finished) return news;
+  const IntegerAnswer answer = solve_integer(program_, {limits.ceiling, nodes, is_over});
   news.work = work_of_integer(program_, answer.nodes);
   if (is_outdated && answer.solution.empty()) {
     news.bound = bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
@@ -238,7 +255,7 @@ void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, Pr
     // Complete: nothing costs less than the ceiling. If not, more periods may say more.
     if (answer.complete && limits.ceiling != Duration::max()) news.bound = bound_ = limits.ceiling;
     // Where they do not, it is to end, however long that takes.
-    if (!answer.complete) patience_ *= split(limits) ? kPatienceGrowth : kMostPatience;
+    if (!answer.complete) patience_ *= split(limits, news) ? kPatienceGrowth : kMostPatience;
     news.finished = answer.complete;
     return;
   }
@@ -274,21 +291,29 @@ bool PeriodProof::refine_rounded() {
 }
 
 /// Twice as many periods, where the linear program gains by it: the integer one takes longer then. False if not.
-bool PeriodProof::split(const ProofLimits& limits) {
+bool PeriodProof::split(const ProofLimits& limits, ProofNews& news) {
   if (segments_ >= kMostSegments) return false;
   segments_ *= 2;
   std::set<Stage> ends = ends_;
   for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
-  Program finer = program(limits.interrupted).take_program();
-  const LinearAnswer linear = solve_linear(finer, limits.interrupted);
-  if (linear.outcome == LinearAnswer::Outcome::optimal) {
-    const Duration gain = program_bound(finer, linear.prices).bound - exact_bound_;
-    const bool pays = gain.count() > 0 && (limits.ceiling == Duration::max() ||
-                                           gain.count() > (limits.ceiling - exact_bound_).count() / kLeastGain);
-    if (pays) return true;
+  Solved finer(program(limits.interrupted));
+  bool pays = false;
+  if (!takes_more_than(limits.work - news.work, finer.program)) {
+    news.work = plus(news.work, work_of_linear(finer.program));
+    finer.answer = solve_linear(finer.program, limits.interrupted);
+    pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
   }
-  ends_ = std::move(ends);
-  return false;
+  if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {
+    const Duration gain = program_bound(finer.program, finer.answer.prices).bound - exact_bound_;
+    pays = gain.count() > 0 && (limits.ceiling == Duration::max() ||
+                                gain.count() > (limits.ceiling - exact_bound_).count() / kLeastGain);
+  }
+  if (pays) {
+    finer_.emplace(std::move(finer));
+  } else {
+    ends_ = std::move(ends);
+  }
+  return pays;
 }
 
 }  // namespace remora

@@ -75,6 +75,15 @@ class PeriodProof {
   ProofNews step(const ProofLimits& limits);
 
  private:
+  /// A linear program, with the rows that it was given, and its answer.
+  struct Solved {
+    explicit Solved(PeriodProgram made) : periods(std::move(made)), program(periods.take_program()) {}
+
+    PeriodProgram periods;
+    Program program;
+    LinearAnswer answer{};
+  };
+
   [[nodiscard]] PeriodProgram program(const Interrupted& interrupted) const;
   ProofNews solve_relaxed(const ProofLimits& limits);
   ProofNews solve_whole(const ProofLimits& limits);
@@ -83,7 +92,7 @@ class PeriodProof {
   [[nodiscard]] std::vector<cp::StageBan> bans() const;
   void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news);
   [[nodiscard]] bool refine(const RecomputePlan& plan);
-  bool split(const ProofLimits& limits);
+  bool split(const ProofLimits& limits, ProofNews& news);
   bool refine_rounded();
   void end_period(Stage stage);
 
@@ -100,6 +109,8 @@ class PeriodProof {
   std::optional<PeriodProgram> periods_{};
   Program program_{};
   int choices_ = 0;
+  /// That of the next step, where it has been solved to see whether it pays.
+  std::optional<Solved> finer_{};
   /// The integer one comes next.
   bool is_relaxed_ = false;
   /// What the linear one comes near to.
