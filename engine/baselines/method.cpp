@@ -51,12 +51,14 @@ Method method_of(Strategy strategy) {
 namespace {
 
 /// The recompute, just before its next use, that lowers the memory at the event most; none if nothing does.
-std::optional<Recompute> best_at(EventKey event, PlanMoves& moves, std::vector<TensorId>& crossing) {
+std::optional<Recompute> best_at(EventKey event, PlanMoves& moves, std::vector<TensorId>& crossing,
+                                 const Deadline& deadline) {
   const PlanEvaluator& state = moves.state();
   std::optional<Recompute> best;
   Bytes least = state.memory(event);
   moves.find_crossing(event, crossing);
   for (const TensorId t : crossing) {
+    if (deadline.cancelled()) return std::nullopt;
     const Recompute again{state.first_use_after(t, event).stage(), state.instance().producer(t)};
     if (EventKey(again) <= event || !state.can_add(again)) continue;
     const std::size_t mark = moves.mark();
@@ -73,7 +75,7 @@ std::optional<Recompute> best_at(EventKey event, PlanMoves& moves, std::vector<T
 void relieve(EventKey event, PlanMoves& moves, const Deadline& deadline) {
   std::vector<TensorId> crossing;
   while (moves.state().memory(event) > moves.instance().budget() && !deadline.reached()) {
-    const auto best = best_at(event, moves, crossing);
+    const auto best = best_at(event, moves, crossing, deadline);
     if (!best) return;
     moves.add(*best);
     moves.keep();

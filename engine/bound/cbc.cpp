@@ -26,7 +26,6 @@ namespace remora {
 namespace {
 
 constexpr double kSlack = 1e-3;
-constexpr double kRelativeError = 1e-9;
 /// CBC's way to say "none".
 constexpr double kBeyond = 1e18;
 constexpr int kAtTheRootOrWhereItHelps = -1;
@@ -135,13 +134,6 @@ std::int64_t common_unit(std::span<const std::int64_t> costs) {
 
 bool says_something(const CbcModel& model, double value) {
   return std::isfinite(value) && std::abs(value) < kBeyond && !model.isProvenInfeasible();
-}
-
-Duration safe_bound(double units, std::int64_t unit) {
-  const double safe = std::ceil(units * (1.0 - kRelativeError) - kSlack);
-  // What CBC says of a program without solutions may be beyond all durations.
-  const double most = static_cast<double>(kSaturated);
-  return Duration(saturating_product(static_cast<std::int64_t>(std::clamp(safe, 0.0, most)), unit));
 }
 
 }  // namespace remora

@@ -107,8 +107,4 @@ inline double whole_units_up(std::int64_t amount, std::int64_t unit) {
   return whole_units(amount - 1, unit) + 1;
 }
 
-/// The bound that a value of CBC's, in multiples of `unit`, stands for: costs are whole, so it is rounded up, after
-/// what double precision and tolerances may have added is taken off.
-Duration safe_bound(double units, std::int64_t unit);
-
 }  // namespace remora

@@ -37,6 +37,7 @@ constexpr double kChosen = 0.5;
 /// them, and coefficients, which the solver holds several times over.
 constexpr std::size_t kMostLookedAt = 300'000'000;
 constexpr std::size_t kMostCoefficients = 8'000'000;
+constexpr std::size_t kMostItemsPresolved = 30'000;
 constexpr std::size_t kItemsBetweenLooksAtTheClock = 256;
 /// Clp's way to say that there is none.
 constexpr double kNoLimit = -1;
@@ -84,6 +85,8 @@ class CoverMip {
     prepare(lp_);
     stopper_.watch(lp_);
     lp_.setHintParam(OsiDoReducePrint);
+    // In Clp's presolve nobody is asked: 3 s with 100,000 items.
+    if (problem_.items.size() > kMostItemsPresolved) lp_.setHintParam(OsiDoPresolveInInitial, false, OsiHintTry);
     CoinBuild columns_of_items(kColumns);
     for (const CoverItem& item : problem_.items) {
       columns_of_items.addColumn(0, nullptr, nullptr, 0, 1, whole_units(item.cost.count(), unit_));

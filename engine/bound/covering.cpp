@@ -53,7 +53,7 @@ class DualAscent {
     }
   }
 
-  CoverBoundResult run() {
+  CoverBoundResult run(const std::function<bool()>& interrupted) {
     std::vector<std::size_t> events;
     for (std::size_t k = 0; k < problem_.excess.size(); ++k) {
       if (problem_.excess[k] > Bytes(0)) events.push_back(k);
@@ -64,6 +64,7 @@ class DualAscent {
     events.resize(std::min(events.size(), std::max(kLeastEvents, kGapsLookedAt / (gaps_ + 1))));
     CoverBoundResult result;
     for (const std::size_t event : events) {
+      if (interrupted && interrupted()) return result;
       const Duration more = relieve(event);
       if (more == Duration::max()) return {Duration(0), true, OpId(event)};
       result.extra += more;
@@ -170,8 +171,8 @@ Certificate cover_certificate(const Instance& instance, const CoverProblem& prob
   return certificate;
 }
 
-CoverBoundResult covering_bound(const CoverProblem& problem) {
-  return DualAscent(problem).run();
+CoverBoundResult covering_bound(const CoverProblem& problem, const std::function<bool()>& interrupted) {
+  return DualAscent(problem).run(interrupted);
 }
 
 namespace {
@@ -357,6 +358,16 @@ bool proves_infeasible(const CoverProblem& problem, std::span<const double> pric
     for (std::size_t n = 0; n < limit; ++n) most += sorted[n];
   });
   return most < demand(problem, rounded);
+}
+
+Duration safe_bound(double units, std::int64_t unit) {
+  constexpr double kTolerance = 1e-3;
+  constexpr double kRelativeError = 1e-9;
+  const double safe = std::ceil(units * (1.0 - kRelativeError) - kTolerance);
+  if (!(safe > 0)) return Duration(0);
+  // What CBC says of a program without solutions may be beyond all durations.
+  const double most = static_cast<double>(kSaturated);
+  return Duration(saturating_product(static_cast<std::int64_t>(std::min(safe, most)), unit));
 }
 
 }  // namespace remora

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -98,7 +99,8 @@ struct CoverBoundResult {
 Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event,
                               const std::vector<bool>& given_up = {});
 
-CoverBoundResult covering_bound(const CoverProblem& problem);
+/// `interrupted`: asked between events; true ends it with what is known. May be empty.
+CoverBoundResult covering_bound(const CoverProblem& problem, const std::function<bool()>& interrupted = {});
 
 /// The covering relaxation of the free order. At op k's first compute everything is resident that k reads and writes;
 /// moreover each tensor that an ancestor of k computes and some descendant of k reads (or that must be kept), unless its
@@ -135,5 +137,9 @@ PricedBound priced_bound(const CoverProblem& problem, std::span<const double> pr
 /// Whether the prices prove that no choice of items covers every excess, whatever it costs: their reward for all that
 /// the limits allow is below what they ask for.
 bool proves_infeasible(const CoverProblem& problem, std::span<const double> prices);
+
+/// The bound that a solver's value, in multiples of `unit`, stands for: costs are whole, so it is rounded up, after what
+/// double precision (a part in 10^9) and tolerances (a thousandth) may have added is taken off. 0 for what is no number.
+Duration safe_bound(double units, std::int64_t unit);
 
 }  // namespace remora

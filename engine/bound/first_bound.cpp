@@ -120,7 +120,7 @@ std::optional<Instance> least_of_modes(const Instance& instance) {
 
 bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
   const CoverProblem problem = covering_relaxation(instance);
-  if (covering_bound(problem).infeasible) return true;
+  if (covering_bound(problem, [&deadline] { return deadline.reached(); }).infeasible) return true;
   CoverMipLimits limits;
   // The LP alone proves infeasibility.
   limits.nodes = 0;
@@ -146,7 +146,8 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   }
   CoverProblem& problem = found.cover.problem;
   problem = covering_relaxation(instance, options.covering_limits);
-  const auto ascent = covering_bound(problem);
+  // A time limit that is over leaves it its few seconds, as it always did; a signal does not.
+  const auto ascent = covering_bound(problem, [&deadline] { return deadline.cancelled(); });
   found.infeasible = ascent.infeasible;
   found.lower_bound = found.exact_bound = ascent.extra;
   // What is resident at an event is known for the input order only.

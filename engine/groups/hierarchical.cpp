@@ -56,7 +56,7 @@ class GroupFinder {
       return std::move(groups_);
     }
     partition();
-    find_schedules();
+    if (!deadline_.reached()) find_schedules();
     groups_.complete = !deadline_.reached();
     return std::move(groups_);
   }
@@ -89,7 +89,13 @@ class GroupFinder {
 
   void partition() {
     last_ = deadline_.elapsed();
-    const Partition partition = make_partition(instance_, partitioner_, partition_settings(options_));
+    PartitionSettings settings = partition_settings(options_);
+    settings.interrupted = [this] { return deadline_.reached(); };
+    const Partition partition = make_partition(instance_, partitioner_, settings);
+    if (deadline_.reached()) {
+      groups_.note = "none, for the limit came before the graph was cut";
+      return;
+    }
     groups_.hierarchy.unit_count = at(partition.unit_count());
     groups_.hierarchy.blocks = make_blocks(instance_, partition);
     groups_.hierarchy.classes = classify(instance_, groups_.hierarchy.blocks, groups_.hierarchy.unit_count);

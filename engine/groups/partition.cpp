@@ -198,11 +198,11 @@ std::vector<std::vector<int>> units_below(const Partition& partition) {
 Partition make_partition(const Instance& instance, const Partitioner& partitioner, const PartitionSettings& settings) {
   check(settings);
   Partition partition{.units = find_units(instance)};
-  PartitionGraph graph = unit_graph(instance, partition.units);
   Tree tree(partition.units.units.size());
+  PartitionGraph graph = settings.ends() ? PartitionGraph({}, {}, {}) : unit_graph(instance, partition.units);
   const IntervalPartition intervals;
   bool stalled = false;
-  while (graph.node_count() > settings.top_size) {
+  while (graph.node_count() > settings.top_size && !settings.ends()) {
     const Partitioner& chosen = stalled ? intervals : partitioner;
     const int nodes = graph.node_count();
     const std::vector<int> group_of = chosen.group(graph, settings);

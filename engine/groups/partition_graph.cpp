@@ -13,18 +13,28 @@
 namespace remora {
 namespace {
 
-/// A table of rows from (row, value) pairs in any order; each row ends up ascending, without repeats.
-Adjacency<int, int> rows_of(std::vector<std::pair<int, int>> pairs, int rows) {
-  std::sort(pairs.begin(), pairs.end());
-  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+/// A table of rows from (row, value) pairs in any order; each row ends up ascending, without repeats. The pairs are counted into
+/// their rows first: sorting all of them would take longer.
+Adjacency<int, int> rows_of(const std::vector<std::pair<int, int>>& pairs, int rows) {
+  std::vector<std::size_t> ends(at(rows) + 1, 0);
+  for (const auto& [row, value] : pairs) {
+    ensure(row >= 0 && row < rows, "a node that does not exist");
+    ++ends[at(row) + 1];
+  }
+  for (std::size_t row = 1; row < ends.size(); ++row) ends[row] += ends[row - 1];
+  // As values go in, where a row begins becomes where it ends, which is where the next one began.
+  std::vector<int> values(pairs.size());
+  for (const auto& [row, value] : pairs) values[ends[at(row)]++] = value;
   Adjacency<int, int> table;
   table.reserve(at(rows), pairs.size());
-  std::size_t next = 0;
+  auto begin = values.begin();
   for (int row = 0; row < rows; ++row) {
-    for (; next < pairs.size() && pairs[next].first == row; ++next) table.push(pairs[next].second);
+    const auto end = values.begin() + static_cast<std::ptrdiff_t>(ends[at(row)]);
+    std::sort(begin, end);
+    for (const auto last = std::unique(begin, end); begin != last; ++begin) table.push(*begin);
     table.end_row();
+    begin = end;
   }
-  ensure(next == pairs.size(), "a node that does not exist");
   return table;
 }
 
@@ -39,13 +49,16 @@ class Grouped {
       if (known < 0) known = count_++;
       node_of_.push_back(known);
     }
+    std::vector<std::pair<int, int>> pairs;
     for (int node = 0; node < graph.node_count(); ++node) {
       for (const int next : graph.successors(node)) {
-        if (node_of(node) != node_of(next)) edges_.push_back({node_of(node), node_of(next)});
+        if (node_of(node) != node_of(next)) pairs.emplace_back(node_of(node), node_of(next));
       }
     }
-    std::sort(edges_.begin(), edges_.end());
-    edges_.erase(std::unique(edges_.begin(), edges_.end()), edges_.end());
+    const Adjacency<int, int> next_of = rows_of(pairs, count_);
+    for (int group = 0; group < count_; ++group) {
+      for (const int next : next_of[group]) edges_.push_back({group, next});
+    }
   }
 
   /// False if there is a cycle.
@@ -131,8 +144,8 @@ void PartitionGraph::index_edges(std::vector<PartitionEdge> edges) {
     backward.emplace_back(edge.to, edge.from);
   }
   edges = {};
-  successors_ = rows_of(std::move(forward), node_count());
-  predecessors_ = rows_of(std::move(backward), node_count());
+  successors_ = rows_of(forward, node_count());
+  predecessors_ = rows_of(backward, node_count());
 }
 
 void PartitionGraph::index_values() {
@@ -144,7 +157,7 @@ void PartitionGraph::index_values() {
     pairs.emplace_back(value(v).producer, v);
     for (const int reader : value(v).readers) pairs.emplace_back(reader, v);
   }
-  values_of_ = rows_of(std::move(pairs), node_count());
+  values_of_ = rows_of(pairs, node_count());
 }
 
 std::optional<Contraction> contract(const PartitionGraph& graph, std::span<const int> group_of) {

@@ -54,7 +54,7 @@ class Greedy {
 
   std::vector<int> run() {
     double last_score = -1;
-    while (!heap_.empty()) {
+    while (!heap_.empty() && !settings_.ends()) {
       std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
       const Entry best = heap_.back();
       heap_.pop_back();

@@ -12,6 +12,7 @@
 //     };
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,10 @@ struct PartitionSettings {
   int top_size = 60;
   /// How much the number of units in a group weighs against the memory that it shares with others (HiRemate, eq. 1).
   double alpha = 0.5;
+  /// Asked while nodes are grouped; true ends that: the root holds what is left. May be empty.
+  std::function<bool()> interrupted{};
+
+  [[nodiscard]] bool ends() const { return interrupted && interrupted(); }
 };
 
 class Partitioner {

@@ -194,13 +194,16 @@ Solution start_from_segments(const Instance& instance, const Interrupted& interr
   for (int count = 1; count <= std::min(kMostSegments, segments.turn() / 2 + 1) && !asked(); count += 1 + count / 16) {
     std::vector<std::vector<int>> cuts{segments.cut_between(count)};
     for (int shift = 0; shift < kShifts; ++shift) cuts.push_back(segments.cut(count, shift));
-    for (const std::vector<int>& cut : cuts) consider(cut, cut);
+    for (const std::vector<int>& cut : cuts) {
+      if (!asked()) consider(cut, cut);
+    }
   }
   const auto may_run_thrice = [&](OpId op) { return instance.max_computes(op) >= 3; };
   if (best.peak > instance.budget() && std::ranges::any_of(instance.ops(), may_run_thrice)) {
     for (int count = 1; count <= std::min(kMostOuter, segments.turn() / 4 + 1) && !asked(); count += 1 + count / 8) {
       const std::vector<int> outer = segments.cut_between(count);
-      for (int inner = 2 * count; inner <= std::min(kMostInner * count, segments.turn() / 2); inner += count) {
+      for (int inner = 2 * count; inner <= std::min(kMostInner * count, segments.turn() / 2) && !asked();
+           inner += count) {
         consider(outer, Segments::refined(outer, segments.cut_between(inner)));
       }
     }

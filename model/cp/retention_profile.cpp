@@ -40,7 +40,11 @@ void RetentionProfile::refresh(const Views& views) {
   }
   if (!changed) return;
   collect_assigned();
-  for (const TouchedId t : dirty_) recompute(t);
+  if (is_empty_) {
+    recompute_all();
+  } else {
+    for (const TouchedId t : dirty_) recompute(t);
+  }
   dirty_.clear();
   correct_inner_events();
 }
@@ -177,19 +181,51 @@ void RetentionProfile::retain(TouchedId id, Reading reading, std::vector<Retenti
   for (; next_compute != computes_.end(); ++next_compute) start(*next_compute);
 }
 
+/// The first time: what begins and ends at each slot, added up in the end, since all stretches together may be as long as
+/// the slots times the tensors.
+void RetentionProfile::recompute_all() {
+  is_empty_ = false;
+  std::vector<Bytes> mandatory(mandatory_.size() + 1);
+  std::vector<Bytes> potential(mandatory.size());
+  const auto count = [](std::vector<Bytes>& changes, std::span<const Retention> retentions) {
+    for (int next = 0; const Retention& retention : retentions) {
+      const int first = std::max(next, retention.from.slot);
+      next = std::max(next, retention.to.slot + 1);
+      if (first >= next) continue;
+      changes[at(first)] += retention.size;
+      changes[at(next)] -= retention.size;
+    }
+  };
+  for (const TouchedId t : dirty_) {
+    retain(t);
+    count(mandatory, retentions(t, Reading::mandatory));
+    count(potential, retentions(t, Reading::potential));
+  }
+  Bytes retained;
+  Bytes kept;
+  for (std::size_t slot = 0; slot < mandatory_.size(); ++slot) {
+    mandatory_[slot] += retained += mandatory[slot];
+    potential_[slot] += kept += potential[slot];
+  }
+}
+
 void RetentionProfile::recompute(TouchedId id) {
   Tensor& entry = tensors_[id];
-  collect_computes(id);
-  collect_uses(id);
   mandatory_before_.swap(entry.mandatory);
   potential_before_.swap(entry.potential);
   const bool differed = entry.differs;
+  retain(id);
+  replace(mandatory_, mandatory_before_, entry.mandatory);
+  replace(potential_, differed ? potential_before_ : mandatory_before_, retentions(id, Reading::potential));
+}
+
+void RetentionProfile::retain(TouchedId id) {
+  Tensor& entry = tensors_[id];
+  collect_computes(id);
+  collect_uses(id);
   retain(id, Reading::mandatory, entry.mandatory);
   entry.differs = has_undecided_alone(problem_.touched()[id].producer);
   if (entry.differs) retain(id, Reading::potential, entry.potential);
-  replace(mandatory_, mandatory_before_, entry.mandatory);
-  replace(potential_, differed ? potential_before_ : mandatory_before_,
-          entry.differs ? entry.potential : entry.mandatory);
   entry.dirty = false;
 }
 

@@ -197,11 +197,13 @@ class RetentionProfile {
   void mark_dirty(std::span<const TouchedId> tensors);
   void collect_assigned();
   void recompute(TouchedId id);
+  void retain(TouchedId id);
   void collect_computes(TouchedId id);
   void collect_uses(TouchedId id);
   [[nodiscard]] Anchor latest_possible(FreeId producer, Moment before) const;
   void retain(TouchedId id, Reading reading, std::vector<Retention>& result) const;
   [[nodiscard]] bool has_undecided_alone(FreeId op) const;
+  void recompute_all();
   static void replace(std::vector<Bytes>& memory, std::span<const Retention> before, std::span<const Retention> after);
   void add_up_gap(Reading reading, std::size_t begin, std::size_t end, std::vector<Bytes>& result);
   template <class Amount, class Get>
@@ -216,6 +218,8 @@ class RetentionProfile {
   Table<CopyId, std::uint64_t> modes_;
   Table<TouchedId, Tensor> tensors_;
   std::vector<TouchedId> dirty_;
+  /// Before the first refresh.
+  bool is_empty_ = true;
   std::vector<Bytes> mandatory_;
   std::vector<Bytes> potential_;
   /// What is counted of the problem's inner events by each reading.

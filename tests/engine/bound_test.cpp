@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
 #include <optional>
+#include <random>
 #include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/covering.hpp"
 #include "engine/bound/first_bound.hpp"
+#include "engine/bound/periods/period_solver.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
@@ -50,6 +57,11 @@ void check_ascent(const Instance& instance, const CoverProblem& problem, const s
   } else if (truth) {
     ASSERT_LE(instance.baseline_duration() + bound.extra, *truth);
   }
+  // Interrupted it says less, and nothing else.
+  int left = 2;
+  const auto cut = covering_bound(problem, [&left] { return left-- == 0; });
+  ASSERT_TRUE(bound.infeasible || !cut.infeasible);
+  ASSERT_TRUE(bound.infeasible || cut.extra <= bound.extra);
 }
 
 void check_mip(const Instance& instance, const CoverProblem& problem, const std::optional<Duration>& truth,
@@ -202,6 +214,186 @@ TEST(FootprintCertificate, TensorsThatMustBeKeptTogetherAreNamed) {
   EXPECT_EQ(certificate->required, Bytes(4));
   EXPECT_EQ(certificate->tensors.size(), 4U);
   EXPECT_EQ(least_budget(instance), Bytes(4));
+}
+
+TEST(SafeBound, RoundsUpToWholeUnitsButForWhatArithmeticMayHaveAdded) {
+  EXPECT_EQ(safe_bound(2.5, 1), Duration(3));
+  EXPECT_EQ(safe_bound(3 + 1e-4, 1), Duration(3));
+  EXPECT_EQ(safe_bound(3.01, 1), Duration(4));
+  EXPECT_EQ(safe_bound(-1e300, 5), Duration(0));
+  std::mt19937 random(31);
+  std::uniform_real_distribution<double> error(-1, 1);
+  for (int round = 0; round < 100'000; ++round) {
+    // The optimum is whole; what a solver says of it is off by a part in 10^9 or a thousandth at most.
+    const auto optimum = static_cast<std::int64_t>(random() | std::uint64_t{random()} << 32U) >> (1U + random() % 63);
+    if (optimum < 0) continue;
+    const auto unit = static_cast<std::int64_t>(1 + random() % 1000);
+    const auto exact = static_cast<double>(optimum);
+    const double said = exact + error(random) * std::max(9e-4, exact * 9e-10);
+    const Duration most(saturating_product(std::min(optimum, kSaturated), unit));
+    ASSERT_LE(safe_bound(said, unit), most) << optimum << " said as " << said << ", unit " << unit;
+    ASSERT_TRUE(exact > 1e5 || safe_bound(said, unit) == most) << optimum << " said as " << said << ", unit " << unit;
+  }
+}
+
+TEST(SafeBound, OfWhatNoDurationCanBeIsNone) {
+  const Duration most{kSaturated};
+  EXPECT_EQ(safe_bound(1e18, 1'000'000), most);
+  EXPECT_EQ(safe_bound(std::numeric_limits<double>::infinity(), 1), most);
+  EXPECT_EQ(safe_bound(-std::numeric_limits<double>::infinity(), 1), Duration(0));
+  EXPECT_EQ(safe_bound(std::numeric_limits<double>::quiet_NaN(), 1), Duration(0));
+  EXPECT_EQ(safe_bound(1, INT64_MAX), most);
+}
+
+/// A linear program small enough to be solved in fractions.
+class SmallProgram {
+ public:
+  explicit SmallProgram(std::mt19937& random) {
+    const auto below = [&](int end) { return static_cast<int>(random() % static_cast<unsigned>(end)); };
+    const int columns = 1 + below(4);
+    for (int j = 0; j < columns; ++j) program.add_column(below(12));
+    for (int rows = 1 + below(4); rows > 0; --rows) {
+      ProgramRow row;
+      for (int j = 0; j < columns; ++j) {
+        if (const int factor = below(13) - 4; factor != 0) row.terms.push_back({j, factor});
+      }
+      row.least = below(12) - 2;
+      program.rows.push_back(row);
+    }
+    for (const ProgramRow& row : program.rows) {
+      std::vector<Wide> factors(program.costs.size());
+      for (const ProgramTerm& term : row.terms) factors[at(term.column)] = term.factor;
+      limits_.push_back({factors, row.least});
+    }
+    for (std::size_t j = 0; j < program.costs.size(); ++j) {
+      std::vector<Wide> unit(program.costs.size());
+      unit[j] = 1;
+      limits_.push_back({unit, 0});
+      unit[j] = -1;
+      limits_.push_back({unit, -1});
+    }
+  }
+
+  /// The least cost in fractions, rounded up, by looking at every vertex; nothing if there is no solution.
+  [[nodiscard]] std::optional<std::int64_t> least_cost() const {
+    std::optional<std::int64_t> least;
+    for (unsigned chosen = 0; chosen < 1U << limits_.size(); ++chosen) {
+      if (std::popcount(chosen) != static_cast<int>(program.costs.size())) continue;
+      if (const auto cost = cost_of_vertex(chosen)) least = std::min(least.value_or(*cost), *cost);
+    }
+    return least;
+  }
+
+  /// The least cost of whole columns.
+  [[nodiscard]] std::optional<std::int64_t> least_whole_cost() const {
+    std::optional<std::int64_t> least;
+    for (unsigned ones = 0; ones < 1U << program.costs.size(); ++ones) {
+      std::vector<Wide> point(program.costs.size());
+      for (std::size_t j = 0; j < point.size(); ++j) point[j] = ones >> j & 1U;
+      if (!holds(point, 1)) continue;
+      const auto cost = static_cast<std::int64_t>(cost_of(point));
+      least = std::min(least.value_or(cost), cost);
+    }
+    return least;
+  }
+
+  Program program;
+
+ private:
+  struct Limit {
+    std::vector<Wide> factors;
+    Wide least;
+  };
+
+  [[nodiscard]] Wide cost_of(const std::vector<Wide>& point) const {
+    Wide cost = 0;
+    for (std::size_t j = 0; j < point.size(); ++j) cost += point[j] * program.costs[j];
+    return cost;
+  }
+
+  /// The point is in parts of `whole`, above 0.
+  [[nodiscard]] bool holds(const std::vector<Wide>& point, Wide whole) const {
+    return std::all_of(limits_.begin(), limits_.end(), [&](const Limit& limit) {
+      Wide sum = 0;
+      for (std::size_t j = 0; j < point.size(); ++j) sum += limit.factors[j] * point[j];
+      return sum >= limit.least * whole;
+    });
+  }
+
+  /// Where the chosen limits are met, by Cramer's rule; its cost, rounded up.
+  [[nodiscard]] std::optional<std::int64_t> cost_of_vertex(unsigned chosen) const {
+    std::vector<Limit> rows;
+    for (std::size_t i = 0; i < limits_.size(); ++i) {
+      if ((chosen >> i & 1U) != 0) rows.push_back(limits_[i]);
+    }
+    std::vector<std::vector<Wide>> matrix;
+    for (const Limit& row : rows) matrix.push_back(row.factors);
+    Wide whole = determinant(matrix);
+    if (whole == 0) return std::nullopt;
+    std::vector<Wide> point;
+    for (std::size_t j = 0; j < rows.size(); ++j) {
+      std::vector<std::vector<Wide>> replaced = matrix;
+      for (std::size_t i = 0; i < rows.size(); ++i) replaced[i][j] = rows[i].least;
+      point.push_back(whole < 0 ? -determinant(replaced) : determinant(replaced));
+    }
+    whole = whole < 0 ? -whole : whole;
+    if (!holds(point, whole)) return std::nullopt;
+    return static_cast<std::int64_t>((cost_of(point) + whole - 1) / whole);
+  }
+
+  [[nodiscard]] static Wide determinant(const std::vector<std::vector<Wide>>& matrix) {
+    if (matrix.size() == 1) return matrix[0][0];
+    Wide sum = 0;
+    for (std::size_t j = 0; j < matrix.size(); ++j) {
+      std::vector<std::vector<Wide>> minor;
+      for (std::size_t i = 1; i < matrix.size(); ++i) {
+        minor.push_back(matrix[i]);
+        minor.back().erase(minor.back().begin() + static_cast<std::ptrdiff_t>(j));
+      }
+      sum += (j % 2 == 0 ? 1 : -1) * matrix[0][j] * determinant(minor);
+    }
+    return sum;
+  }
+
+  std::vector<Limit> limits_;
+};
+
+TEST(SafeBound, OfALinearProgramIsBetweenItsOptimumInFractionsAndThatInWholeNumbers) {
+  if (!cover_mip_available()) GTEST_SKIP() << "built without CBC";
+  std::mt19937 random(32);
+  int solved = 0;
+  int reached = 0;
+  for (int round = 0; round < test::fewer(1200); ++round) {
+    SCOPED_TRACE("seed 32, round " + std::to_string(round));
+    SmallProgram small(random);
+    const std::optional<std::int64_t> fractional = small.least_cost();
+    const std::optional<std::int64_t> whole = small.least_whole_cost();
+    ASSERT_TRUE(fractional || !whole);
+    Program program = small.program;
+    const LinearAnswer answer = solve_linear(program, {});
+    if (answer.outcome == LinearAnswer::Outcome::no_solution) {
+      ASSERT_FALSE(whole);
+      continue;
+    }
+    ASSERT_EQ(answer.outcome, LinearAnswer::Outcome::optimal);
+    double value = 0;
+    for (std::size_t j = 0; j < answer.solution.size(); ++j) {
+      value += answer.solution[j] * static_cast<double>(program.costs[j]);
+    }
+    ++solved;
+    ASSERT_TRUE(fractional);
+    // An optimum that is less than the tolerance above a whole number is taken for that.
+    ASSERT_GE(safe_bound(value, 1).count(), *fractional - 1);
+    if (safe_bound(value, 1).count() >= *fractional) ++reached;
+    ASSERT_LE(program_bound(program, answer.prices).bound.count(), whole.value_or(INT64_MAX));
+    if (!whole) continue;
+    ASSERT_LE(safe_bound(value, 1).count(), *whole);
+    const IntegerAnswer integer = solve_integer(program, {});
+    ASSERT_TRUE(integer.complete);
+    ASSERT_EQ(integer.bound.count(), *whole);
+  }
+  EXPECT_GT(solved, test::fewer(1200) / 4);
+  EXPECT_GT(reached, solved * 9 / 10);
 }
 
 }  // namespace

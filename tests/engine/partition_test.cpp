@@ -56,6 +56,26 @@ TEST(Partition, IsConvexAndCompleteOnRandomGraphs) {
   }
 }
 
+TEST(Partition, InterruptedAtAnyQuestionItIsConvexAndComplete) {
+  std::mt19937 random(20260804);
+  int shallower = 0;
+  for (int round = 0; round < 500 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("seed 20260804, round " + std::to_string(round));
+    const Instance instance(test::random_graph(random, {.least_ops = 20, .most_ops = 40}), {});
+    PartitionSettings settings = random_settings(random);
+    const Partitioner& partitioner = *partitioners()[random() % partitioners().size()];
+    const Partition whole = make_partition(instance, partitioner, settings);
+    int left = static_cast<int>(random() % 20);
+    settings.interrupted = [&left] { return left-- <= 0; };
+    const Partition cut = make_partition(instance, partitioner, settings);
+    // The root may hold more than a group of the usual size.
+    settings.top_size = std::max(settings.top_size, instance.op_count());
+    test::expect_partition(instance, cut, settings);
+    if (cut.nodes.size() < whole.nodes.size()) ++shallower;
+  }
+  EXPECT_GT(shallower, 100);
+}
+
 TEST(Partition, IsConvexAndCompleteOnRandomTrainingGraphs) {
   std::mt19937 random(20260802);
   for (int round = 0; round < 5000 && !testing::Test::HasFailure(); ++round) {
