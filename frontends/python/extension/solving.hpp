@@ -20,6 +20,7 @@ void bind_solve(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
 void bind_order(nanobind::module_& module);
 void bind_place(nanobind::module_& module);
+void bind_devices(nanobind::module_& module);
 
 /// Pages, pictures and tables of schedules and sweeps.
 void bind_report(nanobind::module_& module);

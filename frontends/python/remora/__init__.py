@@ -17,7 +17,8 @@ Examples
 
 from remora import _engine
 from remora.curve import Curve, CurvePoint
-from remora.errors import Certificate, Error, Infeasible, InputError, NoSchedule
+from remora.devices import Device, DeviceGraph, DeviceSchedule, DeviceStep, DeviceVerdict, load_graph
+from remora.errors import Certificate, Error, Infeasible, InputError, NoDeviceSchedule, NoSchedule
 from remora.graph import Graph, Op, Phase, Tensor
 from remora.modes import InnerPeak, Mode, Modes, OpModes
 from remora.placement import Arena, Buffer, Placement, load_buffers, place
@@ -49,6 +50,11 @@ __all__ = [
     "Certificate",
     "Curve",
     "CurvePoint",
+    "Device",
+    "DeviceGraph",
+    "DeviceSchedule",
+    "DeviceStep",
+    "DeviceVerdict",
     "Error",
     "Graph",
     "Infeasible",
@@ -56,6 +62,7 @@ __all__ = [
     "InputError",
     "Mode",
     "Modes",
+    "NoDeviceSchedule",
     "NoSchedule",
     "Op",
     "OpModes",
@@ -76,6 +83,7 @@ __all__ = [
     "evaluate",
     "least_budget",
     "load_buffers",
+    "load_graph",
     "options",
     "order",
     "place",

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from remora.devices import DeviceSchedule
     from remora.graph import Op, Tensor
     from remora.schedule import Schedule
     from remora.solving import BudgetBracket
 
-__all__ = ["Certificate", "Error", "Infeasible", "InputError", "NoSchedule"]
+__all__ = ["Certificate", "Error", "Infeasible", "InputError", "NoDeviceSchedule", "NoSchedule"]
 
 
 class Error(Exception):
@@ -73,6 +74,25 @@ class NoSchedule(Error):
         super().__init__(message)
         self.answer = answer
         self.reached_peak = reached_peak
+
+
+class NoDeviceSchedule(Error):
+    """No schedule over several devices: proved, or none found within the limits.
+
+    Attributes
+    ----------
+    answer : DeviceSchedule
+        What is known: its ``status``, ``bound`` and ``solver``; it has no steps.
+    """
+
+    def __init__(self, message: str, answer: DeviceSchedule) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether there is none at all."""
+        return self.answer.status == "infeasible"
 
 
 class Infeasible(NoSchedule):

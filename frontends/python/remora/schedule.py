@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
 
 from remora import _engine
 from remora._arguments import boolean, count, file_path, string, write_text
+from remora.devices import DeviceGraph, DeviceSchedule, DeviceVerdict, verify_devices
 from remora.errors import Certificate, InputError
 from remora.graph import Graph, Op, OpLike, Tensor, _listed, _op, _tensor
 from remora.placement import Arena, arena_of
@@ -334,18 +335,22 @@ def schedule_of(schedule: Schedule) -> Schedule:
     raise TypeError(f"schedule: must be a remora.Schedule, not {type(schedule).__name__}")
 
 
-def verify(graph: Graph, schedule: Schedule) -> Verdict:
+@overload
+def verify(graph: Graph, schedule: Schedule) -> Verdict: ...
+@overload
+def verify(graph: DeviceGraph, schedule: DeviceSchedule) -> DeviceVerdict: ...
+def verify(graph: Graph | DeviceGraph, schedule: Schedule | DeviceSchedule) -> Verdict | DeviceVerdict:
     """Replays a schedule by the rules of docs/formats.md, independently of what found it.
 
     Parameters
     ----------
-    graph : Graph
+    graph : Graph or DeviceGraph
         As it is now. If it is not the graph that was solved, ops and tensors are looked up by name.
-    schedule : Schedule
+    schedule : Schedule or DeviceSchedule
 
     Returns
     -------
-    Verdict
+    Verdict or DeviceVerdict
         True in a condition if the schedule is valid.
 
     Raises
@@ -362,7 +367,9 @@ def verify(graph: Graph, schedule: Schedule) -> Verdict:
     >>> bool(remora.verify(g, remora.evaluate(g, ["A", "B"])))
     True
     """
-    found = schedule_of(schedule)._answer.verify_for(graph_of(graph)._core)
+    if isinstance(graph, DeviceGraph):
+        return verify_devices(graph, cast(Any, schedule))
+    found = schedule_of(cast(Any, schedule))._answer.verify_for(graph_of(graph)._core)
     return Verdict(tuple(found.errors), found.duration, found.peak, found.peak_step, found.recomputes)
 
 

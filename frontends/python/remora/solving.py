@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, cast, overload
 
 from remora import _engine
 from remora._arguments import Budget, boolean, budget_text, count, integer, option_texts, string
 from remora.curve import Curve
+from remora.devices import DeviceGraph, DeviceSchedule, found_or_raised, solve_devices
 from remora.display import schedule_line
 from remora.errors import Infeasible, InputError, NoSchedule
 from remora.graph import Graph, Op, OpLike, _listed, _op
@@ -217,6 +218,7 @@ def strategies() -> tuple[str, ...]:
     return tuple(_engine.strategy_names().split(", "))
 
 
+@overload
 def solve(
     graph: Graph,
     budget: Budget,
@@ -237,7 +239,47 @@ def solve(
     on_progress: Callable[[Progress], object] | None = None,
     stop: threading.Event | None = None,
     **more: bool | int | float | str,
-) -> Schedule:
+) -> Schedule: ...
+@overload
+def solve(
+    graph: DeviceGraph,
+    budget: Mapping[str, Budget],
+    *,
+    time_limit: SupportsFloat | None = None,
+    work_limit: SupportsIndex | None = None,
+    seed: SupportsIndex | None = None,
+    order: Literal["input", "free"] | None = None,
+    max_computes: SupportsIndex | None = None,
+    objective: Literal["duration", "energy"] = "duration",
+    duration_limit: SupportsIndex | None = None,
+    energy_limit: SupportsIndex | None = None,
+    warm_start: DeviceSchedule | None = None,
+    stop: threading.Event | None = None,
+) -> DeviceSchedule: ...
+def solve(
+    graph: Graph | DeviceGraph,
+    budget: Budget | Mapping[str, Budget],
+    *,
+    time_limit: SupportsFloat | None = None,
+    work_limit: SupportsIndex | None = None,
+    threads: SupportsIndex | None = None,
+    seed: SupportsIndex | None = None,
+    strategy: str | None = None,
+    order: Ordering | None = None,
+    max_computes: SupportsIndex | None = None,
+    modes: Modes | None = None,
+    warm_start: Schedule | Iterable[OpLike] | DeviceSchedule | None = None,
+    addresses: bool = False,
+    alignment: SupportsIndex | None = None,
+    progress: bool = False,
+    on_incumbent: Callable[[Schedule], object] | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
+    stop: threading.Event | None = None,
+    objective: Any = None,
+    duration_limit: Any = None,
+    energy_limit: Any = None,
+    **more: bool | int | float | str,
+) -> Schedule | DeviceSchedule:
     """Schedules the graph under a memory budget: which ops run again, and when tensors are released.
 
     Other threads of Python run meanwhile. Ctrl-C ends the search; the `KeyboardInterrupt` that follows carries the best
@@ -245,9 +287,10 @@ def solve(
 
     Parameters
     ----------
-    graph : Graph
+    graph : Graph or DeviceGraph
     budget : int or str
-        Bytes, fixed memory included; or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory.
+        Bytes, fixed memory included; or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory. Of a
+        `DeviceGraph` a mapping of devices to bytes; a device that is left out has no limit.
     time_limit : float, optional
         Seconds; by default 60, and no limit beside a work limit.
     work_limit : int, optional
@@ -265,7 +308,7 @@ def solve(
     modes : mapping of Op, str or int to OpModes or sequence of Mode, optional
         Other ways to run some of the ops; a step then says by which of them it runs. Schedules of several modes can be
         verified, but neither saved nor reported.
-    warm_start : Schedule or iterable of Op, str or int, optional
+    warm_start : Schedule or iterable of Op, str or int, or DeviceSchedule, optional
         A schedule of the graph to start from, made for any budget.
     addresses : bool
         Give tensors and workspaces offsets in one arena, too (`Schedule.arena`): it is the arena, not only the sum of
@@ -281,16 +324,22 @@ def solve(
         ends the search.
     stop : threading.Event, optional
         Set from another thread, it ends the search with the best schedule so far.
+    objective : {"duration", "energy"}
+        Of a `DeviceGraph`: what is minimised.
+    duration_limit, energy_limit : int, optional
+        Of a `DeviceGraph`: no schedule may take more, whatever is minimised.
     **more
         Any of `options` by its name.
 
     Returns
     -------
-    Schedule
+    Schedule or DeviceSchedule
         Within the budget, and verified.
 
     Raises
     ------
+    NoDeviceSchedule
+        Of a `DeviceGraph`: if it is proved that there is none, or none was found.
     Infeasible
         If it is proved that there is none. It names the least feasible budget.
     NoSchedule
@@ -312,9 +361,32 @@ def solve(
     >>> [step.op.name for step in s.steps]
     ['A', 'B', 'C', 'D', 'A', 'E']
     """
+    if isinstance(graph, DeviceGraph):
+        others: dict[str, object] = {"threads": threads, "strategy": strategy, "modes": modes, "alignment": alignment}
+        others |= {"on_incumbent": on_incumbent, "on_progress": on_progress, **more}
+        others |= {"addresses": addresses or None, "progress": progress or None}
+        for name, value in others.items():
+            if value is not None:
+                raise InputError(name, "is not for graphs over several devices")
+        found, interruption = solve_devices(
+            graph,
+            cast(Any, budget),
+            _search_options({}, time_limit, work_limit, None, seed, None),
+            _ordering(order),
+            max_computes,
+            objective or "duration",
+            (duration_limit, energy_limit),
+            cast(Any, warm_start),
+            _asking(stop),
+        )
+        _interrupt(interruption, found if found else None)
+        return found_or_raised(found)
+    for name, value in (("objective", objective), ("duration_limit", duration_limit), ("energy_limit", energy_limit)):
+        if value is not None:
+            raise InputError(name, "is for graphs over several devices")
     graph_of(graph)
     texts = _search_options(more, time_limit, work_limit, threads, seed, strategy)
-    text = budget_text(budget)
+    text = budget_text(cast(Any, budget))
     aligned = alignment_of(alignment, SCHEDULE_ALIGNMENT) if boolean(addresses, "addresses") else None
     if alignment is not None and not addresses:
         raise InputError("alignment", "is of addresses, which are not asked for: addresses=True")
@@ -327,7 +399,7 @@ def solve(
             count(max_computes, "max_computes"),
             _ordering(order),
             mode_rows(graph, modes),
-            _start(graph, warm_start),
+            _start(graph, cast(Any, warm_start)),
             aligned,
             _telling(on_incumbent, "on_incumbent", lambda found: Schedule._of(found, graph)),
             _telling_too(None if display.is_bar else display.solve_told, Progress, on_progress),

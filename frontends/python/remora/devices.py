@@ -1,0 +1,485 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs over several devices and their schedules: where ops run, what is copied when, a budget for each device."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+from remora import _engine
+from remora._arguments import Budget, budget_text, count, file_path, integer, string, write_text
+from remora.errors import InputError, NoDeviceSchedule
+from remora.graph import Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Device", "DeviceGraph", "DeviceSchedule", "DeviceStep", "DeviceVerdict", "load_graph"]
+
+_MOST_COMPUTES = 2
+
+
+@dataclass(frozen=True)
+class Device:
+    """A place where tensors lie, and where ops may run.
+
+    Attributes
+    ----------
+    name : str
+    fixed_memory : int
+        Bytes that are always resident there.
+    ops : int
+        How many ops can run there; 0 of a store.
+    """
+
+    name: str
+    fixed_memory: int
+    ops: int
+
+    @property
+    def is_store(self) -> bool:
+        """Whether nothing can run there."""
+        return self.ops == 0
+
+
+@dataclass(frozen=True)
+class DeviceStep:
+    """Run `op` on `device`, or copy `tensor` from `device` to `to`; then release `free`.
+
+    Attributes
+    ----------
+    kind : {"run", "copy"}
+    device : str
+        Where it runs, or what is copied from.
+    op, tensor, to : str or None
+        The op of a run; the tensor of a copy and where it goes.
+    free : tuple of (str, str)
+        What is released afterwards: tensor and device.
+    """
+
+    kind: Literal["run", "copy"]
+    device: str
+    op: str | None
+    tensor: str | None
+    to: str | None
+    free: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class DeviceVerdict:
+    """What replaying a schedule over several devices says of it; true if it is valid.
+
+    Attributes
+    ----------
+    errors : tuple of str
+        At most twenty, each naming the step; empty for a valid schedule.
+    duration, energy : int
+        Of the replay.
+    peak, peak_step : dict of str to int
+        By device: bytes, and the first step that reaches them, -1 without steps.
+    recomputes, copies : int
+        Runs beyond each op's first, and copies.
+    """
+
+    errors: tuple[str, ...]
+    duration: int
+    energy: int
+    peak: dict[str, int]
+    peak_step: dict[str, int]
+    recomputes: int
+    copies: int
+
+    @property
+    def valid(self) -> bool:
+        """Whether there are no errors."""
+        return not self.errors
+
+    def __bool__(self) -> bool:
+        return self.valid
+
+
+class DeviceGraph:
+    """A graph over several devices, from a file (docs/formats.md) or `remora convert --devices`. It does not change.
+
+    Examples
+    --------
+    >>> import remora
+    >>> g = remora.DeviceGraph.from_json({
+    ...     "format": "remora-graph", "version": 2, "name": "two", "devices": [{"name": "gpu"}, {"name": "host"}],
+    ...     "links": [{"from": "gpu", "to": "host", "bytes": 1, "per": 1}],
+    ...     "tensors": [{"name": "a", "size": 2}, {"name": "b", "size": 3}, {"name": "c", "size": 2, "keep": True}],
+    ...     "ops": [{"name": "A", "duration": 9, "inputs": [], "outputs": ["a"]},
+    ...             {"name": "B", "duration": 1, "inputs": ["a"], "outputs": ["b"]},
+    ...             {"name": "C", "duration": 1, "inputs": ["b"], "outputs": ["c"]}]})
+    >>> s = remora.solve(g, {"gpu": 5})
+    >>> s.status, s.duration, s.peak
+    ('optimal', 11, {'gpu': 5, 'host': 0})
+    """
+
+    __slots__ = ("__weakref__", "_core", "_sha256")
+    _core: _engine.DeviceGraph
+    _sha256: str
+
+    def __init__(self) -> None:
+        raise TypeError("graphs over several devices are made by DeviceGraph.load() and DeviceGraph.from_json()")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DeviceGraph:
+        """Reads a remora-graph 2 that names devices.
+
+        Raises
+        ------
+        InputError
+            With the file and the path of the first fault inside it.
+        OSError
+            If the file cannot be read.
+        """
+        with open(file_path(path), "rb") as file:
+            content = file.read()
+        try:
+            return cls.from_json(content)
+        except InputError as error:
+            raise InputError(file_path(path), str(error)) from None
+
+    @classmethod
+    def from_json(cls, source: str | bytes | Mapping[str, Any]) -> DeviceGraph:
+        """The graph in the text of a file, or in a dict as `json.load` gives it."""
+        if isinstance(source, Mapping):
+            try:
+                source = json.dumps(dict(source))
+            except (TypeError, ValueError) as error:
+                raise InputError("$", f"cannot be written as JSON: {error}") from None
+        content = _bytes(source)
+        graph = cls.__new__(cls)
+        graph._core = _engine.DeviceGraph.read(content)
+        graph._sha256 = hashlib.sha256(content).hexdigest()
+        return graph
+
+    def to_json(self) -> str:
+        """The text of the graph's file."""
+        return self._core.write()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph as remora-graph JSON, whole or not at all."""
+        write_text(path, self.to_json())
+
+    @property
+    def name(self) -> str:
+        """As the file has it; may be empty."""
+        return self._core.name
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """In the order of the file; the first is the default."""
+        return tuple(Device(*row) for row in self._core.devices)
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """From which device to which one something can be copied."""
+        names = self._device_names()
+        return tuple((names[source], names[to]) for source, to in self._core.links)
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Names, in input order."""
+        return tuple(self._core.ops)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names."""
+        return tuple(self._core.tensors)
+
+    def _device_names(self) -> list[str]:
+        return [name for name, _, _ in self._core.devices]
+
+    def __len__(self) -> int:
+        return len(self._core.ops)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceGraph) and (other is self or self.to_json() == other.to_json())
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<DeviceGraph {self.name!r}: {len(self)} ops over {', '.join(self._device_names())}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeviceGraph.from_json, (self.to_json(),)
+
+
+class DeviceSchedule:
+    """The answer to a solve of a `DeviceGraph`. Made by `solve` and `load`."""
+
+    graph: DeviceGraph
+    """The graph whose devices, ops and tensors the steps name."""
+    _answer: _engine.DeviceAnswer
+
+    def __init__(self) -> None:
+        raise TypeError("schedules are made by remora.solve() and DeviceSchedule.load()")
+
+    @classmethod
+    def _of(cls, answer: _engine.DeviceAnswer, graph: DeviceGraph) -> DeviceSchedule:
+        schedule = cls.__new__(cls)
+        schedule._answer = answer
+        schedule.graph = graph
+        return schedule
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], graph: DeviceGraph) -> DeviceSchedule:
+        """Reads a schedule file of the graph; whether its steps are right is for `verify` to say."""
+        with open(file_path(path), "rb") as file:
+            content = file.read()
+        try:
+            return cls.from_json(content, graph)
+        except InputError as error:
+            raise InputError(file_path(path), str(error)) from None
+
+    @classmethod
+    def from_json(cls, text: str | bytes, graph: DeviceGraph) -> DeviceSchedule:
+        """The schedule in the text of a file."""
+        return cls._of(_engine.DeviceAnswer.read(device_graph_of(graph)._core, _bytes(text)), graph)
+
+    def to_json(self) -> str:
+        """The text of the schedule's file."""
+        return self._answer.write()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the schedule as remora-schedule JSON, whole or not at all."""
+        write_text(path, self.to_json())
+
+    @property
+    def status(self) -> Literal["optimal", "feasible", "infeasible", "unknown"]:
+        """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``."""
+        status: Any = self._answer.status
+        return status  # type: ignore[no-any-return]
+
+    @property
+    def order(self) -> Literal["input", "free"]:
+        """Whether first runs follow the order of the graph's ops."""
+        return "free" if self._answer.is_free else "input"
+
+    @property
+    def objective(self) -> Literal["duration", "energy"]:
+        """What was minimised."""
+        return "energy" if self._answer.least_energy else "duration"
+
+    @property
+    def budget(self) -> dict[str, int]:
+        """Bytes by device; devices without a limit are not in it."""
+        names = self.graph._device_names()
+        return {name: bytes for name, bytes in zip(names, self._answer.budget, strict=True) if bytes is not None}
+
+    @property
+    def duration(self) -> int:
+        """Of all steps."""
+        return self._answer.duration
+
+    @property
+    def energy(self) -> int:
+        """Of all steps."""
+        return self._answer.energy
+
+    @property
+    def baseline_duration(self) -> int:
+        """Of the best schedule without memory limits, or a bound on it."""
+        return self._answer.baseline_duration
+
+    @property
+    def bound(self) -> int:
+        """No schedule of this problem has less duration, or energy where that is the objective."""
+        return self._answer.lower_bound
+
+    @property
+    def gap(self) -> float:
+        """The part of the objective that the bound does not explain: 0 for a schedule proved optimal."""
+        value = self.energy if self.objective == "energy" else self.duration
+        return (value - self.bound) / value if value > 0 else 0.0
+
+    @property
+    def peak(self) -> dict[str, int]:
+        """Bytes by device: the most that is resident at a step."""
+        return dict(zip(self.graph._device_names(), self._answer.peak, strict=True))
+
+    @property
+    def memory(self) -> dict[str, list[int]]:
+        """Bytes by device, at every step."""
+        return dict(zip(self.graph._device_names(), self._answer.memory(), strict=True))
+
+    @cached_property
+    def steps(self) -> Sequence[DeviceStep]:
+        """In the order of execution."""
+        devices = self.graph._device_names()
+        ops, tensors = self.graph.ops, self.graph.tensors
+        return tuple(
+            DeviceStep(
+                "copy" if op < 0 else "run",
+                devices[device],
+                None if op < 0 else ops[op],
+                None if tensor < 0 else tensors[tensor],
+                None if to < 0 else devices[to],
+                tuple((tensors[freed], devices[place]) for freed, place in free),
+            )
+            for op, tensor, device, to, free in self._answer.steps()
+        )
+
+    @property
+    def recomputes(self) -> dict[str, int]:
+        """How often ops run again, on all devices together; ops that run once are not in it."""
+        times = Counter(step.op for step in self.steps if step.op is not None)
+        return {op: many - 1 for op, many in times.items() if many > 1}
+
+    @property
+    def copies(self) -> dict[tuple[str, str, str], int]:
+        """How often a tensor is copied from a device to another."""
+        return dict(Counter((step.tensor, step.device, step.to) for step in self.steps if step.tensor and step.to))
+
+    @cached_property
+    def solver(self) -> Mapping[str, Any]:
+        """How the solve went: what the file says under ``solver`` (docs/formats.md)."""
+        report: dict[str, Any] = json.loads(self.to_json()).get("solver", {})
+        return report
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page: a lane for each device and link, memory on each device, copies, what runs again."""
+        write_text(path, self._answer.page())
+
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Chrome trace (about:tracing, Perfetto), a thread for each device and link."""
+        write_text(path, self._answer.trace())
+
+    def svg(self) -> str:
+        """Lanes and memory of each device over time, as a picture."""
+        return self._answer.svg()
+
+    def csv(self) -> str:
+        """Runs by op and device, copies by tensor and link, with what they take."""
+        return self._answer.csv()
+
+    def __len__(self) -> int:
+        return self._answer.step_count
+
+    def __bool__(self) -> bool:
+        return self._answer.has_schedule
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceSchedule) and (other is self or other.to_json() == self.to_json())
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        if not self:
+            return f"<DeviceSchedule of {self.graph.name!r}: {self.status}>"
+        peaks = ", ".join(f"{name} {_engine.bytes_text(peak)}" for name, peak in self.peak.items())
+        duration = _engine.duration_text(self.duration, self.graph._core.unit)
+        return f"<DeviceSchedule of {self.graph.name!r}: {self.status}, {duration}; {peaks}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeviceSchedule.from_json, (self.to_json(), self.graph)
+
+
+def load_graph(path: str | os.PathLike[str]) -> Graph | DeviceGraph:
+    """Reads a graph file: a `DeviceGraph` where it names devices, else a `Graph`.
+
+    Raises
+    ------
+    InputError
+        With the file and the path of the first fault inside it.
+    OSError
+        If the file cannot be read.
+    """
+    with open(file_path(path), "rb") as file:
+        names_devices = _engine.names_devices(file.read())
+    return DeviceGraph.load(path) if names_devices else Graph.load(path)
+
+
+def device_graph_of(graph: DeviceGraph) -> DeviceGraph:
+    """The graph, or TypeError for what is none."""
+    if isinstance(graph, DeviceGraph):
+        return graph
+    raise TypeError(f"graph: must be a remora.DeviceGraph, not {type(graph).__name__}")
+
+
+def verify_devices(graph: DeviceGraph, schedule: DeviceSchedule) -> DeviceVerdict:
+    """`remora.verify` of a graph over several devices."""
+    if not isinstance(schedule, DeviceSchedule):
+        raise TypeError(f"schedule: must be a remora.DeviceSchedule, not {type(schedule).__name__}")
+    found = schedule._answer.verify_for(graph._core)
+    errors, duration, energy, peaks, steps, recomputes, copies = found
+    names = graph._device_names()
+    by_name = dict(zip(names, peaks, strict=True))
+    return DeviceVerdict(
+        tuple(errors), duration, energy, by_name, dict(zip(names, steps, strict=True)), recomputes, copies
+    )
+
+
+def solve_devices(
+    graph: DeviceGraph,
+    budget: Mapping[str, Budget],
+    texts: list[tuple[str, str]],
+    order: str | None,
+    max_computes: SupportsIndex | None,
+    objective: str,
+    limits: tuple[SupportsIndex | None, SupportsIndex | None],
+    warm_start: DeviceSchedule | None,
+    asking: Callable[[], bool] | None,
+) -> tuple[DeviceSchedule, object]:
+    """`remora.solve` of a graph over several devices: the answer, with steps or without, and what ended it early."""
+    if not isinstance(budget, Mapping):
+        raise TypeError(f"budget: must be a mapping of devices to budgets, not {type(budget).__name__}")
+    names = graph._device_names()
+    for name in budget:
+        if string(name, "budget") not in names:
+            raise InputError("budget", f"the graph has no device {name!r}")
+    if objective not in ("duration", "energy"):
+        raise InputError("objective", f"must be 'duration' or 'energy', not {objective!r}")
+    if order not in (None, "input", "free"):
+        raise InputError("order", f"must be 'input' or 'free' of a graph over several devices, not {order!r}")
+    if warm_start is not None and not isinstance(warm_start, DeviceSchedule):
+        raise TypeError(f"warm_start: must be a remora.DeviceSchedule, not {type(warm_start).__name__}")
+    start = None
+    if warm_start is not None:
+        if not warm_start:
+            raise InputError("warm_start", "holds no schedule to start from")
+        same = warm_start.graph is graph
+        start = warm_start if same else DeviceSchedule.from_json(warm_start.to_json(), graph)
+    duration_limit, energy_limit = (
+        None if limit is None else integer(limit, place)
+        for limit, place in zip(limits, ("duration_limit", "energy_limit"), strict=True)
+    )
+    answer, interruption = _engine.solve_devices(
+        graph._core,
+        [budget_text(budget[name], f"budget[{name!r}]") if name in budget else None for name in names],
+        objective == "energy",
+        order == "free",
+        count(max_computes, "max_computes") or _MOST_COMPUTES,
+        duration_limit,
+        energy_limit,
+        texts,
+        None if start is None else start._answer,
+        asking,
+    )
+    answer.graph_sha256 = graph._sha256
+    return DeviceSchedule._of(answer, graph), interruption
+
+
+def found_or_raised(schedule: DeviceSchedule) -> DeviceSchedule:
+    """The schedule, or the exception that says why there is none."""
+    if schedule:
+        return schedule
+    what = "no schedule holds the budgets" if schedule.status == "infeasible" else "no schedule was found"
+    note = schedule._answer.note
+    raise NoDeviceSchedule(f"{what}: {note}" if note else what, schedule)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    if isinstance(text, str):
+        text = string(text, "$").encode()
+    if not isinstance(text, bytes):
+        raise TypeError(f"$: must be text, not {type(text).__name__}")
+    return text
