@@ -216,6 +216,7 @@ class Rooms {
   explicit Rooms(const DeviceInstance& instance) : instance_(instance), needed_(instance.op_count()) {
     for (const OpId v : needed_.ids()) {
       for (const RunCost& run : instance.graph().runs[v]) needed_[v].push_back(instance.footprint(v, run));
+      dear_.emplace_back(needed_[v].size(), false);
     }
   }
 
@@ -223,7 +224,7 @@ class Rooms {
     return [this](OpId v, DeviceId d) {
       const auto& runs = instance_.graph().runs[v];
       for (std::size_t i = 0; i < runs.size(); ++i) {
-        if (runs[i].device == d) return needed_[v][i] <= instance_.budget(d);
+        if (runs[i].device == d) return is_open(v, i);
       }
       return false;
     };
@@ -238,13 +239,13 @@ class Rooms {
     for (const OpId v : needed_.ids()) {
       const auto& runs = instance_.graph().runs[v];
       for (std::size_t i = 0; i < runs.size() && runs.size() > 1; ++i) {
-        if (runs[i].device == assignment[v] || needed_[v][i] > instance_.budget(runs[i].device)) continue;
+        if (runs[i].device == assignment[v] || !is_open(v, i)) continue;
         if (interrupted && interrupted()) return changed;
         const auto all = allowed();
         const auto here = [&](OpId op, DeviceId d) { return all(op, d) && (op != v || d == runs[i].device); };
         const std::int64_t least = remaining_cost(instance_, start, here, below).least;
         if (least < below - extra) continue;
-        needed_[v][i] = Bytes::max();
+        dear_[v][i] = true;
         changed = true;
       }
     }
@@ -270,7 +271,7 @@ class Rooms {
       bool anywhere = false;
       for (std::size_t i = 0; i < runs.size(); ++i) {
         const DeviceId d = runs[i].device;
-        anywhere = anywhere || needed_[v][i] <= instance_.budget(d);
+        anywhere = anywhere || is_open(v, i);
         why += (i == 0 ? ": " : ", ") + instance_.graph().devices[d].name + " would hold " +
                std::to_string(needed_[v][i].count()) + " bytes of " + std::to_string(instance_.budget(d).count());
       }
@@ -280,9 +281,15 @@ class Rooms {
   }
 
  private:
+  [[nodiscard]] bool is_open(OpId v, std::size_t run) const {
+    return !dear_[v][run] && needed_[v][run] <= instance_.budget(instance_.graph().runs[v][run].device);
+  }
+
   const DeviceInstance& instance_;
   /// By op and its runs: what the device must hold while the op runs there.
   Table<OpId, std::vector<Bytes>> needed_;
+  /// By op and its runs: no schedule that is cheap enough has it there. A device may have no limit, so that no amount says so.
+  Table<OpId, std::vector<bool>> dear_;
 };
 
 /// Why what is always on a device does not fit; empty if it does.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/devices/device_state.hpp"
+#include "model/error.hpp"
 
 namespace remora {
 namespace {
@@ -253,6 +254,30 @@ DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, 
     if (!step.is_copy() && step.op == op) result.back().device = device;
   }
   return result;
+}
+
+std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const DeviceProblem& problem,
+                                             const std::vector<DeviceStep>& steps) {
+  DeviceSchedule schedule{.status = Status::feasible, .order = problem.order, .objective = problem.objective};
+  schedule.budget.assign(graph.devices.size(), std::nullopt);
+  schedule.solver.max_computes = kComputesWithin64Bits;
+  schedule.order = OrderMode::free;
+  schedule.steps = steps;
+  const auto replayed = [&] {
+    const DeviceVerdict first = verify(graph, schedule);
+    schedule.duration = first.duration;
+    schedule.energy = first.energy;
+    schedule.peak_memory = first.peak;
+    return verify(graph, schedule);
+  };
+  if (const DeviceVerdict verdict = replayed(); !verdict.valid()) throw InputError("start", verdict.errors.front());
+  schedule.order = problem.order;
+  schedule.budget = problem.budget;
+  schedule.duration_limit = problem.duration_limit;
+  schedule.energy_limit = problem.energy_limit;
+  schedule.solver.max_computes = problem.max_computes;
+  if (!verify(graph, schedule).valid()) return std::nullopt;
+  return price(problem, schedule.duration, schedule.energy);
 }
 
 }  // namespace remora

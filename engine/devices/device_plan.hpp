@@ -108,4 +108,9 @@ std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProble
 /// All runs of the op on another device, its copies and its inputs' left out; not mended yet.
 DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, DeviceId device);
 
+/// What steps with their releases cost, if they are a schedule of the problem. Throws InputError of "start" for steps that the
+/// graph does not allow, whatever the budgets.
+std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const DeviceProblem& problem,
+                                             const std::vector<DeviceStep>& steps);
+
 }  // namespace remora

@@ -28,11 +28,14 @@ class DeviceSearch {
   DeviceSearch(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed, const Deadline& deadline)
       : graph_(graph), problem_(problem), deadline_(deadline), random_(seed) {}
 
+  /// The first plan, in place of the bound's, if it is of the staged form once it is mended.
+  void begin_from(DevicePlan plan) { start_ = mended(graph_, problem_, std::move(plan)); }
+
   /// Searches on until so much work has been done in all.
   void advance(const DeviceBound& bound, std::int64_t work) {
     until_ = work;
     if (!best_) {
-      std::optional<EvaluatedPlan> first = plan_of(graph_, problem_, bound.assignment);
+      std::optional<EvaluatedPlan> first = start_ ? std::move(start_) : plan_of(graph_, problem_, bound.assignment);
       while (!first && !over()) {
         ++work_;
         first = plan_of(graph_, problem_, drawn());
@@ -203,6 +206,7 @@ class DeviceSearch {
   const DeviceProblem& problem_;
   const Deadline& deadline_;
   Random random_;
+  std::optional<EvaluatedPlan> start_;
   std::optional<Candidate> current_;
   std::optional<Candidate> best_;
   /// Rounds without a better one.
@@ -221,18 +225,15 @@ class Turns {
         options_(options),
         deadline_(deadline),
         local_(graph, problem, options.seed, deadline),
-        tree_(graph, problem, [&] { return deadline.reached(); }) {}
+        tree_(graph, problem, [&] { return deadline.reached(); }) {
+    begin_from(options.start);
+  }
 
   void run(DeviceBound& bound) {
+    if (start_cost_ < kNoWay) learn(start_cost_, bound);
     for (std::int64_t turn = kFirstTurn; !over() && !proved_; turn = std::min(2 * turn, kLongestTurn)) {
       local_.advance(bound, limited(local_.work() + turn, local_.work()));
-      if (local_.plan() != nullptr && local_.cost() < known_) {
-        known_ = local_.cost();
-        tree_.require_below(known_);
-        const auto interrupted = [&] { return deadline_.reached(); };
-        bound.least = std::max(bound.least, device_bound_below(graph_, problem_, known_, interrupted));
-        proved_ = known_ <= bound.least;
-      }
+      if (local_.plan() != nullptr && local_.cost() < known_) learn(local_.cost(), bound);
       if (over() || proved_) break;
       const std::int64_t before = outcome_.nodes;
       const bool had = outcome_.steps.has_value();
@@ -248,12 +249,14 @@ class Turns {
   [[nodiscard]] std::int64_t work() const { return local_.work() + outcome_.nodes; }
 
   [[nodiscard]] std::optional<std::int64_t> cost() const {
+    if (is_start()) return start_cost_;
     if (!is_local() && !outcome_.steps) return std::nullopt;
     return is_local() ? local_.cost() : outcome_.cost;
   }
 
   /// The best schedule, with its releases.
   [[nodiscard]] std::vector<DeviceStep> steps() const {
+    if (is_start()) return options_.start;
     return is_local() ? with_releases(evaluate(graph_, *local_.plan()), *local_.plan()) : *outcome_.steps;
   }
 
@@ -261,6 +264,28 @@ class Turns {
   static constexpr std::int64_t kFirstTurn = 250;
   static constexpr std::int64_t kLongestTurn = 64000;
 
+  void begin_from(const std::vector<DeviceStep>& steps) {
+    if (steps.empty()) return;
+    start_cost_ = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
+    DevicePlan plan = steps;
+    for (DeviceStep& step : plan) step.free.clear();
+    local_.begin_from(std::move(plan));
+  }
+
+  /// A schedule costs so much: what that says of the bound and the tree.
+  void learn(std::int64_t cost, DeviceBound& bound) {
+    known_ = cost;
+    tree_.require_below(known_);
+    const auto interrupted = [&] { return deadline_.reached(); };
+    bound.least = std::max(bound.least, device_bound_below(graph_, problem_, known_, interrupted));
+    proved_ = known_ <= bound.least;
+  }
+
+  /// Whether what the search began from is the best so far.
+  [[nodiscard]] bool is_start() const {
+    return start_cost_ < kNoWay && (local_.plan() == nullptr || local_.cost() > start_cost_) &&
+           (!outcome_.steps || outcome_.cost > start_cost_);
+  }
   [[nodiscard]] bool is_local() const {
     return local_.plan() != nullptr && (!outcome_.steps || local_.cost() <= outcome_.cost);
   }
@@ -279,7 +304,9 @@ class Turns {
   DeviceSearch local_;
   DeviceTreeSearch tree_;
   DeviceSearchOutcome outcome_;
-  /// What the local search's best one cost when the bound was last looked at.
+  /// Of the start, where it is a schedule of the problem.
+  std::int64_t start_cost_ = kNoWay;
+  /// What the best one known cost when the bound was last looked at.
   std::int64_t known_ = kNoWay;
   bool proved_ = false;
 };

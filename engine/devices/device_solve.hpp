@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "engine/devices/device_plan.hpp"
 
@@ -23,11 +24,14 @@ struct DeviceSolveOptions {
   std::uint64_t seed = 1;
   /// Set to end the search with what it has. May be null.
   const std::atomic<bool>* cancel = nullptr;
+  /// Steps of a schedule of this graph to begin from, under whatever budgets; empty for none. The local search begins from its runs
+  /// and copies where they are of the staged form; if it is a schedule of the problem, the answer costs no more.
+  std::vector<DeviceStep> start{};
 };
 
 /// Optimal where the schedule costs no more than the bound; infeasible where the bound says so, with the reason as
 /// solver.note; unknown where none was found. The graph must be valid, with one budget a device, all not negative, and
-/// max_computes at least 1, else InputError.
+/// max_computes at least 1, and a start that the graph allows, else InputError.
 DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options);
 
 }  // namespace remora

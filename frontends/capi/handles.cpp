@@ -124,14 +124,21 @@ remora_callbacks known_part(const remora_callbacks& callbacks) {
   if (size < kLeast || size > kMost) {
     throw InputError("callbacks", "its size is " + std::to_string(size) + ": say callbacks.size = sizeof callbacks");
   }
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(&callbacks);
-  const std::size_t known = std::min(size, sizeof(remora_callbacks));
-  if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
-    throw InputError("callbacks", "sets what only a later Remora than " + std::string(version()) + " knows");
+  return known_part(callbacks, sizeof(remora_callbacks), "callbacks");
+}
+
+std::vector<unsigned char> known_bytes(const void* asked, std::size_t size, std::size_t own, const char* argument) {
+  constexpr std::size_t kMost = 4096;
+  if (size < sizeof(std::size_t) || size > kMost) {
+    throw InputError(argument,
+                     "its size is " + std::to_string(size) + ": say " + argument + ".size = sizeof " + argument);
   }
-  remora_callbacks part{};
-  std::memcpy(&part, bytes, known);
-  return part;
+  const auto* const bytes = static_cast<const unsigned char*>(asked);
+  const std::size_t known = std::min(size, own);
+  if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
+    throw InputError(argument, "sets what only a later Remora than " + std::string(version()) + " knows");
+  }
+  return {bytes, bytes + known};
 }
 
 char* copied(const std::string& text) {

@@ -3,9 +3,11 @@
 // What the C interface's handles hold, and the border that no exception crosses.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -140,6 +142,27 @@ std::string told(const Graph& graph, OpId op);
 /// What of the caller's struct this library knows. Throws InputError for a size that none has, and for one that sets
 /// what only a later library knows.
 remora_callbacks known_part(const remora_callbacks& callbacks);
+
+/// The same of a struct that begins with its size and may stay zero otherwise; `own`: sizeof of this library's, `argument`: its name.
+std::vector<unsigned char> known_bytes(const void* asked, std::size_t size, std::size_t own, const char* argument);
+
+template <class Struct>
+Struct known_part(const Struct& asked, std::size_t own, const char* argument) {
+  const std::vector<unsigned char> bytes = known_bytes(&asked, asked.size, own, argument);
+  Struct part{};
+  std::memcpy(&part, bytes.data(), bytes.size());
+  return part;
+}
+
+/// Fills as much of the caller's struct as both know; its size stays.
+template <class Struct>
+void write_known(const Struct& known, Struct& asked, const char* argument) {
+  const std::size_t size = asked.size;
+  // A caller's smaller struct is of an earlier header; what is beyond a larger one's known part is left alone.
+  if (size < sizeof(std::size_t)) throw InputError(argument, "its size is not said: size = sizeof of the struct");
+  std::memcpy(&asked, &known, std::min(size, sizeof(Struct)));
+  asked.size = size;
+}
 
 /// A copy for remora_text_free.
 char* copied(const std::string& text);

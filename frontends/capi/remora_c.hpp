@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include <remora.h>
+#include <remora_devices.h>
 
 namespace remora::c {
 
@@ -143,6 +143,77 @@ class Schedule : public Handle<remora_schedule, remora_schedule_free> {
   [[nodiscard]] std::int32_t release(std::size_t step, std::size_t index) const {
     return remora_schedule_step_release(get(), step, index);
   }
+};
+
+// Several devices (docs/devices.md):
+//
+//     remora::c::DeviceGraph graph = remora::c::DeviceGraph::read("two-devices.json");
+//     remora::c::DeviceSchedule schedule(graph, {6, -1});
+//     for (std::size_t i = 0; i < schedule.step_count(); ++i) run(schedule.step(i));
+
+class DeviceGraph : public Handle<remora_device_graph, remora_device_graph_free> {
+ public:
+  static DeviceGraph read(const char* path) {
+    DeviceGraph graph;
+    remora_device_graph* made = nullptr;
+    graph.take(remora_device_graph_read(path, &made));
+    graph.handle_.reset(made);
+    return graph;
+  }
+  static DeviceGraph parse(const std::string& text) {
+    DeviceGraph graph;
+    remora_device_graph* made = nullptr;
+    graph.take(remora_device_graph_parse(text.data(), text.size(), &made));
+    graph.handle_.reset(made);
+    return graph;
+  }
+
+  /// Ids, or -1.
+  [[nodiscard]] std::int32_t device(const char* name) const { return remora_device_graph_find_device(get(), name); }
+  [[nodiscard]] std::int32_t device_count() const { return remora_device_graph_device_count(get()); }
+
+ private:
+  DeviceGraph() = default;
+};
+
+class DeviceSchedule : public Handle<remora_device_schedule, remora_device_schedule_free> {
+ public:
+  /// Solves under these budgets, by device, -1 for no limit. `problem`: all else of it; its size and budgets are not looked at.
+  DeviceSchedule(const DeviceGraph& graph, const std::vector<std::int64_t>& budgets, remora_device_problem problem = {},
+                 const Options* options = nullptr, const remora_stop* stop = nullptr,
+                 const DeviceSchedule* warm_start = nullptr) {
+    remora_device_schedule* made = nullptr;
+    problem.size = sizeof problem;
+    problem.budgets = budgets.data();
+    problem.budget_count = budgets.size();
+    if (!graph.ok()) {
+      fail_as(graph);
+    } else if (options != nullptr && !options->ok()) {
+      fail_as(*options);
+    } else {
+      take(remora_device_solve(graph.get(), &problem, options == nullptr ? nullptr : options->get(), stop,
+                               warm_start == nullptr ? nullptr : warm_start->get(), &made));
+    }
+    handle_.reset(made);
+    facts_.size = sizeof facts_;
+    if (ok()) take(remora_device_schedule_facts(get(), &facts_));
+  }
+
+  [[nodiscard]] bool found() const { return step_count() > 0; }
+  [[nodiscard]] const remora_device_facts& facts() const { return facts_; }
+  [[nodiscard]] std::size_t step_count() const { return facts_.step_count; }
+  [[nodiscard]] std::int64_t peak(std::int32_t device) const { return remora_device_schedule_peak(get(), device); }
+  /// Of a step that is none, all numbers are -1.
+  [[nodiscard]] remora_device_step step(std::size_t number) const {
+    remora_device_step step{};
+    step.size = sizeof step;
+    step.op = step.tensor = step.device = step.to = -1;
+    static_cast<void>(remora_device_schedule_step(get(), number, &step));
+    return step;
+  }
+
+ private:
+  remora_device_facts facts_{};
 };
 
 }  // namespace remora::c

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <ostream>
@@ -60,7 +61,9 @@ class Reader {
     if (root.has("solver")) {
       const Node solver = root.at("solver");
       read_solver(solver, schedule.solver);
+      if (solver.has("baseline")) schedule.baseline_is_exact = solver.at("baseline").string() == "exact";
     }
+    read_baseline_cost(root, schedule);
     return schedule;
   }
 
@@ -85,6 +88,16 @@ class Reader {
     if (root.has("energy_limit")) schedule.energy_limit = Energy(root.at("energy_limit").integer());
     if (root.has("baseline_duration")) schedule.baseline_duration = Duration(root.at("baseline_duration").integer());
     if (root.has("lower_bound")) schedule.lower_bound = root.at("lower_bound").integer();
+  }
+
+  /// In the objective's unit: the file has it as the overhead over it.
+  static void read_baseline_cost(const Node& root, DeviceSchedule& schedule) {
+    if (schedule.objective == Objective::duration) {
+      schedule.baseline_cost = schedule.baseline_duration.count();
+    } else if (root.has("overhead")) {
+      const double part = 1 + root.at("overhead").number();
+      if (part > 0) schedule.baseline_cost = std::llround(static_cast<double>(schedule.cost()) / part);
+    }
   }
 
   [[nodiscard]] DeviceId device(const Node& place, const std::string& name) const {
@@ -145,6 +158,7 @@ class Reader {
     if (node.has("version")) solver.version = node.at("version").string();
     if (node.has("work")) solver.work = node.at("work").integer();
     if (node.has("seconds")) solver.seconds = node.at("seconds").number();
+    if (node.has("note")) solver.note = node.at("note").string();
     if (!node.has("limits")) return;
     const Node limits = node.at("limits");
     limits.expect_object();

@@ -68,6 +68,43 @@ class ObjectText {
   bool first_ = true;
 };
 
+/// A list without blanks, for what programs read: from its `[`, written by the constructor, to its `]`, written by close.
+class ListText {
+ public:
+  explicit ListText(std::string& out) : out_(out) { out_ += '['; }
+  void add(std::int64_t value) {
+    separate();
+    out_ += std::to_string(value);
+  }
+  void add(std::string_view text) {
+    separate();
+    append_string(out_, text);
+  }
+  void add_number(double value) {
+    separate();
+    append_number(out_, value);
+  }
+  /// The caller appends the entry.
+  void separate() {
+    if (!first_) out_ += ',';
+    first_ = false;
+  }
+  void close() { out_ += ']'; }
+
+ private:
+  std::string& out_;
+  bool first_ = true;
+};
+
+/// The member `key`: of each element of `row` what `of` makes of it, without blanks.
+template <class Row, class Of>
+void append_row(ObjectText& object, std::string& out, std::string_view key, const Row& row, const Of& of) {
+  object.key(key);
+  ListText list(out);
+  for (const auto& element : row) list.add(of(element));
+  list.close();
+}
+
 /// Appends `[`, one line for each of the `count` entries (made by `append(i)`, two further in than `indentation`), `]`.
 template <class Append>
 void append_lines(std::string& out, std::size_t indentation, std::size_t count, const Append& append) {

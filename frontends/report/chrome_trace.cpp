@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <ostream>
+#include <string_view>
 #include <utility>
 
 #include "frontends/formats/json_text.hpp"
@@ -30,21 +31,80 @@ Clock clock_of(const std::string& unit) {
   return {};
 }
 
+/// What traces have in common: their head, and how an event begins.
 class TraceText {
- public:
-  TraceText(const Graph& graph, const Replay& replay, Bytes budget, const std::string& unit)
-      : graph_(graph), replay_(replay), budget_(budget), unit_(unit), clock_(clock_of(unit)) {}
+ protected:
+  TraceText(const Graph& graph, const std::string& unit) : graph_(graph), unit_(unit), clock_(clock_of(unit)) {}
 
-  std::string text() {
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+  [[nodiscard]] std::string& out() { return out_; }
+
+  /// `append(i)` makes the i-th of so many events.
+  template <class Append>
+  std::string text(std::size_t events, const Append& append) {
     json::ObjectText object(out_, ",\n  ");
     object.string("displayTimeUnit", "ms");
     object.key("otherData");
-    append_other();
+    json::ObjectText other(out_);
+    other.string("graph", graph_.name);
+    const std::string unit = unit_.empty() ? "unit of time" : unit_;
+    other.string("duration_unit", clock_.known ? unit_ : "a microsecond here is one " + unit);
+    other.close();
     object.key("traceEvents");
+    json::append_lines(out_, 2, events, append);
+    object.close();
+    out_ += '\n';
+    return std::move(out_);
+  }
+
+  void append_common(json::ObjectText& event, const std::string& name, const char* kind, Duration now,
+                     std::int64_t lane) {
+    event.string("name", name);
+    event.string("ph", kind);
+    event.number("ts", clock_.microseconds(now));
+    event.integer("pid", 1);
+    event.integer("tid", lane);
+  }
+
+  /// An event that lasts; the caller appends its arguments and closes it.
+  void append_lasting(json::ObjectText& event, const std::string& name, const char* category, Duration now,
+                      Duration lasts, std::int64_t lane) {
+    append_common(event, name, "X", now, lane);
+    event.number("dur", clock_.microseconds(lasts));
+    event.string("cat", category);
+    // A colour name of the viewer's own.
+    if (std::string_view(category) == "recompute") event.string("cname", "terrible");
+    event.key("args");
+  }
+
+  /// Viewers stack what one counter holds: each has one amount.
+  void append_counter(const std::string& name, Duration now, Bytes amount) {
+    json::ObjectText event(out_);
+    append_common(event, name, "C", now, 1);
+    event.key("args");
+    json::ObjectText arguments(out_);
+    arguments.integer("bytes", amount.count());
+    arguments.close();
+    event.close();
+  }
+
+ private:
+  const Graph& graph_;
+  const std::string& unit_;
+  Clock clock_;
+  std::string out_{};
+};
+
+class ReplayTrace : TraceText {
+ public:
+  ReplayTrace(const Graph& graph, const Replay& replay, Bytes budget, const std::string& unit)
+      : TraceText(graph, unit), replay_(replay), budget_(budget) {}
+
+  std::string text() {
     Duration now;
     // The budget at both ends; each step begins with its memory, and a last counter ends the last step.
     const std::size_t steps = replay_.ops.size();
-    json::append_lines(out_, 2, steps == 0 ? 0 : 2 * steps + 3, [&](std::size_t i) {
+    return TraceText::text(steps == 0 ? 0 : 2 * steps + 3, [&](std::size_t i) {
       if (i == 0 || i == 2 * steps + 2) {
         append_counter("budget", now, budget_);
         return;
@@ -54,50 +114,25 @@ class TraceText {
         append_counter("memory", now, step < steps ? replay_.memory[step] : memory_at_end());
       } else {
         append_step(now, step);
-        now += graph_.ops[replay_.ops[step]].duration;
+        now += graph().ops[replay_.ops[step]].duration;
       }
     });
-    object.close();
-    out_ += '\n';
-    return std::move(out_);
   }
 
  private:
   [[nodiscard]] Bytes memory_at_end() const {
     Bytes memory = replay_.base;
     for (const Residence& stay : replay_.residences) {
-      if (stay.to_the_end) memory += graph_.tensors[stay.tensor].size;
+      if (stay.to_the_end) memory += graph().tensors[stay.tensor].size;
     }
     return memory;
   }
 
-  void append_other() {
-    json::ObjectText other(out_);
-    other.string("graph", graph_.name);
-    const std::string unit = unit_.empty() ? "unit of time" : unit_;
-    other.string("duration_unit", clock_.known ? unit_ : "a microsecond here is one " + unit);
-    other.close();
-  }
-
-  void append_common(json::ObjectText& event, const std::string& name, const char* kind, Duration now) {
-    event.string("name", name);
-    event.string("ph", kind);
-    event.number("ts", clock_.microseconds(now));
-    event.integer("pid", 1);
-    event.integer("tid", 1);
-  }
-
   void append_step(Duration now, std::size_t step) {
-    const Op& op = graph_.ops[replay_.ops[step]];
-    const bool again = replay_.again[step];
-    json::ObjectText event(out_);
-    append_common(event, op.name, "X", now);
-    event.number("dur", clock_.microseconds(op.duration));
-    event.string("cat", again ? "recompute" : "first");
-    // A colour name of the viewer's own.
-    if (again) event.string("cname", "terrible");
-    event.key("args");
-    json::ObjectText arguments(out_);
+    const Op& op = graph().ops[replay_.ops[step]];
+    json::ObjectText event(out());
+    append_lasting(event, op.name, replay_.again[step] ? "recompute" : "first", now, op.duration, 1);
+    json::ObjectText arguments(out());
     arguments.integer("step", static_cast<std::int64_t>(step));
     arguments.string("type", op.type);
     arguments.integer("memory", replay_.memory[step].count());
@@ -105,30 +140,92 @@ class TraceText {
     event.close();
   }
 
-  /// Viewers stack what one counter holds: each has one amount.
-  void append_counter(const char* name, Duration now, Bytes amount) {
-    json::ObjectText event(out_);
-    append_common(event, name, "C", now);
+  const Replay& replay_;
+  Bytes budget_;
+};
+
+class DeviceTrace : TraceText {
+ public:
+  DeviceTrace(const DeviceGraph& graph, const DeviceSchedule& schedule, const DeviceProfile& profile,
+              const std::string& unit)
+      : TraceText(graph.graph, unit), graph_(graph), schedule_(schedule), profile_(profile) {}
+
+  /// The lanes' names, then each step after each device's memory.
+  std::string text() {
+    const std::size_t devices = graph_.devices.size();
+    const std::size_t lanes = devices + profile_.links.size();
+    const std::size_t each = devices + 1;
+    return TraceText::text(lanes + each * schedule_.steps.size(), [&](std::size_t i) {
+      if (i < lanes) {
+        append_lane(i);
+        return;
+      }
+      const std::size_t step = (i - lanes) / each;
+      const std::size_t part = (i - lanes) % each;
+      if (part < devices) {
+        const DeviceId d(part);
+        append_counter(graph_.devices[d].name, profile_.times[step], profile_.memory[d][step]);
+      } else {
+        append_step(step);
+      }
+    });
+  }
+
+ private:
+  void append_lane(std::size_t lane) {
+    json::ObjectText event(out());
+    append_common(event, "thread_name", "M", Duration(0), static_cast<std::int64_t>(lane) + 1);
     event.key("args");
-    json::ObjectText arguments(out_);
-    arguments.integer("bytes", amount.count());
+    json::ObjectText arguments(out());
+    const std::size_t devices = graph_.devices.size();
+    if (lane < devices) {
+      arguments.string("name", graph_.devices[DeviceId(lane)].name);
+    } else {
+      const LinkUse& link = profile_.links[lane - devices];
+      arguments.string("name", link_name(graph_, link.from, link.to));
+    }
     arguments.close();
     event.close();
   }
 
-  const Graph& graph_;
-  const Replay& replay_;
-  Bytes budget_;
-  const std::string& unit_;
-  Clock clock_;
-  std::string out_{};
+  void append_step(std::size_t i) {
+    const DeviceStep& step = schedule_.steps[i];
+    const Duration lasts = profile_.times[i + 1] - profile_.times[i];
+    json::ObjectText event(out());
+    if (step.is_copy()) {
+      std::int64_t lane = static_cast<std::int64_t>(graph_.devices.size()) + 1;
+      for (const LinkUse& link : profile_.links) {
+        if (link.from == step.device && link.to == step.to) break;
+        ++lane;
+      }
+      append_lasting(event, graph_.graph[step.copied].name, "copy", profile_.times[i], lasts, lane);
+    } else {
+      append_lasting(event, graph_.graph[step.op].name, profile_.again[i] ? "recompute" : "first", profile_.times[i],
+                     lasts, std::int64_t{step.device} + 1);
+    }
+    json::ObjectText arguments(out());
+    arguments.integer("step", static_cast<std::int64_t>(i));
+    if (step.is_copy()) arguments.integer("bytes", graph_.graph[step.copied].size.count());
+    if (!step.is_copy()) arguments.string("type", graph_.graph[step.op].type);
+    arguments.close();
+    event.close();
+  }
+
+  const DeviceGraph& graph_;
+  const DeviceSchedule& schedule_;
+  const DeviceProfile& profile_;
 };
 
 }  // namespace
 
 void write_trace(std::ostream& out, const Graph& graph, const Replay& replay, Bytes budget,
                  const std::string& duration_unit) {
-  out << TraceText(graph, replay, budget, duration_unit).text();
+  out << ReplayTrace(graph, replay, budget, duration_unit).text();
+}
+
+void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                 const DeviceProfile& profile, const std::string& duration_unit) {
+  out << DeviceTrace(graph, schedule, profile, duration_unit).text();
 }
 
 }  // namespace remora::report

@@ -37,16 +37,27 @@ std::vector<std::pair<double, double>> stairs(const std::vector<Bytes>& row, Byt
   return points;
 }
 
-/// "20 ms" of a stretch of time of which `most` is the end, so that all ticks have one unit.
-std::string time_words(double value, double most, const std::string& unit) {
-  if (unit != "ns") return tick_text(value) + (unit.empty() ? "" : " ") + unit;
+/// A unit that times are written in, and what it holds of the graph's.
+struct TimeUnit {
+  std::string name{};
+  double divisor = 1;
+
+  [[nodiscard]] double amount(Duration duration) const { return static_cast<double>(duration.count()) / divisor; }
+};
+
+/// One for a stretch of time of which `most` is the end, so that all ticks have one unit.
+TimeUnit time_unit_for(double most, const std::string& unit) {
+  if (unit != "ns") return {unit, 1};
   constexpr std::array kNames{"ns", "us", "ms", "s"};
   std::size_t name = 0;
-  for (; most >= 1000 && name + 1 < kNames.size(); ++name) {
-    most /= 1000;
-    value /= 1000;
-  }
-  return tick_text(value) + " " + kNames[name];
+  double divisor = 1;
+  for (; most >= 1000 * divisor && name + 1 < kNames.size(); ++name) divisor *= 1000;
+  return {kNames[name], divisor};
+}
+
+/// "20 ms".
+std::string time_words(double value, const TimeUnit& unit) {
+  return tick_text(value / unit.divisor) + (unit.name.empty() ? "" : " ") + unit.name;
 }
 
 /// Round times, at the steps (and parts of steps) in which they pass.
@@ -55,7 +66,7 @@ std::vector<std::pair<double, std::string>> times_beside(const Graph& graph, con
   for (const OpId op : ops) total += static_cast<double>(graph[op].duration.count());
   std::vector<std::pair<double, std::string>> beside;
   if (total <= 0) return beside;
-  const std::string unit = text::duration_unit_of(graph);
+  const TimeUnit unit = time_unit_for(total, text::duration_unit_of(graph));
   double begin = 0;
   std::size_t step = 0;
   const AxisScale scale({.ticks = kTicksAcross}, {total});
@@ -64,7 +75,7 @@ std::vector<std::pair<double, std::string>> times_beside(const Graph& graph, con
     const auto lasts = [&] { return static_cast<double>(graph[ops[step]].duration.count()); };
     for (; step + 1 < ops.size() && begin + lasts() <= tick; ++step) begin += lasts();
     const double part = lasts() > 0 ? std::min(1.0, (tick - begin) / lasts()) : 0;
-    beside.emplace_back(static_cast<double>(step) + part, time_words(tick, total, unit));
+    beside.emplace_back(static_cast<double>(step) + part, time_words(tick, unit));
   }
   return beside;
 }
@@ -120,6 +131,93 @@ Figure memory_figure(const Graph& graph, const Schedule& schedule, const Schedul
         {"peak", Look::peak, Join::none, {{after.peak_step + 0.5, unit.amount(after.peak - fixed)}}});
   }
   return figure;
+}
+
+namespace {
+
+/// Bars of one lane; of more steps than a drawing can show, those that all but touch are one.
+class LaneBars {
+ public:
+  explicit LaneBars(double gap) : gap_(gap) {}
+
+  void add(Lane& lane, const Bar& bar) const {
+    if (!lane.bars.empty() && lane.bars.back().again == bar.again && bar.first - lane.bars.back().end <= gap_) {
+      lane.bars.back().end = bar.end;
+    } else {
+      lane.bars.push_back(bar);
+    }
+  }
+
+ private:
+  double gap_;
+};
+
+Figure lanes_figure(const DeviceGraph& graph, const DeviceSchedule& schedule, const DeviceProfile& profile,
+                    const TimeUnit& unit) {
+  const double end = unit.amount(profile.times.back());
+  Figure figure{.title = graph.graph.name + ": runs, runs again (hatched) and copies over time"};
+  figure.x = {.label = "time" + (unit.name.empty() ? "" : " (" + unit.name + ")"), .most = end, .ticks = kTicksAcross};
+  for (const Device& device : graph.devices) figure.lanes.push_back({device.name, {}});
+  for (const LinkUse& link : profile.links) figure.lanes.push_back({link_name(graph, link.from, link.to), {}});
+  const LaneBars bars(schedule.steps.size() > kMostPoints ? end / kMostPoints : -1);
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const DeviceStep& step = schedule.steps[i];
+    std::size_t lane = step.device.index();
+    if (step.is_copy()) {
+      const auto link = std::find_if(profile.links.begin(), profile.links.end(),
+                                     [&](const LinkUse& use) { return use.from == step.device && use.to == step.to; });
+      lane = graph.devices.size() + static_cast<std::size_t>(link - profile.links.begin());
+    }
+    bars.add(figure.lanes[lane], {unit.amount(profile.times[i]), unit.amount(profile.times[i + 1]), profile.again[i]});
+  }
+  return figure;
+}
+
+/// A row over steps as stairs over time, at its largest in each of so many stretches.
+std::vector<std::pair<double, double>> timed_stairs(const std::vector<Bytes>& row, const std::vector<Duration>& times,
+                                                    Bytes fixed, const MemoryUnit& unit, const TimeUnit& time) {
+  std::vector<std::pair<double, double>> points = stairs(row, fixed, unit);
+  for (auto& [x, y] : points) x = time.amount(times[static_cast<std::size_t>(x)]);
+  return points;
+}
+
+Figure device_memory_figure(const DeviceGraph& graph, const DeviceSchedule& schedule, const DeviceProfile& profile,
+                            DeviceId device, const TimeUnit& time) {
+  const Bytes fixed = graph.devices[device].fixed_memory;
+  const std::optional<Bytes> limit = schedule.budget[device];
+  const Bytes budget = std::max(limit.value_or(fixed), fixed);
+  const MemoryUnit unit = memory_unit_for(std::max(profile.peak[device], budget) - fixed);
+  const double end = time.amount(profile.times.back());
+  Figure figure;
+  figure.title = graph.devices[device].name + ": memory over time";
+  figure.x = {.label = "time" + (time.name.empty() ? "" : " (" + time.name + ")"), .most = end, .ticks = kTicksAcross};
+  figure.y = memory_axis("memory", fixed, unit);
+  figure.series.push_back({"schedule", Look::schedule, Join::steps,
+                           timed_stairs(profile.memory[device], profile.times, fixed, unit, time)});
+  if (limit) {
+    figure.limit = unit.amount(budget - fixed);
+    figure.series.push_back({"budget", Look::budget, Join::line, {{0, *figure.limit}, {end, *figure.limit}}});
+    figure.notes.push_back({"budget " + text::bytes_text(*limit), 0, *figure.limit});
+  }
+  if (profile.peak_step[device] >= 0) {
+    const auto step = static_cast<std::size_t>(profile.peak_step[device]);
+    const double middle = (time.amount(profile.times[step]) + time.amount(profile.times[step + 1])) / 2;
+    figure.series.push_back({"peak", Look::peak, Join::none, {{middle, unit.amount(profile.peak[device] - fixed)}}});
+  }
+  return figure;
+}
+
+}  // namespace
+
+std::vector<Figure> device_figures(const DeviceGraph& graph, const DeviceSchedule& schedule,
+                                   const DeviceProfile& profile) {
+  const auto total = static_cast<double>(profile.times.back().count());
+  const TimeUnit time = time_unit_for(total, text::duration_unit_of(graph.graph));
+  std::vector<Figure> figures{lanes_figure(graph, schedule, profile, time)};
+  for (const DeviceId d : graph.devices.ids()) {
+    figures.push_back(device_memory_figure(graph, schedule, profile, d, time));
+  }
+  return figures;
 }
 
 namespace {

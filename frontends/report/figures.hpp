@@ -5,6 +5,7 @@
 
 #include <iosfwd>
 
+#include "frontends/report/device_profile.hpp"
 #include "frontends/report/plot.hpp"
 #include "frontends/report/schedule_profile.hpp"
 #include "model/curve.hpp"
@@ -20,6 +21,11 @@ Figure memory_figure(const Graph& graph, const Schedule& schedule, const Schedul
 /// order: what it holds at the op that the step first computes, at a recompute that of the next first compute, and
 /// after the last of these its own.
 std::vector<Bytes> memory_beside(const ScheduleProfile& profile);
+
+/// Of a schedule over several devices: a lane over time for each device and each link that is used, and below it memory over
+/// time on each device, with its budget.
+std::vector<Figure> device_figures(const DeviceGraph& graph, const DeviceSchedule& schedule,
+                                   const DeviceProfile& profile);
 
 /// A sweep's Pareto curve: overhead in per cent against budget. The shortest known schedule holds from its budget up to
 /// the next; the lower bound of a budget holds for all smaller ones, too. Filled are the points proved optimal, named the

@@ -19,42 +19,8 @@
 namespace remora::report {
 namespace {
 
-/// A list without blanks.
-class List {
- public:
-  explicit List(std::string& out) : out_(out) { out_ += '['; }
-  void add(std::int64_t value) {
-    separate();
-    out_ += std::to_string(value);
-  }
-  void add(const std::string& text) {
-    separate();
-    json::append_string(out_, text);
-  }
-  void add_number(double value) {
-    separate();
-    json::append_number(out_, value);
-  }
-  /// The caller appends the entry.
-  void separate() {
-    if (!first_) out_ += ',';
-    first_ = false;
-  }
-  void close() { out_ += ']'; }
-
- private:
-  std::string& out_;
-  bool first_ = true;
-};
-
-/// The member `key`: of each element of `row` what `of` makes of it.
-template <class Row, class Of>
-void append_row(json::ObjectText& object, std::string& out, const char* key, const Row& row, const Of& of) {
-  object.key(key);
-  List list(out);
-  for (const auto& element : row) list.add(of(element));
-  list.close();
-}
+using List = json::ListText;
+using json::append_row;
 
 void append_stays(json::ObjectText& object, std::string& out, const Replay& replay) {
   object.key("stays");
@@ -139,7 +105,7 @@ void append_curve(std::string& out, const Page& page) {
 
 /// What is shown first: the knee's schedule if there is one, else the first.
 std::int64_t first_shown(const Page& page) {
-  if (page.schedules.empty()) return -1;
+  if (page.schedules.empty()) return page.device_schedules.empty() ? -1 : 0;
   if (page.curve && page.curve->knee && page.points[*page.curve->knee].schedule) {
     return static_cast<std::int64_t>(*page.points[*page.curve->knee].schedule);
   }
@@ -177,31 +143,30 @@ void append_history(json::ObjectText& object, std::string& out, const std::vecto
   list.close();
 }
 
-std::string short_number(double value) {
-  std::string text;
-  json::append_number(text, std::round(value * 1000) / 1000);
-  return text;
-}
+}  // namespace
 
-/// How the schedule was made, as name and value.
-std::vector<std::pair<std::string, std::string>> solver_pairs(const Schedule& schedule) {
-  const SolverReport& solver = schedule.solver;
-  std::vector<std::pair<std::string, std::string>> pairs;
+Pairs solver_pairs(const SolverReport& solver, const std::string& graph_sha256) {
+  const auto short_number = [](double value) {
+    std::string text;
+    json::append_number(text, std::round(value * 1000) / 1000);
+    return text;
+  };
+  Pairs pairs;
   if (!solver.version.empty()) pairs.emplace_back("Remora", solver.version);
   if (solver.seconds > 0) pairs.emplace_back("Seconds", short_number(solver.seconds));
   if (solver.threads > 0) pairs.emplace_back("Threads", std::to_string(solver.threads));
-  pairs.emplace_back("Seed", std::to_string(solver.seed));
+  if (solver.seed > 0 || solver.threads > 0) pairs.emplace_back("Seed", std::to_string(solver.seed));
   if (solver.max_computes > 0) pairs.emplace_back("Maximum computes per op", std::to_string(solver.max_computes));
   if (solver.work_limit > 0) pairs.emplace_back("Work limit", std::to_string(solver.work_limit));
   for (const Statistic& statistic : solver.statistics) {
     pairs.emplace_back(json::statistic_key(statistic), short_number(statistic.value));
   }
   if (!solver.note.empty()) pairs.emplace_back("Note", solver.note);
-  if (!schedule.graph_sha256.empty()) pairs.emplace_back("SHA-256 of the graph's file", schedule.graph_sha256);
+  if (!graph_sha256.empty()) pairs.emplace_back("SHA-256 of the graph's file", graph_sha256);
   return pairs;
 }
 
-void append_pairs(std::string& out, const std::vector<std::pair<std::string, std::string>>& all) {
+void append_pairs(std::string& out, const Pairs& all) {
   List pairs(out);
   for (const auto& [name, value] : all) {
     pairs.separate();
@@ -213,13 +178,15 @@ void append_pairs(std::string& out, const std::vector<std::pair<std::string, std
   pairs.close();
 }
 
+namespace {
+
 void append_solver(std::string& out, const Schedule& schedule) {
   json::ObjectText object(out, ",");
   object.number("seconds", schedule.solver.seconds);
   object.integer("max_computes", schedule.solver.max_computes);
   object.integer("reached", schedule.solver.reached_peak.count());
   object.key("pairs");
-  append_pairs(out, solver_pairs(schedule));
+  append_pairs(out, solver_pairs(schedule.solver, schedule.graph_sha256));
   object.key("options");
   append_pairs(out, schedule.solver.options);
   object.close();
@@ -264,22 +231,26 @@ void append_arena(json::ObjectText& object, std::string& out, const Graph& graph
 
 std::string graph_data(const Page& page) {
   const Graph& graph = *page.graph;
-  const Replay before = input_order_replay(page.graph);
   std::string out;
   json::ObjectText object(out, ",");
   object.string("name", graph.name);
   object.string("unit", page.duration_unit);
-  object.integer("base", before.base.count());
   object.integer("fixed", graph.fixed_memory.count());
   object.integer("first", first_shown(page));
   object.key("ops");
   append_ops(out, graph);
   object.key("tensors");
   append_tensors(out, graph);
-  object.key("before");
-  json::ObjectText replay(out, ",");
-  append_replay(replay, out, before);
-  replay.close();
+  if (page.devices) {
+    append_devices(object, out, *page.devices);
+  } else {
+    const Replay before = input_order_replay(page.graph);
+    object.integer("base", before.base.count());
+    object.key("before");
+    json::ObjectText replay(out, ",");
+    append_replay(replay, out, before);
+    replay.close();
+  }
   if (page.curve) {
     object.key("curve");
     append_curve(out, page);
@@ -358,13 +329,20 @@ void write_page(std::ostream& out, const Page& page) {
   text += "<header><h1>";
   text += name;
   text += "</h1><p class=\"subtitle\">";
-  text += page.curve ? "A sweep over memory budgets" : "Schedule with recomputation under a memory budget";
+  text += page.curve     ? "A sweep over memory budgets"
+          : page.devices ? "Schedule over several devices under memory budgets"
+                         : "Schedule with recomputation under a memory budget";
   text += " \xc2\xb7 Remora report</p></header>\n";
   text += kPageBody;
   append_data(text, "graph-data", graph_data(page));
   for (std::size_t i = 0; i < page.schedules.size(); ++i) {
     const ScheduleProfile profile = profile_of(page.graph, page.schedules[i]);
     append_data(text, "schedule-data-" + std::to_string(i), schedule_data(*page.graph, page.schedules[i], profile));
+  }
+  for (std::size_t i = 0; i < page.device_schedules.size(); ++i) {
+    const DeviceProfile profile = profile_of(*page.devices, page.device_schedules[i]);
+    append_data(text, "schedule-data-" + std::to_string(i),
+                device_schedule_data(*page.devices, page.device_schedules[i], profile));
   }
   text += "<script>";
   text += script;

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "frontends/formats/json_text.hpp"
+#include "frontends/report/device_profile.hpp"
 #include "frontends/report/schedule_profile.hpp"
 #include "model/curve.hpp"
 #include "model/graph.hpp"
@@ -19,11 +21,16 @@
 namespace remora::report {
 
 struct Page {
+  /// Of a graph over several devices its names and dependencies, DeviceGraph::graph.
   std::shared_ptr<const Graph> graph{};
+  /// The graph over several devices; null of one for a single device.
+  std::shared_ptr<const DeviceGraph> devices{};
   /// "ns", …, or "" if unknown.
   std::string duration_unit{};
   /// Each without steps, or one that `verify` finds valid for the graph. At least one unless there is a curve.
   std::vector<Schedule> schedules{};
+  /// In their place where there are several devices.
+  std::vector<DeviceSchedule> device_schedules{};
   std::optional<Curve> curve{};
 
   struct PointSchedule {
@@ -43,11 +50,13 @@ void write_page(std::ostream& out, const Page& page);
 // The data inside a page as compact JSON: arrays of numbers instead of an object per interval. What reads it is
 // frontends/report/assets/data.js.
 
-/// The graph, its input order without recompute, and the curve if there is one.
+/// The graph, its input order without recompute, and the curve if there is one. Of a graph over several devices "devices" instead
+/// of "base" and "before".
 ///
 ///     {"name", "unit", "base", "fixed", "first": number of the schedule shown first or -1,
 ///      "ops": {"name", "types": distinct ones, "type": index into them, "duration", "workspace"},
-///      "tensors": {"name", "size", "producer": op or -1}, "before": replay, "curve"?}
+///      "tensors": {"name", "size", "producer": op or -1}, "before": replay, "curve"?,
+///      "devices"?: {"name", "fixed", "base"}}
 ///
 /// A replay is {"memory", "peak", "peak_step", "stays": flat [tensor, first step less that of the stay before, steps
 /// after the first, …]}.
@@ -57,6 +66,26 @@ std::string graph_data(const Page& page);
 /// stage, last stage, …], "recomputed" flat, ten numbers an op (RecomputedOp, -1 for no op), and with addresses
 /// "arena": {"alignment", "size", "boxes": flat [tensor or -1 for a workspace, first step, steps after it, offset, size, …]}.
 std::string schedule_data(const Graph& graph, const Schedule& schedule, const ScheduleProfile& profile);
+
+/// Several devices in graph_data: the member "devices".
+void append_devices(json::ObjectText& object, std::string& out, const DeviceGraph& graph);
+
+/// One schedule over several devices (assets/devices.js):
+///
+///     {the figures of remora-schedule 2, "steps": op or -1 of a copy, "copied": tensor or -1, "device", "to": device or -1,
+///      "times": when each step begins, and the end; "workspace" of each step,
+///      "devices": [{"budget": bytes or null, "peak", "peak_step", "memory": at each step, "stays" as above,
+///                   "begun": 0 a first run, 1 a recompute, 2 a copy; of each stay}],
+///      "runs": flat by device [runs, of them again, time, energy], "again": flat [op, device, times, again, time, energy],
+///      "links": flat [from, to, copies, bytes, time, energy], "transfers": flat [tensor, from, to, copies, bytes, time, energy]}
+std::string device_schedule_data(const DeviceGraph& graph, const DeviceSchedule& schedule,
+                                 const DeviceProfile& profile);
+
+/// Name and value of how a schedule was made.
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+/// Those that schedules of one device and of several have.
+Pairs solver_pairs(const SolverReport& solver, const std::string& graph_sha256);
+void append_pairs(std::string& out, const Pairs& all);
 
 /// The page's style sheet, the inside of its body, and its script (frontends/report/assets), put in by the build.
 extern const std::string_view kPageStyle;
@@ -71,5 +100,9 @@ extern const std::string_view kPageScript;
 /// nothing has been written.
 void write_trace(std::ostream& out, const Graph& graph, const Replay& replay, Bytes budget,
                  const std::string& duration_unit);
+/// The same of a schedule over several devices: a thread for each device and each link that is used, counters for each
+/// device. A copy is of category "copy".
+void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                 const DeviceProfile& profile, const std::string& duration_unit);
 
 }  // namespace remora::report

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <iomanip>
 #include <sstream>
 #include <utility>
@@ -26,8 +25,11 @@ MemoryUnit memory_unit_for(Bytes most) {
 namespace {
 
 constexpr double kWidth = 760;
-/// Of the plot with its axes, below title and legend.
+/// Of the plot with its axes, below title and legend, where it has no lanes.
 constexpr double kHeight = 320;
+constexpr double kLaneHeight = 24;
+/// Of names of lanes.
+constexpr double kLaneNames = 128;
 constexpr double kLeft = 72;
 constexpr double kRight = 16;
 constexpr double kTop = 14;
@@ -47,7 +49,8 @@ constexpr const char* kStyle =
     "<style>.remora text{font:12px sans-serif;fill:#1b1f24}.remora .tick{fill:#56606b}.remora .title{font-weight:bold}"
     ".remora .note{paint-order:stroke;stroke:#ffffff;stroke-width:3px;stroke-linejoin:round}"
     ".remora .axis{stroke:#56606b;fill:none}.remora .grid{stroke:#dde1e6;fill:none}.remora .back{fill:#ffffff}"
-    ".remora .band{fill:#dde1e6}.remora .fill{fill:#0b5fae;fill-opacity:0.12}.remora .over{fill:url(#remora-hatch)}"
+    ".remora .band{fill:#dde1e6}.remora .fill{fill:#0b5fae;fill-opacity:0.12}.remora "
+    ".over{fill:url(#remora-hatch)}.remora .bar{fill:#0b5fae}"
     ".remora .after{stroke:#0b5fae;stroke-width:2;fill:none}"
     ".remora .before{stroke:#9a5b00;stroke-width:1.5;stroke-dasharray:5 3;fill:none}"
     ".remora .budget{stroke:#a1123f;stroke-width:1.5;stroke-dasharray:12 4;fill:none}"
@@ -57,7 +60,7 @@ constexpr const char* kStyle =
     ".remora .hatch{stroke:#9a5b00;stroke-width:1.5}"
     "@media(prefers-color-scheme:dark){.remora text{fill:#e8ebef}.remora .tick{fill:#a4aeb9}"
     ".remora .note{stroke:#13161a}.remora .axis{stroke:#a4aeb9}.remora .grid{stroke:#313841}.remora .back{fill:#13161a}"
-    ".remora .band{fill:#313841}.remora .fill{fill:#6ab3fb}.remora .after{stroke:#6ab3fb}.remora "
+    ".remora .band{fill:#313841}.remora .fill,.remora .bar{fill:#6ab3fb}.remora .after{stroke:#6ab3fb}.remora "
     ".before{stroke:#d9a441}"
     ".remora .budget{stroke:#ff87a4}.remora .bound{stroke:#e8ebef}.remora .least{stroke:#ff87a4}"
     ".remora .mark{fill:#6ab3fb;stroke:#6ab3fb}.remora .hollow{fill:#13161a}.remora .hatch{stroke:#d9a441}}</style>\n"
@@ -83,15 +86,6 @@ const char* line_class(Look look) {
   return "after";
 }
 
-/// The least of 1, 2, 5 times a power of ten that is at least `step`.
-double round_step(double step) {
-  const double power = std::pow(10.0, std::floor(std::log10(step)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= step * (1 - 1e-9)) return factor * power;
-  }
-  return 10 * power;
-}
-
 using Points = std::vector<std::pair<double, double>>;
 
 /// Writes one figure.
@@ -100,13 +94,17 @@ class Drawing {
   explicit Drawing(const Figure& figure)
       : figure_(figure),
         top_(kTop + (figure.x.beside.empty() ? 0 : kBeside)),
-        bottom_(kHeight - kBottom - (figure.y.band.empty() ? 0 : kBand)),
-        left_(kLeft + (figure.x.band.empty() ? 0 : kBand + break_of(figure.x))),
-        labels_({kLeft, top_, kWidth - kRight, bottom_}) {
+        height_(figure.lanes.empty() ? kHeight
+                                     : top_ + kLaneHeight * static_cast<double>(figure.lanes.size()) + kBottom),
+        bottom_(height_ - kBottom - (figure.y.band.empty() ? 0 : kBand)),
+        begin_(figure.lanes.empty() ? kLeft : kLaneNames),
+        left_(begin_ + (figure.x.band.empty() ? 0 : kBand + break_of(figure.x))),
+        labels_({begin_, top_, kWidth - kRight, bottom_}) {
     out_ << std::fixed << std::setprecision(1);
   }
 
-  std::string text() {
+  /// What is drawn, and how high it is.
+  std::pair<std::string, double> text() {
     std::vector<double> across;
     std::vector<double> up;
     for (const Series& series : figure_.series) {
@@ -115,28 +113,29 @@ class Drawing {
         up.push_back(b);
       }
     }
+    for (const Lane& lane : figure_.lanes) {
+      for (const Bar& bar : lane.bars) across.push_back(bar.end);
+    }
     const AxisScale horizontal(figure_.x, across);
     const AxisScale vertical(figure_.y, up);
     horizontal_ = &horizontal;
     vertical_ = &vertical;
-    const double legend = open();
+    const double legend = draw_head();
     out_ << "<g transform=\"translate(0 " << legend << ")\">\n";
     draw_axes();
-    if (across.empty()) label(kWidth / 2, kHeight / 2, "middle", "nothing to show");
+    if (across.empty()) label(kWidth / 2, height_ / 2, "middle", "nothing to show");
+    for (std::size_t i = 0; i < figure_.lanes.size(); ++i) draw_lane(i);
     for (const Series& series : figure_.series) draw(series);
     for (const Note& note : figure_.notes) draw_note(note);
-    out_ << "</g>\n</svg>\n";
-    return std::move(out_).str();
+    out_ << "</g>\n";
+    return {std::move(out_).str(), legend + height_};
   }
 
  private:
   static double break_of(const Axis& axis) { return axis.least.value_or(0) > 0 ? kBreak : 0; }
 
-  /// The head with title and legend; how high it is.
-  double open() {
-    std::ostringstream head;
-    head << std::fixed << std::setprecision(1);
-    head.swap(out_);
+  /// Title and legend; how high they are.
+  double draw_head() {
     label(kRight, 20, "start", figure_.title, "title");
     double y = kTitle + 10;
     double x = kRight;
@@ -154,14 +153,7 @@ class Drawing {
       label(x + kSample, y + 4, "start", series.name);
       x += width;
     }
-    const double height = told.empty() ? kTitle : y + 6;
-    head.swap(out_);
-    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"remora\" viewBox=\"0 0 " << kWidth << " "
-         << height + kHeight << "\" width=\"" << kWidth << "\" height=\"" << height + kHeight
-         << "\" role=\"img\" aria-label=\"" << escaped(figure_.title) << "\">\n"
-         << kStyle << "<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"
-         << head.str();
-    return height;
+    return told.empty() ? kTitle : y + 6;
   }
 
   void label(double x, double y, const char* anchor, const std::string& text, const char* style = "tick") {
@@ -175,27 +167,44 @@ class Drawing {
   [[nodiscard]] double at_y(double value) const { return bottom_ - vertical_->place(value) * (bottom_ - top_); }
 
   void draw_axes() {
-    const double floor = kHeight - kBottom;
+    const double floor = height_ - kBottom;
     for (const double tick : horizontal_->ticks()) {
       const double x = at_x(tick);
       out_ << "<path class=\"axis\" d=\"M" << x << " " << floor << "v4\"/>\n";
       label(x, floor + 17, "middle", tick_text(tick));
     }
-    for (const double tick : vertical_->ticks()) {
-      const double y = at_y(tick);
-      out_ << "<path class=\"grid\" d=\"M" << kLeft << " " << y << "H" << kWidth - kRight << "\"/>\n";
-      label(kLeft - 8, y + 4, "end", tick_text(tick));
-    }
+    if (figure_.lanes.empty()) draw_levels();
     draw_bands();
-    out_ << "<path class=\"axis\" d=\"M" << kLeft << " " << top_ << "V" << floor << "H" << kWidth - kRight << "\"/>\n";
-    label(kWidth - kRight, kHeight - 6, "end", figure_.x.label);
+    out_ << "<path class=\"axis\" d=\"M" << begin_ << " " << top_ << "V" << floor << "H" << kWidth - kRight << "\"/>\n";
+    label(kWidth - kRight, height_ - 6, "end", figure_.x.label);
     out_ << "<text class=\"tick\" transform=\"translate(14 " << (top_ + floor) / 2
          << ") rotate(-90)\" text-anchor=\"middle\">" << escaped(figure_.y.label) << "</text>\n";
     draw_beside();
   }
 
+  void draw_levels() {
+    for (const double tick : vertical_->ticks()) {
+      const double y = at_y(tick);
+      out_ << "<path class=\"grid\" d=\"M" << kLeft << " " << y << "H" << kWidth - kRight << "\"/>\n";
+      label(kLeft - 8, y + 4, "end", tick_text(tick));
+    }
+  }
+
+  /// The name of a lane, and its bars, of which none is too narrow to be seen.
+  void draw_lane(std::size_t number) {
+    const Lane& lane = figure_.lanes[number];
+    const double top = top_ + kLaneHeight * static_cast<double>(number);
+    label(begin_ - 8, top + kLaneHeight / 2 + 4, "end", lane.name);
+    out_ << "<path class=\"grid\" d=\"M" << begin_ << " " << top + kLaneHeight << "H" << kWidth - kRight << "\"/>\n";
+    for (const Bar& bar : lane.bars) {
+      const double x = at_x(bar.first);
+      out_ << "<rect class=\"" << (bar.again ? "over" : "bar") << "\" x=\"" << x << "\" y=\"" << top + 4
+           << "\" width=\"" << std::max(0.5, at_x(bar.end) - x) << "\" height=\"" << kLaneHeight - 8 << "\"/>\n";
+    }
+  }
+
   void draw_bands() {
-    const double floor = kHeight - kBottom;
+    const double floor = height_ - kBottom;
     if (!figure_.y.band.empty()) {
       out_ << "<rect class=\"band\" x=\"" << kLeft << "\" y=\"" << bottom_ << "\" width=\"" << kWidth - kRight - kLeft
            << "\" height=\"" << floor - bottom_ << "\"/>\n";
@@ -264,7 +273,7 @@ class Drawing {
   void draw_fill(const Points& places) {
     out_ << "<path class=\"fill\" d=\"";
     append_path(places, Join::steps);
-    out_ << "V" << kHeight - kBottom << "H" << places.front().first << "z\"/>\n";
+    out_ << "V" << height_ - kBottom << "H" << places.front().first << "z\"/>\n";
   }
 
   /// What of the stairs is above the limit.
@@ -310,7 +319,9 @@ class Drawing {
   const Figure& figure_;
   /// Of the plot, where the axes' 0 or least values are; bands lie beyond.
   double top_;
+  double height_;
   double bottom_;
+  double begin_;
   double left_;
   Labels labels_;
   const AxisScale* horizontal_ = nullptr;
@@ -320,69 +331,30 @@ class Drawing {
 
 }  // namespace
 
+std::string svg(std::span<const Figure> figures) {
+  std::ostringstream body;
+  body << std::fixed << std::setprecision(1);
+  double height = 0;
+  std::string title;
+  for (const Figure& figure : figures) {
+    const auto [text, own] = Drawing(figure).text();
+    if (height > 0) body << "<g transform=\"translate(0 " << height << ")\">\n" << text << "</g>\n";
+    if (height == 0) body << text;
+    title += (title.empty() ? "" : "; ") + figure.title;
+    height += own;
+  }
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(1)
+      << "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"remora\" viewBox=\"0 0 " << kWidth << " " << height
+      << "\" width=\"" << kWidth << "\" height=\"" << height << "\" role=\"img\" aria-label=\"" << escaped(title)
+      << "\">\n"
+      << kStyle << "<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"
+      << std::move(body).str() << "</svg>\n";
+  return std::move(out).str();
+}
+
 std::string svg(const Figure& figure) {
-  return Drawing(figure).text();
-}
-
-double width_of(const std::string& words) {
-  // Letters of several bytes are counted once. 12 px of a sans-serif font.
-  constexpr double kLetter = 6.4;
-  const auto letters = std::count_if(words.begin(), words.end(),
-                                     [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; });
-  return kLetter * static_cast<double>(letters);
-}
-
-Box Labels::place(const std::string& words, double x, double y) {
-  constexpr double kAside = 8;
-  const double width = width_of(words);
-  const auto at = [&](double left, double bottom) { return Box{left, bottom - kText - 2, left + width, bottom}; };
-  std::vector<Box> around;
-  for (const double away : {0.0, 14.0, 28.0, 42.0}) {
-    for (const double left : {x + kAside, x - kAside - width, x - width / 2}) {
-      around.push_back(at(left, y - kAside - away));
-      around.push_back(at(left, y + kText + kAside + away));
-    }
-  }
-  const auto worth = [&](const Box& box) {
-    const auto met = std::count_if(taken_.begin(), taken_.end(), [&](const Box& other) { return box.meets(other); });
-    const bool inside = box.left >= within_.left && box.right <= within_.right && box.top >= within_.top - kText &&
-                        box.bottom <= within_.bottom;
-    return met + (inside ? 0 : 2);
-  };
-  const auto best =
-      std::min_element(around.begin(), around.end(), [&](const Box& a, const Box& b) { return worth(a) < worth(b); });
-  taken_.push_back(*best);
-  return *best;
-}
-
-AxisScale::AxisScale(const Axis& axis, const std::vector<double>& values) {
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  least_ = axis.least.value_or(values.empty() ? 0 : std::min(*least, 0.0));
-  most_ = axis.most.value_or(values.empty() ? 1 : *most);
-  if (most_ <= least_) most_ = least_ + 1;
-  const double step = round_step((most_ - least_) / axis.ticks);
-  // Up to the tick above the greatest value, so that no mark touches the border.
-  if (most_ > 0 && !axis.most) most_ = step * std::ceil(most_ / step - 1e-9);
-  // Of an axis that shows a short stretch of large values, the multiples exceed 32 bits.
-  const auto first = static_cast<std::int64_t>(std::ceil(least_ / step - 1e-9));
-  const auto last = static_cast<std::int64_t>(std::floor(most_ / step + 1e-9));
-  for (std::int64_t i = first; i <= last; ++i) ticks_.push_back(static_cast<double>(i) * step);
-}
-
-double AxisScale::place(double value) const {
-  return std::clamp((value - least_) / (most_ - least_), 0.0, 1.0);
-}
-
-std::string tick_text(double value) {
-  std::ostringstream text;
-  text.precision(6);
-  text << std::abs(value) * (std::abs(value) < 1e-12 ? 0 : 1);
-  std::string digits = text.str();
-  // Thousands apart, where the number is written out.
-  if (digits.find_first_of(".e") == std::string::npos) {
-    for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  }
-  return value < 0 && digits != "0" ? "-" + digits : digits;
+  return svg(std::span(&figure, 1));
 }
 
 }  // namespace remora::report

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +84,20 @@ struct Note {
   double y = 0;
 };
 
+/// A stretch of the axis across.
+struct Bar {
+  double first = 0;
+  double end = 0;
+  /// Hatched.
+  bool again = false;
+};
+
+/// A row of bars.
+struct Lane {
+  std::string name{};
+  std::vector<Bar> bars{};
+};
+
 struct Figure {
   /// Also what a screen reader says.
   std::string title{};
@@ -92,10 +107,14 @@ struct Figure {
   std::vector<Note> notes{};
   /// Of y.
   std::optional<double> limit{};
+  /// In place of an axis upwards and of series; the first one above.
+  std::vector<Lane> lanes{};
 };
 
 /// The figure as one SVG document. One without points says so.
 std::string svg(const Figure& figure);
+/// Several of them, one below the other.
+std::string svg(std::span<const Figure> figures);
 
 /// Where values lie along an axis, and which of them are written beside it.
 class AxisScale {

@@ -83,6 +83,17 @@ class Pages:
         os.remove(self.path(curve["points"][-1]["schedule"]))
         self.remora("report", "unet.graph.json", "sweep.json", "-o", "sweep.html")
 
+    def make_devices(self):
+        """The U-Net on a GPU with a host store, where nothing may run again."""
+        self.remora("convert", "unet.onnx", "--training", "--devices", "gpu=rtx-3090,host=store", "--links",
+                    "gpu:host=pcie-4-x16", "-o", "devices.graph.json")
+        for name, part, codes in (("devices", 0.9, (0,)), ("devices-refused", 0.01, (20,))):
+            self.remora("solve", "devices.graph.json", "--budget", "gpu=1TiB", "--work-limit", "1", "-q", "-o", "whole.json")
+            peak = self.read("whole.json")["peak_memory"]["gpu"]
+            self.remora("solve", "devices.graph.json", "--budget", f"gpu={int(part * peak)}", "--work-limit", "600",
+                        "--max-computes", "1", "--quiet", "-o", name + ".schedule.json", codes=codes)
+            self.remora("report", "devices.graph.json", name + ".schedule.json", "-o", name + ".html")
+
     def make_evil(self):
         """Names that would be markup if they could."""
         names = [EVIL + str(i) for i in range(5)]

@@ -269,6 +269,60 @@ TEST(DeviceSolve, OfFreeOrderIsRight) {
   compare_devices(3, 1600, 2, 6, OrderMode::free);
 }
 
+/// Without any limit on memory an op that is too dear on a device must still be ruled out there.
+TEST(DeviceSolve, EndsWithoutMemoryLimits) {
+  DeviceGraph graph;
+  graph.devices = Table<DeviceId, Device>(std::vector<Device>{{.name = "a"}, {.name = "b"}});
+  graph.links = {{.from = DeviceId(0), .to = DeviceId(1), .per = Duration(1), .energy = Energy(9)},
+                 {.from = DeviceId(1), .to = DeviceId(0), .per = Duration(1), .energy = Energy(9)}};
+  for (int i = 0; i < 6; ++i) {
+    const TensorId made = graph.graph.add_tensor("t" + std::to_string(i), Bytes(1), i == 5);
+    graph.places.push_back({});
+    graph.graph.ops.push_back({.name = "op" + std::to_string(i), .outputs = {made}});
+    if (i > 0) graph.graph.ops.back().inputs = {TensorId(i - 1)};
+    graph.runs.push_back({{DeviceId(0), Duration(1), Bytes(0), Energy(1 + i % 3)},
+                          {DeviceId(1), Duration(2), Bytes(0), Energy(3 - i % 2)}});
+  }
+  validate(graph);
+  for (const Objective objective : {Objective::duration, Objective::energy}) {
+    DeviceProblem problem{.objective = objective};
+    problem.budget.assign(2, std::nullopt);
+    problem.duration_limit = Duration(9);
+    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = 60, .work_limit = 20000});
+    EXPECT_EQ(schedule.status, Status::optimal);
+    EXPECT_TRUE(verify(graph, schedule).valid());
+    EXPECT_EQ(schedule.cost(), *test::device_optimum(graph, problem));
+  }
+}
+
+/// A schedule of other budgets is a start; one of the problem is never lost.
+TEST(DeviceSolve, BeginsFromASchedule) {
+  std::mt19937 random(77);
+  int compared = 0;
+  for (int round = 0; round < 60; ++round) {
+    const DeviceGraph graph = random_device_graph(random, 2, 6);
+    DeviceProblem problem = draw_problem(random, graph, OrderMode::input);
+    const DeviceSchedule first = solve(graph, problem, {.time_limit = 1e9, .work_limit = 300});
+    if (!first.has_schedule()) continue;
+    ++compared;
+    const DeviceSchedule again =
+        solve(graph, problem, {.time_limit = 1e9, .work_limit = 1, .seed = 9, .start = first.steps});
+    ASSERT_TRUE(again.has_schedule());
+    EXPECT_LE(again.cost(), first.cost());
+    EXPECT_TRUE(verify(graph, again).valid());
+    for (auto& budget : problem.budget) budget.reset();
+    const DeviceSchedule roomy = solve(graph, problem, {.time_limit = 1e9, .work_limit = 50, .start = first.steps});
+    ASSERT_TRUE(roomy.has_schedule());
+    EXPECT_LE(roomy.cost(), first.cost());
+    EXPECT_TRUE(verify(graph, roomy).valid());
+    std::vector<DeviceStep> broken = first.steps;
+    std::erase_if(broken, [&](const DeviceStep& step) { return step.op == OpId(graph.runs.size() - 1); });
+    if (broken.empty()) continue;
+    EXPECT_THROW(static_cast<void>(solve(graph, problem, {.work_limit = 1, .start = broken})), InputError);
+  }
+  EXPECT_GT(compared, 10);
+}
+
 TEST(DeviceSolve, RefusesWhatMakesNoSense) {
   std::mt19937 random(4);
   const DeviceGraph graph = random_device_graph(random, 2, 3);

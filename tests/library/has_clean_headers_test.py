@@ -40,11 +40,12 @@ def main():
         chosen = [installed.include / "remora/remora.hpp", *draw.sample(headers, len(headers) // 4)]
     for header in chosen:
         check_header(installed.cxx_compiler, ["-std=c++20"], header, installed.include)
-    check_header(installed.cxx_compiler, ["-std=c++11"], installed.include / "remora.h", installed.include)
-    check_header(installed.c_compiler, ["-std=c99"], installed.include / "remora.h", installed.include)
+    for name in ("remora.h", "remora_devices.h"):
+        check_header(installed.cxx_compiler, ["-std=c++11"], installed.include / name, installed.include)
+        check_header(installed.c_compiler, ["-std=c99"], installed.include / name, installed.include)
     check_header(installed.cxx_compiler, ["-std=c++17", "-fno-exceptions", "-fno-rtti"], installed.include / "remora_c.hpp",
                  installed.include)
-    everything = headers + [installed.include / "remora.h", installed.include / "remora_c.hpp"]
+    everything = headers + [installed.include / name for name in ("remora.h", "remora_devices.h", "remora_c.hpp")]
     for header in [*everything, *(installed.include / "remora").rglob("*.def")]:
         check_references(header, installed)
     print(f"{len(everything)} headers, of C++ {len(chosen)} compiled alone: {' '.join(path.name for path in chosen)}")

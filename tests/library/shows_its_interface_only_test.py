@@ -16,8 +16,8 @@ def main():
     assert not (foreign := [name for name in names if not OURS.match(name)]), foreign
     assert not (inside := [name for name in names if re.search("Gecode|tbb|nlohmann|Worker", name)]), inside
 
-    header = (installed.include / "remora.h").read_text(encoding="utf-8")
-    declared = set(re.findall(r"REMORA_EXPORT [^;]*?(remora_\w+)\(", header))
+    headers = [(installed.include / name).read_text(encoding="utf-8") for name in ("remora.h", "remora_devices.h")]
+    declared = set(re.findall(r"REMORA_EXPORT [^;]*?(remora_\w+)\(", "".join(headers)))
     exported = {name for name in names if name.startswith("remora_")}
     assert declared == exported and len(declared) > 50, declared ^ exported
 

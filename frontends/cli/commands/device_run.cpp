@@ -8,11 +8,10 @@
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/keys.hpp"
 #include "model/error.hpp"
-#include "model/quote.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -57,28 +56,6 @@ DeviceProblem read_device_problem(const Arguments& arguments, const DeviceGraph&
   return problem;
 }
 
-void print_summary(const DeviceGraph& graph, const DeviceSchedule& schedule) {
-  std::cerr << "status      " << json::status_word(schedule.status);
-  if (!schedule.solver.note.empty()) std::cerr << ": " << printable(schedule.solver.note);
-  std::cerr << "\n";
-  if (schedule.has_schedule()) {
-    const auto copies = static_cast<std::size_t>(std::count_if(schedule.steps.begin(), schedule.steps.end(),
-                                                               [](const DeviceStep& step) { return step.is_copy(); }));
-    const std::size_t runs = schedule.steps.size() - copies;
-    std::cerr << "duration    " << schedule.duration.count() << ", energy " << schedule.energy.count() << "\n";
-    std::cerr << "bound       " << schedule.lower_bound << " of the objective\n";
-    std::cerr << "steps       " << runs << " runs, " << runs - graph.graph.ops.size() << " of them again, " << copies
-              << " copies\n";
-    for (const DeviceId d : graph.devices.ids()) {
-      std::cerr << "peak        " << printable(graph.devices[d].name) << ": " << schedule.peak_memory[d].count()
-                << " bytes";
-      if (schedule.budget[d]) std::cerr << " of " << schedule.budget[d]->count();
-      std::cerr << "\n";
-    }
-  }
-  std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans and nodes\n";
-}
-
 }  // namespace
 
 OptionGroup device_options() {
@@ -112,7 +89,10 @@ int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   if (schedule.has_schedule()) ensure(verify(graph, schedule).valid(), "solve: the schedule found does not verify");
   arguments.files().write(arguments.output("output"),
                           [&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
-  if (!arguments.has("quiet")) print_summary(graph, schedule);
+  if (!arguments.has("quiet")) {
+    print_device_summary(std::cerr, graph, schedule);
+    std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans and nodes\n";
+  }
   return solve_exit_code(schedule.status);
 }
 

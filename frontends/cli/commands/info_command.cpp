@@ -13,10 +13,12 @@
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/partition_tree.hpp"
+#include "frontends/cli/showing/summary.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/quote.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -168,6 +170,104 @@ void print_text(const Facts& facts, const SolveOptions& options) {
   if (facts.partition) print_partition(std::cout, *facts.partition, options);
 }
 
+/// What a graph over several devices has.
+struct DeviceFacts {
+  std::string name{};
+  Bytes fixed_memory{};
+  /// With the inputs of the graph that are at home there.
+  Bytes base_memory{};
+  int ops = 0;
+  /// Of all ops that can run there, once.
+  Duration duration{};
+  Energy energy{};
+};
+
+Table<DeviceId, DeviceFacts> facts_of(const DeviceGraph& graph) {
+  const Table<TensorId, bool> produced = produced_tensors(graph.graph);
+  Table<DeviceId, DeviceFacts> facts;
+  for (const Device& device : graph.devices) facts.push_back({device.name, device.fixed_memory, device.fixed_memory});
+  for (const TensorId t : graph.places.ids()) {
+    if (produced[t]) continue;
+    for (const DeviceId d : graph.places[t].home) facts[d].base_memory += graph.graph[t].size;
+  }
+  for (const auto& runs : graph.runs) {
+    for (const RunCost& cost : runs) {
+      ++facts[cost.device].ops;
+      facts[cost.device].duration += cost.duration;
+      facts[cost.device].energy += cost.energy;
+    }
+  }
+  return facts;
+}
+
+void print_json(const DeviceGraph& graph, std::size_t edges, Bytes tensor_bytes) {
+  nlohmann::ordered_json text{{"name", graph.graph.name},
+                              {"ops", graph.graph.ops.size()},
+                              {"edges", edges},
+                              {"tensors", graph.graph.tensors.size()},
+                              {"tensor_bytes", tensor_bytes.count()},
+                              {"duration_unit", text::duration_unit_of(graph.graph)},
+                              {"devices", nlohmann::ordered_json::array()},
+                              {"links", nlohmann::ordered_json::array()}};
+  for (const DeviceFacts& facts : facts_of(graph)) {
+    text["devices"].push_back({{"name", facts.name},
+                               {"fixed_memory", facts.fixed_memory.count()},
+                               {"always_resident", facts.base_memory.count()},
+                               {"ops", facts.ops},
+                               {"duration", facts.duration.count()},
+                               {"energy", facts.energy.count()}});
+  }
+  for (const Link& link : graph.links) {
+    text["links"].push_back({{"from", graph.devices[link.from].name},
+                             {"to", graph.devices[link.to].name},
+                             {"latency", link.latency.count()},
+                             {"bytes", link.bytes.count()},
+                             {"per", link.per.count()},
+                             {"energy", link.energy.count()}});
+  }
+  std::cout << text.dump(1) << "\n";
+}
+
+void print_text(const DeviceGraph& graph, std::size_t edges, Bytes tensor_bytes) {
+  const std::string unit = text::duration_unit_of(graph.graph);
+  std::cout << "graph                     " << printable(graph.graph.name) << "\n"
+            << "ops                       " << graph.graph.ops.size() << ", " << edges << " edges\n"
+            << "tensors                   " << graph.graph.tensors.size() << ", " << text::bytes_text(tensor_bytes)
+            << " in all\n";
+  for (const DeviceFacts& facts : facts_of(graph)) {
+    std::cout << "device " << fitted(printable(facts.name), 18) << " ";
+    if (facts.ops == 0) {
+      std::cout << "runs nothing, a store";
+    } else {
+      std::cout << facts.ops << " ops, " << text::duration_text(facts.duration, unit) << " in all";
+      if (facts.energy > Energy(0)) std::cout << ", energy " << text::grouped(facts.energy.count());
+    }
+    std::cout << "; fixed " << text::bytes_text(facts.fixed_memory) << ", with inputs at home "
+              << text::exact_bytes_text(facts.base_memory) << "\n";
+  }
+  for (const Link& link : graph.links) {
+    const std::string name = graph.devices[link.from].name + " -> " + graph.devices[link.to].name;
+    std::cout << "link " << fitted(printable(name), 20) << " " << text::duration_text(link.latency, unit) << " and "
+              << text::grouped(link.per.count()) << " for each " << text::grouped(link.bytes.count()) << " bytes\n";
+  }
+}
+
+int info_of_devices(const Arguments& arguments, const DeviceGraph& graph) {
+  for (const char* option : {"min-budget", "partition"}) {
+    if (arguments.has(option)) throw UsageError(std::string("--") + option + ": not for graphs with devices");
+  }
+  std::size_t edges = 0;
+  for (const Op& op : graph.graph.ops) edges += op.inputs.size();
+  Bytes bytes;
+  for (const Tensor& tensor : graph.graph.tensors) bytes += tensor.size;
+  if (arguments.has("json")) {
+    print_json(graph, edges, bytes);
+  } else {
+    print_text(graph, edges, bytes);
+  }
+  return kSuccess;
+}
+
 }  // namespace
 
 int info_command(const Words& words) {
@@ -179,7 +279,9 @@ int info_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const SolveOptions grouping = read_partition_options(arguments);
   const TreeDetail detail = read_detail(arguments);
-  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
+  const FileText file = read_once(arguments.file("GRAPH"));
+  if (const auto devices = load_device_graph(file, arguments)) return info_of_devices(arguments, devices->graph);
+  const LoadedGraph loaded = load_graph(file, arguments, arguments.has("quiet"));
   const Instance instance(loaded.graph, {});
   Facts facts = facts_of(instance);
   if (arguments.has("min-budget")) {

@@ -51,7 +51,12 @@ void check_outputs(const Arguments& arguments) {
 class Report {
  public:
   Report(const Arguments& arguments, const report::Page& page) : arguments_(arguments), page_(page) {
-    if (!page.curve) profile_ = report::profile_of(page.graph, page.schedules.front());
+    if (page.curve) return;
+    if (page.devices) {
+      device_profile_ = report::profile_of(*page.devices, page.device_schedules.front());
+    } else {
+      profile_ = report::profile_of(page.graph, page.schedules.front());
+    }
   }
 
   void write() const {
@@ -59,12 +64,10 @@ class Report {
     for (const char* option : kFiles) any = any || arguments_.has(option);
     if (!any) arguments_.files().write("-", [&](std::ostream& out) { report::write_page(out, page_); });
     write_as("output", [&](std::ostream& out) { report::write_page(out, page_); });
-    write_as("svg", [&](std::ostream& out) { out << report::svg(figure()); });
+    write_as("svg", [&](std::ostream& out) { out << figure(); });
     write_as("table", [&](std::ostream& out) { write_table(out); });
     if (arguments_.has("text")) arguments_.files().write("-", [&](std::ostream& out) { write_text(out); });
-    write_as("trace", [&](std::ostream& out) {
-      report::write_trace(out, *page_.graph, profile_.after, schedule().budget, page_.duration_unit);
-    });
+    write_as("trace", [&](std::ostream& out) { write_trace(out); });
   }
 
  private:
@@ -74,14 +77,19 @@ class Report {
   }
 
   [[nodiscard]] const Schedule& schedule() const { return page_.schedules.front(); }
+  [[nodiscard]] const DeviceSchedule& device_schedule() const { return page_.device_schedules.front(); }
 
-  [[nodiscard]] report::Figure figure() const {
-    return page_.curve ? report::curve_figure(*page_.curve) : report::memory_figure(*page_.graph, schedule(), profile_);
+  [[nodiscard]] std::string figure() const {
+    if (page_.curve) return report::svg(report::curve_figure(*page_.curve));
+    if (page_.devices) return report::svg(report::device_figures(*page_.devices, device_schedule(), device_profile_));
+    return report::svg(report::memory_figure(*page_.graph, schedule(), profile_));
   }
 
   void write_table(std::ostream& out) const {
     if (page_.curve) {
       report::write_curve_csv(out, *page_.curve);
+    } else if (page_.devices) {
+      report::write_device_table(out, *page_.devices, device_profile_);
     } else {
       report::write_recompute_table(out, *page_.graph, profile_);
     }
@@ -91,8 +99,18 @@ class Report {
     const int width = text::terminal_width(STDOUT_FILENO, kSummaryWidth);
     if (page_.curve) {
       print_curve(out, *page_.graph, *page_.curve, width);
+    } else if (page_.devices) {
+      print_device_report(out, *page_.devices, device_schedule(), device_profile_, width);
     } else {
       print_report(out, *page_.graph, schedule(), profile_, width);
+    }
+  }
+
+  void write_trace(std::ostream& out) const {
+    if (page_.devices) {
+      report::write_trace(out, *page_.devices, device_schedule(), device_profile_, page_.duration_unit);
+    } else {
+      report::write_trace(out, *page_.graph, profile_.after, schedule().budget, page_.duration_unit);
     }
   }
 
@@ -100,13 +118,15 @@ class Report {
   const report::Page& page_;
   /// Of the schedule; a sweep has several, and its page makes them itself.
   report::ScheduleProfile profile_{};
+  report::DeviceProfile device_profile_{};
 };
 
-/// Of a solve that found nothing there is nothing to verify.
-void expect_shown(const std::string& path, const Graph& graph, const Schedule& schedule) {
+/// Of a solve that found nothing there is nothing to verify. For graphs of one device and of several.
+template <class AnyGraph, class AnySchedule>
+void expect_shown(const std::string& path, const AnyGraph& graph, const AnySchedule& schedule) {
   if (schedule.has_schedule()) {
     expect_valid(path, graph, schedule);
-  } else if (schedule.has_steps()) {
+  } else if (!schedule.steps.empty()) {
     throw InputError(path, "$.steps: there are steps, though its status says that no schedule was found");
   }
 }
@@ -193,6 +213,25 @@ report::Page load_page(const FileText& file, const LoadedGraph& loaded, Files& f
   return page;
 }
 
+report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded) {
+  const auto devices = std::make_shared<const DeviceGraph>(loaded.graph);
+  report::Page page{
+      .graph = {devices, &devices->graph}, .devices = devices, .duration_unit = text::duration_unit_of(devices->graph)};
+  page.device_schedules.push_back(load_device_schedule(file, *devices));
+  expect_shown(file.path, *devices, page.device_schedules.front());
+  return page;
+}
+
+/// Throws InputError where the page has no schedule to trace.
+void expect_traceable(const std::string& path, const report::Page& page) {
+  const bool has_schedule = page.devices ? page.device_schedules.front().has_schedule()
+                                         : !page.curve && page.schedules.front().has_schedule();
+  if (has_schedule) return;
+  throw InputError(
+      path, "--trace needs a schedule; this is " +
+                std::string(page.curve ? "a sweep: name one of its schedules" : "the answer that there is none"));
+}
+
 }  // namespace
 
 int report_command(const Words& words) {
@@ -206,14 +245,15 @@ int report_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   check_outputs(arguments);
   const FileText file = read_once(arguments.file("SCHEDULE"));
-  adopt_reading(arguments, file, arguments.has("quiet"));
-  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
-  const report::Page page = load_page(file, loaded, arguments.files());
-  if (arguments.has("trace") && (page.curve || !page.schedules.front().has_schedule())) {
-    throw InputError(
-        file.path, "--trace needs a schedule; this is " + std::string(page.curve ? "a sweep: name one of its schedules"
-                                                                                 : "the answer that there is none"));
+  const FileText graph = read_once(arguments.file("GRAPH"));
+  report::Page page;
+  if (const auto devices = load_device_graph(graph, arguments)) {
+    page = load_page(file, *devices);
+  } else {
+    adopt_reading(arguments, file, arguments.has("quiet"));
+    page = load_page(file, load_graph(graph, arguments, arguments.has("quiet")), arguments.files());
   }
+  if (arguments.has("trace")) expect_traceable(file.path, page);
   Report(arguments, page).write();
   return kSuccess;
 }

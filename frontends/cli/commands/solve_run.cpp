@@ -170,7 +170,7 @@ int solve_command(const Words& words) {
   const std::string& output = arguments.output("output");
   json::check_writable(output);
   const FileText file = read_once(arguments.file("GRAPH"));
-  if (const auto devices = load_device_graph(file)) {
+  if (const auto devices = load_device_graph(file, arguments)) {
     if (arguments.has("addresses")) throw UsageError("--addresses: a graph with devices gets none");
     return solve_devices(arguments, *devices);
   }

@@ -49,7 +49,7 @@ void print_verdict(const DeviceGraph& graph, const DeviceVerdict& verdict, std::
 }
 
 int verify_devices(const Arguments& arguments, const DeviceGraph& graph) {
-  DeviceSchedule schedule = load_device_schedule(arguments.file("SCHEDULE"), graph);
+  DeviceSchedule schedule = load_device_schedule(read_once(arguments.file("SCHEDULE")), graph);
   if (arguments.has("budget")) schedule.budget = read_device_budgets(arguments.get<std::string>("budget"), graph);
   const DeviceVerdict verdict = verify(graph, schedule);
   if (!arguments.has("quiet")) print_verdict(graph, verdict, schedule.steps.size());
@@ -73,7 +73,7 @@ int verify_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
   const FileText graph = read_once(arguments.file("GRAPH"));
-  if (const auto devices = load_device_graph(graph)) return verify_devices(arguments, devices->graph);
+  if (const auto devices = load_device_graph(graph, arguments)) return verify_devices(arguments, devices->graph);
   const FileText file = read_once(arguments.file("SCHEDULE"));
   adopt_reading(arguments, file, quiet);
   const LoadedGraph loaded = load_graph(graph, arguments, quiet);

@@ -4,15 +4,17 @@
 
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/formats/device_json.hpp"
-#include "frontends/formats/file.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::cli {
 
-std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file) {
+std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file, const Arguments& arguments) {
   if (!json::names_devices(json::Text(file.content))) return std::nullopt;
+  refuse_model_options(arguments, file.path);
+  if (arguments.has("costs")) throw UsageError("--costs: not for graphs with devices, whose ops say what they take");
   try {
     return LoadedDeviceGraph{json::read_device_graph(json::Text(file.content)), text::sha256_hex(file.content)};
   } catch (const InputError& error) {
@@ -20,12 +22,17 @@ std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file) {
   }
 }
 
-DeviceSchedule load_device_schedule(const std::string& path, const DeviceGraph& graph) {
-  const std::string content = json::read_file(path);
+DeviceSchedule load_device_schedule(const FileText& file, const DeviceGraph& graph) {
   try {
-    return json::read_device_schedule(json::Text(content), graph);
+    return json::read_device_schedule(json::Text(file.content), graph);
   } catch (const InputError& error) {
-    throw InputError(path, error.what());
+    throw InputError(file.path, error.what());
+  }
+}
+
+void expect_valid(const std::string& path, const DeviceGraph& graph, const DeviceSchedule& schedule) {
+  if (const DeviceVerdict verdict = verify(graph, schedule); !verdict.valid()) {
+    throw InputError(path, "not a valid schedule of this graph: " + printable(verdict.errors.front()));
   }
 }
 

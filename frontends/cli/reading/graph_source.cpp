@@ -57,6 +57,18 @@ fs::path folder_of(const std::string& file) {
 
 constexpr const char* kNoGraph = "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model";
 
+}  // namespace
+
+void refuse_model_options(const Arguments& arguments, const std::string& path) {
+  for (const char* option : kOnnxOnly) {
+    // A schedule of the model may be shown on the graph that was made of the model.
+    if (arguments.has(option) && !arguments.is_adopted(option))
+      throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");
+  }
+}
+
+namespace {
+
 /// Reads a graph in text form, which one is detected from its content. `taken`: what the user should know of how it was read.
 Graph read_graph_text(const std::string& content, std::string& taken) {
   const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
@@ -96,11 +108,7 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
   std::string taken;
   auto graph = std::make_shared<Graph>(read_graph_text(content, taken));
   if (!quiet && !taken.empty()) std::cerr << "remora: " << taken << "\n";
-  for (const char* option : kOnnxOnly) {
-    // A schedule of the model may be shown on the graph that was made of the model.
-    if (arguments.has(option) && !arguments.is_adopted(option))
-      throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");
-  }
+  refuse_model_options(arguments, path);
   if (options.costs) {
     const std::string covered = put_costs(*graph, *options.costs);
     if (!quiet) std::cerr << "remora: " << covered << "\n";

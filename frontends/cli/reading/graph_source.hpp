@@ -42,6 +42,9 @@ std::string link_file(const std::string& name);
 /// other, InputError for a device that cannot be read.
 void check_graph_options(const Arguments& arguments);
 
+/// Throws UsageError for those that only ONNX models have; `path` is of none.
+void refuse_model_options(const Arguments& arguments, const std::string& path);
+
 /// What they say. Throws as check_graph_options does.
 onnx_frontend::OnnxOptions read_onnx_options(const Arguments& arguments);
 
@@ -107,11 +110,15 @@ struct LoadedDeviceGraph {
   std::string sha256{};
 };
 
-/// The graph of the file if it names devices. Throws InputError with the file's name.
-std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file);
+/// The graph of the file if it names devices. Throws InputError with the file's name, and UsageError for options that only
+/// ONNX models have.
+std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file, const Arguments& arguments);
 
 /// Reads a remora-schedule of the graph. Throws InputError with the file's name.
-DeviceSchedule load_device_schedule(const std::string& path, const DeviceGraph& graph);
+DeviceSchedule load_device_schedule(const FileText& file, const DeviceGraph& graph);
+
+/// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
+void expect_valid(const std::string& path, const DeviceGraph& graph, const DeviceSchedule& schedule);
 
 /// Budgets as DEVICE=BYTES, several with commas between, 12GiB as well as 12884901888; a device without one has no limit. Throws UsageError.
 Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/sweep.hpp"
+#include "frontends/report/device_profile.hpp"
 #include "frontends/report/schedule_profile.hpp"
 #include "model/curve.hpp"
 #include "model/graph.hpp"
@@ -44,6 +45,15 @@ void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profil
 /// recomputed and why.
 void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,
                   const report::ScheduleProfile& profile, int width = kSummaryWidth);
+
+// The same of a schedule over several devices.
+
+/// Status, duration, energy and bound, how many steps, and the peak on each device.
+void print_device_summary(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule);
+
+/// That, what each device holds over the steps, what each device and link takes, and the longest copies.
+void print_device_report(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                         const report::DeviceProfile& profile, int width = kSummaryWidth);
 
 /// The name in `width` columns; of a longer one the middle is left out.
 std::string fitted(const std::string& name, std::size_t width);

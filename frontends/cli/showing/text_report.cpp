@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/keys.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/text/text.hpp"
 #include "model/quote.hpp"
@@ -165,6 +166,100 @@ void print_report(std::ostream& out, const Graph& graph, const Schedule& schedul
   print_memory_chart(out, profile, schedule.budget, graph.fixed_memory, width);
   print_peak(out, graph, schedule.has_steps() ? profile.after : profile.before);
   print_reasons(out, graph, profile, width);
+}
+
+namespace {
+
+constexpr std::size_t kTransfersShown = 8;
+constexpr std::size_t kLaneName = 20;
+
+/// What a device holds over the steps, in one line of characters of which the highest is `most`.
+std::string memory_line(const std::vector<Bytes>& memory, Bytes fixed, Bytes most, std::size_t columns) {
+  constexpr std::array kBlocks{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const auto scale = static_cast<double>(std::max((most - fixed).count(), std::int64_t{1})) * kRows;
+  std::string line;
+  for (const int height : heights(memory, fixed, columns, memory.size(), scale)) {
+    line += kBlocks[static_cast<std::size_t>(std::clamp(height, 0, kEighths))];
+  }
+  return line;
+}
+
+void print_spent(std::ostream& out, const report::Spent& spent, const DeviceSchedule& schedule,
+                 const std::string& unit) {
+  const double all = static_cast<double>(std::max(schedule.duration.count(), std::int64_t{1}));
+  out << std::setw(14) << text::duration_text(spent.duration, unit) << std::setw(10)
+      << text::percent_text(static_cast<double>(spent.duration.count()) / all, 1);
+  if (schedule.energy > Energy(0)) out << std::setw(16) << text::grouped(spent.energy.count());
+  out << "\n";
+}
+
+void print_lanes(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                 const report::DeviceProfile& profile) {
+  const std::string unit = text::duration_unit_of(graph.graph);
+  const auto begin = [&](const std::string& name, int times, int again, const std::string& bytes) {
+    out << fitted(printable(name), kLaneName) << std::setw(8) << text::grouped(times) << std::setw(8)
+        << (bytes.empty() ? text::grouped(again) : "") << std::setw(14) << bytes;
+  };
+  out << "\n"
+      << fitted("device or link", kLaneName) << std::setw(8) << "steps" << std::setw(8) << "again" << std::setw(14)
+      << "copied" << std::setw(14) << "time" << std::setw(10) << "of all"
+      << (schedule.energy > Energy(0) ? "          energy" : "") << "\n";
+  for (const DeviceId d : graph.devices.ids()) {
+    begin(graph.devices[d].name, profile.devices[d].times, profile.devices[d].again, "");
+    print_spent(out, profile.devices[d], schedule, unit);
+  }
+  for (const report::LinkUse& link : profile.links) {
+    begin(report::link_name(graph, link.from, link.to), link.times, 0, text::bytes_text(link.bytes));
+    print_spent(out, link, schedule, unit);
+  }
+  if (profile.transfers.empty()) return;
+  out << "\ncopies that take longest\n";
+  for (std::size_t i = 0; i < std::min(kTransfersShown, profile.transfers.size()); ++i) {
+    const report::Transfer& copies = profile.transfers[i];
+    out << "  " << fitted(printable(graph.graph[copies.tensor].name), kName) << "  "
+        << fitted(printable(report::link_name(graph, copies.from, copies.to)), kLaneName) << std::setw(6)
+        << copies.times << "x" << std::setw(14) << text::bytes_text(copies.bytes) << std::setw(14)
+        << text::duration_text(copies.duration, unit) << "\n";
+  }
+  if (profile.transfers.size() > kTransfersShown) {
+    out << "  and " << profile.transfers.size() - kTransfersShown << " more\n";
+  }
+}
+
+}  // namespace
+
+void print_device_summary(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule) {
+  out << "status      " << json::status_word(schedule.status);
+  if (!schedule.solver.note.empty()) out << ": " << printable(schedule.solver.note);
+  out << "\n";
+  if (!schedule.has_schedule()) return;
+  const auto copies = static_cast<std::size_t>(std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                                                             [](const DeviceStep& step) { return step.is_copy(); }));
+  const std::size_t runs = schedule.steps.size() - copies;
+  out << "duration    " << schedule.duration.count() << ", energy " << schedule.energy.count() << "\n";
+  out << "bound       " << schedule.lower_bound << " of the objective\n";
+  out << "steps       " << runs << " runs, " << runs - graph.graph.ops.size() << " of them again, " << copies
+      << " copies\n";
+  for (const DeviceId d : graph.devices.ids()) {
+    out << "peak        " << printable(graph.devices[d].name) << ": " << schedule.peak_memory[d].count() << " bytes";
+    if (schedule.budget[d]) out << " of " << schedule.budget[d]->count();
+    out << "\n";
+  }
+}
+
+void print_device_report(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                         const report::DeviceProfile& profile, int width) {
+  print_device_summary(out, graph, schedule);
+  if (!schedule.has_schedule()) return;
+  out << "\nmemory over steps, the highest at the budget or the peak\n";
+  const auto columns =
+      static_cast<std::size_t>(std::clamp(width - static_cast<int>(kLaneName) - 2, kLeastColumns, kMostColumns));
+  for (const DeviceId d : graph.devices.ids()) {
+    const Bytes most = std::max(profile.peak[d], schedule.budget[d].value_or(Bytes(0)));
+    out << fitted(printable(graph.devices[d].name), kLaneName) << "|"
+        << memory_line(profile.memory[d], graph.devices[d].fixed_memory, most, columns) << "|\n";
+  }
+  print_lanes(out, graph, schedule, profile);
 }
 
 }  // namespace remora::cli

@@ -1,4 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
+// The visible stretch [first, end) of a row of `count` things, which several views may share.
+
+class VisibleRange {
+  constructor(count, least = 4) {
+    this.listeners = [];
+    this.resize(count, least);
+  }
+
+  resize(count, least = 4) {
+    this.count = Math.max(1, count);
+    this.least = Math.min(least, this.count);
+    this.show(0, this.count);
+  }
+
+  get length() { return this.end - this.first; }
+  get whole() { return this.length >= this.count; }
+
+  /** Shows [first, end), moved and clipped into what there is. */
+  show(first, end) {
+    const length = Math.min(this.count, Math.max(this.least, end - first));
+    const start = Math.min(Math.max(0, (first + end - length) / 2), this.count - length);
+    if (start === this.first && start + length === this.end) return;
+    this.first = start;
+    this.end = start + length;
+    this.listeners.forEach((listener) => listener());
+  }
+
+  /** Shrinks the stretch by `factor` around `at`, which stays in its place. */
+  zoom(factor, at = (this.first + this.end) / 2) {
+    const length = Math.min(this.count, Math.max(this.least, this.length / factor));
+    const first = at - (at - this.first) * (length / this.length);
+    this.show(first, first + length);
+  }
+
+  pan(by) { this.show(this.first + by, this.end + by); }
+  reset() { this.show(0, this.count); }
+
+  /** Moves so that `at` is visible. */
+  reveal(at) {
+    if (at < this.first) this.pan(at - this.first);
+    if (at + 1 > this.end) this.pan(at + 1 - this.end);
+  }
+}
+
+// The step that all views point at.
+
+class Cursor {
+  constructor() {
+    this.listeners = [];
+    this.step = 0;
+  }
+
+  move(step) {
+    if (step === this.step) return;
+    this.step = step;
+    this.listeners.forEach((listener) => listener());
+  }
+}
+
+// The colours of the style sheet for canvases, which cannot read them by themselves.
+
+class Theme {
+  constructor() {
+    this.listeners = [];
+    this.read();
+    for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+      matchMedia(query).addEventListener("change", () => {
+        this.read();
+        this.listeners.forEach((listener) => listener());
+      });
+    }
+  }
+
+  read() {
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["ink", "muted", "line", "back", "after", "before", "again", "budget", "fill", "focus"]) {
+      this[name] = style.getPropertyValue("--" + name).trim();
+    }
+    this.patterns = new Map();
+  }
+
+  /** Diagonal lines of a colour, over a paler ground of it. */
+  hatch(context, colour) {
+    if (!this.patterns.has(colour)) {
+      const tile = document.createElement("canvas");
+      tile.width = tile.height = 6;
+      const brush = tile.getContext("2d");
+      brush.globalAlpha = 0.35;
+      brush.fillStyle = colour;
+      brush.fillRect(0, 0, 6, 6);
+      brush.globalAlpha = 1;
+      brush.strokeStyle = colour;
+      brush.lineWidth = 1.5;
+      brush.beginPath();
+      for (const shift of [-6, 0, 6]) {
+        brush.moveTo(shift - 1, 7);
+        brush.lineTo(shift + 7, -1);
+      }
+      brush.stroke();
+      this.patterns.set(colour, context.createPattern(tile, "repeat"));
+    }
+    return this.patterns.get(colour);
+  }
+
+  /** A colour as [red, green, blue]. */
+  channels(colour) {
+    const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+    context.fillStyle = colour;
+    context.fillRect(0, 0, 1, 1);
+    return context.getImageData(0, 0, 1, 1).data;
+  }
+}
+
 // What all drawings have in common: a canvas in device pixels that is drawn once a frame at most, wheel, drag, pinch,
 // keys and buttons to zoom and to pan, and a line of text that says what the pointer or the keyboard points at.
 //
@@ -215,5 +328,54 @@ class CanvasView {
     context.clip();
     draw(context);
     context.restore();
+  }
+}
+
+// A drawing of more things than pixels: every rectangle adds to the pixels that it covers, and a pixel is the darker
+// the more of it is covered. The work is one addition per line of pixels that a rectangle touches and one pass over the
+// pixels, whatever the number of rectangles.
+
+class Raster {
+  constructor(width, height) {
+    this.width = Math.max(1, Math.round(width));
+    this.height = Math.max(1, Math.round(height));
+    // Differences along a line: what a pixel adds to the one before it.
+    this.layers = [0, 1].map(() => new Float32Array((this.width + 1) * this.height));
+  }
+
+  /** Adds `weight` to layer 0 or 1 in [x0, x1) of the lines [y0, y1), all of them whole pixels. */
+  add(layer, x0, x1, y0, y1, weight) {
+    const first = Math.max(0, x0);
+    const end = Math.min(this.width, x1);
+    if (first >= end) return;
+    const cells = this.layers[layer];
+    for (let y = Math.max(0, y0); y < Math.min(this.height, y1); ++y) {
+      cells[y * (this.width + 1) + first] += weight;
+      cells[y * (this.width + 1) + end] -= weight;
+    }
+  }
+
+  /** Layer 1 over layer 0, each in its colour ([red, green, blue]). */
+  image(colours) {
+    const image = new ImageData(this.width, this.height);
+    const [under, over] = this.layers;
+    for (let y = 0; y < this.height; ++y) {
+      let below = 0;
+      let above = 0;
+      for (let x = 0; x < this.width; ++x) {
+        const cell = y * (this.width + 1) + x;
+        below += under[cell];
+        above += over[cell];
+        if (below < 1e-4 && above < 1e-4) continue;
+        const colour = above >= 1e-4 ? colours[1] : colours[0];
+        const cover = above >= 1e-4 ? above : below;
+        const at = 4 * (y * this.width + x);
+        image.data[at] = colour[0];
+        image.data[at + 1] = colour[1];
+        image.data[at + 2] = colour[2];
+        image.data[at + 3] = Math.min(255, 70 + 185 * cover);
+      }
+    }
+    return image;
   }
 }

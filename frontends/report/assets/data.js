@@ -109,11 +109,15 @@ class GraphData {
   constructor(block) {
     Object.assign(this, block);
     this.opCount = this.ops.name.length;
-    this.before.stays = decodeStays(this.before.stays);
-    // Rows of the Gantt chart: produced tensors in the order of their producers, first outputs first.
-    this.rows = [];
-    for (let t = 0; t < this.tensors.name.length; ++t) if (this.tensors.producer[t] >= 0) this.rows.push(t);
-    this.rows.sort((a, b) => this.tensors.producer[a] - this.tensors.producer[b] || a - b);
+    if (this.before) this.before.stays = decodeStays(this.before.stays);
+    const produced = [];
+    for (let t = 0; t < this.tensors.name.length; ++t) if (this.tensors.producer[t] >= 0) produced.push(t);
+    this.showRows(produced.sort((a, b) => this.tensors.producer[a] - this.tensors.producer[b] || a - b));
+  }
+
+  /** Rows of the Gantt chart: tensors in the order of their producers, first outputs first. */
+  showRows(tensors) {
+    this.rows = tensors;
     this.rowOf = new Int32Array(this.tensors.name.length).fill(-1);
     this.rows.forEach((t, row) => { this.rowOf[t] = row; });
   }
@@ -131,6 +135,7 @@ class GraphData {
   }
 
   opText(op) {
+    if (op < 0) return "no op";
     const type = this.ops.types[this.ops.type[op]];
     return type ? `${this.ops.name[op]} (${type})` : this.ops.name[op];
   }
@@ -144,6 +149,17 @@ function residentsAt(graph, stays, step) {
   return found.sort((a, b) => size(b) - size(a) || a - b);
 }
 
+/** Of every stay, the one of the same tensor before it, or -1. */
+function earlierStays(graph, stays) {
+  const latest = new Int32Array(graph.tensors.name.length).fill(-1);
+  const earlier = new Int32Array(stays.count);
+  for (let i = 0; i < stays.count; ++i) {
+    earlier[i] = latest[stays.tensor[i]];
+    latest[stays.tensor[i]] = i;
+  }
+  return earlier;
+}
+
 class ScheduleData {
   constructor(block, graph) {
     Object.assign(this, block);
@@ -155,7 +171,7 @@ class ScheduleData {
     this.findRepeats();
     this.findBefore();
     this.findTimes();
-    this.findEarlierStays();
+    this.earlier = earlierStays(graph, this.stays);
   }
 
   /** Which steps run their op again, and each step's stage: how many ops have run before it. */
@@ -202,20 +218,19 @@ class ScheduleData {
     }
   }
 
-  /** Of every stay, the one of the same tensor before it, or -1. */
-  findEarlierStays() {
-    const latest = new Int32Array(this.graph.tensors.name.length).fill(-1);
-    this.earlier = new Int32Array(this.stays.count);
-    for (let i = 0; i < this.stays.count; ++i) {
-      this.earlier[i] = latest[this.stays.tensor[i]];
-      latest[this.stays.tensor[i]] = i;
-    }
-  }
-
   /** Memory and residents at a step; of the input order where no schedule was found. */
   memoryAt(step) { return this.found ? this.memory[step] : this.beforeMemory[step]; }
   opAt(step) { return this.found ? this.steps[step] : step; }
   residents(step) { return residentsAt(this.graph, this.shownStays, step); }
+  stepText(step) { return this.graph.opText(this.opAt(step)); }
+  workspaceAt(step) { return this.graph.ops.workspace[this.opAt(step)]; }
+  writerAt(step) { return this.graph.ops.name[this.opAt(step)]; }
+  /** What began a stay: 0 a first compute, 1 a recompute. */
+  begunBy(i) { return this.found ? this.again[this.stays.first[i]] : 0; }
+  get mostMemory() { return Math.max(this.graph.before.peak, this.budget, this.found ? this.peak_memory : 0); }
+  get budgetText() {
+    return `budget ${bytesText(this.budget)} (${percentText(this.graph.partOfPeak(this.budget), 1)})`;
+  }
   get shownStays() { return this.found ? this.stays : this.graph.before.stays; }
   get peakStep() { return this.found ? this.peak_step : this.graph.before.peak_step; }
 }

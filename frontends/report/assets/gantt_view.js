@@ -29,8 +29,8 @@ class GanttView extends CanvasView {
 
   get rowHeight() { return this.plotHeight / this.down.length; }
 
-  /** Whether a recompute began the stay. */
-  isAgain(i) { return this.schedule.found && this.schedule.again[this.schedule.shownStays.first[i]] === 1; }
+  /** Whether a recompute, or a copy, began the stay. */
+  isAgain(i) { return this.schedule.begunBy(i) > 0; }
 
   /** The stay in the row pointed at that covers the cursor, or -1. */
   stayHere() {
@@ -44,7 +44,7 @@ class GanttView extends CanvasView {
   }
 
   words() {
-    if (this.graph.rows.length === 0) return "The graph has no ops.";
+    if (this.graph.rows.length === 0) return this.graph.opCount === 0 ? "The graph has no ops." : "Nothing stays here.";
     const { tensors } = this.graph;
     const tensor = this.graph.rows[this.row];
     const what = `${tensors.name[tensor]}, ${bytesText(tensors.size[tensor])}, ` +
@@ -54,7 +54,7 @@ class GanttView extends CanvasView {
     if (stay < 0) return `${what}: not in memory at ${step}.`;
     const stays = this.schedule.shownStays;
     return `${what}: in memory from step ${grouped(stays.first[stay])} to ${grouped(stays.last[stay])} ` +
-      `after a ${this.isAgain(stay) ? "recompute" : "first compute"}; ${step}.`;
+      `after a ${BEGUN_WORDS[this.schedule.begunBy(stay)]}; ${step}.`;
   }
 
   point(x, y) {
@@ -160,7 +160,7 @@ class GanttView extends CanvasView {
       const end = Math.min(this.width + 10, this.toX(stays.last[i] + 1));
       const y = this.toY(this.graph.rowOf[stays.tensor[i]]);
       const again = this.isAgain(i);
-      const colour = again ? this.theme.again : this.theme.after;
+      const colour = [this.theme.after, this.theme.again, this.theme.before][this.schedule.begunBy(i)];
       if (again && height >= 3) this.drawGap(i, x, y + height / 2);
       context.fillStyle = again && height >= 3 ? this.theme.hatch(context, colour) : colour;
       context.fillRect(x, y + inset, Math.max(1, end - x), Math.max(1, height - 2 * inset));

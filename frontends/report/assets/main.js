@@ -13,6 +13,7 @@ class Report {
     this.memory = new MemoryView(this.theme, this.steps, this.cursor);
     this.gantt = new GanttView(this.theme, this.steps, this.cursor);
     this.arena = new ArenaView(this.theme, this.steps, this.cursor);
+    this.lanes = new LanesView(this.theme, this.cursor);
     this.computed = new MatrixView("matrix-r", this.theme, this.ops, this.stages);
     this.retained = new MatrixView("matrix-s", this.theme, this.ops, this.stages);
     this.residents = new ResidentsTable(this.cursor);
@@ -43,7 +44,8 @@ class Report {
 
   schedule(number) {
     if (!this.loaded.has(number)) {
-      this.loaded.set(number, new ScheduleData(readBlock("schedule-data-" + number), this.graph));
+      const Data = this.graph.devices ? DeviceScheduleData : ScheduleData;
+      this.loaded.set(number, new Data(readBlock("schedule-data-" + number), this.graph));
     }
     return this.loaded.get(number);
   }
@@ -55,6 +57,10 @@ class Report {
     if (number < 0) return;
     const schedule = this.schedule(number);
     this.current = schedule;
+    if (this.graph.devices) {
+      this.showDevices(schedule);
+      return;
+    }
     showHeadline(document.getElementById("headline"), schedule, this.graph.unit);
     showRefusal(document.getElementById("refusal"), schedule, this.graph);
     this.steps.resize(schedule.stepCount);
@@ -68,6 +74,39 @@ class Report {
     this.recomputed.show(schedule);
     this.showHistory(schedule);
     showSolver(schedule, this.graph);
+  }
+
+  showDevices(schedule) {
+    document.body.classList.add("devices");
+    showDeviceHeadline(document.getElementById("headline"), schedule);
+    showDeviceRefusal(document.getElementById("refusal"), schedule);
+    for (const id of ["arena", "matrices", "recomputed-section", "history"]) document.getElementById(id).hidden = true;
+    for (const id of ["drawings", "lanes", "device-tables"]) document.getElementById(id).hidden = !schedule.found;
+    showSolver(schedule, this.graph);
+    if (!schedule.found) return;
+    this.steps.resize(schedule.stepCount);
+    const tight = Math.max(0, schedule.parts.findIndex((part) => part.budget !== null));
+    this.cursor.step = Math.max(0, schedule.parts[tight].peakStep);
+    this.lanes.show(schedule);
+    fillDeviceTables(schedule);
+    const buttons = schedule.parts.map((part, device) => {
+      const button = element("button", { type: "button" }, schedule.deviceName(device));
+      button.addEventListener("click", () => this.showDevice(device));
+      return button;
+    });
+    document.querySelector("#device-choice .tools").replaceChildren(...buttons);
+    document.getElementById("device-choice").hidden = false;
+    this.showDevice(tight);
+  }
+
+  /** Memory, intervals and residents of one device. */
+  showDevice(device) {
+    const name = this.graph.devices.name[device];
+    document.querySelectorAll("#device-choice button").forEach((button, i) =>
+      button.setAttribute("aria-pressed", String(i === device)));
+    document.getElementById("memory-title").textContent = `Memory of ${name}`;
+    document.getElementById("gantt-title").textContent = `Retention intervals on ${name}`;
+    for (const view of [this.memory, this.gantt, this.residents]) view.show(this.current.parts[device]);
   }
 
   showPoint(i) {

@@ -19,11 +19,10 @@ class MemoryView extends CanvasView {
 
   show(schedule) {
     this.schedule = schedule;
-    const { fixed, before } = schedule.graph;
+    const { fixed } = schedule.graph;
     this.fixed = fixed;
     this.band = fixed > 0 ? FIXED_BAND : 0;
-    const most = Math.max(before.peak, schedule.budget, schedule.found ? schedule.peak_memory : 0) - fixed;
-    this.most = fixed + 1.06 * Math.max(most, 1);
+    this.most = fixed + 1.06 * Math.max(schedule.mostMemory - fixed, 1);
     this.say(this.words(this.cursor.step));
     this.invalidate();
   }
@@ -40,11 +39,13 @@ class MemoryView extends CanvasView {
     const left = schedule.budget - memory;
     const again = schedule.found && schedule.again[step] ? ", recomputed" : "";
     const parts = [`Step ${grouped(step)} of ${grouped(schedule.stepCount)}: ` +
-      `${schedule.graph.opText(schedule.opAt(step))}${again}. ${bytesText(memory)} in memory`];
+      `${schedule.stepText(step)}${again}. ${bytesText(memory)} in memory`];
     const { times, graph } = schedule;
     parts.push(`from ${durationText(times[step], graph.unit)} to ${durationText(times[step + 1], graph.unit)}`);
-    parts.push(left >= 0 ? `${bytesText(left)} below the budget` : `${bytesText(-left)} above the budget`);
-    if (schedule.found) parts.push(`the input order holds ${bytesText(schedule.beforeMemory[step])}`);
+    if (schedule.budget !== null) {
+      parts.push(left >= 0 ? `${bytesText(left)} below the budget` : `${bytesText(-left)} above the budget`);
+    }
+    if (schedule.found && schedule.beforeMemory) parts.push(`the input order holds ${bytesText(schedule.beforeMemory[step])}`);
     return parts.join(", ") + ".";
   }
 
@@ -100,14 +101,14 @@ class MemoryView extends CanvasView {
     if (!schedule) return;
     this.drawLevels();
     this.clipped(() => {
-      const before = this.corners(schedule.beforeMemory);
+      const before = schedule.beforeMemory ? this.corners(schedule.beforeMemory) : [];
       const after = schedule.found ? this.corners(schedule.memory) : [];
       this.drawOverload(context, before);
       this.fillDown(context, after, this.toLevel(0), this.theme.fill);
       this.stroke(context, before, this.theme.before, [5, 3], 1.5);
       this.stroke(context, after, this.theme.after, [], 2);
       this.drawFixed();
-      this.drawBudget();
+      if (schedule.budget !== null) this.drawBudget();
       this.drawCursor();
       this.drawPeak(context);
     });
@@ -125,6 +126,7 @@ class MemoryView extends CanvasView {
   }
 
   drawOverload(context, before) {
+    if (before.length === 0) return;
     context.save();
     context.beginPath();
     context.rect(this.margins.left, 0, this.plotWidth, this.toLevel(this.schedule.budget));
@@ -159,8 +161,7 @@ class MemoryView extends CanvasView {
   drawBudget() {
     const y = this.toLevel(this.schedule.budget);
     this.line(this.margins.left, y, this.width - this.margins.right, y, this.theme.budget, [12, 4], 1.5);
-    const part = percentText(this.schedule.graph.partOfPeak(this.schedule.budget), 1);
-    const words = `budget ${bytesText(this.schedule.budget)} (${part})`;
+    const words = this.schedule.budgetText;
     const context = this.context;
     const width = context.measureText(words).width;
     context.fillStyle = this.theme.back;

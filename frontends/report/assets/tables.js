@@ -132,7 +132,7 @@ class ResidentsTable {
     const { graph } = this.schedule;
     if (this.schedule.stepCount === 0) return;
     const step = this.cursor.step;
-    const op = this.schedule.opAt(step);
+    const op = this.schedule.writerAt(step);
     const tensors = this.schedule.residents(step).map((i) => this.schedule.shownStays.tensor[i]);
     const sizeOf = (list) => list.reduce((bytes, t) => bytes + graph.tensors.size[t], 0);
     const most = this.schedule.memoryAt(step);
@@ -140,10 +140,10 @@ class ResidentsTable {
       this.row(graph.tensors.name[t], graph.ops.name[graph.tensors.producer[t]], graph.tensors.size[t], most));
     const rest = tensors.slice(this.limit);
     if (rest.length > 0) rows.push(this.row(this.moreButton(rest.length), "", sizeOf(rest), most));
-    const workspace = graph.ops.workspace[op];
+    const workspace = this.schedule.workspaceAt(step);
     const other = most - graph.base - workspace - sizeOf(tensors);
-    for (const [name, writer, size] of [["workspace", graph.ops.name[op], workspace],
-      [other > 0 ? "older copies of its outputs" : "taken over in place", graph.ops.name[op], other],
+    for (const [name, writer, size] of [["workspace", op, workspace],
+      [other > 0 ? "older copies of its outputs" : "taken over in place", op, other],
       ["graph inputs", "", graph.base - graph.fixed], ["fixed memory", "", graph.fixed]]) {
       if (size !== 0) rows.push(this.row(name, writer, size, most));
     }
@@ -154,15 +154,7 @@ class ResidentsTable {
   }
 }
 
-/** Recomputes are written as rows of ten numbers. */
-function decodeRecomputed(flat) {
-  const names = ["op", "times", "paid", "saved", "steps", "worst", "above", "keptSteps", "keptWorst", "keptAbove"];
-  const rows = [];
-  for (let i = 0; i < flat.length; i += names.length) {
-    rows.push(Object.fromEntries(names.map((name, k) => [name, flat[i + k]])));
-  }
-  return rows;
-}
+const RECOMPUTED_NUMBERS = ["op", "times", "paid", "saved", "steps", "worst", "above", "keptSteps", "keptWorst", "keptAbove"];
 
 /** What the lead above the table explains once. */
 function reasonWords(graph, row) {
@@ -191,7 +183,7 @@ class RecomputedTable {
 
   show(schedule) {
     this.graph = schedule.graph;
-    this.rows = decodeRecomputed(schedule.recomputed);
+    this.rows = decodeRows(schedule.recomputed, RECOMPUTED_NUMBERS);
     this.limit = ROWS_SHOWN;
     const times = this.rows.reduce((sum, row) => sum + row.times, 0);
     const paid = this.rows.reduce((sum, row) => sum + row.paid, 0);

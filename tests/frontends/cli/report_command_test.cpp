@@ -180,5 +180,75 @@ TEST_F(ReportOfASweep, DrawsTheCurveAndListsItsPoints) {
   EXPECT_EQ(report("--trace " + path("t.json")).code, 65);
 }
 
+/// Two devices, of the format's page: the report in every form, and what there is of the graph.
+class DeviceReportCommand : public remora::test::TemporaryFolder {
+ protected:
+  void SetUp() override {
+    TemporaryFolder::SetUp();
+    write("graph.json", R"({"format": "remora-graph", "version": 2, "name": "two-devices",
+ "devices": [{"name": "gpu"}, {"name": "cpu"}],
+ "links": [{"from": "gpu", "to": "cpu", "latency": 1, "bytes": 2, "per": 1}, {"from": "cpu", "to": "gpu", "latency": 1, "bytes": 2, "per": 1}],
+ "tensors": [{"name": "x", "size": 4, "home": ["cpu"]}, {"name": "a", "size": 2}, {"name": "b", "size": 2, "keep": true, "home": "gpu"}],
+ "ops": [{"name": "A", "on": {"gpu": {"duration": 1}, "cpu": {"duration": 3}}, "inputs": ["x"], "outputs": ["a"]},
+         {"name": "B", "on": {"gpu": {"duration": 1, "workspace": 1}}, "inputs": ["a"], "outputs": ["b"]}]})");
+  }
+
+  [[nodiscard]] int solve(const std::string& budget) const {
+    return run_words("solve " + path("graph.json") + " --budget " + budget + " --work-limit 200 -q -o " +
+                     path("schedule.json"))
+        .code;
+  }
+  [[nodiscard]] Outcome report(const std::string& more) const {
+    return run_words("report " + path("graph.json") + " " + path("schedule.json") + " " + more);
+  }
+};
+
+TEST_F(DeviceReportCommand, WritesEverything) {
+  ASSERT_EQ(solve("gpu=6"), 0);
+  const Outcome outcome = report("-o " + path("p.html") + " --svg " + path("p.svg") + " --table " + path("p.csv") +
+                                 " --trace " + path("t.json") + " --text");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(read("p.svg").find("cpu -&gt; gpu"), std::string::npos);
+  EXPECT_EQ(read("p.csv"),
+            "kind,name,type,device,to,times,again,bytes,duration,energy\n"
+            "run,A,,gpu,,1,0,,1,0\nrun,B,,gpu,,1,0,,1,0\ncopy,x,,cpu,gpu,1,,4,3,0\n");
+  EXPECT_FALSE(Json::parse(read("t.json"))["traceEvents"].empty());
+  EXPECT_NE(read("p.html").find("several devices"), std::string::npos);
+  for (const char* part : {"status      optimal", "gpu: 6 bytes of 6", "cpu -> gpu", "60.0 %"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << outcome.out;
+  }
+}
+
+TEST_F(DeviceReportCommand, ShowsThatThereIsNoSchedule) {
+  ASSERT_EQ(solve("gpu=4"), 20);
+  EXPECT_EQ(report("-o " + path("p.html")).code, 0);
+  EXPECT_NE(report("--text").out.find("status      infeasible: "), std::string::npos);
+  EXPECT_EQ(report("--trace " + path("t.json")).code, 65);
+}
+
+TEST_F(DeviceReportCommand, RefusesWhatDoesNotFit) {
+  ASSERT_EQ(solve("gpu=6"), 0);
+  EXPECT_EQ(report("--training").code, 64);
+  Json schedule = Json::parse(read("schedule.json"));
+  schedule["steps"].erase(schedule["steps"].end() - 1);
+  write("schedule.json", schedule.dump());
+  const Outcome outcome = report("--text");
+  EXPECT_EQ(outcome.code, 65);
+  EXPECT_NE(outcome.err.find("schedule.json: not a valid schedule of this graph: op B is never computed"),
+            std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(DeviceReportCommand, InfoTellsDevicesAndLinks) {
+  const Json facts = Json::parse(run_words("info --json " + path("graph.json")).out);
+  EXPECT_EQ(facts["devices"][1]["always_resident"], 4);
+  EXPECT_EQ(facts["devices"][0]["ops"], 2);
+  EXPECT_EQ(facts["devices"][1]["duration"], 3);
+  EXPECT_EQ(facts["links"][0]["to"], "cpu");
+  const Outcome text = run_words("info " + path("graph.json"));
+  EXPECT_NE(text.out.find("link gpu -> cpu"), std::string::npos) << text.out;
+  EXPECT_EQ(run_words("info --min-budget " + path("graph.json")).code, 64);
+}
+
 }  // namespace
 }  // namespace remora::cli

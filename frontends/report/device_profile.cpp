@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/report/device_profile.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <ostream>
+#include <tuple>
+#include <utility>
+
+#include "frontends/formats/keys.hpp"
+#include "frontends/report/page.hpp"
+#include "frontends/text/text.hpp"
+#include "model/error.hpp"
+
+namespace remora::report {
+namespace {
+
+class DeviceRun {
+ public:
+  DeviceRun(const DeviceGraph& graph, const DeviceSchedule& schedule)
+      : graph_(graph),
+        schedule_(schedule),
+        produced_(produced_tensors(graph.graph)),
+        seen_(graph.graph.ops.size(), false),
+        held_(graph.devices.size()),
+        stay_(graph.graph.tensors.size() * graph.devices.size(), kAbsent) {
+    for (const DeviceId d : graph.devices.ids()) held_[d] = graph.devices[d].fixed_memory;
+    for (const TensorId t : graph.places.ids()) {
+      if (produced_[t]) continue;
+      for (const DeviceId d : graph.places[t].home) held_[d] += graph.graph[t].size;
+    }
+    result_.base = result_.peak = held_;
+    result_.peak_step.assign(graph.devices.size(), -1);
+    result_.memory.resize(graph.devices.size());
+    result_.devices.resize(graph.devices.size());
+    result_.times.emplace_back(0);
+  }
+
+  DeviceProfile run() {
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) step(static_cast<int>(i));
+    const int last = static_cast<int>(schedule_.steps.size()) - 1;
+    for (const std::ptrdiff_t stay : stay_) {
+      if (stay != kAbsent) result_.stays[at(stay)].last_step = last;
+    }
+    collect();
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kAbsent = -1;
+
+  std::ptrdiff_t& stay(TensorId t, DeviceId d) { return stay_[t.index() * graph_.devices.size() + d.index()]; }
+
+  void step(int now) {
+    const DeviceStep& step = schedule_.steps[at(now)];
+    Bytes beside;
+    if (step.is_copy()) {
+      begin(step.copied, step.to, now, Begun::copy);
+      copy(step);
+      result_.again.push_back(false);
+    } else {
+      const bool again = seen_[step.op];
+      seen_[step.op] = true;
+      beside = run_cost(graph_, step.op, step.device)->workspace;
+      for (const TensorId t : graph_.graph[step.op].outputs) {
+        beside += allocate(step, t, now, again ? Begun::recompute : Begun::first_run);
+      }
+      spend(step, again);
+      result_.again.push_back(again);
+    }
+    for (const DeviceId d : graph_.devices.ids()) {
+      const Bytes here = held_[d] + (d == step.device ? beside : Bytes(0));
+      result_.memory[d].push_back(here);
+      if (here <= result_.peak[d]) continue;
+      result_.peak[d] = here;
+      result_.peak_step[d] = now;
+    }
+    for (const remora::Residence& residence : step.free) release(residence, now);
+  }
+
+  void begin(TensorId t, DeviceId d, int now, Begun begun) {
+    stay(t, d) = static_cast<std::ptrdiff_t>(result_.stays.size());
+    result_.stays.push_back({t, d, now, now, begun});
+    held_[d] += graph_.graph[t].size;
+  }
+
+  /// What the run takes beside all that is resident then: an older copy of the output, or less by what it takes over.
+  Bytes allocate(const DeviceStep& step, TensorId t, int now, Begun begun) {
+    const Bytes size = graph_.graph[t].size;
+    if (stay(t, step.device) != kAbsent) {
+      return graph_.graph.recompute_allocates == Allocation::all ? size : Bytes(0);
+    }
+    begin(t, step.device, now, begun);
+    for (const InPlace& pair : graph_.graph[step.op].in_place) {
+      const remora::Residence input{pair.input, step.device};
+      const bool released = std::find(step.free.begin(), step.free.end(), input) != step.free.end();
+      if (pair.output == t && released && produced_[pair.input]) {
+        return Bytes(0) - std::min(size, graph_.graph[pair.input].size);
+      }
+    }
+    return Bytes(0);
+  }
+
+  void release(const remora::Residence& residence, int now) {
+    std::ptrdiff_t& stay = this->stay(residence.tensor, residence.device);
+    ensure(stay != kAbsent, "report: a step frees what is not resident");
+    result_.stays[at(stay)].last_step = now;
+    stay = kAbsent;
+    held_[residence.device] -= graph_.graph[residence.tensor].size;
+  }
+
+  static void add(Spent& spent, Duration duration, Energy energy) {
+    ++spent.times;
+    spent.duration += duration;
+    spent.energy += energy;
+  }
+
+  void spend(const DeviceStep& step, bool again) {
+    const RunCost& cost = *run_cost(graph_, step.op, step.device);
+    OpRuns& runs = runs_[{step.op, step.device}];
+    DeviceRuns& device = result_.devices[step.device];
+    add(runs, cost.duration, cost.energy);
+    add(device, cost.duration, cost.energy);
+    runs.again += again ? 1 : 0;
+    device.again += again ? 1 : 0;
+    result_.times.push_back(result_.times.back() + cost.duration);
+  }
+
+  void copy(const DeviceStep& step) {
+    const CopyCost cost = *copy_cost(graph_, step.copied, step.device, step.to);
+    Transfer& transfer = transfers_[{step.copied, step.device, step.to}];
+    LinkUse& link = links_[{step.device, step.to}];
+    for (Spent* spent : {static_cast<Spent*>(&transfer), static_cast<Spent*>(&link)}) {
+      add(*spent, cost.duration, cost.energy);
+    }
+    transfer.bytes += graph_.graph[step.copied].size;
+    link.bytes += graph_.graph[step.copied].size;
+    result_.times.push_back(result_.times.back() + cost.duration);
+  }
+
+  void collect() {
+    for (auto& [key, runs] : runs_) {
+      std::tie(runs.op, runs.device) = key;
+      result_.runs.push_back(runs);
+    }
+    for (auto& [key, transfer] : transfers_) {
+      std::tie(transfer.tensor, transfer.from, transfer.to) = key;
+      result_.transfers.push_back(transfer);
+    }
+    const auto longer = [](const Spent& a, const Spent& b) { return a.duration > b.duration; };
+    std::stable_sort(result_.runs.begin(), result_.runs.end(), longer);
+    std::stable_sort(result_.transfers.begin(), result_.transfers.end(), longer);
+    for (auto& [key, link] : links_) {
+      std::tie(link.from, link.to) = key;
+      result_.links.push_back(link);
+    }
+  }
+
+  const DeviceGraph& graph_;
+  const DeviceSchedule& schedule_;
+  Table<TensorId, bool> produced_;
+  Table<OpId, bool> seen_;
+  Table<DeviceId, Bytes> held_;
+  /// By tensor and device: the number of its stay, or kAbsent.
+  std::vector<std::ptrdiff_t> stay_;
+  std::map<std::pair<OpId, DeviceId>, OpRuns> runs_;
+  std::map<std::tuple<TensorId, DeviceId, DeviceId>, Transfer> transfers_;
+  std::map<std::pair<DeviceId, DeviceId>, LinkUse> links_;
+  DeviceProfile result_;
+};
+
+}  // namespace
+
+DeviceProfile profile_of(const DeviceGraph& graph, const DeviceSchedule& schedule) {
+  return DeviceRun(graph, schedule).run();
+}
+
+std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to) {
+  return graph.devices[from].name + " -> " + graph.devices[to].name;
+}
+
+void write_device_table(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile) {
+  out << "kind,name,type,device,to,times,again,bytes,duration,energy\n";
+  for (const OpRuns& runs : profile.runs) {
+    const Op& op = graph.graph[runs.op];
+    out << "run," << text::csv_field(op.name) << ',' << text::csv_field(op.type) << ','
+        << text::csv_field(graph.devices[runs.device].name) << ",," << runs.times << ',' << runs.again << ",,"
+        << runs.duration.count() << ',' << runs.energy.count() << '\n';
+  }
+  for (const Transfer& transfer : profile.transfers) {
+    out << "copy," << text::csv_field(graph.graph[transfer.tensor].name) << ",,"
+        << text::csv_field(graph.devices[transfer.from].name) << ',' << text::csv_field(graph.devices[transfer.to].name)
+        << ',' << transfer.times << ",," << transfer.bytes.count() << ',' << transfer.duration.count() << ','
+        << transfer.energy.count() << '\n';
+  }
+}
+
+// What the page knows of it.
+
+namespace {
+
+using json::append_row;
+
+constexpr const char* kObjectiveNames[] = {"duration", "energy"};
+
+void append_figures(json::ObjectText& object, const DeviceSchedule& schedule) {
+  object.string("status", json::word_of(schedule.status, json::kStatusWords));
+  object.string("order", json::word_of(schedule.order, json::kOrderWords));
+  object.string("objective", kObjectiveNames[static_cast<std::size_t>(schedule.objective)]);
+  object.integer("duration", schedule.duration.count());
+  object.integer("energy", schedule.energy.count());
+  if (schedule.duration_limit) object.integer("duration_limit", schedule.duration_limit->count());
+  if (schedule.energy_limit) object.integer("energy_limit", schedule.energy_limit->count());
+  object.integer("baseline_duration", schedule.baseline_duration.count());
+  object.integer("lower_bound", schedule.lower_bound);
+}
+
+void append_steps(json::ObjectText& object, std::string& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                  const DeviceProfile& profile) {
+  const auto& steps = schedule.steps;
+  append_row(object, out, "steps", steps, [](const DeviceStep& step) { return std::int64_t{step.op}; });
+  append_row(object, out, "copied", steps,
+             [](const DeviceStep& step) { return step.is_copy() ? std::int64_t{step.copied} : -1; });
+  append_row(object, out, "device", steps, [](const DeviceStep& step) { return std::int64_t{step.device}; });
+  append_row(object, out, "to", steps,
+             [](const DeviceStep& step) { return step.is_copy() ? std::int64_t{step.to} : -1; });
+  append_row(object, out, "workspace", steps, [&](const DeviceStep& step) {
+    return step.is_copy() ? 0 : run_cost(graph, step.op, step.device)->workspace.count();
+  });
+  append_row(object, out, "times", profile.times, [](Duration time) { return time.count(); });
+}
+
+/// The stays on a device as page.hpp says, and what began them.
+void append_stays(json::ObjectText& object, std::string& out, const DeviceProfile& profile, DeviceId device) {
+  std::vector<DeviceStay> stays;
+  for (const DeviceStay& stay : profile.stays) {
+    if (stay.device == device) stays.push_back(stay);
+  }
+  object.key("stays");
+  json::ListText list(out);
+  int before = 0;
+  for (const DeviceStay& stay : stays) {
+    list.add(std::int64_t{stay.tensor});
+    list.add(std::int64_t{stay.first_step - before});
+    list.add(std::int64_t{stay.last_step - stay.first_step});
+    before = stay.first_step;
+  }
+  list.close();
+  append_row(object, out, "begun", stays, [](const DeviceStay& stay) { return static_cast<std::int64_t>(stay.begun); });
+}
+
+void append_parts(std::string& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                  const DeviceProfile& profile) {
+  json::ListText parts(out);
+  for (const DeviceId d : graph.devices.ids()) {
+    parts.separate();
+    json::ObjectText part(out, ",");
+    part.key("budget");
+    out += schedule.budget[d] ? std::to_string(schedule.budget[d]->count()) : "null";
+    part.integer("peak", profile.peak[d].count());
+    part.integer("peak_step", profile.peak_step[d]);
+    append_row(part, out, "memory", profile.memory[d], [](Bytes bytes) { return bytes.count(); });
+    append_stays(part, out, profile, d);
+    part.close();
+  }
+  parts.close();
+}
+
+/// Lists of numbers: what `row` has of each entry.
+template <class Entries, class Row>
+void append_flat(json::ObjectText& object, std::string& out, const char* key, const Entries& entries, const Row& row) {
+  object.key(key);
+  json::ListText list(out);
+  for (const auto& entry : entries) {
+    for (const std::int64_t value : row(entry)) list.add(value);
+  }
+  list.close();
+}
+
+void append_totals(json::ObjectText& object, std::string& out, const DeviceProfile& profile) {
+  using Numbers = std::vector<std::int64_t>;
+  append_flat(object, out, "runs", profile.devices, [](const DeviceRuns& runs) {
+    return Numbers{runs.times, runs.again, runs.duration.count(), runs.energy.count()};
+  });
+  append_flat(object, out, "again", profile.runs, [](const OpRuns& runs) {
+    if (runs.again == 0) return Numbers{};
+    return Numbers{runs.op, runs.device, runs.times, runs.again, runs.duration.count(), runs.energy.count()};
+  });
+  append_flat(object, out, "links", profile.links, [](const LinkUse& use) {
+    return Numbers{use.from, use.to, use.times, use.bytes.count(), use.duration.count(), use.energy.count()};
+  });
+  append_flat(object, out, "transfers", profile.transfers, [](const Transfer& copies) {
+    return Numbers{copies.tensor,           copies.from,          copies.to, copies.times, copies.bytes.count(),
+                   copies.duration.count(), copies.energy.count()};
+  });
+}
+
+}  // namespace
+
+void append_devices(json::ObjectText& object, std::string& out, const DeviceGraph& graph) {
+  const Table<TensorId, bool> produced = produced_tensors(graph.graph);
+  Table<DeviceId, Bytes> base;
+  for (const Device& device : graph.devices) base.push_back(device.fixed_memory);
+  for (const TensorId t : graph.places.ids()) {
+    if (produced[t]) continue;
+    for (const DeviceId d : graph.places[t].home) base[d] += graph.graph[t].size;
+  }
+  object.key("devices");
+  json::ObjectText devices(out, ",");
+  append_row(devices, out, "name", graph.devices, [](const Device& device) { return std::string_view(device.name); });
+  append_row(devices, out, "fixed", graph.devices, [](const Device& device) { return device.fixed_memory.count(); });
+  append_row(devices, out, "base", base, [](Bytes bytes) { return bytes.count(); });
+  devices.close();
+}
+
+std::string device_schedule_data(const DeviceGraph& graph, const DeviceSchedule& schedule,
+                                 const DeviceProfile& profile) {
+  std::string out;
+  json::ObjectText object(out, ",");
+  append_figures(object, schedule);
+  append_steps(object, out, graph, schedule, profile);
+  object.key("devices");
+  append_parts(out, graph, schedule, profile);
+  append_totals(object, out, profile);
+  object.key("solver");
+  json::ObjectText solver(out, ",");
+  solver.key("pairs");
+  append_pairs(out, solver_pairs(schedule.solver, schedule.graph_sha256));
+  solver.key("options");
+  append_pairs(out, {});
+  solver.close();
+  object.close();
+  return out;
+}
+
+}  // namespace remora::report

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a schedule over several devices does: when each step runs and where, what each device holds then, what crosses each
+// link, and what it costs.
+//
+//     gpu         |  A  |  B  |      memory on it over time, and its budget
+//     cpu -> gpu  x                  a lane for each link that is used
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "model/devices/device_schedule.hpp"
+
+namespace remora::report {
+
+/// What began a stay of a tensor on a device.
+enum class Begun { first_run, recompute, copy };
+
+struct DeviceStay {
+  TensorId tensor{};
+  DeviceId device{};
+  /// In steps, both ends included.
+  int first_step = 0;
+  int last_step = 0;
+  Begun begun = Begun::first_run;
+};
+
+/// What runs, or copies, of one kind take together.
+struct Spent {
+  int times = 0;
+  Duration duration{};
+  Energy energy{};
+};
+
+/// The copies of a tensor over one link.
+struct Transfer : Spent {
+  TensorId tensor{};
+  DeviceId from{};
+  DeviceId to{};
+  /// Of all of them.
+  Bytes bytes{};
+};
+
+/// The runs of an op on one device.
+struct OpRuns : Spent {
+  OpId op{};
+  DeviceId device{};
+  /// Of these runs, those that were not the op's first.
+  int again = 0;
+};
+
+struct DeviceRuns : Spent {
+  int again = 0;
+};
+
+/// All copies over one link.
+struct LinkUse : Spent {
+  DeviceId from{};
+  DeviceId to{};
+  Bytes bytes{};
+};
+
+struct DeviceProfile {
+  /// When each step begins; one more: when the last one has ended.
+  std::vector<Duration> times{};
+  /// Of every step, whether it runs an op that has run before.
+  std::vector<bool> again{};
+  /// On each device, at every step.
+  Table<DeviceId, std::vector<Bytes>> memory{};
+  /// Fixed memory and what is at home there.
+  Table<DeviceId, Bytes> base{};
+  Table<DeviceId, Bytes> peak{};
+  /// The first step that reaches it, or -1.
+  Table<DeviceId, int> peak_step{};
+  /// By first step.
+  std::vector<DeviceStay> stays{};
+  /// Those that take longest first.
+  std::vector<Transfer> transfers{};
+  std::vector<OpRuns> runs{};
+  Table<DeviceId, DeviceRuns> devices{};
+  /// Of the links that are used, in the order of the graph.
+  std::vector<LinkUse> links{};
+};
+
+/// The steps must be such that `verify` finds no fault but perhaps with budgets. O(steps * (devices + outputs + releases)).
+DeviceProfile profile_of(const DeviceGraph& graph, const DeviceSchedule& schedule);
+
+/// "gpu -> cpu".
+std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to);
+
+/// Runs by op and device, then copies by tensor and link, those that take longest first; names quoted by RFC 4180, lines that
+/// end in LF:
+///
+///     kind,name,type,device,to,times,again,bytes,duration,energy       kind: run or copy
+void write_device_table(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile);
+
+}  // namespace remora::report
