@@ -2,7 +2,7 @@
 //
 // Whether a schedule is to keep the input order, where that is left to the engine. In free order there are more
 // schedules, none worse than the best one in input order, but they are harder to search and their bounds are weaker; so
-// the order is freed only where a short look finds another one that holds the budget or needs clearly less memory.
+// the order is freed only where a quick search finds another one that holds the budget or needs clearly less memory.
 #pragma once
 
 #include <atomic>
@@ -34,9 +34,9 @@ struct REMORA_API OrderChoice {
   void explain(Schedule& schedule) const;
 };
 
-/// Chooses for the instance's graph and budget; its own order mode does not matter. The look is limited by work, so that
+/// Chooses for the instance's graph and budget; its own order mode is not used. That search is limited by work, so that
 /// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up.
-/// `cancel` (may be null) cuts it short. A strategy whose default_problem() is of free order gets that; of methods that
+/// `cancel` (may be null) ends it early. A strategy whose default_problem() is of free order gets that; of methods that
 /// keep to the input order, the answer is judged in the order that is chosen.
 REMORA_API OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
                                     const std::atomic<bool>* cancel = nullptr);

@@ -60,13 +60,13 @@ std::int64_t bytes_of_unit(std::string_view unit) {
   return bytes;
 }
 
-/// A percentage without its sign: no whole bytes, or as few as nobody has.
+/// A percentage without its sign: at most 100, and either not whole or fewer bytes than a tenth of the peak.
 bool looks_like_percentage(const Decimal& number, Bytes peak) {
-  if (number.digits == 0) return false;
   constexpr Wide kWhole = 100;
-  constexpr std::int64_t kFewPart = 1000;
-  const bool is_part = number.scale > 1 && number.digits <= number.scale;
-  return is_part || (number.digits <= kWhole * number.scale && number.digits / number.scale < peak.count() / kFewPart);
+  constexpr Wide kFewPart = 10;
+  if (number.digits == 0 || number.digits > kWhole * number.scale) return false;
+  return number.digits % number.scale != 0 || number.digits * kFewPart < peak.count() * number.scale ||
+         (number.scale > 1 && number.digits <= number.scale);
 }
 
 /// "80%" of 80 and of 0.8.
@@ -103,7 +103,8 @@ Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak) {
     return Bytes(static_cast<std::int64_t>(part + base.count()));
   }
   if (suffix.empty() && looks_like_percentage(*number, peak)) {
-    throw fail("would be bytes; did you mean " + as_percentage(*number, text) + "? (bytes: " + text + "B)");
+    throw fail("without a unit is bytes; did you mean " + as_percentage(*number, text) + "? (for bytes write " + text +
+               "B)");
   }
   const std::int64_t unit = bytes_of_unit(suffix);
   if (unit == 0) throw fail("has an unknown unit" + expected);

@@ -14,8 +14,8 @@ namespace remora {
 /// read in any case; K, M, G, T alone are KiB, MiB, GiB, TiB. A percentage p ("62.5%") means fixed + p * (peak - fixed),
 /// rounded down: parameters cannot be recomputed away, so they don't count in it; "62.5%peak" means p * peak. `peak`: of
 /// the input order without recompute (baseline_peak). Exact, without floating point.
-/// Throws InputError that quotes the text and says what was expected; for a number without a unit that is a fraction of a
-/// byte, or at most 100 and below a thousandth of the peak, too: that was meant as a percentage.
+/// Throws InputError that quotes the text and says what was expected. A number without a unit that is at most 100, and
+/// not whole or below a tenth of the peak, is refused, too: it was meant as a percentage ("80", "0.8"), and the error says so.
 REMORA_API Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak);
 
 /// The other way round: p as a part of one; 1 where the peak is nothing but fixed memory.

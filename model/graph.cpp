@@ -232,7 +232,7 @@ class Checker {
       };
       if (!t.valid() || t.index() >= graph_.tensors.size()) fail("no tensor has the number " + std::to_string(t));
       if (std::find(own.begin(), own.end(), t) == own.end()) {
-        fail("the tensor " + quote(name_of(t)) + " is no " + kind + " of the op " + quote(op.name));
+        fail("the tensor " + quote(name_of(t)) + " is not an " + kind + " of the op " + quote(op.name));
       }
       for (std::size_t k = 0; k < j; ++k) {
         if (op.in_place[k].*tensor == t) fail("the " + kind + " " + quote(name_of(t)) + " is in two pairs");

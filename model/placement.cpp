@@ -48,7 +48,7 @@ void check_buffer(const Buffer& buffer) {
     throw InputError(place, "its offset must not be negative, but is " + number(*buffer.offset));
   }
   if (buffer.offset->count() % buffer.alignment.count() != 0) {
-    throw InputError(place, "its offset, " + number(*buffer.offset) + ", is no multiple of its alignment, " +
+    throw InputError(place, "its offset, " + number(*buffer.offset) + ", is not a multiple of its alignment, " +
                                 number(buffer.alignment));
   }
   if (saturating_sum(buffer.offset->count(), buffer.size.count()) > kLargestSum) {

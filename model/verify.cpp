@@ -305,7 +305,8 @@ class ArenaReplay {
   /// Whether it could be laid there.
   bool lay(const std::string& what, Bytes offset, Bytes size, const std::string& here) {
     if (offset < Bytes() || offset.count() % arena_.alignment.count() != 0) {
-      error(here + ": the offset " + number(offset) + " of " + what + " is no multiple of " + number(arena_.alignment));
+      error(here + ": the offset " + number(offset) + " of " + what + " is not a multiple of " +
+            number(arena_.alignment));
       return false;
     }
     if (offset > arena_.size || size > arena_.size - offset) {

@@ -140,7 +140,7 @@ def fault_of(schedule, result):
         return "states another baseline duration"
     seconds = schedule.get("solver", {}).get("seconds", 0)
     if seconds is None or not math.isfinite(seconds):
-        return "states seconds that are no number"
+        return "states seconds that are not a number"
     if schedule["status"] not in ("optimal", "feasible"):
         return ""
     if schedule["lower_bound"] > schedule["duration"]:
@@ -228,7 +228,7 @@ class Runner:
         cores = len(os.sched_getaffinity(0))
         if suite.threads > cores:
             raise InputError(f"suite {suite.name}: wants {suite.threads} threads, each pinned to a core, of "
-                             f"{cores}; --threads {cores} goes before it")
+                             f"{cores}; --threads {cores} overrides that")
         for instance in suite.instances:  # better now than after hours
             for _, (_, budget, *_) in planned_runs(suite, instance):
                 budget_bytes(budget, 0, 0)

@@ -67,7 +67,7 @@ def load_json(text):
     try:
         return json.loads(text, object_pairs_hook=refuse_repeated)
     except ValueError as error:
-        raise InputError(f"is no JSON: {error}") from None
+        raise InputError(f"is not JSON: {error}") from None
 
 
 def budget_bytes(text, fixed, peak):

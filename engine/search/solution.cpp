@@ -53,7 +53,7 @@ std::optional<Solution> first_solution_by_modes(const Instance& instance, std::s
   const std::vector<Compute> computes = computes_of(warm_start);
   const bool allowed = is_free_sequence(instance, warm_start) && (free || is_staged(instance, warm_start));
   if (!allowed || !modes_hold(instance, computes)) {
-    throw InputError("warm start", "is no sequence of this problem with mode 0 of every op");
+    throw InputError("warm start", "is not a sequence of this problem with mode 0 of every op");
   }
   Solution warm = make_solution(instance, computes);
   if (better(instance, warm, *plain)) return warm;

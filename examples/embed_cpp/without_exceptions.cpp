@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For a compiler that is built without exceptions: the C interface in C++ dress. Built with -fno-exceptions -fno-rtti.
+// For a compiler that is built without exceptions: the C interface as C++ classes. Built with -fno-exceptions -fno-rtti.
 #include <cstdint>
 #include <cstdio>
 #include <string>

@@ -26,8 +26,8 @@ Parameter batch_parameter() {
 
 po::options_description general_options() {
   po::options_description options("Options of all architectures", kHelpWidth);
-  options.add_options()("help,h", "this text; after an architecture's name, its part alone");
-  options.add_options()("list,l", "the architectures, one a line");
+  options.add_options()("help,h", "show this help; after an architecture, only its part");
+  options.add_options()("list,l", "list the architectures, one per line");
   options.add_options()("output,o", po::value<std::string>()->value_name("FILE"),
                         "where to write; - is standard output, the default ARCHITECTURE.onnx");
   options.add_options()("symbolic-batch", po::bool_switch(), "leave the batch size open: dimension \"batch\"");
@@ -79,7 +79,7 @@ po::variables_map parse(std::span<const std::string> arguments, const po::option
   try {
     po::store(po::command_line_parser(words).options(options).positional(none).style(kStyle).run(), map);
   } catch (const po::too_many_positional_options_error&) {
-    throw UsageError("one architecture, first, and then options only: see --help");
+    throw UsageError("expected one architecture, then options: see --help");
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + ": see --help");
   }

@@ -44,7 +44,11 @@ std::string digest_at(const Node& root) {
 
 std::string budget_at(const Node& root) {
   const Node node = root.at("budget");
-  return node.value().is_string() ? node.string() : std::to_string(node.integer());
+  if (node.value().is_string()) return node.string();
+  // A number is bytes. In text a small one without a unit would be asked about: a percentage may be meant.
+  constexpr std::int64_t kMostAskedAbout = 100;
+  const std::int64_t bytes = node.integer();
+  return std::to_string(bytes) + (bytes > 0 && bytes <= kMostAskedAbout ? "B" : "");
 }
 
 std::string value_text(const Node& node) {

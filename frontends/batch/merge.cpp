@@ -9,6 +9,7 @@
 #include <iomanip>
 #include <ostream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -37,7 +38,7 @@ class Merger {
     if (!merged.key.empty() && take_record(merged)) return merged;
     if (take_error(merged)) return merged;
     if (!merged.key.empty() && store_.is_begun(merged.key)) {
-      merged.message = "in work now, or a run was killed at it";
+      merged.message = "being solved now, or its run was killed";
     } else {
       merged.message = unreadable;
     }
@@ -144,21 +145,28 @@ std::string fixed(double value, int digits) {
   return buffer.data();
 }
 
-void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks) {
+/// Of a wide table; a narrow one leaves peaks and seconds out.
+void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks, bool is_wide) {
+  constexpr std::size_t kWidestOfNarrow = 25;
+  const std::size_t widest = is_wide ? kWidestId : kWidestOfNarrow;
   std::size_t width = kNarrowestId;
-  for (const MergedTask& task : tasks) width = std::max(width, std::min(kWidestId, task.task.id.size()));
+  for (const MergedTask& task : tasks) width = std::max(width, std::min(widest, printable(task.task.id).size()));
   const auto id_width = static_cast<int>(width);
   out << std::left << std::setw(id_width) << "task"
-      << "  " << std::setw(11) << "status" << std::right << std::setw(11) << "overhead %" << std::setw(9) << "gap %"
-      << std::setw(18) << "peak bytes" << std::setw(10) << "seconds"
-      << "\n";
+      << "  " << std::setw(11) << "status" << std::right << std::setw(11) << "overhead %" << std::setw(9) << "gap %";
+  if (is_wide) out << std::setw(18) << "peak bytes" << std::setw(10) << "seconds";
+  out << "\n";
   for (const MergedTask& task : tasks) {
-    out << std::left << std::setw(id_width) << printable(task.task.id) << "  " << std::setw(11) << task.status
-        << std::right;
+    std::string id = printable(task.task.id);
+    if (!is_wide && id.size() > widest) id = id.substr(0, widest - 3) + "...";
+    out << std::left << std::setw(id_width) << id << "  " << std::setw(11) << task.status << std::right;
     out << std::setw(11) << (task.figures ? fixed(kPercent * task.figures->overhead, 3) : "") << std::setw(9)
-        << (task.figures ? fixed(kPercent * task.figures->gap, 3) : "") << std::setw(18)
-        << (task.figures ? std::to_string(task.figures->peak_memory) : "") << std::setw(10)
-        << (task.record ? fixed(task.record->seconds, 2) : "") << "\n";
+        << (task.figures ? fixed(kPercent * task.figures->gap, 3) : "");
+    if (is_wide) {
+      out << std::setw(18) << (task.figures ? std::to_string(task.figures->peak_memory) : "") << std::setw(10)
+          << (task.record ? fixed(task.record->seconds, 2) : "");
+    }
+    out << "\n";
   }
 }
 
@@ -220,8 +228,11 @@ void write_task(std::string& out, const MergedTask& task) {
 
 }  // namespace
 
-void print_merged(std::ostream& out, const Merged& merged) {
-  print_rows(out, merged.tasks);
+void print_merged(std::ostream& stream, const Merged& merged, int columns) {
+  constexpr int kWide = 80;
+  constexpr std::size_t kWord = 12;
+  print_rows(stream, merged.tasks, columns >= kWide);
+  std::ostringstream out;
   out << "\ntasks       " << merged.tasks.size();
   const char* separator = ": ";
   for (const auto& [status, count] : merged.counts) {
@@ -236,6 +247,7 @@ void print_merged(std::ostream& out, const Merged& merged) {
   out << "seconds     " << fixed(merged.seconds, 2) << " of solving\n";
   out << "missing     " << merged.missing() << "\n";
   print_reasons(out, merged);
+  stream << text::wrapped_lines(out.str(), kWord, columns);
 }
 
 void write_csv(std::ostream& out, const Merged& merged) {

@@ -70,8 +70,8 @@ using RecordCheck = std::function<std::string(const Task&, const Record&)>;
 /// `check`: called for every result; may be empty. Throws InputError for a folder that cannot be read.
 Merged merge(const std::vector<Task>& tasks, const Store& store, Solver& solver, const RecordCheck& check);
 
-/// For people: a line a task, then the figures, then what is missing and why.
-void print_merged(std::ostream& out, const Merged& merged);
+/// For people, in so many columns: a line for each task, then the figures, then what is missing and why.
+void print_merged(std::ostream& out, const Merged& merged, int columns);
 /// A line a task below a line of names; RFC 4180.
 void write_csv(std::ostream& out, const Merged& merged);
 /// The whole as one JSON object.

@@ -103,7 +103,7 @@ std::string status_at(const Node& root) {
   const Node node = root.at("status");
   const std::string& status = node.string();
   if (std::find(kStatuses.begin(), kStatuses.end(), status) == kStatuses.end()) {
-    node.fail(quote(status) + " is no status");
+    node.fail(quote(status) + " is not a status");
   }
   return status;
 }
@@ -150,7 +150,7 @@ Record read_record(std::string_view text, const std::string& key) {
                 .started = root.at("started").string(),
                 .origin = read_origin(root, kFinished),
                 .schedule = {}};
-  if (key_of(record.question) != key) question.fail("is not the one that the file is named for");
+  if (key_of(record.question) != key) question.fail("does not match the name of the file");
   const Node schedule = root.at("schedule");
   json::expect_format(schedule, "remora-schedule");
   record.schedule = schedule.value().dump();

@@ -28,7 +28,7 @@ std::size_t number(const std::string& place, std::string_view text) {
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw InputError(place, quote(text) + " is no whole number");
+    throw InputError(place, quote(text) + " is not a whole number");
   }
   return value;
 }
@@ -69,7 +69,7 @@ Shard from_slurm(const std::string& index, const std::optional<std::string>& cou
   const bool inside = step > 0 && least <= id && id <= most;
   if (!inside || (id - least) % step != 0 || (most - least) / step + 1 != elements) {
     throw InputError(kSlurmIndex,
-                     "the array is no plain range; give --shard i/n, or --shard-count n for elements of 0 "
+                     "the array is not a plain range; give --shard i/n, or --shard-count n for elements of 0 "
                      "to n-1");
   }
   return checked({.index = (id - least) / step, .count = elements, .source = kSlurmIndex});
@@ -93,7 +93,7 @@ std::string Shard::text() const {
 
 Shard find_shard(const std::optional<std::string>& shard, const std::optional<std::string>& count,
                  const Environment& environment) {
-  if (shard && count) throw InputError("--shard-count", "--shard says it already");
+  if (shard && count) throw InputError("--shard-count", "not with --shard, which says the number already");
   if (shard) return from_text(*shard);
   const char* slurm = environment(kSlurmIndex);
   const char* completion = environment(kCompletionIndex);

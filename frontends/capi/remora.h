@@ -11,8 +11,8 @@
  *     remora_instance* instance = NULL;
  *     if (remora_instance_new(graph, "80%", 2, REMORA_ORDER_INPUT, &instance) != REMORA_OK) puts(remora_last_error());
  *
- * Handles are opaque. Whoever gets one from a function whose last parameter is `**made` owns it and gives it to the
- * function that ends in `_free`; NULL may be freed. On any status but REMORA_OK nothing was made and nothing changed.
+ * Handles are opaque. What a function gives through its last parameter, `**made`, belongs to the caller, who frees it by
+ * the function that ends in `_free`; NULL may be freed. On any status but REMORA_OK nothing was made and nothing changed.
  *
  * Every call is safe from any thread. Calls on different handles are independent; several threads may use one handle
  * as long as none of them changes or frees it. remora_instance and remora_schedule never change. remora_stop_request
@@ -43,10 +43,10 @@
 extern "C" {
 #endif
 
-/* What became of a call. */
+/* How a call ended. */
 typedef enum remora_status {
   REMORA_OK = 0,
-  /* What was given is wrong: a graph that is none, an option out of range, an unknown id, a NULL where a
+  /* What was given is wrong: a graph that is not valid, an option out of range, an unknown id, a NULL where a
    * value is needed, a file that can't be read or written. */
   REMORA_BAD_INPUT = 1,
   REMORA_OUT_OF_MEMORY = 2,
@@ -65,7 +65,7 @@ typedef enum remora_result {
 typedef enum remora_order {
   REMORA_ORDER_INPUT = 0, /* first computes follow the input order */
   REMORA_ORDER_FREE = 1,  /* any order */
-  REMORA_ORDER_AUTO = 2   /* free if a short look, of so much work, finds another order that holds the budget or needs
+  REMORA_ORDER_AUTO = 2   /* free if a quick search, limited by work, finds another order that holds the budget or needs
                              clearly less memory, else input; the schedule's order says which */
 } remora_order;
 
@@ -84,7 +84,7 @@ typedef struct remora_stop remora_stop;
 typedef struct remora_curve remora_curve;
 typedef struct remora_ordering remora_ordering;
 
-/* "0.1.0". Owned by the library, valid for ever. */
+/* "0.1.0". Owned by the library, valid forever. */
 REMORA_EXPORT const char* remora_version(void);
 
 /* One line: which argument, what is wrong, and what to do, of the last call in this thread that did not end with
@@ -106,7 +106,7 @@ REMORA_EXPORT remora_status remora_graph_write(const remora_graph* graph, const 
 
 /* What is always resident beside the graph's tensors: parameters, optimizer state. */
 REMORA_EXPORT remora_status remora_graph_set_fixed_memory(remora_graph* graph, int64_t bytes);
-/* `all` not 0: a run allocates all its outputs anew, as PyTorch does, not only those that are not resident. Schedules
+/* `all` not 0: a run allocates all its outputs again, as PyTorch does, not only those that are not resident. Schedules
  * found are the same; what a replay says of one that keeps an older copy is not. */
 REMORA_EXPORT remora_status remora_graph_set_recompute_allocates_all(remora_graph* graph, int all);
 
@@ -121,11 +121,11 @@ REMORA_EXPORT remora_status remora_graph_add_op(remora_graph* graph, const char*
                                                 const int32_t* inputs, size_t input_count, const int32_t* outputs,
                                                 size_t output_count, int32_t* id);
 
-/* What an op has beyond that. */
+/* Further properties of an op. */
 REMORA_EXPORT remora_status remora_graph_set_op_type(remora_graph* graph, int32_t op, const char* type);
 /* Scratch memory that lives only while the op runs. */
 REMORA_EXPORT remora_status remora_graph_set_workspace(remora_graph* graph, int32_t op, int64_t bytes);
-/* At most so often, the first compute counted; 1 for random and effectful ops, which run exactly once. */
+/* The most computes allowed, the first included; 1 for random and effectful ops, which run exactly once. */
 REMORA_EXPORT remora_status remora_graph_set_max_computes(remora_graph* graph, int32_t op, int32_t computes);
 /* The part of a training step, and the forward op whose gradient this op computes, or -1: groups are found by it. */
 REMORA_EXPORT remora_status remora_graph_set_phase(remora_graph* graph, int32_t op, remora_phase phase,
@@ -176,7 +176,7 @@ REMORA_EXPORT void remora_options_free(remora_options* options);
 REMORA_EXPORT remora_status remora_options_set(remora_options* options, const char* name, const char* value);
 /* The value as text. Free it with remora_text_free. */
 REMORA_EXPORT remora_status remora_options_get(const remora_options* options, const char* name, char** made);
-/* Names and help, from 0; NULL beyond the last one. Owned by the library, valid for ever. */
+/* Names and help, from 0; NULL beyond the last one. Owned by the library, valid forever. */
 REMORA_EXPORT const char* remora_option_name(size_t index);
 REMORA_EXPORT const char* remora_option_help(size_t index);
 
@@ -242,7 +242,7 @@ REMORA_EXPORT remora_status remora_solve_with_addresses(const remora_instance* i
 
 /* The curve of memory against time of the instance's graph: schedules for the `count` budgets, each as remora_instance_new
  * takes it, or (0, NULL) for up to `points` budgets that bisection chooses (0: 20). The time limit and the work limit
- * are of the whole sweep; the instance's own budget does not matter. Of the callbacks, `progress` is told of each budget
+ * are of the whole sweep; the instance's own budget is not used. Of the callbacks, `progress` is told of each budget
  * that was worked on (what it returns is not asked: request the stop to end the sweep); `stop` ends the sweep with what is known. In input
  * order only. */
 REMORA_EXPORT remora_status remora_sweep(const remora_instance* instance, const remora_options* options,
@@ -268,7 +268,7 @@ REMORA_EXPORT int64_t remora_curve_least_budget(const remora_curve* curve);
 REMORA_EXPORT remora_status remora_order_ops(const remora_instance* instance, const remora_options* options,
                                              const char* target, remora_stop* stop, remora_ordering** made);
 REMORA_EXPORT void remora_ordering_free(remora_ordering* ordering);
-/* The op at a place of the order; -1 for a place that is none. */
+/* The op at a place of the order; -1 for a place beyond the last. */
 REMORA_EXPORT size_t remora_ordering_op_count(const remora_ordering* ordering);
 REMORA_EXPORT int32_t remora_ordering_op(const remora_ordering* ordering, size_t place);
 /* Its peak; no order has a lower one than the bound. */
@@ -280,7 +280,7 @@ REMORA_EXPORT remora_status remora_graph_reordered(const remora_graph* graph, co
 
 /* ---- Placement: offsets in one arena ---- */
 
-/* Memory that is held from time `lower` up to but without `upper`, but for the gaps. */
+/* Memory that is held from time `lower` up to but without `upper`, except in the gaps. */
 typedef struct remora_buffer {
   int64_t lower;
   int64_t upper;
@@ -326,7 +326,7 @@ REMORA_EXPORT remora_status remora_schedule_text(const remora_schedule* schedule
 REMORA_EXPORT void remora_schedule_free(remora_schedule* schedule);
 
 /* Replays the schedule by the format's rules, independently of the solver. `made` (may be NULL): NULL for a valid one,
- * else what is wrong, a line a fault, to be freed with remora_text_free. `valid` must not be NULL. */
+ * else what is wrong, one line per fault, to be freed with remora_text_free. `valid` must not be NULL. */
 REMORA_EXPORT remora_status remora_schedule_verify(const remora_schedule* schedule, const remora_graph* graph,
                                                    int* valid, char** made);
 
@@ -345,7 +345,7 @@ REMORA_EXPORT double remora_schedule_gap(const remora_schedule* schedule);
 REMORA_EXPORT double remora_schedule_seconds(const remora_schedule* schedule);
 REMORA_EXPORT int64_t remora_schedule_work(const remora_schedule* schedule);
 
-/* Step i: compute an op, then release tensors. -1, or no tensors, for a step that is none. */
+/* Step i: compute an op, then release tensors. -1, or no tensors, for a step beyond the last. */
 REMORA_EXPORT size_t remora_schedule_step_count(const remora_schedule* schedule);
 REMORA_EXPORT int32_t remora_schedule_step_op(const remora_schedule* schedule, size_t step);
 REMORA_EXPORT size_t remora_schedule_step_release_count(const remora_schedule* schedule, size_t step);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C interface in C++ dress, for programs that are built without exceptions: C++17, -fno-exceptions -fno-rtti.
+// The C interface as C++ classes, for programs that are built without exceptions: C++17, -fno-exceptions -fno-rtti.
 //
 //     remora::c::Graph graph("step");
 //     const int32_t a = graph.add_tensor("a", 4096);

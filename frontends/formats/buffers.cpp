@@ -83,7 +83,7 @@ class BufferReader {
   [[nodiscard]] std::int64_t upper(std::string_view text, const char* what) const {
     const std::int64_t value = number(text, what);
     if (!has(Column::end)) return value;
-    if (value == INT64_MAX) fail(std::string(what) + " is the largest number that there is");
+    if (value == INT64_MAX) fail(std::string(what) + " is too large");
     return value + 1;
   }
 
@@ -183,7 +183,7 @@ void write_buffers(std::ostream& out, std::span<const Buffer> buffers, std::span
 }
 
 void write_minimalloc(std::ostream& out, const Graph& graph, const Schedule& schedule) {
-  if (!schedule.has_schedule()) throw InputError("$.status", "there is no schedule in it, only that none was found");
+  if (!schedule.has_schedule()) throw InputError("$.status", "holds no schedule: the search found none");
   write_buffers(out, buffers_of(graph, schedule).buffers);
 }
 

@@ -18,7 +18,7 @@ REMORA_API Curve read_curve(Text text);
 /// Whether `text` is JSON that calls itself remora-curve. Throws InputError for text that is not JSON.
 REMORA_API bool is_curve(Text text);
 
-/// Writes the curve as one JSON object, a point a line. Its seconds must be finite. Throws InputError for a string that
+/// Writes the curve as one JSON object, one line per point. Its seconds must be finite. Throws InputError for a string that
 /// is not UTF-8; then nothing has been written.
 REMORA_API void write_curve(std::ostream& out, const Curve& curve);
 

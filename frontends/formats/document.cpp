@@ -304,7 +304,7 @@ std::int64_t expect_format(const Node& root, std::string_view format, std::int64
   const Node version = root.at("version");
   if (version.integer() < 1 || version.integer() > latest) {
     const std::string known = latest == 1 ? "version 1" : "versions 1 to " + std::to_string(latest);
-    version.fail("version " + std::to_string(version.integer()) + " is not known, only " + known);
+    version.fail("version " + std::to_string(version.integer()) + " is not supported, only " + known);
   }
   return version.integer();
 }

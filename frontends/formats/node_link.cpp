@@ -69,10 +69,11 @@ std::int64_t whole_number(const Node& node) {
   return static_cast<std::int64_t>(number);
 }
 
-/// Ids are numbers or strings.
+/// Ids are numbers, strings or lists, which is what Python's tuples become.
 std::string id_text(const Node& node) {
-  if (!node.value().is_string() && !node.value().is_number_integer()) node.fail("must be an integer or a string");
-  return node.value().dump();
+  const Document& id = node.value();
+  if (!id.is_string() && !id.is_number_integer() && !id.is_array()) node.fail("must be an integer, a string or a list");
+  return id.dump();
 }
 
 std::string name_text(const Node& node) {
@@ -80,7 +81,9 @@ std::string name_text(const Node& node) {
 }
 
 std::string_view links_key(const Node& root) {
-  if (root.has("links") && root.has("edges")) root.fail("has both links and edges");
+  if (root.has("links") == root.has("edges")) {
+    root.fail(root.has("links") ? "has both links and edges" : "has neither links nor edges");
+  }
   return root.has("edges") ? "edges" : "links";
 }
 
@@ -204,7 +207,7 @@ class Reader {
       }
     }
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (waiting[i] > 0) nodes_.element(i).fail("stands on or behind a cycle");
+      if (waiting[i] > 0) nodes_.element(i).fail("is on a cycle, or after one");
     }
   }
 

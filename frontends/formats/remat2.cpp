@@ -166,7 +166,7 @@ class Parser {
       const auto found = position_.find(id);
       if (found == position_.end()) {
         throw InputError(place(node), "node " + std::to_string(node.id) + " depends on node " + std::to_string(id) +
-                                          ", which there is not");
+                                          ", which does not exist");
       }
       node.dependencies.push_back(found->second);
     }

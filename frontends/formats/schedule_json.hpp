@@ -23,7 +23,7 @@ REMORA_API Schedule read_schedule(Text text, const Graph& graph);
 /// InputError if it is not JSON; of other JSON there is none.
 REMORA_API std::vector<std::string> read_reading(Text text);
 
-/// Writes the schedule as one JSON object, a step a line. Its seconds and statistics must be
+/// Writes the schedule as one JSON object, one line per step. Its seconds and statistics must be
 /// finite, and the latter's names distinct; only the time limit may be infinite, which is written as null.
 /// Throws InputError for an id that `graph` does not have and for a string that is not UTF-8; then nothing has been written.
 REMORA_API void write_schedule(std::ostream& out, const Schedule& schedule, const Graph& graph);

@@ -55,7 +55,7 @@ class ResidentOutputs {
 };
 
 void check(const Graph& graph, const Schedule& schedule) {
-  if (!schedule.has_schedule()) throw InputError("$.status", "there is no schedule in it, only that none was found");
+  if (!schedule.has_schedule()) throw InputError("$.status", "holds no schedule: the search found none");
   if (schedule.order != OrderMode::input) {
     throw InputError("$.order", "is \"free\": only a schedule in staged form, order \"input\", has matrices R and S");
   }

@@ -135,7 +135,7 @@ keras::Shape image_of(const keras::Architecture& architecture, const CheckmateOp
   keras::Shape image = architecture.image;
   if (!options.size) return image;
   if (*options.size % architecture.multiple != 0) {
-    throw InputError("--size", std::to_string(*options.size) + " is no multiple of " +
+    throw InputError("--size", std::to_string(*options.size) + " is not a multiple of " +
                                    std::to_string(architecture.multiple) + ", as " + options.network + " needs");
   }
   image.height = *options.size;

@@ -107,7 +107,7 @@ std::string failure_of(const Graph& graph, const Schedule& schedule) {
     }
   } else {
     text << "found no schedule that holds " << kBudgetOption << " of " << budget
-         << " within the limits; the least peak was " << schedule.solver.reached_peak.count()
+         << " within the limits; the lowest peak found was " << schedule.solver.reached_peak.count()
          << ": raise it, or time-limit";
     if (!schedule.solver.note.empty()) text << " (" << schedule.solver.note << ')';
   }

@@ -115,7 +115,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     if (asked.budget == "none") return;
     if (!function.getFunctionBody().hasOneBlock()) return leave_alone(function, "a body of several blocks");
     if (may_write_what_tensors_are_made_of(function.getFunctionBody().front())) {
-      return leave_alone(function, "tensors made of memory, or memory of tensors, and an op that may write there");
+      return leave_alone(function,
+                         "tensors made from memrefs, or memrefs from tensors, and an op that may write memory");
     }
     if (mlir::failed(rematerialize(function, asked))) signalPassFailure();
   }
@@ -249,7 +250,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   Statistic units_{this, "units", "Ops, each with its destinations"};
   Statistic left_alone_{this, "left-alone", "Ops and functions that were left alone"};
   Statistic changed_{this, "functions-changed",
-                     "Functions that were reordered, recompute something or had their destinations told apart"};
+                     "Functions that were reordered, recompute something or had their destinations separated"};
   Statistic recomputes_{this, "recomputes", "Clones of units"};
   Statistic peak_before_{this, "peak-before", "Predicted peak bytes before, summed over functions"};
   Statistic peak_after_{this, "peak-after", "Predicted peak bytes after, summed over functions"};

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <vector>
 
@@ -62,7 +65,12 @@ std::string exact_bytes_text(Bytes bytes) {
 }
 
 std::string duration_text(Duration duration, const std::string& unit) {
-  if (unit != "ns") return grouped(duration.count()) + (unit.empty() ? "" : " ") + unit;
+  if (unit != "ns") {
+    // A word has a plural ("2 operations"), an abbreviation has none ("2 flop").
+    constexpr std::size_t kShortestWord = 5;
+    const bool adds_s = unit.size() >= kShortestWord && !unit.ends_with('s') && duration != Duration(1);
+    return grouped(duration.count()) + (unit.empty() ? "" : " ") + unit + (adds_s ? "s" : "");
+  }
   constexpr std::array kNames{"ns", "us", "ms", "s"};
   auto value = static_cast<double>(duration.count());
   std::size_t name = 0;
@@ -84,6 +92,7 @@ std::string percent_text(double part, int digits) {
 }
 
 std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak) {
+  if (amount < fixed) return bytes_text(fixed - amount) + " less than the fixed memory of " + bytes_text(fixed);
   std::string text = percent_text(part_of_peak(amount, fixed, peak), 1) + " of the peak";
   if (fixed > Bytes(0)) text += " above " + bytes_text(fixed) + " fixed";
   return text;
@@ -114,10 +123,28 @@ std::string wrapped(const std::string& text, std::size_t at, std::size_t indent,
   return lines;
 }
 
+std::string wrapped_lines(const std::string& text, std::size_t label, int width) {
+  std::istringstream lines(text);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) {
+    const bool fits = line.size() <= static_cast<std::size_t>(width) || line.front() == ' ';
+    out += fits ? line
+                : line.substr(0, label) + wrapped(line.substr(label), label, label, static_cast<std::size_t>(width));
+    out += "\n";
+  }
+  return out;
+}
+
 int terminal_width(int descriptor, int otherwise) {
+  constexpr int kNarrowest = 60;
+  constexpr int kWidest = 180;
+  int columns = 0;
+  if (const char* const wish = std::getenv("COLUMNS")) {
+    static_cast<void>(std::from_chars(wish, wish + std::strlen(wish), columns));
+  }
   winsize size{};
-  if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return otherwise;
-  return std::clamp(static_cast<int>(size.ws_col), 60, 180);
+  if (columns <= 0 && ioctl(descriptor, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  return columns > 0 ? std::clamp(columns, kNarrowest, kWidest) : otherwise;
 }
 
 namespace {

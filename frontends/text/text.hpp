@@ -31,7 +31,7 @@ std::string bytes_text(Bytes bytes);
 /// The same and the number: "1.50 KiB (1536 bytes)".
 std::string exact_bytes_text(Bytes bytes);
 
-/// "12.3 ms" for nanoseconds, "12,300 flop" or plainly "12,300" for other units.
+/// "12.3 ms" for nanoseconds, "12,300 flop", "12,300 operations" or plainly "12,300" for other units.
 std::string duration_text(Duration duration, const std::string& unit);
 
 /// The graph's `meta.duration_unit`, or "".
@@ -41,7 +41,7 @@ std::string duration_unit_of(const Graph& graph);
 std::string percent_text(double part, int digits = 2);
 
 /// "60.0 % of the peak", or "60.0 % of the peak above 1.07 GiB fixed": a budget's percentage, which leaves fixed memory out
-/// (model/budget.hpp). `peak`: of the input order without recompute.
+/// (model/budget.hpp); "5.35 MiB less than the fixed memory of 1.07 GiB". `peak`: of the input order without recompute.
 std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak);
 
 /// "1,234,567".
@@ -51,7 +51,12 @@ std::string grouped(std::int64_t number);
 /// are indented by `indent`. Ends without a line end.
 std::string wrapped(const std::string& text, std::size_t at, std::size_t indent, std::size_t width);
 
-/// Columns of the terminal behind a file descriptor, within 60 and 180; `otherwise` where there is none.
+/// Lines that begin with a word of `label` columns, the rest of a long line wrapped beside it. Rows of tables, which begin
+/// with a blank, stay. Every line ends with a line end.
+std::string wrapped_lines(const std::string& text, std::size_t label, int width);
+
+/// What the variable COLUMNS says, or else the terminal behind a file descriptor, within 60 and 180; `otherwise` where
+/// there is neither.
 int terminal_width(int descriptor, int otherwise);
 
 /// The candidate that somebody may have meant who typed `word`: the nearest one by edits (Levenshtein; two letters swapped

@@ -78,7 +78,7 @@ class Run(harness_case.HarnessCase):
         pinned = os.sched_getaffinity(0)
         try:
             os.sched_setaffinity(0, {min(pinned)})
-            self.assertIn("--threads 1 goes before it", self.expect(65, "suite.json"))
+            self.assertIn("--threads 1 overrides that", self.expect(65, "suite.json"))
             self.expect(65, "suite.json", "--threads", "1")
         finally:
             os.sched_setaffinity(0, pinned)

@@ -6,7 +6,7 @@ from symbols import read_ops
 
 KIND = "tensor<64x64xf32>"
 MEMORY = "memref<64x64xf32>"
-LEFT = "remora: left alone: @network: tensors made of memory, or memory of tensors, and an op that may write there"
+LEFT = "remora: left alone: @network: tensors made from memrefs, or memrefs from tensors, and an op that may write memory"
 
 
 def layer(name, *sources, op="exp", attributes=""):

@@ -47,13 +47,24 @@ TEST(ParseBudget, OfThePeakOrOfWhatIsAboveFixedMemory) {
 }
 
 TEST(ParseBudget, AsksWhetherAPercentageWasMeant) {
-  EXPECT_EQ(error_of("80", Bytes(1 << 30)), "'80' would be bytes; did you mean 80%? (bytes: 80B)");
-  EXPECT_EQ(error_of("0.8", Bytes(1 << 30)), "'0.8' would be bytes; did you mean 80%? (bytes: 0.8B)");
-  EXPECT_EQ(error_of("0.625", Bytes(10)), "'0.625' would be bytes; did you mean 62.5%? (bytes: 0.625B)");
-  // Small graphs have such budgets.
+  const auto asks = [](const std::string& text, const std::string& percentage, Bytes peak) {
+    EXPECT_EQ(error_of(text, peak), "'" + text + "' without a unit is bytes; did you mean " + percentage +
+                                        "? (for bytes write " + text + "B)");
+  };
+  asks("80", "80%", Bytes(1 << 30));
+  asks("80", "80%", Bytes(46'319));
+  asks("100", "100%", Bytes(1001));
+  asks("0.8", "80%", Bytes(1 << 30));
+  asks("0.625", "62.5%", Bytes(10));
+  asks("1.0", "100%", Bytes(10));
+  asks("62.5", "62.5%", Bytes(100));
+  // Small graphs have such budgets, and bytes can always be said.
   EXPECT_EQ(parse_budget("80", Bytes(0), Bytes(120)), Bytes(80));
+  EXPECT_EQ(parse_budget("80", Bytes(0), Bytes(800)), Bytes(80));
+  EXPECT_EQ(parse_budget("3", Bytes(0), Bytes(4)), Bytes(3));
+  EXPECT_EQ(parse_budget("101", Bytes(0), Bytes(1 << 30)), Bytes(101));
   EXPECT_EQ(parse_budget("80B", Bytes(0), Bytes(1 << 30)), Bytes(80));
-  EXPECT_EQ(parse_budget("0", Bytes(0), Bytes(0)), Bytes(0));
+  EXPECT_EQ(parse_budget("0", Bytes(0), Bytes(1 << 30)), Bytes(0));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(BufferChecks, SayWhichBufferAndWhatIsWrong) {
   EXPECT_EQ(refusal(buffer), R"(buffer "a": its alignment must be at least 1, but is 0)");
   buffer.alignment = Bytes(4);
   buffer.offset = Bytes(6);
-  EXPECT_EQ(refusal(buffer), R"(buffer "a": its offset, 6, is no multiple of its alignment, 4)");
+  EXPECT_EQ(refusal(buffer), R"(buffer "a": its offset, 6, is not a multiple of its alignment, 4)");
   buffer.offset = Bytes(-4);
   EXPECT_EQ(refusal(buffer), R"(buffer "a": its offset must not be negative, but is -4)");
   buffer.offset.reset();

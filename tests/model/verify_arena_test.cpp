@@ -61,7 +61,7 @@ TEST(VerifyArena, NamesWhatIsWrong) {
       {[](Placed& p) { p.schedule.arena->steps[1].workspace = Bytes(0); },
        "step 1 (B): an offset for a workspace that it does not have"},
       {[](Placed& p) { p.schedule.arena->steps[0].outputs[0].second = Bytes(10); },
-       R"(step 0 (A): the offset 10 of "a" is no multiple of 4)"},
+       R"(step 0 (A): the offset 10 of "a" is not a multiple of 4)"},
       {[](Placed& p) { p.schedule.arena->steps[0].outputs[0].second = Bytes(4); },
        R"(step 0 (A): "a" at offset 4 shares bytes with "x")"},
       {[](Placed& p) { p.schedule.arena->steps[0].workspace = Bytes(16); },

@@ -280,6 +280,12 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("not valid Unicode", bad, g.tensor, "\ud800", 1)
     refuses("budget: ", bad, remora.solve, g, "12 parsecs")
     refuses("budget: must be bytes", TypeError, remora.solve, g, 0.6)
+    large = remora.Graph("large", fixed_memory=1 << 20)
+    large.op("f", duration=1, outputs={"t": 1 << 20})
+    refuses("did you mean 80%?", bad, remora.solve, large, "80")
+    refuses("did you mean 80%?", bad, remora.solve, large, "0.8")
+    refuses("no schedule holds 80 B (80 bytes)", remora.Infeasible, remora.solve, large, 80)
+    refuses("is 2.00 MiB (2097152 bytes, 100.0 % of the peak above", remora.Infeasible, remora.solve, large, "50%")
     refuses("budget: must not be negative", bad, remora.solve, g, -1)
     refuses("order: ", bad, remora.solve, g, 3, order="sideways")
     refuses("strategy: ", bad, remora.solve, g, 3, strategy="magic")
@@ -292,7 +298,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("points", bad, remora.sweep, g, points=1)
     refuses("budgets", bad, remora.sweep, g, [3, 3])
     refuses("order", bad, remora.sweep, g, order="free")
-    assert len(said) == 30
+    assert len(said) == 34
 
 
 def test_options_and_strategies_are_those_of_the_program() -> None:

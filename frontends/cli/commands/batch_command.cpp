@@ -8,6 +8,8 @@
 #include <ostream>
 #include <vector>
 
+#include <unistd.h>
+
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/merge.hpp"
 #include "frontends/batch/question.hpp"
@@ -17,7 +19,9 @@
 #include "frontends/cli/commands/task_solver.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -192,7 +196,7 @@ int merge_command(const Words& words) {
   TaskSolver solver(nullptr);
   const Merged merged =
       batch::merge(tasks, store, solver, arguments.has("verify") ? verify_record : batch::RecordCheck{});
-  if (!arguments.has("quiet")) batch::print_merged(std::cout, merged);
+  if (!arguments.has("quiet")) batch::print_merged(std::cout, merged, text::terminal_width(STDOUT_FILENO, kNoWidth));
   write_where_asked(arguments, "csv", merged, batch::write_csv);
   write_where_asked(arguments, "output", merged, batch::write_summary);
   if (merged.missing() > 0) return kIncomplete;

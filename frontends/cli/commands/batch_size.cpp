@@ -62,7 +62,7 @@ Duration most_duration(const std::string& overhead, Duration baseline) {
   } catch (const UsageError&) {
     // Told below, in terms of overheads.
   }
-  throw UsageError("--overhead: '" + overhead + "' is no percentage (10%)");
+  throw UsageError("--overhead: '" + overhead + "' is not a percentage (10%)");
 }
 
 /// Solves until it is clear whether the duration holds.

@@ -49,7 +49,7 @@ ScheduleWriter read_form(const Arguments& arguments) {
 Schedule load_valid_schedule(const FileText& file, const Graph& graph) {
   const std::string& path = file.path;
   Schedule schedule = load_schedule(file, graph);
-  if (!schedule.has_schedule()) throw InputError(path, "there is no schedule in it, only that none was found");
+  if (!schedule.has_schedule()) throw InputError(path, "holds no schedule: the search found none");
   expect_valid(path, graph, schedule);
   return schedule;
 }
@@ -117,7 +117,7 @@ DeviceId named_device(const DevicesRequest& request, const std::string& name, co
   for (std::size_t d = 0; d < request.devices.size(); ++d) {
     if (request.devices[d].name == name) return DeviceId(d);
   }
-  throw UsageError(option + ": '" + name + "' is none of --devices");
+  throw UsageError(option + ": '" + name + "' is not one of --devices");
 }
 
 DevicesRequest read_devices_request(const Arguments& arguments) {
@@ -160,7 +160,7 @@ void convert_for_devices(const Arguments& arguments) {
   const DevicesRequest request = read_devices_request(arguments);
   const FileText file = read_once(arguments.file("GRAPH"));
   if (!onnx_frontend::looks_like_onnx(file.content))
-    throw InputError(file.path, "is no ONNX model: --devices needs one");
+    throw InputError(file.path, "is not an ONNX model, which --devices needs");
   note_data_files(file.content, file.path, arguments.files());
   const auto result = onnx_frontend::read_onnx(file.content, file.path, options, request);
   for (const std::string& message : result.messages) {
@@ -173,7 +173,7 @@ void convert_for_devices(const Arguments& arguments) {
 }  // namespace
 
 int convert_command(const Words& words) {
-  Arguments arguments("convert", "Writes GRAPH as remora-graph JSON, or a schedule of it in a form that others read.",
+  Arguments arguments("convert", "Writes GRAPH as remora-graph JSON, or a schedule of it as CSV for other programs.",
                       {{"GRAPH", kGraphHelp}});
   OptionGroup group = graph_output_options();
   group.add_options()("quiet,q", "no warnings");

@@ -7,7 +7,11 @@
 #include <string>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
+#include <unistd.h>
+
+#include "engine/base/version.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -15,6 +19,7 @@
 #include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
 #include "frontends/generate/option_table.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 
 namespace remora::cli {
@@ -103,10 +108,25 @@ constexpr std::array kFamilies{
 
 void print_help() {
   std::cout << "usage: remora generate FAMILY [options]\n\nWrites a generated graph as remora-graph JSON.\n\n";
+  constexpr int kLineLength = 100;
+  constexpr int kNames = 12;
+  const auto width = static_cast<std::size_t>(text::terminal_width(STDOUT_FILENO, kLineLength));
   for (const Family& family : kFamilies) {
-    std::cout << "  " << std::left << std::setw(12) << family.name << family.summary << "\n";
+    std::cout << "  " << std::left << std::setw(kNames) << family.name
+              << text::wrapped(family.summary, kNames + 2, kNames + 2, width) << "\n";
   }
   std::cout << "\n'remora generate FAMILY --help' shows a family's options.\n";
+}
+
+/// The page of all families; a family's own is `remora generate FAMILY --help-man`.
+void print_man() {
+  std::cout << ".TH REMORA\\-generate 1 \"\" \"remora " << version()
+            << "\"\n.SH NAME\nremora\\-generate \\- Writes a generated graph as remora-graph JSON.\n"
+               ".SH SYNOPSIS\n.B remora generate\nFAMILY [options]\n.SH FAMILIES\n";
+  for (const Family& family : kFamilies) {
+    std::cout << ".TP\n.BR remora\\-generate\\-" << family.name << " (1)\n" << family.summary << "\n";
+  }
+  std::cout << ".SH SEE ALSO\n.BR remora (1)\n";
 }
 
 }  // namespace
@@ -118,10 +138,22 @@ int generate_command(const Words& words) {
     print_help();
     return kSuccess;
   }
+  if (name == "--help-man") {
+    print_man();
+    return kSuccess;
+  }
+  if (name == "--help-words") {
+    for (const Family& family : kFamilies) std::cout << family.name << "\t" << family.summary << "\n";
+    return kSuccess;
+  }
   for (const Family& family : kFamilies) {
     if (name == family.name) return family.run(family, {words.begin() + 1, words.end()});
   }
-  throw UsageError("there is no family '" + name + "' (see 'remora generate --help')");
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) names.emplace_back(family.name);
+  const std::string meant = text::nearest(name, names);
+  throw UsageError("there is no family '" + name + "'" + (meant.empty() ? "" : "; did you mean " + meant + "?") +
+                   " (see 'remora generate --help')");
 }
 
 }  // namespace remora::cli

@@ -3,8 +3,10 @@
 #include <iostream>
 #include <limits>
 #include <optional>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "engine/bound/first_bound.hpp"
 #include "engine/solve.hpp"
@@ -152,22 +154,26 @@ void print_json(const Facts& facts, const SolveOptions& options) {
 }
 
 void print_text(const Facts& facts, const SolveOptions& options) {
+  constexpr std::size_t kColumns = 26;
+  const int width = text::terminal_width(STDOUT_FILENO, kNoWidth);
+  std::ostringstream out;
   const double part = part_of_peak(facts.least_budget, facts.fixed_memory, facts.peak);
-  std::cout << "graph                     " << facts.name << "\n"
-            << "ops                       " << facts.ops << ", " << facts.edges << " edges\n"
-            << "tensors                   " << facts.tensors << ", " << text::bytes_text(facts.tensor_bytes)
-            << " in all, the largest " << text::bytes_text(facts.largest_tensor) << "\n"
-            << "fixed memory              " << text::exact_bytes_text(facts.fixed_memory) << "\n"
-            << "with the graph's inputs   " << text::exact_bytes_text(facts.base_memory) << "\n"
-            << "duration                  " << text::duration_text(facts.duration, facts.duration_unit) << "\n"
-            << "no-recompute peak         " << text::exact_bytes_text(facts.peak) << " at " << facts.peak_op << "\n"
-            << "least conceivable budget  " << text::exact_bytes_text(facts.least_budget) << ", "
-            << text::percent_text(part, 1) << ": below it some op alone does not fit\n";
+  out << "graph                     " << (facts.name.empty() ? "without a name" : facts.name) << "\n"
+      << "ops                       " << facts.ops << ", " << facts.edges << " edges\n"
+      << "tensors                   " << facts.tensors << ", " << text::bytes_text(facts.tensor_bytes)
+      << " in all, the largest " << text::bytes_text(facts.largest_tensor) << "\n"
+      << "fixed memory              " << text::exact_bytes_text(facts.fixed_memory) << "\n"
+      << "with the graph's inputs   " << text::exact_bytes_text(facts.base_memory) << "\n"
+      << "duration                  " << text::duration_text(facts.duration, facts.duration_unit) << "\n"
+      << "no-recompute peak         " << text::exact_bytes_text(facts.peak) << " at " << facts.peak_op << "\n"
+      << "least conceivable budget  " << text::exact_bytes_text(facts.least_budget) << ", "
+      << text::percent_text(part, 1) << ": below it some op alone does not fit\n";
   if (facts.bracket) {
-    std::cout << "smallest budget           at least " << text::exact_bytes_text(facts.bracket->proved) << ", proved; "
-              << text::exact_bytes_text(facts.bracket->reached) << " was reached (input order)\n";
+    out << "smallest budget           at least " << text::exact_bytes_text(facts.bracket->proved) << ", proved; "
+        << text::exact_bytes_text(facts.bracket->reached) << " was reached (input order)\n";
   }
-  if (facts.partition) print_partition(std::cout, *facts.partition, options);
+  std::cout << text::wrapped_lines(out.str(), kColumns, width);
+  if (facts.partition) print_partition(std::cout, *facts.partition, options, width);
 }
 
 /// What a graph over several devices has.

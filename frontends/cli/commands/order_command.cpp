@@ -10,11 +10,13 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "engine/base/tasks.hpp"
 #include "engine/order/minimise_peak.hpp"
@@ -23,6 +25,7 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/text/text.hpp"
@@ -87,7 +90,8 @@ void OrderTable::add(double seconds, Bytes peak) {
 }
 
 /// For people.
-void print_order_text(std::ostream& out, const OrderFigures& figures) {
+void print_order_text(std::ostream& stream, const OrderFigures& figures, int width) {
+  std::ostringstream out;
   std::array<char, 64> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
   out << "graph       " << (figures.graph.empty() ? "without a name" : printable(figures.graph)) << ": " << figures.ops
@@ -103,6 +107,7 @@ void print_order_text(std::ostream& out, const OrderFigures& figures) {
       << "\n"
       << "search      " << seconds.data() << " s, work " << text::grouped(figures.work) << ", seed " << figures.seed
       << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
+  stream << text::wrapped_lines(out.str(), kWordColumns, width);
 }
 
 /// One JSON object; docs/order.md lists its keys.
@@ -252,7 +257,9 @@ int order_command(const Words& words) {
   if (arguments.has("json")) {
     print_order_json(std::cout, figures);
   } else if (output != "-" || !arguments.has("quiet")) {
-    print_order_text(output == "-" ? std::cerr : std::cout, figures);
+    const bool to_error = output == "-";
+    print_order_text(to_error ? std::cerr : std::cout, figures,
+                     text::terminal_width(to_error ? STDERR_FILENO : STDOUT_FILENO, kNoWidth));
   }
   return kSuccess;
 }

@@ -6,11 +6,13 @@
 #include <optional>
 #include <ostream>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "engine/base/deadline.hpp"
 #include "engine/base/tasks.hpp"
@@ -19,6 +21,7 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/buffers.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
@@ -117,7 +120,7 @@ PlaceInput load_input(Arguments& arguments) {
     input.graph = load_graph(arguments.input("graph"), arguments, arguments.has("quiet"));
     input.schedule = load_schedule(file, *input.graph.graph);
     input.schedule.arena.reset();
-    if (!input.schedule.has_schedule()) throw InputError(path, "there is no schedule in it, only that none was found");
+    if (!input.schedule.has_schedule()) throw InputError(path, "holds no schedule: the search found none");
     expect_valid(path, *input.graph.graph, input.schedule);
     ScheduleBuffers found = buffers_of(*input.graph.graph, input.schedule);
     input.buffers = std::move(found.buffers);
@@ -125,7 +128,7 @@ PlaceInput load_input(Arguments& arguments) {
   } else {
     const auto first = file.content.find_first_not_of(" \t\r\n");
     if (first != std::string::npos && file.content[first] == '{') {
-      throw UsageError(path + " is no table of buffers; a schedule needs its graph: --graph FILE");
+      throw UsageError(path + " is not a table of buffers; a schedule needs its graph: --graph FILE");
     }
     input.buffers = interchange::read_buffers(file.content, path);
   }
@@ -193,7 +196,7 @@ std::string verdict(const PlaceFigures& figures) {
     case PlacementStatus::feasible:
       return distance_text(result);
     case PlacementStatus::unknown:
-      return "above the capacity: no placement found, none proved impossible";
+      return "above the capacity: no placement found, nor proved impossible";
     case PlacementStatus::infeasible:
       return "";
   }
@@ -210,7 +213,8 @@ void PlaceTable::add(double seconds, Bytes arena, Bytes bound) {
 }
 
 /// For people.
-void print_place_text(std::ostream& out, const PlaceFigures& figures) {
+void print_place_text(std::ostream& stream, const PlaceFigures& figures, int width) {
+  std::ostringstream out;
   const PlaceResult& result = figures.result;
   std::array<char, 64> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
@@ -228,6 +232,7 @@ void print_place_text(std::ostream& out, const PlaceFigures& figures) {
   }
   out << "search      " << seconds.data() << " s, work " << text::grouped(result.work) << ", seed " << figures.seed
       << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
+  stream << text::wrapped_lines(out.str(), kWordColumns, width);
 }
 
 /// One JSON object; docs/place.md lists its keys.
@@ -306,7 +311,9 @@ int place_command(const Words& words) {
   if (arguments.has("json")) {
     print_place_json(std::cout, figures);
   } else if (output != "-" || !arguments.has("quiet")) {
-    print_place_text(output == "-" ? std::cerr : std::cout, figures);
+    const bool to_error = output == "-";
+    print_place_text(to_error ? std::cerr : std::cout, figures,
+                     text::terminal_width(to_error ? STDERR_FILENO : STDOUT_FILENO, kNoWidth));
   }
   return code;
 }

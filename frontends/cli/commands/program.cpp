@@ -31,17 +31,18 @@ struct Command {
 
 constexpr std::array kCommands{
     Command{"solve", "schedule a graph under a memory budget", solve_command},
-    Command{"sweep", "the curve of memory against time over many budgets, or the largest batch", sweep_command},
-    Command{"order", "an order of small peak memory, without recompute", order_command},
-    Command{"place", "offsets for buffers in one arena, as small as possible or within a capacity", place_command},
+    Command{"sweep", "solve for many budgets: the curve of time against memory, or the largest batch", sweep_command},
+    Command{"order", "find an order of the ops with a small memory peak, without recomputation", order_command},
+    Command{"place", "give buffers offsets in one arena: the smallest, or one within a capacity", place_command},
     Command{"verify", "replay a schedule and check it", verify_command},
-    Command{"info", "what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},
-    Command{"convert", "write a graph as remora-graph JSON, or a schedule in a form that others read", convert_command},
-    Command{"rewrite", "write an ONNX model with what a schedule recomputes, or a training schedule", rewrite_command},
-    Command{"generate", "write a graph of a family: random layered, or a training step", generate_command},
-    Command{"report", "show a schedule or a sweep: an HTML page, figures, tables, a trace", report_command},
+    Command{"info", "show what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},
+    Command{"convert", "write a graph as remora-graph JSON, or a schedule as CSV for other programs", convert_command},
+    Command{"rewrite", "write an ONNX model that recomputes what a schedule says, or a training schedule",
+            rewrite_command},
+    Command{"generate", "write a generated graph: random layered, or a training step", generate_command},
+    Command{"report", "explain a schedule or a sweep: HTML page, figures, tables, trace", report_command},
     Command{"batch", "solve the tasks of a manifest, on one machine or many", batch_command},
-    Command{"merge", "the results of a batch: table, statistics, what is missing", merge_command}};
+    Command{"merge", "show the results of a batch: table, statistics, what is missing", merge_command}};
 
 void print_help(std::ostream& out) {
   constexpr int kLineLength = 100;
@@ -57,7 +58,7 @@ void print_help(std::ostream& out) {
         "(or zsh, "
         "fish) prints a script that completes commands and options.",
         "Exit: 0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage, 65 bad input or an "
-        "invalid schedule, 70 internal error, 75 a batch is to be run again."}) {
+        "invalid schedule, 70 internal error, 75 run the batch again."}) {
     out << "\n" << text::wrapped(paragraph, 0, 0, width) << "\n";
   }
 }
@@ -73,8 +74,19 @@ const Command& command_of(const std::string& name) {
                    " (see 'remora --help')");
 }
 
+constexpr const char* kCompletionsHelp =
+    "usage: remora completions SHELL\n\nPrints a script that completes commands and options. SHELL: bash, zsh or "
+    "fish.\n\n"
+    "  bash: source <(remora completions bash)\n"
+    "  zsh:  source <(remora completions zsh), after compinit\n"
+    "  fish: remora completions fish | source\n";
+
 int help(const Words& words) {
-  if (words.empty()) {
+  if (!words.empty() && words.front() == "completions") {
+    std::cout << kCompletionsHelp;
+    return kSuccess;
+  }
+  if (words.empty() || words.front() == "help") {
     print_help(std::cout);
     return kSuccess;
   }
@@ -93,54 +105,82 @@ void print_man() {
   }
   std::cout
       << ".SH EXIT STATUS\n0 done, 20 proved infeasible, 21 no schedule found within the limits, 64 bad usage, 65 bad "
-         "input or an invalid schedule, 70 internal error, 75 a batch is to be run again.\n";
+         "input or an invalid schedule, 70 internal error, 75 run the batch again.\n";
 }
 
-/// A script for the shell. It asks this program for its words, so that it never grows old.
-int completions(const Words& words) {
-  std::string commands;
-  for (const Command& command : kCommands) commands.append(commands.empty() ? "" : " ").append(command.name);
-  const std::string shell = words.size() == 1 ? words.front() : "";
-  if (shell == "bash") {
-    std::cout
-        << "_remora() {\n"
-           "  local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
-           "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-           "    mapfile -t COMPREPLY < <(compgen -W '"
-        << commands
-        << " help' -- \"$word\")\n"
-           "  elif [[ $word == -* ]]; then\n"
-           "    mapfile -t COMPREPLY < <(compgen -W \"$(remora \"$command\" --help-words 2>/dev/null | cut -f1)\" -- "
-           "\"$word\")\n"
-           "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-           "  else\n"
-           "    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
-           "  fi\n"
-           "}\n"
-           "complete -o filenames -F _remora remora\n";
-  } else if (shell == "zsh") {
-    std::cout << "#compdef remora\n"
-                 "_remora() {\n"
-                 "  if (( CURRENT == 2 )); then\n"
-                 "    compadd "
-              << commands
-              << " help\n"
-                 "  elif [[ $words[CURRENT] == -* ]]; then\n"
-                 "    compadd -S '' -- ${(f)\"$(remora $words[2] --help-words 2>/dev/null | cut -f1)\"}\n"
-                 "  else\n"
-                 "    _files\n"
-                 "  fi\n"
-                 "}\n"
-                 "_remora \"$@\"\n";
-  } else if (shell == "fish") {
-    for (const Command& command : kCommands) {
-      std::cout << "complete -c remora -n __fish_use_subcommand -a " << command.name << " -d '" << command.summary
-                << "'\n";
-    }
-    std::cout << "complete -c remora -n 'not __fish_use_subcommand' -a '(remora (commandline -opc)[2] --help-words "
-                 "2>/dev/null)'\n";
+/// What may stand after these words, a line each: candidate, tab, help. Options begin with --, and end in = if they take
+/// a value. The shells' scripts ask for it, so that they never grow old.
+int help_words(const Words& words) {
+  const std::string first = words.empty() ? "" : words.front();
+  if (first.empty() || first == "help") {
+    for (const Command& command : kCommands) std::cout << command.name << "\t" << command.summary << "\n";
+    std::cout << "completions\tprint a script that completes commands and options\n";
+    if (first.empty()) std::cout << "help\tshow a command's options\n";
+  } else if (first == "completions") {
+    std::cout << "bash\nzsh\nfish\n";
   } else {
-    throw UsageError("completions: expected bash, zsh or fish");
+    const bool has_family = first == "generate" && words.size() > 1;
+    return command_of(first).run(has_family ? Words{words[1], "--help-words"} : Words{"--help-words"});
+  }
+  return kSuccess;
+}
+
+constexpr const char* kBashScript = R"sh(_remora() {
+  local word=${COMP_WORDS[COMP_CWORD]} found
+  found=$(remora --help-words "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null | cut -f1)
+  if [[ $found == --* && $word != -* ]]; then
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+  else
+    mapfile -t COMPREPLY < <(compgen -W "$found" -- "$word")
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+  fi
+}
+complete -F _remora remora
+)sh";
+
+constexpr const char* kZshScript = R"sh(#compdef remora
+_remora() {
+  local -a found
+  found=(${(f)"$(remora --help-words ${words[2,CURRENT-1]} 2>/dev/null | cut -f1)"})
+  if [[ $found[1] == --* && $words[CURRENT] != -* ]]; then
+    _files
+  else
+    compadd -- ${found:#*=}
+    compadd -S '' -- ${(M)found:#*=}
+  fi
+}
+if [[ $funcstack[1] == _remora ]]; then
+  _remora "$@"
+else
+  compdef _remora remora
+fi
+)sh";
+
+constexpr const char* kFishScript = R"sh(function __remora_words
+  set -l words (commandline -opc)
+  remora --help-words $words[2..-1] 2>/dev/null
+end
+function __remora_takes_words
+  set -l words (commandline -opc)
+  test (count $words) -lt 2; or contains -- "$words[2]" help completions; or test "$words" = "remora generate"
+end
+complete -c remora -f -n __remora_takes_words
+complete -c remora -a '(__remora_words)'
+)sh";
+
+int completions(const Words& words) {
+  const std::string shell = words.size() == 1 ? words.front() : "";
+  if (shell == "--help" || shell == "-h") {
+    std::cout << kCompletionsHelp;
+  } else if (shell == "bash") {
+    std::cout << kBashScript;
+  } else if (shell == "zsh") {
+    std::cout << kZshScript;
+  } else if (shell == "fish") {
+    std::cout << kFishScript;
+  } else {
+    throw UsageError("completions: expected bash, zsh or fish (see 'remora completions --help')");
   }
   return kSuccess;
 }
@@ -158,6 +198,7 @@ int dispatch(const Words& words) {
     print_man();
     return kSuccess;
   }
+  if (name == "--help-words") return help_words(rest);
   if (name == "completions") return completions(rest);
   return command_of(name).run(rest);
 }
@@ -248,7 +289,7 @@ const std::atomic<bool>& SignalGuard::flag() const {
 void SignalGuard::heed_memory() {
   memory_.emplace([] {
     signalled.store(true, std::memory_order_relaxed);
-    std::cerr << "remora: --memory-limit: little is left, ends with the best so far\n";
+    std::cerr << "remora: --memory-limit: little memory is left; ending with the best so far\n";
   });
 }
 

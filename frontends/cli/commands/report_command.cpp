@@ -171,7 +171,7 @@ class PointSchedules {
   [[nodiscard]] Schedule load(const std::string& path) const {
     files_.will_read(path, "a schedule of the curve");
     Schedule schedule = load_schedule(path, *page_.graph);
-    if (!schedule.has_schedule()) throw InputError(path, "there is no schedule in it, though the curve says so");
+    if (!schedule.has_schedule()) throw InputError(path, "holds no schedule, though the curve says that there is one");
     expect_valid(path, *page_.graph, schedule);
     return schedule;
   }

@@ -57,7 +57,7 @@ Schedule load_made_schedule(const FileText& file, const LoadedModel& model) {
   if (!schedule.graph_sha256.empty() && schedule.graph_sha256 != model.graph.sha256) {
     throw InputError(path, "$.graph_sha256: it is the schedule of another file, not of " + model.path);
   }
-  if (!schedule.has_schedule()) throw InputError(path, "there is no schedule in it, only that none was found");
+  if (!schedule.has_schedule()) throw InputError(path, "holds no schedule: the search found none");
   expect_valid(path, *model.graph.graph, schedule);
   return schedule;
 }

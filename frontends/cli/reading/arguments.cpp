@@ -240,7 +240,10 @@ void print_roff(const OptionGroup& group) {
 }  // namespace
 
 void Arguments::print_man() const {
-  std::cout << ".TH REMORA\\-" << command_ << " 1 \"\" \"remora " << version() << "\"\n.SH NAME\nremora\\-" << command_
+  // "generate layered" has a page of its own name.
+  std::string name = command_;
+  if (const auto blank = name.find(' '); blank != std::string::npos) name.replace(blank, 1, "\\-");
+  std::cout << ".TH REMORA\\-" << name << " 1 \"\" \"remora " << version() << "\"\n.SH NAME\nremora\\-" << name
             << " \\- " << roff(summary_) << "\n.SH SYNOPSIS\n.B remora " << command_ << "\n[options]";
   for (const FileArgument& file : files_) std::cout << ' ' << file.name;
   if (!rest_.name.empty()) std::cout << " [" << rest_.name << "...]";

@@ -63,7 +63,7 @@ void refuse_model_options(const Arguments& arguments, const std::string& path) {
   for (const char* option : kOnnxOnly) {
     // A schedule of the model may be shown on the graph that was made of the model.
     if (arguments.has(option) && !arguments.is_adopted(option))
-      throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is none");
+      throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is not one");
   }
 }
 
@@ -104,7 +104,7 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
     }
     return std::make_shared<const Graph>(std::move(result.graph));
   }
-  if (needs_onnx) throw InputError("", "is no ONNX model: only those have dimensions to set");
+  if (needs_onnx) throw InputError("", "is not an ONNX model; only those have dimensions to set");
   std::string taken;
   auto graph = std::make_shared<Graph>(read_graph_text(content, taken));
   if (!quiet && !taken.empty()) std::cerr << "remora: " << taken << "\n";
@@ -264,7 +264,7 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
     options.device = onnx_frontend::read_device(device_file(arguments.input("device")));
   }
   if (arguments.has("costs")) {
-    if (options.cost != CostModel::roofline) throw UsageError("--costs are nanoseconds, as --cost roofline is");
+    if (options.cost != CostModel::roofline) throw UsageError("--costs are in nanoseconds: they need --cost roofline");
     const std::string& path = arguments.input("costs");
     options.costs = interchange::read_costs(json::read_file(path), path);
   }
@@ -353,7 +353,7 @@ LoadedModel load_model(const std::string& path, const Arguments& arguments, bool
   LoadedModel model{.path = path, .options = read_onnx_options(arguments)};
   model.options.folder = folder_of(path);
   model.content = json::read_file(path);
-  if (!looks_like_onnx(model.content)) throw InputError(path, "is no ONNX model: only those can be rewritten");
+  if (!looks_like_onnx(model.content)) throw InputError(path, "is not an ONNX model; only those can be rewritten");
   model.lowered = onnx_frontend::lower_onnx(model.content, path, model.options);
   note_data_files(model.content, path, arguments.files());
   model.graph = {std::make_shared<const Graph>(model.lowered.graph), text::sha256_hex(model.content)};

@@ -288,7 +288,8 @@ void read_computes(const std::string& text, ProblemRequest& problem) {
   if (problem.more_computes) return;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, problem.max_computes);
-  if (error != std::errc() || stop != end) throw UsageError("--max-computes: '" + text + "' is no number, nor auto");
+  if (error != std::errc() || stop != end)
+    throw UsageError("--max-computes: '" + text + "' is neither a number nor auto");
   if (problem.max_computes < 1) throw UsageError("--max-computes: must be at least 1");
 }
 

@@ -205,10 +205,13 @@ std::vector<batch::Task> load_manifest(const std::string& path, const batch::Tas
   batch::Manifest manifest = batch::read_manifest(json::read_file(path), folder,
                                                   [&](batch::Task& task) { complete_task(task, defaults, folder); });
   if (!manifest.faults.empty()) {
-    std::string what;
-    for (const std::string& fault : manifest.faults) {
-      if (!what.empty()) what.append("\nremora: ").append(path).append(": ");
-      what += fault;
+    constexpr std::size_t kMostShown = 20;
+    const std::size_t shown = std::min(manifest.faults.size(), kMostShown);
+    const std::string next = "\nremora: " + path + ": ";
+    std::string what = manifest.faults.front();
+    for (std::size_t i = 1; i < shown; ++i) what += next + manifest.faults[i];
+    if (const std::size_t more = manifest.faults.size() - shown; more > 0) {
+      what += next + "and " + std::to_string(more) + (more == 1 ? " more such line" : " more such lines");
     }
     throw InputError(path, what);
   }

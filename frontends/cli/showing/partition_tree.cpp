@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iomanip>
 #include <ostream>
+#include <sstream>
 #include <unordered_map>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "engine/groups/block.hpp"
 #include "engine/groups/partition.hpp"
 #include "engine/groups/partitioners.hpp"
+#include "frontends/cli/showing/summary.hpp"
 #include "frontends/text/text.hpp"
 #include "model/quote.hpp"
 #include "model/table.hpp"
@@ -116,7 +118,10 @@ class TextLines {
     add(tree.root, true, 0);
   }
 
-  void print(std::ostream& out) const {
+  /// In `columns`; where they are few, without what groups read and write, and with the ends of long names.
+  void print(std::ostream& out, int columns) const {
+    constexpr int kWide = 80;
+    constexpr int kLeastNames = 16;
     const auto width = [&](auto column) {
       std::size_t most = 0;
       for (const Line& line : lines_) most = std::max(most, (line.*column).size());
@@ -125,12 +130,16 @@ class TextLines {
     const int group = width(&Line::group);
     const int children = width(&Line::children) + 2;
     const int ops = width(&Line::ops) + 2;
-    const int reads = width(&Line::reads) + 2;
-    const int writes = width(&Line::writes) + 2;
+    const bool is_wide = columns >= kWide;
+    const int reads = is_wide ? width(&Line::reads) + 2 : 0;
+    const int writes = is_wide ? width(&Line::writes) + 2 : 0;
+    const auto names =
+        static_cast<std::size_t>(std::max(kLeastNames, columns - group - children - ops - reads - writes - 2));
     for (const Line& line : lines_) {
       out << std::left << std::setw(group) << line.group << std::right << std::setw(children) << line.children
-          << std::setw(ops) << line.ops << std::setw(reads) << line.reads << std::setw(writes) << line.writes << "  "
-          << line.names << "\n";
+          << std::setw(ops) << line.ops;
+      if (is_wide) out << std::setw(reads) << line.reads << std::setw(writes) << line.writes;
+      out << "  " << (line.names.size() > names ? fitted(line.names, names) : line.names) << "\n";
     }
   }
 
@@ -191,11 +200,14 @@ PartitionTree partition_tree(const Instance& instance, const SolveOptions& optio
   return TreeBuilder(instance, options, detail).build();
 }
 
-void print_partition(std::ostream& out, const PartitionTree& tree, const SolveOptions& options) {
-  out << "partition                 " << text::grouped(tree.groups) << " groups of "
-      << text::grouped(tree.distinct_groups) << " forms on " << tree.levels << " levels, "
-      << text::grouped(tree.root.unit_count) << " units (" << grouping_name(options.grouping) << ")\n\n";
-  TextLines(tree).print(out);
+void print_partition(std::ostream& out, const PartitionTree& tree, const SolveOptions& options, int columns) {
+  constexpr std::size_t kColumns = 26;
+  std::ostringstream line;
+  line << "partition                 " << text::grouped(tree.groups) << " groups of "
+       << text::grouped(tree.distinct_groups) << " forms on " << tree.levels << " levels, "
+       << text::grouped(tree.root.unit_count) << " units (" << grouping_name(options.grouping) << ")";
+  out << text::wrapped_lines(line.str(), kColumns, columns) << "\n";
+  TextLines(tree).print(out, columns);
 }
 
 nlohmann::ordered_json partition_json(const PartitionTree& tree, const SolveOptions& options) {

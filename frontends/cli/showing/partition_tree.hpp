@@ -61,7 +61,8 @@ struct TreeDetail {
 /// Partitions as solve does under these options: O(what that takes + entries).
 PartitionTree partition_tree(const Instance& instance, const SolveOptions& options, const TreeDetail& detail);
 
-void print_partition(std::ostream& out, const PartitionTree& tree, const SolveOptions& options);
+/// For people, in so many columns.
+void print_partition(std::ostream& out, const PartitionTree& tree, const SolveOptions& options, int columns);
 
 /// The same as an object; every entry has all its children, down to the depth.
 nlohmann::ordered_json partition_json(const PartitionTree& tree, const SolveOptions& options);

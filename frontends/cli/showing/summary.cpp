@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <iomanip>
 #include <ostream>
@@ -24,8 +25,6 @@ namespace remora::cli {
 namespace {
 
 constexpr std::size_t kOpsShown = 8;
-/// Of the word that a line begins with.
-constexpr std::size_t kWordColumns = 12;
 
 struct Row {
   std::size_t op = 0;
@@ -51,17 +50,27 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
     return;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.paid > b.paid; });
-  constexpr std::size_t kFigures = 36;
+  // Where columns are few, the line of the whole time alone says a word like "operations".
   const std::size_t type_width = width < 84 ? 0 : 18;
-  const std::size_t name_width =
-      std::clamp<std::size_t>(static_cast<std::size_t>(width) - kFigures - type_width, 24, 80);
-  const std::string unit = text::duration_unit_of(graph);
+  std::string unit = text::duration_unit_of(graph);
+  if (type_width == 0 && unit != "ns") unit.clear();
+  constexpr std::size_t kLeastTime = 12;
+  std::size_t time_width = kLeastTime;
+  Duration all;
+  for (const Row& row : rows) all += row.paid;
+  if (rows.size() > kOpsShown) time_width = std::max(time_width, text::duration_text(all, unit).size());
+  for (std::size_t i = 0; i < std::min(rows.size(), kOpsShown); ++i) {
+    time_width = std::max(time_width, text::duration_text(rows[i].paid, unit).size());
+  }
+  const auto left = static_cast<std::ptrdiff_t>(width) - static_cast<std::ptrdiff_t>(time_width + 24 + type_width);
+  const auto name_width = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(left, 12, 80));
   out << "recomputed  " << rows.size() << (rows.size() == 1 ? " op" : " ops") << ", costliest first:\n";
   const auto print = [&](const std::string& name, const std::string& type, int times, Duration paid,
                          const std::string& size) {
     out << "  " << fitted(name, name_width);
     if (type_width > 0) out << " " << fitted(type, type_width);
-    out << " " << std::setw(3) << times << "x  " << std::setw(12) << text::duration_text(paid, unit);
+    out << " " << std::setw(3) << times << "x  " << std::setw(static_cast<int>(time_width))
+        << text::duration_text(paid, unit);
     if (!size.empty()) out << "  " << std::setw(11) << size;
     out << "\n";
   };
@@ -212,18 +221,6 @@ std::string fitted(const std::string& name, std::size_t width) {
 
 namespace {
 
-/// Lines of a word and what it says, wrapped beside the word; rows of tables, which begin with a blank, fit already.
-void print_fitted(std::ostream& out, const std::string& text, int width) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const bool fits = line.size() <= static_cast<std::size_t>(width) || line.front() == ' ';
-    out << (fits ? line
-                 : line.substr(0, kWordColumns) + text::wrapped(line.substr(kWordColumns), kWordColumns, kWordColumns,
-                                                                static_cast<std::size_t>(width)))
-        << "\n";
-  }
-}
-
 void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   out << "graph       " << (graph.name.empty() ? "without a name" : printable(graph.name)) << ": " << graph.ops.size()
       << " ops, " << graph.tensors.size() << " tensors\n";
@@ -239,7 +236,7 @@ void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule&
 void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
   std::ostringstream lines;
   print_headline_lines(lines, graph, schedule);
-  print_fitted(out, lines.str(), width);
+  out << text::wrapped_lines(lines.str(), kWordColumns, width);
 }
 
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
@@ -253,7 +250,7 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
   if (schedule.has_schedule()) print_recomputed(lines, graph, schedule, width);
   print_statistics(lines, schedule.solver.statistics);
   if (!schedule.solver.note.empty()) lines << "note        " << schedule.solver.note << "\n";
-  print_fitted(out, lines.str(), width);
+  out << text::wrapped_lines(lines.str(), kWordColumns, width);
 }
 
 namespace {
@@ -262,11 +259,23 @@ std::string overhead_text(const Curve& curve, const CurvePoint& point) {
   return point.has_schedule() ? text::percent_text(curve.overhead(point), 3) : "-";
 }
 
+/// Of a budget below the fixed memory there is none.
+std::string part_text(const Curve& curve, Bytes budget) {
+  const double part = curve.part_of_baseline(budget);
+  return part < 0 ? "-" : text::percent_text(part, 1);
+}
+
 constexpr int kWide = 80;
 
 /// `text` at the right of `width` columns, behind two blanks.
 std::string cell(const std::string& text, std::size_t width) {
   return (text.size() < width ? std::string(width - text.size(), ' ') : "") + text + "  ";
+}
+
+/// Whether two budgets are one to a reader: a byte apart, or a ten-thousandth.
+bool is_close(Bytes less, Bytes more) {
+  constexpr std::int64_t kPart = 10'000;
+  return (more - less).count() <= std::max<std::int64_t>(1, more.count() / kPart);
 }
 
 void print_mark(std::ostream& out, const char* word, const Curve& curve, const CurvePoint& point) {
@@ -297,7 +306,7 @@ void SweepTable::add(const SweepProgress& progress) {
   std::string status = json::status_word(point.status);
   status.resize(10, ' ');
   out_ << cell(seconds.data(), 9) << cell(text::bytes_text(point.budget), 12)
-       << (is_narrow_ ? "" : cell(text::percent_text(baseline_.part_of_baseline(point.budget), 1), 8)) << status
+       << (is_narrow_ ? "" : cell(part_text(baseline_, point.budget), 8)) << status
        << cell(overhead_text(baseline_, point), 10) << cell(text::percent_text(baseline_.least_overhead(point), 3), 10);
   if (!is_narrow_) out_ << progress.settled << " of " << progress.points;
   out_ << "\n" << std::flush;
@@ -307,23 +316,23 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
   const bool is_narrow = width < kWide;
   const std::size_t part = is_narrow ? 7 : 8;
   const std::size_t figure = is_narrow ? 9 : 10;
-  out << "graph       " << (graph.name.empty() ? "without a name" : printable(graph.name)) << ": " << graph.ops.size()
-      << " ops, peak " << text::bytes_text(curve.baseline_peak_memory) << " without recompute\n"
+  const std::string name = graph.name.empty() ? "without a name" : printable(graph.name);
+  out << text::wrapped_lines("graph       " + name + ": " + std::to_string(graph.ops.size()) + " ops, peak " +
+                                 text::bytes_text(curve.baseline_peak_memory) + " without recompute",
+                             kWordColumns, width)
       << cell("budget", 12) << cell("part", part) << cell("overhead", figure) << cell("bound", figure)
       << (is_narrow ? "" : cell("peak", 12)) << "status\n";
   for (std::size_t i = 0; i < curve.points.size(); ++i) {
     const CurvePoint& point = curve.points[i];
-    // A byte below the least budget nothing fits: one row says both.
     const bool is_least = point.has_schedule() && point.budget == curve.least_budget;
-    const bool is_a_byte_below = i + 1 < curve.points.size() && !point.has_schedule() &&
-                                 curve.points[i + 1].has_schedule() &&
-                                 point.budget + Bytes(1) == curve.points[i + 1].budget;
-    if (is_a_byte_below) continue;
+    // A few bytes below a budget that holds: one row says both.
+    if (!point.has_schedule() && i + 1 < curve.points.size() && is_close(point.budget, curve.points[i + 1].budget)) {
+      continue;
+    }
     const std::string bound =
         point.status == Status::infeasible ? "-" : text::percent_text(curve.least_overhead(point), 3);
     const std::string peak = point.has_schedule() ? text::bytes_text(point.peak_memory) : "-";
-    out << cell(text::bytes_text(point.budget), 12)
-        << cell(text::percent_text(curve.part_of_baseline(point.budget), 1), part)
+    out << cell(text::bytes_text(point.budget), 12) << cell(part_text(curve, point.budget), part)
         << cell(overhead_text(curve, point), figure) << cell(bound, figure) << (is_narrow ? "" : cell(peak, 12))
         << json::status_word(point.status)
         << (!is_least   ? ""
@@ -337,7 +346,7 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
   }
   const std::string proved = "no schedule holds less than " + text::bytes_text(curve.least_budget) + " (" +
                              std::to_string(curve.least_budget.count()) + " bytes)";
-  out << "proved      " << text::wrapped(proved, 12, 12, static_cast<std::size_t>(width)) << "\n";
+  out << text::wrapped_lines("proved      " + proved, kWordColumns, width);
 }
 
 }  // namespace remora::cli

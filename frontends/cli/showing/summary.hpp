@@ -20,6 +20,12 @@ namespace remora::cli {
 /// Columns of a summary where there is no terminal.
 inline constexpr int kSummaryWidth = 100;
 
+/// Of the word that a line begins with.
+inline constexpr std::size_t kWordColumns = 12;
+
+/// Of figures in a file or a pipe, where programs look for lines.
+inline constexpr int kNoWidth = 1 << 20;
+
 // `width`: columns that a line may take, from 60 on.
 
 /// Peak before and after, extra time, bound and gap; or why there is no schedule.

@@ -132,20 +132,26 @@ std::string reason(const Graph& graph, const report::RecomputedOp& row) {
 void print_reasons(std::ostream& out, const Graph& graph, const report::ScheduleProfile& profile, int width) {
   if (profile.recomputed_ops.empty()) return;
   const std::string unit = text::duration_unit_of(graph);
-  constexpr std::size_t kFigures = 41;
+  constexpr std::size_t kLeastPaid = 14;
+  std::size_t paid = kLeastPaid;
+  for (const report::RecomputedOp& row : profile.recomputed_ops) {
+    paid = std::max(paid, text::duration_text(row.paid, unit).size() + 2);
+  }
   constexpr int kBeside = 100;
   const bool is_narrow = width < kBeside;
   const auto columns = static_cast<std::size_t>(width);
-  const std::size_t name = std::min(kName, columns - kFigures);
+  constexpr std::size_t kLeastName = 8;
+  const std::size_t name = std::clamp(columns - std::min(columns, paid + 27), kLeastName, kName);
   const std::string begin = is_narrow ? "\n    relieves " : "  ";
   out << "\n"
-      << fitted("recomputed", name) << std::setw(6) << "times" << std::setw(14) << "paid" << std::setw(14) << "saved"
-      << std::setw(7) << "steps" << (is_narrow ? "" : "  relieves") << "\n";
+      << fitted("recomputed", name) << std::setw(6) << "times" << std::setw(static_cast<int>(paid)) << "paid"
+      << std::setw(14) << "saved" << std::setw(7) << "steps" << (is_narrow ? "" : "  relieves") << "\n";
   std::string before;
   for (const report::RecomputedOp& row : profile.recomputed_ops) {
     const std::string why = reason(graph, row);
-    out << fitted(printable(graph.ops[row.op].name), name) << std::setw(6) << row.times << std::setw(14)
-        << text::duration_text(row.paid, unit) << std::setw(14) << text::bytes_text(row.saved) << std::setw(7)
+    out << fitted(printable(graph.ops[row.op].name), name) << std::setw(6) << row.times
+        << std::setw(static_cast<int>(paid)) << text::duration_text(row.paid, unit) << std::setw(14)
+        << text::bytes_text(row.saved) << std::setw(7)
         << text::grouped(row.relieved.steps > 0 ? row.relieved.steps : row.if_kept.steps) << begin
         << (why == before ? "the same" : why) << "\n";
     before = why;

@@ -245,7 +245,7 @@ std::vector<int> topological_order(const onnx::GraphProto& graph) {
     }
   }
   for (std::size_t k = 0; k < node_count && order.size() < node_count; ++k) {
-    if (waiting[k] > 0) throw InputError(node_place(graph.node(static_cast<int>(k))), "stands on or behind a cycle");
+    if (waiting[k] > 0) throw InputError(node_place(graph.node(static_cast<int>(k))), "is on a cycle, or after one");
   }
   return order;
 }
@@ -270,7 +270,7 @@ onnx::ModelProto parse_model(std::string_view content) {
   if (!model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     throw InputError(damage_place(content), "not a whole ONNX model: the file is truncated or damaged");
   }
-  if (!model.has_graph()) throw InputError("graph", "missing: the file is truncated, or no ONNX model");
+  if (!model.has_graph()) throw InputError("graph", "missing: the file is truncated, or not an ONNX model");
   if (model.graph().node_size() == 0) throw InputError("graph.node", "the model has no nodes");
   return model;
 }
@@ -279,7 +279,7 @@ std::int64_t default_opset(const onnx::ModelProto& model) {
   for (const auto& import : model.opset_import()) {
     if (!import.domain().empty() && import.domain() != "ai.onnx") continue;
     if (import.version() < 1 || import.version() > std::numeric_limits<int>::max()) {
-      throw InputError("opset_import", "version " + std::to_string(import.version()) + " is no operator set");
+      throw InputError("opset_import", "version " + std::to_string(import.version()) + " is not an operator set");
     }
     return import.version();
   }

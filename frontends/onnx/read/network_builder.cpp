@@ -229,7 +229,7 @@ void NetworkBuilder::add_inputs() {
 TensorType NetworkBuilder::input_type(const onnx::ValueInfoProto& input) const {
   const std::string place = "input " + printable(input.name());
   if (!input.type().has_tensor_type()) {
-    throw InputError(place, "is no tensor; export the model so that its inputs are tensors");
+    throw InputError(place, "is not a tensor; export the model so that its inputs are tensors");
   }
   const auto& proto = input.type().tensor_type();
   TensorType type{.data_type = proto.elem_type()};

@@ -46,7 +46,7 @@ void check_ids(const std::string& path, std::string_view key, const Ids& ids, st
 template <class Id>
 Id checked_id(std::int32_t id, std::size_t count, const char* kind) {
   if (id >= 0 && static_cast<std::size_t>(id) < count) return Id(id);
-  throw InputError(kind, "none has the number " + std::to_string(id));
+  throw InputError(kind, "there is none with the number " + std::to_string(id));
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ void bind_sweep(nb::module_& module) {
              self.schedules.at(point) = answer.schedule;
            })
       .def("schedule", [](const CurveAnswer& self, std::size_t point) -> std::optional<Answer> {
-        if (point >= self.curve.points.size()) throw InputError("point", "there is none with this number");
+        if (point >= self.curve.points.size()) throw InputError("point", "the curve has no point of this number");
         if (point >= self.schedules.size() || !self.schedules[point]) return std::nullopt;
         return Answer{self.graph, *self.schedules[point]};
       });

@@ -63,7 +63,7 @@ def budget_text(value: Budget, place: str = "budget") -> str:
         return string(value, place)
     if isinstance(value, (bool, float)):
         raise TypeError(f"{place}: must be bytes (int) or text such as '60%' or '12GiB', not {type(value).__name__}")
-    return str(integer(value, place))
+    return f"{integer(value, place)}B"
 
 
 def option_texts(options: dict[str, Any]) -> list[tuple[str, str]]:

@@ -209,7 +209,7 @@ class Curve:
         ----------
         path : path-like
         schedules : path-like, optional
-            A folder, made if it is not there, for every point's schedule, a file each.
+            A folder, made if it is not there, for every point's schedule, one file each.
         """
         target = Path(file_path(path))
         if schedules is not None:
@@ -227,7 +227,7 @@ class Curve:
         write_text(path, _engine.curve_page(self._answer))
 
     def to_csv(self) -> str:
-        """The points as a table, a line a budget."""
+        """The points as a table, one line per budget."""
         return _engine.curve_csv(self._answer)
 
     def svg(self) -> str:
@@ -251,7 +251,7 @@ class Curve:
         return plot_curve(self, ax)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The points as a table, a row a budget."""
+        """The points as a table, one row per budget."""
         from remora.display import curve_frame
 
         return curve_frame(self)

@@ -67,7 +67,7 @@ class NoSchedule(Error):
     answer : Schedule
         What is known: its ``status``, ``bound`` and ``solver``; it has no steps.
     reached_peak : int
-        Bytes: the smallest peak that the search came to, a budget that would have been feasible; 0 if unknown.
+        Bytes: the lowest peak that the search found, a budget that would have been feasible; 0 if unknown.
     """
 
     def __init__(self, message: str, answer: Schedule, reached_peak: int) -> None:

@@ -476,7 +476,7 @@ class Graph:
 
     @property
     def duration_unit(self) -> str:
-        """What durations count, ``""`` if nobody said."""
+        """What durations count, ``""`` if unknown."""
         unit = self.meta.get("duration_unit", "")
         return unit if isinstance(unit, str) else ""
 

@@ -21,7 +21,7 @@ _OP_KEYS = ("type", "workspace", "recompute", "max_computes", "phase")
 def from_networkx(
     graph: networkx.DiGraph[Any], *, duration: str = "duration", size: str = "size", name: str | None = None
 ) -> Graph:
-    """Makes a graph of networkx's: a node an op with one output, which all its successors read.
+    """Makes a graph of networkx's: each node becomes an op with one output, which all its successors read.
 
     Ops stand in the order of the nodes if they could run so, else in a topological order. What `to_networkx` gives with
     ``tensors=True`` comes back as the graph that it was.
@@ -36,7 +36,7 @@ def from_networkx(
         The attributes of a node that hold its duration and the bytes of its output (``"cost_cpu"`` and ``"cost_ram"``
         in Checkmate's graphs).
     name : str, optional
-        Of the graph; the graph's own attribute where nobody says.
+        Of the graph; the graph's own attribute by default.
 
     Raises
     ------
@@ -136,13 +136,13 @@ def to_networkx(graph: Graph, *, tensors: bool = False) -> networkx.DiGraph[Any]
     ----------
     graph : Graph
     tensors : bool
-        Also a node a tensor, and edges from what writes to what is written to what reads: nothing is lost, and
+        Also one node per tensor, and edges from what writes to what is written to what reads: nothing is lost, and
         `from_networkx` gives the graph back.
 
     Returns
     -------
     networkx.DiGraph
-        Without tensors: a node an op, by name, with ``duration``, ``size`` (of all its outputs), ``type`` and the like;
+        Without tensors: one node per op, by name, with ``duration``, ``size`` (of all its outputs), ``type`` and the like;
         an edge to every op that reads it, with ``tensors`` (names) and ``size``. With tensors: nodes are pairs of
         ``"op"`` or ``"tensor"`` and the name.
     """
@@ -198,7 +198,7 @@ def _fill_bipartite(made: networkx.DiGraph[Any], graph: Graph) -> None:
 
 
 def schedule_to_networkx(schedule: Schedule) -> networkx.DiGraph[Any]:
-    """The computes of a schedule: a node a step, with ``op`` and ``duration``; an edge to every step that it serves.
+    """The computes of a schedule: one node per step, with ``op`` and ``duration``; an edge to every step that it serves.
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ def place(
     heuristics: bool = False,
     stop: threading.Event | None = None,
 ) -> Placement:
-    """Gives buffers, or the tensors and workspaces of a schedule as it is, offsets in one arena.
+    """Gives buffers, or the tensors and workspaces of a given schedule, offsets in one arena.
 
     No two that are alive at one time share a byte. `solve` with ``addresses=True`` chooses recomputes and addresses
     together. Ctrl-C ends the search; the `KeyboardInterrupt` that follows carries the best as its attribute
@@ -151,7 +151,7 @@ def place(
     ----------
     what : iterable of Buffer, or Schedule
     capacity : int or str, optional
-        What the arena may take: bytes, or text: ``"12GiB"``, ``"100%"`` of the largest load. Where nobody says, the
+        What the arena may take: bytes, or text: ``"12GiB"``, ``"100%"`` of the largest load. By default the
         smallest arena is sought.
     alignment : int, optional
         Every offset is a multiple of it, and of the buffer's own alignment; 1, of a schedule 64 by default.

@@ -27,7 +27,7 @@ _BAR_WIDTH = 20
 
 
 class Bar:
-    """One line that is written anew: how far, of how much, and a text beside it."""
+    """One updating line: how far, of how much, and a text after it."""
 
     def __init__(self, name: str, total: float) -> None:
         self._name = name

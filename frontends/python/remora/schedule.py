@@ -306,13 +306,13 @@ class Schedule:
         return plot_schedule(self, ax)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The steps as a table: a row a step, with op, type, duration, whether it runs again, memory, what is freed."""
+        """The steps as a table: one row per step, with op, type, duration, whether it runs again, memory, what is freed."""
         from remora.display import schedule_frame
 
         return schedule_frame(self)
 
     def to_networkx(self) -> networkx.DiGraph[Any]:
-        """The computes as networkx's graph: a node a step, an edge to every step that a compute serves."""
+        """The computes as networkx's graph: one node per step, an edge to every step that a compute serves."""
         from remora.networks import schedule_to_networkx
 
         return schedule_to_networkx(self)

@@ -389,7 +389,7 @@ def solve(
     text = budget_text(cast(Any, budget))
     aligned = alignment_of(alignment, SCHEDULE_ALIGNMENT) if boolean(addresses, "addresses") else None
     if alignment is not None and not addresses:
-        raise InputError("alignment", "is of addresses, which are not asked for: addresses=True")
+        raise InputError("alignment", "is for addresses: give addresses=True, too")
     begun = time.monotonic()
     with show_solve(graph, text, texts, progress) as display:
         answer, interruption = _engine.solve(
@@ -458,7 +458,7 @@ def sweep(
     Returns
     -------
     Curve
-        A point a budget, each with its schedule, where one was found.
+        One point per budget, each with its schedule, where one was found.
 
     Raises
     ------
@@ -473,7 +473,7 @@ def sweep(
         raise InputError("points", "budgets are given: there is nothing to choose")
     given = [] if budgets is None else [budget_text(budget, "budgets") for budget in _listed(budgets, "budgets")]
     if budgets is not None and not given:
-        raise InputError("budgets", "there is none")
+        raise InputError("budgets", "the list is empty")
     most = integer(points, "points", 2**31 - 1)
     if most < 2:
         raise InputError("points", f"must be at least 2, but is {most}")
@@ -706,6 +706,16 @@ def _interrupt(interruption: object, found: object, attribute: str = "schedule")
         raise interruption
 
 
+def _amount(graph: Graph, size: int) -> str:
+    """``"1.50 GiB (1610612736 bytes, 60.0 % of the peak above fixed memory)"``: as a budget, in bytes and as a percentage."""
+    above = graph.baseline_peak - graph.fixed_memory
+    if above <= 0 or size < graph.fixed_memory:
+        return f"{_engine.bytes_text(size)} ({size} bytes)"
+    part = 100 * (size - graph.fixed_memory) / above
+    of_what = "the peak above fixed memory" if graph.fixed_memory else "the peak"
+    return f"{_engine.bytes_text(size)} ({size} bytes, {part:.1f} % of {of_what})"
+
+
 def _no_schedule(
     answer: Schedule,
     texts: dict[str, str],
@@ -715,9 +725,9 @@ def _no_schedule(
     stop: threading.Event | None,
 ) -> NoSchedule:
     found = answer._answer
-    size = _engine.bytes_text(found.budget)
+    size = _amount(answer.graph, found.budget)
     if answer.status != "infeasible":
-        reached = f"; the search came to {_engine.bytes_text(found.reached_peak)}" if found.reached_peak else ""
+        reached = f"; the lowest peak found is {_amount(answer.graph, found.reached_peak)}" if found.reached_peak else ""
         note = f" ({found.note})" if found.note else ""
         return NoSchedule(
             f"no schedule within {size} was found in {seconds:.1f} s{reached}{note}", answer, found.reached_peak
@@ -737,7 +747,8 @@ def _no_schedule(
     why = ""
     if certificate is not None:
         why = f": {certificate.op.name!r} needs {_engine.bytes_text(certificate.required)} while it runs"
-    least = f"none holds less than {bracket.proved} bytes, one of {bracket.reached} bytes was found"
-    if bracket.exact:
-        least = f"the least feasible budget is {bracket.proved} bytes"
+    proved = _amount(answer.graph, bracket.proved)
+    least = f"the least feasible budget is {proved}"
+    if not bracket.exact:
+        least = f"no schedule holds less than {proved}; one of {_amount(answer.graph, bracket.reached)} was found"
     return Infeasible(f"no schedule holds {size}{why}; {least}", answer, found.reached_peak, certificate, bracket)

@@ -284,9 +284,9 @@ function fillCurveTable(body, curve) {
       cell(point.peak === null ? "\u2013" : bytesText(point.peak)), element("td", {}, note.join(", ")),
       element("td", {}, shown));
   };
-  // A byte below the least budget nothing fits: one row says both.
-  const isAByteBelow = (point, i) => point.overhead === null && curve.points[i + 1]?.overhead !== null &&
-    curve.points[i + 1]?.budget === point.budget + 1;
+  // A few bytes below a budget that holds, where a reader sees the same amount: one row says both.
+  const isJustBelow = (point, i) => point.overhead === null && i + 1 < curve.points.length &&
+    curve.points[i + 1].budget - point.budget <= Math.max(1, curve.points[i + 1].budget / 10000);
   body.replaceChildren(...curve.points.map((point, i) => [point, row(point, i)])
-    .filter(([point], i) => !isAByteBelow(point, i)).map(([, made]) => made));
+    .filter(([point], i) => !isJustBelow(point, i)).map(([, made]) => made));
 }

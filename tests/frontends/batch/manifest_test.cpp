@@ -29,6 +29,10 @@ TEST(Manifest, TakesPathsFromItsFolderAndSkipsBlankLines) {
   EXPECT_EQ(manifest.tasks[1].line, 4U);
 }
 
+TEST(Manifest, ANumberIsBytesHoweverSmall) {
+  EXPECT_EQ(read(R"({"id": "b", "graph": "g", "budget": 80})").tasks.at(0).budget, "80B");
+}
+
 TEST(Manifest, OptionsAreThoseOfTheCommandLineInEitherSpelling) {
   const Manifest whole = read(line("a", R"(, "options": {"time_limit": 2.5, "max-computes": 3, "hierarchy": false, )"
                                         R"("training": true, "dim": ["batch=8", "length=16"], "device": "d.json"})"));

@@ -118,12 +118,21 @@ TEST(Spreads, AreQuartiles) {
   EXPECT_EQ(spread_of({1, 2})->median, 1.5);
 }
 
+TEST_F(Merging, FitsSixtyColumns) {
+  constexpr int kColumns = 60;
+  std::ostringstream out;
+  print_merged(out, merged(run({"feasible", "error, \"of\" a kind", "missing"})), kColumns);
+  std::istringstream lines(out.str());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), std::size_t{kColumns}) << line;
+}
+
 TEST_F(Merging, IsWrittenForPeopleSpreadsheetsAndPrograms) {
   const Merged all = merged(run({"feasible", "error, \"of\" a kind", "missing"}));
   std::ostringstream table;
   std::ostringstream csv;
   std::ostringstream summary;
-  print_merged(table, all);
+  constexpr int kColumns = 100;
+  print_merged(table, all, kColumns);
   write_csv(csv, all);
   write_summary(summary, all);
   EXPECT_NE(table.str().find("tasks       3: 1 error, 1 feasible, 1 missing"), std::string::npos) << table.str();

@@ -93,16 +93,47 @@ TEST_F(Program, HelpsWithCommandsOptionsAndTheirNames) {
   EXPECT_NE(run("slove graph.json").err.find("did you mean solve?"), std::string::npos);
   EXPECT_NE(run("solve graph.json --bugdet 3").err.find("did you mean --budget?"), std::string::npos);
   EXPECT_EQ(run("solve graph.json --xyzzy 3").err.find("did you mean"), std::string::npos);
+  EXPECT_NE(run("generate layerd").err.find("did you mean layered?"), std::string::npos);
+  EXPECT_EQ(run("help help").out, run("--help").out);
+  EXPECT_NE(run("solve --help-words").out.find("--budget=\t"), std::string::npos);
+  EXPECT_NE(run("solve --help-man").out.find(".TH REMORA"), std::string::npos);
+  EXPECT_NE(run("--help-man").out.find("remora\\-solve"), std::string::npos);
+  EXPECT_NE(run("generate --help-man").out.find("remora\\-generate\\-layered (1)"), std::string::npos);
+  EXPECT_NE(run("generate layered --help-man").out.find(".TH REMORA\\-generate\\-layered"), std::string::npos);
+}
+
+TEST_F(Program, FiguresFitSixtyColumns) {
+  ASSERT_EQ(run("generate layered --ops 300 -o layered.json").code, 0);
+  write("tasks.jsonl", R"({"id": "a", "graph": "graph.json", "budget": "75%"})");
+  for (const char* words :
+       {"--help", "generate --help", "info layered.json --partition", "order layered.json --work-limit 100",
+        "solve graph.json -b 2 -o s.json", "sweep graph.json --budgets 100%:50%:25% -o c.json",
+        "batch tasks.jsonl --out b", "merge b", "convert layered.json --help", "place --help"}) {
+    const auto narrow = run(words, "COLUMNS=60");
+    std::istringstream text(narrow.out + narrow.err);
+    for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), 60U) << words << "\n" << line;
+  }
+}
+
+TEST_F(Program, CompletesCommandsFamiliesAndOptions) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const auto script = run(std::string("completions ") + shell);
     EXPECT_EQ(script.code, 0);
     EXPECT_NE(script.out.find("--help-words"), std::string::npos);
   }
-  EXPECT_EQ(run("completions bash > script.sh; bash -n script.sh; echo").code, 0);
   EXPECT_EQ(run("completions tcsh").code, 64);
-  EXPECT_NE(run("solve --help-words").out.find("--budget=\t"), std::string::npos);
-  EXPECT_NE(run("solve --help-man").out.find(".TH REMORA"), std::string::npos);
-  EXPECT_NE(run("--help-man").out.find("remora\\-solve"), std::string::npos);
+  EXPECT_EQ(run("completions --help").code, 0);
+  write("type.sh", "remora() { '" REMORA_PROGRAM
+                   "' \"$@\"; }\ncompopt() { :; }\nsource <(remora completions bash)\n"
+                   "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _remora; echo \"${COMPREPLY[*]}\"\n");
+  const auto typed = [&](const std::string& words) { return run("--version > /dev/null; bash type.sh " + words).out; };
+  EXPECT_EQ(typed("remora s"), "solve sweep\n");
+  EXPECT_EQ(typed("remora help so"), "solve\n");
+  EXPECT_EQ(typed("remora generate la"), "layered\n");
+  EXPECT_EQ(typed("remora generate layered --op"), "--ops=\n");
+  EXPECT_EQ(typed("remora solve --bud"), "--budget=\n");
+  EXPECT_EQ(typed("remora solve graph"), "graph.json\n");
+  EXPECT_EQ(typed("remora completions z"), "zsh\n");
 }
 
 TEST_F(Program, ProgressAsJsonIsALineAnEvent) {
@@ -131,7 +162,7 @@ TEST_F(Program, HelpSpeaksPlainly) {
     const std::string words =
         run(std::string(command) + (command == std::string("solve") ? " --help-all" : " --help")).out;
     for (const char* odd : {"the order as it is", "most computes", "is none of", "told by", "a line a ", "a line an ",
-                            "one a line", "has come to", "written anew", "that nothing has", "goes on where"}) {
+                            "one a line", "has come to", "anew", "that nothing has", "goes on where", "so often"}) {
       EXPECT_EQ(words.find(odd), std::string::npos) << command << ": " << odd;
     }
   }

@@ -119,13 +119,13 @@ TEST_F(RewriteCommand, RefusesSchedulesThatAreNotValid) {
   write("schedule.json", schedule.dump());
   expect_refused(apply("-q"), 65, "not a valid schedule of this graph");
   run_words("solve " + model_ + " -b 10% -q -o " + path("schedule.json"));
-  expect_refused(apply("-q"), 65, "only that none was found");
+  expect_refused(apply("-q"), 65, "the search found none");
 }
 
 TEST_F(RewriteCommand, RefusesWhatIsNoModel) {
   solve("-b 98% --work-limit 20000 --threads 1");
   model_ = path("schedule.json");
-  expect_refused(rewrite("-b 98% -q"), 65, "is no ONNX model");
+  expect_refused(rewrite("-b 98% -q"), 65, "is not an ONNX model");
   model_ = path("nowhere.onnx");
   expect_refused(rewrite("-b 98% -q"), 65, "nowhere.onnx: cannot read");
 }

@@ -53,9 +53,9 @@ class RewriteRefusals : public remora::test::TemporaryFolder {
 TEST_F(RewriteRefusals, ExternalDataThatWouldBeLostIsToldBeforeSolving) {
   write_external();
   fs::create_directories(path("elsewhere"));
-  expect_refused(rewrite("models/m.onnx", "elsewhere/out.onnx", "-b 1"), 65, "not below the folder of the output");
+  expect_refused(rewrite("models/m.onnx", "elsewhere/out.onnx", "-b 1B"), 65, "not below the folder of the output");
   EXPECT_FALSE(fs::exists(path("elsewhere/out.onnx")));
-  EXPECT_EQ(rewrite("models/m.onnx", "models/out.onnx", "-b 1").code, 20);
+  EXPECT_EQ(rewrite("models/m.onnx", "models/out.onnx", "-b 1B").code, 20);
 }
 
 TEST_F(RewriteRefusals, AnOutputThatIsALinkIsWrittenForTheFolderThatItPointsTo) {
@@ -67,7 +67,7 @@ TEST_F(RewriteRefusals, AnOutputThatIsALinkIsWrittenForTheFolderThatItPointsTo) 
   EXPECT_EQ(result.graph().initializer(0).external_data(0).value(), "w.bin");
   fs::create_directories(path("elsewhere"));
   fs::create_symlink("../elsewhere/out.onnx", path("models/away.onnx"));
-  expect_refused(rewrite("models/m.onnx", "models/away.onnx", "-b 1"), 65, "not below the folder of the output");
+  expect_refused(rewrite("models/m.onnx", "models/away.onnx", "-b 1B"), 65, "not below the folder of the output");
 }
 
 TEST_F(RewriteRefusals, FunctionsThatCannotBeInlineAreToldBeforeSolving) {
@@ -83,7 +83,7 @@ TEST_F(RewriteRefusals, FunctionsThatCannotBeInlineAreToldBeforeSolving) {
   node.add_input("p");
   node.add_output("r");
   write("m.onnx", builder.bytes());
-  expect_refused(rewrite("m.onnx", "out.onnx", "-b 1"), 65, "function Own: is of version 13");
+  expect_refused(rewrite("m.onnx", "out.onnx", "-b 1B"), 65, "function Own: is of version 13");
 }
 
 TEST_F(RewriteRefusals, NamesThatJsonCannotHoldAreToldBeforeSolving) {
@@ -93,7 +93,7 @@ TEST_F(RewriteRefusals, NamesThatJsonCannotHoldAreToldBeforeSolving) {
   }
   write("m.onnx", bytes);
   expect_refused(rewrite("m.onnx", "out.json", "--training -b 1"), 65, "UTF-8");
-  EXPECT_EQ(rewrite("m.onnx", "out.onnx", "-b 1").code, 20);
+  EXPECT_EQ(rewrite("m.onnx", "out.onnx", "-b 1B").code, 20);
 }
 
 TEST_F(RewriteRefusals, TheModelsOwnDataIsNotOverwritten) {

@@ -127,6 +127,20 @@ TEST(CurveTable, SaysTheLeastBudgetInOneRow) {
   EXPECT_NE(out.str().find("optimal, the least budget\n"), std::string::npos) << out.str();
 }
 
+TEST(CurveTable, HasNoTwoRowsThatLookTheSame) {
+  Curve curve{.graph = "g",
+              .fixed_memory = Bytes(1 << 20),
+              .baseline_duration = Duration(100),
+              .baseline_peak_memory = Bytes(3 << 20)};
+  curve.points = {{.budget = Bytes(1 << 10), .status = Status::infeasible},
+                  {.budget = Bytes(2 << 20), .status = Status::unknown},
+                  {.budget = Bytes((2 << 20) + 4), .status = Status::feasible, .duration = Duration(120)}};
+  std::ostringstream out;
+  print_curve(out, Graph{.name = "g"}, curve);
+  EXPECT_EQ(out.str().find("unknown"), std::string::npos) << out.str();
+  EXPECT_EQ(out.str().find("-50"), std::string::npos) << "a budget below fixed memory is no part\n" << out.str();
+}
+
 TEST(Summary, HasNoLineForStatisticsThatAreNotThere) {
   EXPECT_EQ(summary_of({}).find("figures"), std::string::npos);
 }

@@ -232,7 +232,7 @@ TEST_F(BatchSize, IsForModelsInFiles) {
   ASSERT_EQ(run_words("generate layered -o " + path("graph.json")).code, 0);
   const Outcome graph = run_words("sweep " + path("graph.json") + " --batch-size n --budget 1GiB");
   EXPECT_EQ(graph.code, 65);
-  EXPECT_NE(graph.err.find("is no ONNX model"), std::string::npos) << graph.err;
+  EXPECT_NE(graph.err.find("is not an ONNX model"), std::string::npos) << graph.err;
   EXPECT_EQ(run_words("sweep - --batch-size n --budget 1GiB").code, 64);
 }
 

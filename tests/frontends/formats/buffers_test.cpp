@@ -216,8 +216,7 @@ TEST(BufferTable, IsRefusedWithTheLine) {
             "before it");
   EXPECT_EQ(table_refusal(header + "a,5,3,2,,,\n"),
             R"(b.csv: line 2: buffer "a": its lifespan, 5 to 3, ends before it begins)");
-  EXPECT_EQ(table_refusal("id,start,end,size\na,0,9223372036854775807,1\n"),
-            "b.csv: line 2: end is the largest number that there is");
+  EXPECT_EQ(table_refusal("id,start,end,size\na,0,9223372036854775807,1\n"), "b.csv: line 2: end is too large");
   EXPECT_EQ(table_refusal(header + "a,0,1,4611686018427387000,,,\nb,0,1,4611686018427387000,,,\n"),
             "b.csv: the buffers' sizes, alignments and fixed offsets add up to more than 2^62");
 }

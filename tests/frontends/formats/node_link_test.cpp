@@ -74,6 +74,15 @@ TEST(NodeLink, ReadsWhatNetworkxWritesByCommonNames) {
   }
 }
 
+TEST(NodeLink, TakesTuplesAsIds) {
+  const Graph graph = read_node_link(R"({"directed": true, "nodes": [{"id": ["a", 0], "time": 3, "memory": 64},
+      {"id": ["a", 1], "time": 5, "memory": 32}], "edges": [{"source": ["a", 0], "target": ["a", 1]}]})")
+                          .graph;
+  ASSERT_EQ(graph.ops.size(), 2U);
+  EXPECT_EQ(graph.ops[0].name, "[\"a\",0]#0");
+  EXPECT_EQ(graph.ops[1].inputs, std::vector{graph.ops[0].outputs[0]});
+}
+
 TEST(NodeLink, SaysWhatWasNotTaken) {
   const NodeLinkGraph read = read_node_link(
       R"({"nodes": [{"id": 1, "name": "n", "cost": 1, "time": 2, "bytes": 3, "memory": 4}], "edges": []})");
@@ -102,7 +111,7 @@ TEST(NodeLink, SaysWhereAFaultIs) {
   EXPECT_NE(message(replaced(kLayered, "[0, 9, 4]", "[0, 9]")).find("$.graph.order"), std::string::npos);
   EXPECT_NE(message(replaced(kLayered, "[0, 9, 4]", "[0, 9, 9]")).find("twice"), std::string::npos);
   EXPECT_NE(message(replaced(kLayered, "[0, 9, 4]", "[0, 4, 9]")), "") << "not topological";
-  EXPECT_NE(message(replaced(kLayered, "\"links\"", "\"lynx\"")).find("links"), std::string::npos);
+  EXPECT_NE(message(replaced(kLayered, "\"links\"", "\"lynx\"")).find("neither links nor edges"), std::string::npos);
   EXPECT_NE(message("[]"), "");
   const std::string today = networkx("edges", "time", "memory");
   EXPECT_NE(message(replaced(today, "\"time\"", "\"hours\"")).find("$.nodes[0]: has no duration: none of cost_cpu, "),

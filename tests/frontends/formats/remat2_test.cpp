@@ -166,7 +166,7 @@ TEST(Remat2, RandomGraphsKeepTheirDependenciesInAnyListing) {
 }
 
 TEST(Remat2, SaysInWhichLineAFaultIs) {
-  EXPECT_EQ(message("p remat2\nnode 0\nnode 1 deps 5"), "line 3: node 1 depends on node 5, which there is not");
+  EXPECT_EQ(message("p remat2\nnode 0\nnode 1 deps 5"), "line 3: node 1 depends on node 5, which does not exist");
   EXPECT_EQ(message("p remat2\nnode 0\nnode 0"), "line 3: a second node 0, the first is in line 2");
   EXPECT_EQ(message("p remat2\nnode 0 cpu 4\nnode 1"), "line 3: expected \"mem\", found \"node\"");
   EXPECT_EQ(message("p remat2\nnode 0 cpu -4 mem 1"), "line 2: expected cpu, a number from 0, found \"-4\"");

@@ -102,7 +102,8 @@ TEST(ReadSchedule, RefusesOffsetsThatAreNone) {
   EXPECT_EQ(refusal_of(R"("offsets": {"c": 2})", R"("offsets": {"c": -2})"),
             "$.steps[2].offsets.c: must not be negative, but is -2");
   EXPECT_EQ(refusal_of(R"("alignment": 1)", R"("alignment": 0)"), "$.arena.alignment: must be at least 1, but is 0");
-  EXPECT_EQ(refusal_of("\"version\": 2", "\"version\": 3"), "$.version: version 3 is not known, only versions 1 to 2");
+  EXPECT_EQ(refusal_of("\"version\": 2", "\"version\": 3"),
+            "$.version: version 3 is not supported, only versions 1 to 2");
 }
 
 TEST(WriteSchedule, PutsAStepALine) {

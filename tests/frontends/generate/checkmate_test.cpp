@@ -217,7 +217,7 @@ TEST(Checkmate, RefusesWhatItCannotMake) {
             "--network: \"alexnet\" is not one of vgg16, vgg19, mobilenet, resnet50, fcn8, segnet, unet");
   EXPECT_EQ(message({.batch = 0}), "--batch: 0 is outside 1 to 65536");
   EXPECT_EQ(message({.size = 31}), "--size: 31 is outside 32 to 4096");
-  EXPECT_EQ(message({.network = "fcn8", .size = 80}), "--size: 80 is no multiple of 32, as fcn8 needs");
+  EXPECT_EQ(message({.network = "fcn8", .size = 80}), "--size: 80 is not a multiple of 32, as fcn8 needs");
   EXPECT_EQ(message({.fixed_memory = "some"}), "--fixed-memory: \"some\" is not one of none, parameters");
   EXPECT_NE(message({.network = "vgg19", .batch = 65'536, .size = 4096}).find("64 bits"), std::string::npos);
 }

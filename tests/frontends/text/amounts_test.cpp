@@ -12,9 +12,17 @@ TEST(Texts, AreShortAndExact) {
   EXPECT_EQ(duration_text(Duration(1234567), "ns"), "1.23 ms");
   EXPECT_EQ(duration_text(Duration(1234567), "flop"), "1,234,567 flop");
   EXPECT_EQ(duration_text(Duration(12), ""), "12");
+  EXPECT_EQ(duration_text(Duration(1000), "operation"), "1,000 operations");
+  EXPECT_EQ(duration_text(Duration(1), "operation"), "1 operation");
   EXPECT_EQ(percent_text(0.0213), "2.13 %");
   EXPECT_EQ(grouped(-1234567), "-1,234,567");
   EXPECT_EQ(grouped(-123), "-123");
+}
+
+TEST(Texts, OfABudgetLeaveFixedMemoryOut) {
+  EXPECT_EQ(part_of_peak_text(Bytes(60), Bytes(0), Bytes(100)), "60.0 % of the peak");
+  EXPECT_EQ(part_of_peak_text(Bytes(1600), Bytes(1000), Bytes(2000)), "60.0 % of the peak above 1000 B fixed");
+  EXPECT_EQ(part_of_peak_text(Bytes(900), Bytes(1000), Bytes(2000)), "100 B less than the fixed memory of 1000 B");
 }
 
 TEST(Texts, AreWrappedBetweenWords) {

@@ -31,7 +31,7 @@ def load_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.
     except Exception as error:
         # Whatever protobuf's decoder throws means that the bytes are no model.
         place = "model" if isinstance(model, bytes) else os.fspath(model)
-        raise InputError(place, f"is no ONNX model: {error}") from None
+        raise InputError(place, f"is not an ONNX model: {error}") from None
 
 
 def node_names(model: onnx.ModelProto) -> list[str]:
