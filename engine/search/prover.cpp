@@ -109,11 +109,10 @@ std::vector<ProofNews> Prover::take_steps(Duration ceiling, Work most, const Dea
   std::vector<ProofNews> found;
   for (int step = 0; step < kSteps && !finished_ && most > Work(0) && !deadline.reached(); ++step) {
     // Nothing begins that could take much more than is left.
-    found.push_back(proof_.step({.ceiling = ceiling,
-                                 .nodes = kNodesOfStep,
-                                 .choices = kChoicesOfStep,
-                                 .work = most,
-                                 .interrupted = [&] { return deadline.reached(); }}));
+    found.push_back(proof_.step(
+        {.ceiling = ceiling, .nodes = kNodesOfStep, .choices = kChoicesOfStep, .work = most, .interrupted = [&] {
+           return deadline.reached();
+         }}));
     most -= found.back().work;
     finished_ = found.back().finished;
   }

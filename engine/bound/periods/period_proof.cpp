@@ -202,7 +202,8 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
     is_outdated = is_outdated || (limits.outdated && limits.outdated(limits, bound_));
     return is_outdated || (limits.interrupted && limits.interrupted()) || cpu_seconds_of_thread() >= end;
   };
-  const std::int64_t nodes = std::min(limits.nodes, limits.work.count() / work_of_node(program_).count() - kNodesOfRoot);
+  const std::int64_t nodes =
+      std::min(limits.nodes, limits.work.count() / work_of_node(program_).count() - kNodesOfRoot);
   news.finished = nodes <= 0;
   if (news.finished) return news;
   const IntegerAnswer answer = solve_integer(program_, {limits.ceiling, nodes, is_over});
@@ -305,8 +306,8 @@ bool PeriodProof::split(const ProofLimits& limits, ProofNews& news) {
   }
   if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {
     const Duration gain = program_bound(finer.program, finer.answer.prices).bound - exact_bound_;
-    pays = gain.count() > 0 && (limits.ceiling == Duration::max() ||
-                                gain.count() > (limits.ceiling - exact_bound_).count() / kLeastGain);
+    pays = gain.count() > 0 &&
+           (limits.ceiling == Duration::max() || gain.count() > (limits.ceiling - exact_bound_).count() / kLeastGain);
   }
   if (pays) {
     finer_.emplace(std::move(finer));

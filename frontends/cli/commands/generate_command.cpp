@@ -119,7 +119,7 @@ void print_help() {
 }
 
 /// The page of all families; a family's own is `remora generate FAMILY --help-man`.
-void print_man() {
+void print_families_man() {
   std::cout << ".TH REMORA\\-generate 1 \"\" \"remora " << version()
             << "\"\n.SH NAME\nremora\\-generate \\- Writes a generated graph as remora-graph JSON.\n"
                ".SH SYNOPSIS\n.B remora generate\nFAMILY [options]\n.SH FAMILIES\n";
@@ -139,7 +139,7 @@ int generate_command(const Words& words) {
     return kSuccess;
   }
   if (name == "--help-man") {
-    print_man();
+    print_families_man();
     return kSuccess;
   }
   if (name == "--help-words") {

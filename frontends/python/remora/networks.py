@@ -142,7 +142,7 @@ def to_networkx(graph: Graph, *, tensors: bool = False) -> networkx.DiGraph[Any]
     Returns
     -------
     networkx.DiGraph
-        Without tensors: one node per op, by name, with ``duration``, ``size`` (of all its outputs), ``type`` and the like;
+        Without tensors: one node per op, by name, with ``duration``, ``size`` (of all its outputs), ``type`` and so on;
         an edge to every op that reads it, with ``tensors`` (names) and ``size``. With tensors: nodes are pairs of
         ``"op"`` or ``"tensor"`` and the name.
     """
@@ -198,7 +198,7 @@ def _fill_bipartite(made: networkx.DiGraph[Any], graph: Graph) -> None:
 
 
 def schedule_to_networkx(schedule: Schedule) -> networkx.DiGraph[Any]:
-    """The computes of a schedule: one node per step, with ``op`` and ``duration``; an edge to every step that it serves.
+    """The computes of a schedule: one node per step, with ``op`` and ``duration``; an edge to each step that it serves.
 
     Parameters
     ----------

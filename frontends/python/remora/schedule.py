@@ -306,7 +306,7 @@ class Schedule:
         return plot_schedule(self, ax)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The steps as a table: one row per step, with op, type, duration, whether it runs again, memory, what is freed."""
+        """The steps as a table: one row per step, with op, type, duration, if it runs again, memory, what is freed."""
         from remora.display import schedule_frame
 
         return schedule_frame(self)

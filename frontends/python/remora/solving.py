@@ -707,7 +707,7 @@ def _interrupt(interruption: object, found: object, attribute: str = "schedule")
 
 
 def _amount(graph: Graph, size: int) -> str:
-    """``"1.50 GiB (1610612736 bytes, 60.0 % of the peak above fixed memory)"``: as a budget, in bytes and as a percentage."""
+    """``"1.50 GiB (1610612736 bytes, 60.0 % of the peak above fixed memory)"``: bytes and percentage."""
     above = graph.baseline_peak - graph.fixed_memory
     if above <= 0 or size < graph.fixed_memory:
         return f"{_engine.bytes_text(size)} ({size} bytes)"
@@ -727,7 +727,8 @@ def _no_schedule(
     found = answer._answer
     size = _amount(answer.graph, found.budget)
     if answer.status != "infeasible":
-        reached = f"; the lowest peak found is {_amount(answer.graph, found.reached_peak)}" if found.reached_peak else ""
+        peak = found.reached_peak
+        reached = f"; the lowest peak found is {_amount(answer.graph, peak)}" if peak else ""
         note = f" ({found.note})" if found.note else ""
         return NoSchedule(
             f"no schedule within {size} was found in {seconds:.1f} s{reached}{note}", answer, found.reached_peak
