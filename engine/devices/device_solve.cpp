@@ -2,12 +2,17 @@
 #include "engine/devices/device_solve.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "engine/base/deadline.hpp"
 #include "engine/base/version.hpp"
 #include "engine/devices/device_plan.hpp"
+#include "engine/devices/device_prover.hpp"
+#include "engine/devices/device_search.hpp"
 #include "engine/devices/device_space.hpp"
 #include "engine/devices/device_state.hpp"
 #include "model/error.hpp"
@@ -16,206 +21,8 @@
 namespace remora {
 namespace {
 
-/// Ways to make room at one step that are looked at, at most.
-constexpr std::size_t kMostWays = 40;
-/// Changes at once before mending.
-constexpr std::uint64_t kMostChanges = 4;
-/// Without a better plan for so many rounds, the search goes on from the best one.
-constexpr int kPatience = 200;
-
-class DeviceSearch {
- public:
-  DeviceSearch(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed, const Deadline& deadline)
-      : graph_(graph), problem_(problem), deadline_(deadline), random_(seed) {}
-
-  /// The first plan, in place of the bound's, if it is of the staged form once it is mended.
-  void begin_from(DevicePlan plan) { start_ = mended(graph_, problem_, std::move(plan)); }
-
-  /// Searches on until so much work has been done in all.
-  void advance(const DeviceBound& bound, std::int64_t work) {
-    until_ = work;
-    if (!best_) {
-      std::optional<EvaluatedPlan> first = start_ ? std::move(start_) : plan_of(graph_, problem_, bound.assignment);
-      while (!first && !over()) {
-        ++work_;
-        first = plan_of(graph_, problem_, drawn());
-      }
-      if (!first) return;
-      current_ = mend(judged(*std::move(first)));
-      best_ = current_;
-    }
-    while (!over() && !(best_->value.violation == 0 && best_->value.cost <= bound.least)) {
-      Candidate next = mend(changed(*current_));
-      if (next.value <= current_->value) current_ = next;
-      ++idle_;
-      if (next.value < best_->value) {
-        best_ = std::move(next);
-        idle_ = 0;
-      } else if (idle_ >= kPatience) {
-        current_ = best_;
-        idle_ = 0;
-      }
-    }
-  }
-
-  /// The best plan that breaks no limit; null if none was found.
-  [[nodiscard]] const DevicePlan* plan() const { return best_ && best_->value.violation == 0 ? &best_->plan : nullptr; }
-  [[nodiscard]] std::int64_t cost() const { return best_->value.cost; }
-
-  /// Goes on from a plan that somebody else found, if it is better.
-  void adopt(DevicePlan plan) {
-    std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
-    if (!whole) return;
-    Candidate next = judged(*std::move(whole));
-    if (best_ && best_->value <= next.value) return;
-    best_ = current_ = std::move(next);
-    idle_ = 0;
-  }
-
-  [[nodiscard]] std::int64_t work() const { return work_; }
-
- private:
-  struct Candidate : EvaluatedPlan {
-    PlanValue value{};
-  };
-  /// Steps more, or an op elsewhere.
-  struct Way {
-    Insertions insertions{};
-    OpId op{};
-    DeviceId device{};
-  };
-
-  [[nodiscard]] bool over() const { return deadline_.reached() || work_ >= until_; }
-
-  Candidate judged(EvaluatedPlan plan) {
-    ++work_;
-    const PlanValue value = value_of(graph_, problem_, plan.evaluation);
-    return {std::move(plan), value};
-  }
-
-  Table<OpId, DeviceId> drawn() {
-    Table<OpId, DeviceId> assignment;
-    for (const OpId v : graph_.runs.ids()) assignment.push_back(drawn_device(v));
-    return assignment;
-  }
-
-  DeviceId drawn_device(OpId op) {
-    const auto& runs = graph_.runs[op];
-    return runs[random_.below(runs.size())].device;
-  }
-
-  /// The step and device at which most is above a budget.
-  [[nodiscard]] std::optional<std::pair<int, DeviceId>> worst(const DeviceEvaluation& evaluation) const {
-    std::optional<std::pair<int, DeviceId>> found;
-    Bytes most;
-    for (const DeviceId d : graph_.devices.ids()) {
-      for (std::size_t i = 0; problem_.budget[d] && i < evaluation.memory[d].size(); ++i) {
-        const Bytes above = evaluation.memory[d][i] - *problem_.budget[d];
-        if (above <= most) continue;
-        most = above;
-        found = {static_cast<int>(i), d};
-      }
-    }
-    return found;
-  }
-
-  /// Makes room where most is missing, as long as that mends something.
-  Candidate mend(Candidate candidate) {
-    while (candidate.value.violation > 0 && !over()) {
-      const auto place = worst(candidate.evaluation);
-      if (!place) return candidate;
-      std::vector<Way> ways;
-      for (Insertions& insertions :
-           making_room(graph_, problem_, candidate.plan, candidate.evaluation, place->first, place->second)) {
-        ways.push_back({.insertions = std::move(insertions)});
-      }
-      add_relocations(candidate, *place, ways);
-      random_.shuffle(ways);
-      if (ways.size() > kMostWays) ways.resize(kMostWays);
-      std::optional<Candidate> best;
-      double best_score = 0;
-      for (const Way& way : ways) {
-        if (over()) break;
-        std::optional<EvaluatedPlan> whole =
-            mended(graph_, problem_,
-                   way.op.valid() ? relocated(graph_, candidate.plan, way.op, way.device)
-                                  : with_steps(candidate.plan, way.insertions));
-        if (!whole) continue;
-        Candidate next = judged(*std::move(whole));
-        if (next.value.violation >= candidate.value.violation) continue;
-        const auto mends = static_cast<double>(candidate.value.violation - next.value.violation);
-        const auto dearer = static_cast<double>(std::max<std::int64_t>(0, next.value.cost - candidate.value.cost));
-        const double score = mends / (1.0 + dearer) * (0.7 + 0.6 * random_.unit());
-        if (best && score <= best_score) continue;
-        best_score = score;
-        best = std::move(next);
-      }
-      if (!best) return candidate;
-      candidate = *std::move(best);
-    }
-    return candidate;
-  }
-
-  /// The run at the place, and those that made what stays there, elsewhere.
-  void add_relocations(const Candidate& candidate, const std::pair<int, DeviceId>& place, std::vector<Way>& ways) {
-    const auto add = [&](OpId op) {
-      for (const RunCost& run : graph_.runs[op]) {
-        if (run.device != place.second) ways.push_back({.op = op, .device = run.device});
-      }
-    };
-    const DeviceStep& step = candidate.plan[at(place.first)];
-    if (!step.is_copy()) add(step.op);
-    for (const Stay& stay : candidate.evaluation.stays) {
-      const bool crosses =
-          stay.residence.device == place.second && stay.first_step < place.first && stay.last_step >= place.first;
-      const DeviceStep& maker = candidate.plan[at(stay.first_step)];
-      if (crosses && !maker.is_copy()) add(maker.op);
-    }
-  }
-
-  /// Some copies and recomputes less, or some ops elsewhere; the same plan if that leads nowhere.
-  Candidate changed(const Candidate& candidate) {
-    DevicePlan plan = candidate.plan;
-    const std::uint64_t changes = 1 + random_.below(kMostChanges);
-    for (std::uint64_t i = 0; i < changes; ++i) {
-      if (random_.below(3) == 0 && graph_.devices.size() > 1) {
-        const OpId op(random_.below(graph_.runs.size()));
-        plan = relocated(graph_, plan, op, drawn_device(op));
-      } else {
-        take_out(plan);
-      }
-    }
-    std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
-    if (whole) return judged(*std::move(whole));
-    ++work_;
-    return candidate;
-  }
-
-  void take_out(DevicePlan& plan) {
-    std::vector<bool> seen(graph_.graph.ops.size(), false);
-    std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < plan.size(); ++i) {
-      if (plan[i].is_copy() || seen[plan[i].op.index()]) places.push_back(i);
-      if (!plan[i].is_copy()) seen[plan[i].op.index()] = true;
-    }
-    if (places.empty()) return;
-    plan.erase(plan.begin() + static_cast<std::ptrdiff_t>(places[random_.below(places.size())]));
-  }
-
-  const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
-  const Deadline& deadline_;
-  Random random_;
-  std::optional<EvaluatedPlan> start_;
-  std::optional<Candidate> current_;
-  std::optional<Candidate> best_;
-  /// Rounds without a better one.
-  int idle_ = 0;
-  std::int64_t work_ = 0;
-  std::int64_t until_ = 0;
-};
-
-/// Local search and complete search in turns of growing length, on one incumbent.
+/// Local search, complete search and the relaxation's programs on one incumbent: the first two in turns of growing length, the
+/// last in turns too, or in a thread of its own.
 class Turns {
  public:
   Turns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
@@ -225,15 +32,26 @@ class Turns {
         options_(options),
         deadline_(deadline),
         local_(graph, problem, options.seed, deadline),
-        tree_(graph, problem, [&] { return deadline.reached(); }) {
+        tree_(graph, problem, [&] { return deadline.reached() || called_; }),
+        prover_(graph, problem, options.seed) {
     begin_from(options.start);
   }
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+  ~Turns() { stop(); }
 
   void run(DeviceBound& bound) {
     if (start_cost_ < kNoWay) learn(start_cost_, bound);
+    const bool beside = options_.threads != 1 && options_.work_limit == 0;
+    if (beside) {
+      local_.heed(&called_);
+      beside_ = std::thread([this] { work_beside(); });
+    }
     for (std::int64_t turn = kFirstTurn; !over() && !proved_; turn = std::min(2 * turn, kLongestTurn)) {
+      take_news(bound);
+      if (proved_) break;
       local_.advance(bound, limited(local_.work() + turn, local_.work()));
-      if (local_.plan() != nullptr && local_.cost() < known_) learn(local_.cost(), bound);
+      heed_incumbent(bound);
       if (over() || proved_) break;
       const std::int64_t before = outcome_.nodes;
       const bool had = outcome_.steps.has_value();
@@ -241,12 +59,20 @@ class Turns {
       outcome_ = tree_.advance(limited(before + turn, before) - before);
       proved_ = outcome_.complete;
       if (outcome_.steps && (!had || outcome_.cost < cost)) local_.adopt(*outcome_.steps);
+      for (const std::int64_t end = prover_work_ + turn; !beside && !over() && !proved_ && prover_work_ < end;) {
+        if (!step_of_prover()) break;
+        take_news(bound);
+        heed_incumbent(bound);
+      }
     }
+    stop();
   }
 
   /// The best schedule is known, or that there is none.
   [[nodiscard]] bool proved() const { return proved_; }
-  [[nodiscard]] std::int64_t work() const { return local_.work() + outcome_.nodes; }
+  [[nodiscard]] std::int64_t work() const {
+    return local_.work() + outcome_.nodes + (options_.work_limit > 0 ? prover_work_ : 0);
+  }
 
   [[nodiscard]] std::optional<std::int64_t> cost() const {
     if (is_start()) return start_cost_;
@@ -257,12 +83,14 @@ class Turns {
   /// The best schedule, with its releases.
   [[nodiscard]] std::vector<DeviceStep> steps() const {
     if (is_start()) return options_.start;
-    return is_local() ? with_releases(evaluate(graph_, *local_.plan()), *local_.plan()) : *outcome_.steps;
+    return is_local() ? with_releases(local_.plan()->evaluation, local_.plan()->plan) : *outcome_.steps;
   }
 
  private:
   static constexpr std::int64_t kFirstTurn = 250;
   static constexpr std::int64_t kLongestTurn = 64000;
+  /// For one neighbourhood of the relaxation.
+  static constexpr double kSeconds = 2;
 
   void begin_from(const std::vector<DeviceStep>& steps) {
     if (steps.empty()) return;
@@ -278,7 +106,7 @@ class Turns {
     tree_.require_below(known_);
     const auto interrupted = [&] { return deadline_.reached(); };
     bound.least = std::max(bound.least, device_bound_below(graph_, problem_, known_, interrupted));
-    proved_ = known_ <= bound.least;
+    proved_ = proved_ || known_ <= bound.least;
   }
 
   /// Whether what the search began from is the best so far.
@@ -297,18 +125,87 @@ class Turns {
     return options_.work_limit > 0 ? std::min(wanted, done + options_.work_limit - work()) : wanted;
   }
 
+  /// What a new incumbent rules out raises the bound.
+  void heed_incumbent(DeviceBound& bound) {
+    if (local_.plan() == nullptr || local_.cost() >= known_) return;
+    {
+      const std::lock_guard lock(mutex_);
+      incumbent_ = *local_.plan();
+      below_ = local_.cost();
+    }
+    learn(local_.cost(), bound);
+  }
+
+  /// False when there is nothing more to come.
+  bool step_of_prover() {
+    std::optional<EvaluatedPlan> incumbent;
+    DeviceProver::Limits limits;
+    {
+      const std::lock_guard lock(mutex_);
+      incumbent = incumbent_;
+      limits.below = below_;
+    }
+    if (incumbent) limits.incumbent = &*incumbent;
+    limits.interrupted = [&] { return deadline_.reached() || stopped_; };
+    limits.seconds = options_.work_limit > 0 ? 0 : kSeconds;
+    DeviceNews news = prover_.step(limits);
+    const std::lock_guard lock(mutex_);
+    const bool goes_on = !news.finished;
+    prover_work_ += news.work;
+    if (!news.plans.empty() || news.infeasible || news.bound > told_) called_ = true;
+    told_ = news.bound;
+    news_.push_back(std::move(news));
+    return goes_on;
+  }
+
+  void work_beside() {
+    while (!deadline_.reached() && !stopped_ && step_of_prover()) {
+    }
+  }
+
+  void take_news(DeviceBound& bound) {
+    std::vector<DeviceNews> news;
+    {
+      const std::lock_guard lock(mutex_);
+      news.swap(news_);
+      called_ = false;
+    }
+    for (DeviceNews& item : news) {
+      bound.least = std::max(bound.least, item.bound);
+      proved_ = proved_ || item.infeasible || (cost() && *cost() <= bound.least);
+      for (DevicePlan& plan : item.plans) local_.adopt(std::move(plan));
+    }
+  }
+
+  void stop() {
+    stopped_ = true;
+    if (beside_.joinable()) beside_.join();
+  }
+
   const DeviceGraph& graph_;
   const DeviceProblem& problem_;
   const DeviceSolveOptions& options_;
   const Deadline& deadline_;
   DeviceSearch local_;
+  /// News have come from the thread beside.
+  std::atomic<bool> called_ = false;
+  std::atomic<bool> stopped_ = false;
   DeviceTreeSearch tree_;
+  DeviceProver prover_;
   DeviceSearchOutcome outcome_;
   /// Of the start, where it is a schedule of the problem.
   std::int64_t start_cost_ = kNoWay;
   /// What the best one known cost when the bound was last looked at.
   std::int64_t known_ = kNoWay;
   bool proved_ = false;
+  std::thread beside_;
+  /// Of what follows, and nothing else is shared with the thread.
+  std::mutex mutex_;
+  std::optional<EvaluatedPlan> incumbent_;
+  std::int64_t below_ = kNoWay;
+  std::vector<DeviceNews> news_;
+  std::int64_t told_ = 0;
+  std::int64_t prover_work_ = 0;
 };
 
 void check(const DeviceGraph& graph, const DeviceProblem& problem) {

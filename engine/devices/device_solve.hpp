@@ -22,6 +22,8 @@ struct DeviceSolveOptions {
   /// Plans evaluated; 0 for no limit. With it, and without a time limit, the same seed gives the same schedule.
   std::int64_t work_limit = 0;
   std::uint64_t seed = 1;
+  /// Unless it is 1, and without a work limit, the relaxation's programs are solved beside the search.
+  int threads = 2;
   /// Set to end the search with what it has. May be null.
   const std::atomic<bool>* cancel = nullptr;
   /// Steps of a schedule of this graph to begin from, under whatever budgets; empty for none. The local search begins from its runs

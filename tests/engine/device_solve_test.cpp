@@ -11,6 +11,7 @@
 
 #include "engine/base/options.hpp"
 #include "engine/devices/device_plan.hpp"
+#include "engine/devices/device_prover.hpp"
 #include "engine/devices/device_space.hpp"
 #include "model/error.hpp"
 #include "tests/support/device_oracle.hpp"
@@ -187,6 +188,39 @@ struct TreeTally {
   std::int64_t nodes = 0;
 };
 
+/// The relaxation asks for no more than an optimum gives, and bounds no optimum away.
+void check_relaxation(const DeviceGraph& graph, const DeviceProblem& problem, std::optional<std::int64_t> truth,
+                      const DeviceSearchOutcome& outcome) {
+  if (problem.order == OrderMode::free) return;
+  DeviceProver prover(graph, problem, 1);
+  for (int step = 0; step < 8; ++step) {
+    const DeviceNews news = prover.step({.below = truth ? *truth + 1 : kNoWay});
+    if (truth) {
+      EXPECT_FALSE(news.infeasible);
+      EXPECT_LE(news.bound, *truth);
+    }
+    if (news.finished) break;
+  }
+  if (!truth || !outcome.steps) return;
+  const EvaluatedPlan plan{*outcome.steps, evaluate(graph, *outcome.steps)};
+  // Where what must be kept ends elsewhere, replayed, than it did.
+  if (value_of(graph, problem, plan.evaluation).violation > 0) return;
+  const DeviceInstance instance(graph, problem);
+  const DeviceState::Allowed anywhere = [&](OpId v, DeviceId d) { return run_cost(graph, v, d) != nullptr; };
+  DeviceProgram::Detail detail;
+  for (int stage = 0; stage <= instance.op_count(); ++stage) {
+    for (const OpId v : graph.runs.ids()) detail.reruns.insert({stage, v});
+  }
+  for (int every = 1; every <= 3; ++every) {
+    detail.ends.clear();
+    for (int stage = 0; stage <= instance.op_count(); stage += every) detail.ends.insert(stage);
+    const DeviceProgram program(instance, anywhere, detail);
+    const std::vector<double> solution = program.solution(plan);
+    EXPECT_TRUE(holds(program.program(), solution));
+    EXPECT_LE(cost_of(program.program(), solution), *truth);
+  }
+}
+
 /// The complete search alone: optimum and infeasibility are those of brute force. The schedule, if any.
 std::optional<DeviceSchedule> compare_tree_search(const DeviceGraph& graph, const DeviceProblem& problem,
                                                   TreeTally& tally) {
@@ -205,6 +239,7 @@ std::optional<DeviceSchedule> compare_tree_search(const DeviceGraph& graph, cons
     tally.tight += bound.least == *truth ? 1 : 0;
   }
   tally.refuted += bound.infeasible.empty() ? 0 : 1;
+  check_relaxation(graph, problem, truth, outcome);
   EXPECT_TRUE(outcome.complete);
   EXPECT_EQ(outcome.steps.has_value(), truth.has_value());
   if (!truth || !outcome.steps) return std::nullopt;

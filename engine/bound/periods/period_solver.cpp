@@ -31,6 +31,10 @@ IntegerAnswer solve_integer(const Program&, const IntegerLimits&) {
   return {};
 }
 
+std::vector<double> dive(const Program&, std::span<const std::vector<int>>, const Interrupted&) {
+  return {};
+}
+
 #else
 
 namespace {
@@ -47,6 +51,8 @@ constexpr int kRowsOfDense = 2;
 constexpr int kManyRows = 10'000;
 /// Rounding goes on where it has raised the optimum by so many units of the costs.
 constexpr double kLeastRise = 1e-3;
+/// A dive takes so much for whole.
+constexpr double kWholeInDive = 1e-5;
 
 /// What a row is multiplied by: 1 where its factors are 1.
 double scale_of(const ProgramRow& row) {
@@ -185,6 +191,47 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
   }
   drop_unpriced(program, own, answer);
   return answer;
+}
+
+std::vector<double> dive(const Program& program, std::span<const std::vector<int>> groups,
+                         const Interrupted& interrupted) {
+  if (program.costs.empty()) return {};
+  OsiClpSolverInterface solver;
+  load(program, common_unit(program.costs), 0, solver);
+  const Stopper stopper(interrupted);
+  stopper.watch(solver);
+  ClpSimplex& simplex = *solver.getModelPtr();
+  simplex.setLogLevel(0);
+  ClpSolve options;
+  leave_signals_alone(options);
+  options.setSolveType(ClpSolve::useDual);
+  simplex.initialSolve(options);
+  const auto solved = [&] { return !stopper.has_stopped() && simplex.isProvenOptimal(); };
+  if (!solved()) return {};
+  for (const std::vector<int>& group : groups) {
+    for (;;) {
+      int largest = -1;
+      for (const int j : group) {
+        const double value = simplex.primalColumnSolution()[j];
+        if (simplex.columnLower()[j] > 0 || value < kWholeInDive) continue;
+        if (value > 1 - kWholeInDive) {
+          simplex.setColumnLower(j, 1);
+        } else if (largest < 0 || value > simplex.primalColumnSolution()[largest]) {
+          largest = j;
+        }
+      }
+      if (largest < 0) break;
+      simplex.setColumnLower(largest, 1);
+      simplex.dual();
+      if (solved()) continue;
+      if (stopper.has_stopped()) return {};
+      simplex.setColumnLower(largest, 0);
+      simplex.setColumnUpper(largest, 0);
+      simplex.dual();
+      if (!solved()) return {};
+    }
+  }
+  return {simplex.primalColumnSolution(), simplex.primalColumnSolution() + program.columns()};
 }
 
 IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits) {

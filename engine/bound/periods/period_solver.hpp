@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/bound/periods/program.hpp"
@@ -33,6 +34,12 @@ struct LinearAnswer {
 /// Rows that its solution violates (rounded_rows()) are added to the program as long as that raises the optimum, and that
 /// takes no more steps of the simplex method than the program itself.
 LinearAnswer solve_linear(Program& program, const Interrupted& interrupted);
+
+/// A solution, or nothing where the way there ends: the linear program's columns of each group in turn are put to 1, those
+/// that are nearly there together and else the largest, and it is solved again (a dive; 0 where 1 leads nowhere). The groups'
+/// other columns follow from them.
+std::vector<double> dive(const Program& program, std::span<const std::vector<int>> groups,
+                         const Interrupted& interrupted);
 
 struct IntegerAnswer {
   /// Every solution was looked at: the one given is the cheapest below the ceiling, or there is none.

@@ -16,6 +16,10 @@ namespace {
 constexpr int kBitsOfSums = 120;
 constexpr int kMostShift = 70;
 
+bool is_one(double value) {
+  return value > 0.5;
+}
+
 struct WholePrices {
   std::vector<Wide> prices{};
   /// A price of 1 means 2^-shift.
@@ -171,6 +175,51 @@ ProgramBound program_bound(const Program& program, std::span<const double> price
 bool proves_no_solution(const Program& program, std::span<const double> prices) {
   const WholePrices rounded = round_prices(program, prices);
   return least_sum(program, rounded, reduced_costs(program, rounded, false)) > 0;
+}
+
+RestrictedProgram restricted(const Program& program, const std::vector<bool>& open, std::span<const double> solution) {
+  RestrictedProgram result;
+  std::vector<int> numbers(open.size(), -1);
+  for (std::size_t j = 0; j < open.size(); ++j) {
+    if (!open[j]) {
+      if (is_one(solution[j])) result.cost += program.costs[j];
+      continue;
+    }
+    numbers[j] = result.program.add_column(program.costs[j]);
+    result.program.out.back() = program.out[j];
+    result.columns.push_back(static_cast<int>(j));
+  }
+  for (const ProgramRow& row : program.rows) {
+    ProgramRow left{.least = row.least};
+    std::int64_t fewest = 0;
+    for (const ProgramTerm& term : row.terms) {
+      const auto j = static_cast<std::size_t>(term.column);
+      if (open[j]) {
+        left.terms.push_back({numbers[j], term.factor});
+        fewest += std::min<std::int64_t>(0, term.factor);
+      } else if (is_one(solution[j])) {
+        left.least -= term.factor;
+      }
+    }
+    if (fewest < left.least) result.program.rows.push_back(std::move(left));
+  }
+  return result;
+}
+
+bool holds(const Program& program, std::span<const double> solution) {
+  return std::all_of(program.rows.begin(), program.rows.end(), [&](const ProgramRow& row) {
+    std::int64_t sum = 0;
+    for (const ProgramTerm& term : row.terms) {
+      if (is_one(solution[static_cast<std::size_t>(term.column)])) sum += term.factor;
+    }
+    return sum >= row.least;
+  });
+}
+
+std::int64_t cost_of(const Program& program, std::span<const double> solution) {
+  std::int64_t cost = 0;
+  for (std::size_t j = 0; j < solution.size(); ++j) cost += is_one(solution[j]) ? program.costs[j] : 0;
+  return cost;
 }
 
 }  // namespace remora

@@ -66,4 +66,22 @@ bool proves_no_solution(const Program& program, std::span<const double> prices);
 /// O(entries times distinct factors of columns that are neither).
 std::vector<ProgramRow> rounded_rows(const Program& program, std::size_t rows, std::span<const double> solution);
 
+/// A program in which most columns have a value already.
+struct RestrictedProgram {
+  Program program{};
+  /// By column there: the column here.
+  std::vector<int> columns{};
+  /// What the others cost.
+  std::int64_t cost = 0;
+};
+
+/// The program of the `open` columns, where the others have their values of the whole solution. O(entries).
+RestrictedProgram restricted(const Program& program, const std::vector<bool>& open, std::span<const double> solution);
+
+/// Whether the whole solution holds every row. O(entries).
+bool holds(const Program& program, std::span<const double> solution);
+
+/// What a whole solution costs.
+std::int64_t cost_of(const Program& program, std::span<const double> solution);
+
 }  // namespace remora

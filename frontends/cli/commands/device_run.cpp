@@ -19,8 +19,8 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr std::array<std::string_view, 3> kOwn = {"objective", "duration-limit", "energy-limit"};
-constexpr std::array<std::string_view, 9> kShared = {"files", "budget",     "max-computes", "order", "time-limit",
-                                                     "seed",  "work-limit", "output",       "quiet"};
+constexpr std::array<std::string_view, 10> kShared = {"files", "budget",     "max-computes", "order",  "time-limit",
+                                                      "seed",  "work-limit", "threads",      "output", "quiet"};
 
 template <std::size_t count>
 bool is_among(std::string_view name, const std::array<std::string_view, count>& names) {
@@ -84,6 +84,7 @@ int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
                                   {.time_limit = shared.time_limit,
                                    .work_limit = shared.work_limit,
                                    .seed = static_cast<std::uint64_t>(shared.seed),
+                                   .threads = shared.threads,
                                    .cancel = &signals.flag()});
   schedule.graph_sha256 = loaded.sha256;
   if (schedule.has_schedule()) ensure(verify(graph, schedule).valid(), "solve: the schedule found does not verify");

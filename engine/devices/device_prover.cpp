@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/device_prover.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "engine/bound/periods/period_solver.hpp"
+
+namespace remora {
+namespace {
+
+/// With more columns no program is solved; under a work limit, which must not wait for long.
+constexpr int kMostColumns = 400'000;
+constexpr int kMostColumnsOfWork = 20'000;
+/// Under a work limit, of integer programs.
+constexpr int kMostChoicesOfWork = 2'000;
+/// Ops times tensors and devices: beyond this the program takes too long to write.
+constexpr double kMostEntries = 5e7;
+constexpr double kFirstSize = 600;
+constexpr double kLeastSize = 150;
+constexpr double kGrowth = 1.3;
+constexpr double kPatienceGrowth = 2;
+constexpr int kImprovements = 4;
+/// Under a work limit, of an integer program.
+constexpr std::int64_t kNodes = 200;
+/// A unit of work is a plan that was evaluated, or a node of the tree search.
+constexpr std::int64_t kColumnsOfWork = 16;
+/// Places where a replay breaks that are mended at once.
+constexpr std::size_t kMended = 4;
+constexpr std::array kLeastParts{0.5, 0.2, 0.8};
+
+/// A step of a replay that takes more than a budget.
+struct Excess {
+  Bytes bytes{};
+  int stage = 0;
+  OpId rerun{};
+  bool is_first = false;
+};
+
+/// The worst step of every stretch of steps that take too much of a device, the worst first.
+std::vector<Excess> excesses(const DeviceInstance& instance, const EvaluatedPlan& plan) {
+  std::vector<Excess> found;
+  for (const DeviceId d : instance.graph().devices.ids()) {
+    if (!instance.problem().budget[d]) continue;
+    bool goes_on = false;
+    int stage = 0;
+    for (std::size_t i = 0; i < plan.plan.size(); ++i) {
+      const DeviceStep& step = plan.plan[i];
+      const bool is_first = !step.is_copy() && step.op == stage;
+      const OpId rerun = step.is_copy() || is_first ? OpId::none() : step.op;
+      const Excess here{plan.evaluation.memory[d][i] - instance.budget(d), stage, rerun, is_first};
+      if (is_first) ++stage;
+      const bool exceeds = here.bytes > Bytes(0);
+      if (exceeds && !goes_on) found.push_back(here);
+      if (exceeds && here.bytes > found.back().bytes) found.back() = here;
+      goes_on = exceeds;
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Excess& a, const Excess& b) { return a.bytes > b.bytes; });
+  return found;
+}
+
+}  // namespace
+
+DeviceProver::DeviceProver(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed)
+    : instance_(graph, problem), random_(seed), size_(kFirstSize) {
+  allowed_ = [this](OpId v, DeviceId d) {
+    const RunCost* const run = run_cost(instance_.graph(), v, d);
+    return run != nullptr && instance_.has_room(v, *run);
+  };
+  if (problem.order == OrderMode::free) next_ = Next::none;
+}
+
+std::int64_t DeviceProver::work_of(const Program& program) {
+  return 1 + program.columns() / kColumnsOfWork;
+}
+
+DeviceNews DeviceProver::step(const Limits& limits) {
+  if (next_ == Next::relax) return relax(limits);
+  if (next_ == Next::none) return {.bound = bound_, .finished = true};
+  if (limits.below < ruled_below_) rule_out(limits.below);
+  if (next_ == Next::dive) return fall(limits);
+  return next_ == Next::whole ? solve_whole(limits) : improve(limits);
+}
+
+DeviceNews DeviceProver::relax(const Limits& limits) {
+  next_ = Next::none;
+  const double tensors = static_cast<double>(instance_.graph().places.size());
+  if (tensors * instance_.op_count() * instance_.device_count() > kMostEntries) return {.finished = true};
+  program_ = std::make_unique<DeviceProgram>(instance_, allowed_, detail_);
+  prices_.clear();
+  ruled_below_ = kNoWay;
+  Program& program = program_->program();
+  if (program.columns() > (limits.seconds > 0 ? kMostColumns : kMostColumnsOfWork)) {
+    return {.bound = bound_, .finished = true};
+  }
+  DeviceNews news{.work = work_of(program)};
+  LinearAnswer answer = solve_linear(program, limits.interrupted);
+  if (answer.outcome == LinearAnswer::Outcome::no_solution && !answer.prices.empty()) {
+    news.infeasible = proves_no_solution(program, answer.prices);
+  }
+  if (answer.outcome == LinearAnswer::Outcome::optimal) {
+    bound_ = std::max(bound_, program_bound(program, answer.prices).bound.count());
+    prices_ = std::move(answer.prices);
+    for (const double least : kLeastParts) news.plans.push_back(program_->plan(answer.solution, least));
+    next_ = Next::dive;
+  }
+  news.bound = bound_;
+  news.finished = next_ == Next::none;
+  return news;
+}
+
+/// By the linear program's reduced costs.
+void DeviceProver::rule_out(std::int64_t below) {
+  ruled_below_ = below;
+  Program& program = program_->program();
+  const ProgramBound bound = program_bound(program, prices_);
+  for (const auto& group : program_->decisions()) {
+    for (const int j : group) {
+      if (bound.bound + bound.penalties[at(j)] >= Duration(below)) program.out[at(j)] = true;
+    }
+  }
+  bound_ = std::max(bound_, std::min(below, program_bound(program, prices_).bound.count()));
+}
+
+DeviceNews DeviceProver::fall(const Limits& limits) {
+  next_ = Next::whole;
+  Program& program = program_->program();
+  DeviceNews news{.bound = bound_, .work = 4 * work_of(program)};
+  if (limits.seconds <= 0 && program.columns() > kMostChoicesOfWork) next_ = Next::none;
+  const std::vector<double> solution = dive(program, program_->decisions(), limits.interrupted);
+  if (!solution.empty()) news.plans.push_back(program_->plan(solution, 0.5));
+  news.finished = next_ == Next::none;
+  return news;
+}
+
+DeviceNews DeviceProver::solve_whole(const Limits& limits) {
+  const Program& program = program_->program();
+  DeviceNews news{.bound = bound_};
+  const double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
+  const auto over = [&] {
+    return (limits.interrupted && limits.interrupted()) || (limits.seconds > 0 && cpu_seconds_of_thread() > end);
+  };
+  IntegerLimits integer{.interrupted = over};
+  if (limits.below != kNoWay) integer.ceiling = Duration(limits.below);
+  if (limits.seconds <= 0) integer.nodes = kNodes;
+  const IntegerAnswer answer = solve_integer(program, integer);
+  news.work = work_of(program) * (1 + answer.nodes);
+  bound_ = std::max(bound_, std::min(limits.below, answer.bound.count()));
+  if (answer.complete && answer.solution.empty()) {
+    if (limits.below != kNoWay) bound_ = std::max(bound_, limits.below);
+    news.finished = true;
+  }
+  news.bound = bound_;
+  bool refined = false;
+  if (!answer.solution.empty()) {
+    news.plans.push_back(program_->plan(answer.solution, 0.5));
+    refined = refine(news.plans.back());
+    if (answer.complete && !refined) news.finished = true;
+  }
+  if (!answer.complete) patience_ *= kPatienceGrowth;
+  next_ = refined ? Next::relax : Next::improve;
+  improvements_ = kImprovements;
+  return news;
+}
+
+/// Counts memory where the plan takes too much; false if it does not, or if there it is counted.
+bool DeviceProver::refine(const DevicePlan& plan) {
+  const auto whole = mended(instance_.graph(), instance_.problem(), plan);
+  if (!whole) return false;
+  std::vector<Excess> found = excesses(instance_, *whole);
+  found.resize(std::min(found.size(), kMended));
+  const std::size_t before = detail_.ends.size() + detail_.reruns.size();
+  for (const Excess& excess : found) {
+    if (excess.rerun.valid()) detail_.reruns.insert({excess.stage, excess.rerun});
+    detail_.ends.insert(excess.stage);
+    if (!excess.is_first) detail_.ends.insert(excess.stage - 1);
+  }
+  return detail_.ends.size() + detail_.reruns.size() > before;
+}
+
+/// Stages beside each other, or ops that are read or written together, up to so many columns.
+std::vector<bool> DeviceProver::neighbourhood(std::size_t most) {
+  std::vector<bool> columns(program_->program().costs.size(), false);
+  const auto size = [&] { return static_cast<std::size_t>(std::count(columns.begin(), columns.end(), true)); };
+  const int ops = instance_.op_count();
+  const int centre = static_cast<int>(random_.below(at(ops)));
+  const std::size_t kind = random_.below(3);
+  if (kind == 0) {
+    for (int reach = 0; reach < ops && size() < most; ++reach) {
+      program_->mark_stages(std::max(0, centre - reach), std::min(ops, centre + reach), columns);
+    }
+    return columns;
+  }
+  std::vector<bool> seen(at(ops), false);
+  std::vector<OpId> queue{OpId(centre)};
+  seen[at(centre)] = true;
+  for (std::size_t next = 0; next < queue.size() && size() < most; ++next) {
+    const OpId v = queue[next];
+    program_->mark(v, columns);
+    std::vector<OpId> others;
+    if (kind == 1 && v + 1 < ops) others.emplace_back(v + 1);
+    for (const TensorId t : instance_.op(v).inputs) {
+      if (instance_.producer(t).valid()) others.push_back(instance_.producer(t));
+    }
+    for (const TensorId t : instance_.op(v).outputs) {
+      const auto& readers = instance_.readers(t);
+      others.insert(others.end(), readers.begin(), readers.end());
+    }
+    if (kind == 2) random_.shuffle(others);
+    for (const OpId other : others) {
+      if (seen[other.index()]) continue;
+      seen[other.index()] = true;
+      queue.push_back(other);
+    }
+  }
+  return columns;
+}
+
+DeviceNews DeviceProver::improve(const Limits& limits) {
+  Program& program = program_->program();
+  DeviceNews news{.bound = bound_, .work = work_of(program)};
+  if (--improvements_ <= 0) next_ = Next::whole;
+  if (limits.incumbent == nullptr) return news;
+  std::vector<double> from = program_->solution(*limits.incumbent);
+  const RestrictedProgram part = restricted(program, neighbourhood(static_cast<std::size_t>(size_)), from);
+  const std::int64_t before = cost_of(program, from);
+  if (before <= part.cost) return news;
+  const double end = cpu_seconds_of_thread() + limits.seconds;
+  const auto over = [&] {
+    return (limits.interrupted && limits.interrupted()) || (limits.seconds > 0 && cpu_seconds_of_thread() > end);
+  };
+  IntegerLimits integer{.ceiling = Duration(before - part.cost), .interrupted = over};
+  if (limits.seconds <= 0) integer.nodes = kNodes;
+  const IntegerAnswer answer = solve_integer(part.program, integer);
+  news.work = work_of(part.program) * (1 + answer.nodes);
+  size_ = answer.complete ? std::min(size_ * kGrowth, program.columns() + 1.0) : std::max(kLeastSize, size_ / kGrowth);
+  if (answer.solution.empty()) return news;
+  for (std::size_t j = 0; j < part.columns.size(); ++j) from[at(part.columns[j])] = answer.solution[j] > 0.5 ? 1 : 0;
+  news.plans.push_back(program_->plan(from, 0.5));
+  return news;
+}
+
+}  // namespace remora

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Local search over plans of several devices (docs/devices.md), for device_solve.cpp.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/base/deadline.hpp"
+#include "engine/devices/device_plan.hpp"
+#include "model/random.hpp"
+
+namespace remora {
+
+class DeviceSearch {
+ public:
+  DeviceSearch(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed, const Deadline& deadline)
+      : graph_(graph), problem_(problem), deadline_(deadline), random_(seed) {}
+
+  /// The first plan, in place of the bound's, if it is of the staged form once it is mended.
+  void begin_from(DevicePlan plan) { start_ = mended(graph_, problem_, std::move(plan)); }
+
+  /// Searches on until so much work has been done in all.
+  void advance(const DeviceBound& bound, std::int64_t work) {
+    until_ = work;
+    if (!best_) {
+      std::optional<EvaluatedPlan> first = start_ ? std::move(start_) : plan_of(graph_, problem_, bound.assignment);
+      while (!first && !over()) {
+        ++work_;
+        first = plan_of(graph_, problem_, drawn());
+      }
+      if (!first) return;
+      current_ = mend(judged(*std::move(first)));
+      best_ = current_;
+    }
+    while (!over() && !(best_->value.violation == 0 && best_->value.cost <= bound.least)) {
+      Candidate next = mend(changed(*current_));
+      if (next.value <= current_->value) current_ = next;
+      ++idle_;
+      if (next.value < best_->value) {
+        best_ = std::move(next);
+        idle_ = 0;
+      } else if (idle_ >= kPatience) {
+        current_ = best_;
+        idle_ = 0;
+      }
+    }
+  }
+
+  /// The best plan that breaks no limit; null if none was found.
+  [[nodiscard]] const EvaluatedPlan* plan() const { return best_ && best_->value.violation == 0 ? &*best_ : nullptr; }
+  [[nodiscard]] std::int64_t cost() const { return best_->value.cost; }
+
+  /// Goes on from a plan that somebody else found, if it is better once it is mended.
+  void adopt(DevicePlan plan) {
+    std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
+    if (!whole) return;
+    Candidate next = mend(judged(*std::move(whole)));
+    if (best_ && best_->value <= next.value) return;
+    best_ = current_ = std::move(next);
+    idle_ = 0;
+  }
+
+  [[nodiscard]] std::int64_t work() const { return work_; }
+  /// True ends a turn early. May be null.
+  void heed(const std::atomic<bool>* called) { called_ = called; }
+
+ private:
+  /// Ways to make room at one step that are looked at, at most.
+  static constexpr std::size_t kMostWays = 40;
+  /// Changes at once before mending.
+  static constexpr std::uint64_t kMostChanges = 4;
+  /// Without a better plan for so many rounds, the search goes on from the best one.
+  static constexpr int kPatience = 200;
+
+  struct Candidate : EvaluatedPlan {
+    PlanValue value{};
+  };
+  /// Steps more, or an op elsewhere.
+  struct Way {
+    Insertions insertions{};
+    OpId op{};
+    DeviceId device{};
+  };
+
+  [[nodiscard]] bool over() const {
+    return deadline_.reached() || work_ >= until_ || (called_ != nullptr && called_->load(std::memory_order_relaxed));
+  }
+
+  Candidate judged(EvaluatedPlan plan) {
+    ++work_;
+    const PlanValue value = value_of(graph_, problem_, plan.evaluation);
+    return {std::move(plan), value};
+  }
+
+  Table<OpId, DeviceId> drawn() {
+    Table<OpId, DeviceId> assignment;
+    for (const OpId v : graph_.runs.ids()) assignment.push_back(drawn_device(v));
+    return assignment;
+  }
+
+  DeviceId drawn_device(OpId op) {
+    const auto& runs = graph_.runs[op];
+    return runs[random_.below(runs.size())].device;
+  }
+
+  /// The step and device at which most is above a budget.
+  [[nodiscard]] std::optional<std::pair<int, DeviceId>> worst(const DeviceEvaluation& evaluation) const {
+    std::optional<std::pair<int, DeviceId>> found;
+    Bytes most;
+    for (const DeviceId d : graph_.devices.ids()) {
+      for (std::size_t i = 0; problem_.budget[d] && i < evaluation.memory[d].size(); ++i) {
+        const Bytes above = evaluation.memory[d][i] - *problem_.budget[d];
+        if (above <= most) continue;
+        most = above;
+        found = {static_cast<int>(i), d};
+      }
+    }
+    return found;
+  }
+
+  /// Makes room where most is missing, as long as that mends something.
+  Candidate mend(Candidate candidate) {
+    while (candidate.value.violation > 0 && !over()) {
+      const auto place = worst(candidate.evaluation);
+      if (!place) return candidate;
+      std::vector<Way> ways;
+      for (Insertions& insertions :
+           making_room(graph_, problem_, candidate.plan, candidate.evaluation, place->first, place->second)) {
+        ways.push_back({.insertions = std::move(insertions)});
+      }
+      add_relocations(candidate, *place, ways);
+      random_.shuffle(ways);
+      if (ways.size() > kMostWays) ways.resize(kMostWays);
+      std::optional<Candidate> best;
+      double best_score = 0;
+      for (const Way& way : ways) {
+        if (over()) break;
+        std::optional<EvaluatedPlan> whole =
+            mended(graph_, problem_,
+                   way.op.valid() ? relocated(graph_, candidate.plan, way.op, way.device)
+                                  : with_steps(candidate.plan, way.insertions));
+        if (!whole) continue;
+        Candidate next = judged(*std::move(whole));
+        if (next.value.violation >= candidate.value.violation) continue;
+        const auto mends = static_cast<double>(candidate.value.violation - next.value.violation);
+        const auto dearer = static_cast<double>(std::max<std::int64_t>(0, next.value.cost - candidate.value.cost));
+        const double score = mends / (1.0 + dearer) * (0.7 + 0.6 * random_.unit());
+        if (best && score <= best_score) continue;
+        best_score = score;
+        best = std::move(next);
+      }
+      if (!best) return candidate;
+      candidate = *std::move(best);
+    }
+    return candidate;
+  }
+
+  /// The run at the place, and those that made what stays there, elsewhere.
+  void add_relocations(const Candidate& candidate, const std::pair<int, DeviceId>& place, std::vector<Way>& ways) {
+    const auto add = [&](OpId op) {
+      for (const RunCost& run : graph_.runs[op]) {
+        if (run.device != place.second) ways.push_back({.op = op, .device = run.device});
+      }
+    };
+    const DeviceStep& step = candidate.plan[at(place.first)];
+    if (!step.is_copy()) add(step.op);
+    for (const Stay& stay : candidate.evaluation.stays) {
+      const bool crosses =
+          stay.residence.device == place.second && stay.first_step < place.first && stay.last_step >= place.first;
+      const DeviceStep& maker = candidate.plan[at(stay.first_step)];
+      if (crosses && !maker.is_copy()) add(maker.op);
+    }
+  }
+
+  /// Some copies and recomputes less, or some ops elsewhere; the same plan if that leads nowhere.
+  Candidate changed(const Candidate& candidate) {
+    DevicePlan plan = candidate.plan;
+    const std::uint64_t changes = 1 + random_.below(kMostChanges);
+    for (std::uint64_t i = 0; i < changes; ++i) {
+      if (random_.below(3) == 0 && graph_.devices.size() > 1) {
+        const OpId op(random_.below(graph_.runs.size()));
+        plan = relocated(graph_, plan, op, drawn_device(op));
+      } else {
+        take_out(plan);
+      }
+    }
+    std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
+    if (whole) return judged(*std::move(whole));
+    ++work_;
+    return candidate;
+  }
+
+  void take_out(DevicePlan& plan) {
+    std::vector<bool> seen(graph_.graph.ops.size(), false);
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      if (plan[i].is_copy() || seen[plan[i].op.index()]) places.push_back(i);
+      if (!plan[i].is_copy()) seen[plan[i].op.index()] = true;
+    }
+    if (places.empty()) return;
+    plan.erase(plan.begin() + static_cast<std::ptrdiff_t>(places[random_.below(places.size())]));
+  }
+
+  const DeviceGraph& graph_;
+  const DeviceProblem& problem_;
+  const Deadline& deadline_;
+  const std::atomic<bool>* called_ = nullptr;
+  Random random_;
+  std::optional<EvaluatedPlan> start_;
+  std::optional<Candidate> current_;
+  std::optional<Candidate> best_;
+  /// Rounds without a better one.
+  int idle_ = 0;
+  std::int64_t work_ = 0;
+  std::int64_t until_ = 0;
+};
+
+}  // namespace remora
