@@ -51,6 +51,8 @@ struct REMORA_API Curve {
   std::string graph_sha256{};
   /// As Schedule::reading.
   std::vector<std::string> reading{};
+  /// Whose budgets these are, of a graph over several devices; else empty.
+  std::string device{};
   OrderMode order = OrderMode::input;
   int max_computes = 0;
   /// Memory that no schedule can do without: percentages of budgets and the overhead's baseline are above it.

@@ -163,7 +163,7 @@ void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks, bool is
     out << std::setw(11) << (task.figures ? fixed(kPercent * task.figures->overhead, 3) : "") << std::setw(9)
         << (task.figures ? fixed(kPercent * task.figures->gap, 3) : "");
     if (is_wide) {
-      out << std::setw(18) << (task.figures ? std::to_string(task.figures->peak_memory) : "") << std::setw(10)
+      out << std::setw(18) << (task.figures ? printable(amounts_text(task.figures->peak_memory)) : "") << std::setw(10)
           << (task.record ? fixed(task.record->seconds, 2) : "");
     }
     out << "\n";
@@ -211,10 +211,13 @@ void write_task(std::string& out, const MergedTask& task) {
   object.string("status", task.status);
   if (!task.key.empty()) object.string("key", task.key);
   if (task.figures) {
-    object.integer("budget_bytes", task.figures->budget);
+    object.key("budget_bytes");
+    append_amounts(out, task.figures->budget);
     object.integer("duration", task.figures->duration);
     object.integer("lower_bound", task.figures->lower_bound);
-    object.integer("peak_memory", task.figures->peak_memory);
+    if (task.figures->energy > 0) object.integer("energy", task.figures->energy);
+    object.key("peak_memory");
+    append_amounts(out, task.figures->peak_memory);
     object.number("overhead", task.figures->overhead);
     object.number("gap", task.figures->gap);
   }
@@ -257,8 +260,9 @@ void write_csv(std::ostream& out, const Merged& merged) {
         << text::csv_field(task.task.budget) << "," << task.status << ",";
     if (task.figures) {
       out << json::number_text(task.figures->overhead) << "," << json::number_text(task.figures->gap) << ","
-          << task.figures->duration << "," << task.figures->lower_bound << "," << task.figures->peak_memory << ","
-          << task.figures->budget << ",";
+          << task.figures->duration << "," << task.figures->lower_bound << ","
+          << text::csv_field(amounts_text(task.figures->peak_memory)) << ","
+          << text::csv_field(amounts_text(task.figures->budget)) << ",";
     } else {
       out << ",,,,,,";
     }

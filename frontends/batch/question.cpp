@@ -152,7 +152,8 @@ Record read_record(std::string_view text, const std::string& key) {
                 .schedule = {}};
   if (key_of(record.question) != key) question.fail("does not match the name of the file");
   const Node schedule = root.at("schedule");
-  json::expect_format(schedule, "remora-schedule");
+  // Version 2 where there are several devices.
+  json::expect_format(schedule, "remora-schedule", 2);
   record.schedule = schedule.value().dump();
   return record;
 }
@@ -185,20 +186,62 @@ TaskError read_error(std::string_view text) {
           .origin = read_origin(root, kWhen)};
 }
 
+std::string amounts_text(const Amounts& amounts) {
+  std::string text;
+  for (const auto& [name, bytes] : amounts) {
+    if (!text.empty()) text += ' ';
+    if (!name.empty()) text.append(name).append("=");
+    text += std::to_string(bytes);
+  }
+  return text;
+}
+
+void append_amounts(std::string& out, const Amounts& amounts) {
+  if (amounts.size() == 1 && amounts.front().first.empty()) {
+    out += std::to_string(amounts.front().second);
+    return;
+  }
+  json::ObjectText object(out);
+  for (const auto& [name, bytes] : amounts) object.integer(name, bytes);
+  object.close();
+}
+
+namespace {
+
+Amounts amounts_at(const Node& root, const char* key) {
+  const Node node = root.at(key);
+  if (!node.value().is_object()) return {{"", node.integer()}};
+  Amounts amounts;
+  for (const auto& [name, value] : node.value().get_ref<const Document::object_t&>()) {
+    amounts.emplace_back(name, node.at(name).integer());
+  }
+  return amounts;
+}
+
+}  // namespace
+
 Figures read_figures(std::string_view schedule) {
   const Document document = json::parse(schedule);
   const Node root(document);
+  Figures figures{.budget = amounts_at(root, "budget"),
+                  .duration = root.at("duration").integer(),
+                  .energy = root.has("energy") ? root.at("energy").integer() : 0,
+                  .lower_bound = root.at("lower_bound").integer(),
+                  .peak_memory = amounts_at(root, "peak_memory")};
+  if (root.has("objective") && root.at("objective").string() == "energy") {
+    figures.overhead = root.at("overhead").number();
+    const auto energy = static_cast<double>(figures.energy);
+    figures.gap = energy > 0 ? (energy - static_cast<double>(figures.lower_bound)) / energy : 0;
+    return figures;
+  }
   // Both follow from the integers; what the file says they are does not count.
   const Schedule schedule_of{.status = Status::feasible,
-                             .duration = Duration(root.at("duration").integer()),
+                             .duration = Duration(figures.duration),
                              .baseline_duration = Duration(root.at("baseline_duration").integer()),
-                             .lower_bound = Duration(root.at("lower_bound").integer())};
-  return {.budget = root.at("budget").integer(),
-          .duration = root.at("duration").integer(),
-          .lower_bound = root.at("lower_bound").integer(),
-          .peak_memory = root.at("peak_memory").integer(),
-          .overhead = schedule_of.overhead(),
-          .gap = schedule_of.gap()};
+                             .lower_bound = Duration(figures.lower_bound)};
+  figures.overhead = schedule_of.overhead();
+  figures.gap = schedule_of.gap();
+  return figures;
 }
 
 }  // namespace remora::batch

@@ -124,12 +124,21 @@ std::string error_text(const TaskError& error);
 /// Throws InputError with the JSON path.
 TaskError read_error(std::string_view text);
 
+/// Bytes by device; of a graph for one device one amount without a name.
+using Amounts = std::vector<std::pair<std::string, std::int64_t>>;
+/// "123", or "gpu=12 cpu=3".
+std::string amounts_text(const Amounts& amounts);
+/// 123, or {"gpu": 12, "cpu": 3}.
+void append_amounts(std::string& out, const Amounts& amounts);
+
 /// The numbers of a schedule, which need no graph.
 struct Figures {
-  std::int64_t budget = 0;
+  Amounts budget{};
   std::int64_t duration = 0;
+  std::int64_t energy = 0;
+  /// Of the objective.
   std::int64_t lower_bound = 0;
-  std::int64_t peak_memory = 0;
+  Amounts peak_memory{};
   double overhead = 0;
   double gap = 0;
 };

@@ -78,6 +78,7 @@ Curve read_curve(Text text) {
   curve.graph = root.at("graph").string();
   if (root.has("graph_sha256")) curve.graph_sha256 = root.at("graph_sha256").string();
   curve.reading = reading_of(root);
+  if (root.has("device")) curve.device = root.at("device").string();
   curve.order = read_word(root.at("order"), kOrderWords);
   curve.max_computes = static_cast<int>(root.at("max_computes").integer(1, std::numeric_limits<int>::max()));
   curve.fixed_memory = Bytes(root.at("fixed_memory").integer());
@@ -128,6 +129,7 @@ void write_curve(std::ostream& out, const Curve& curve) {
   object.string("graph", curve.graph);
   if (!curve.graph_sha256.empty()) object.string("graph_sha256", curve.graph_sha256);
   if (!curve.reading.empty()) object.strings("reading", curve.reading);
+  if (!curve.device.empty()) object.string("device", curve.device);
   object.string("order", word_of(curve.order, kOrderWords));
   object.integer("max_computes", curve.max_computes);
   object.integer("fixed_memory", curve.fixed_memory.count());

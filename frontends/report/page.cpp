@@ -105,7 +105,7 @@ void append_curve(std::string& out, const Page& page) {
 
 /// What is shown first: the knee's schedule if there is one, else the first.
 std::int64_t first_shown(const Page& page) {
-  if (page.schedules.empty()) return page.device_schedules.empty() ? -1 : 0;
+  if (page.schedules.empty() && page.device_schedules.empty()) return -1;
   if (page.curve && page.curve->knee && page.points[*page.curve->knee].schedule) {
     return static_cast<std::int64_t>(*page.points[*page.curve->knee].schedule);
   }

@@ -149,11 +149,13 @@ Curve read_curve_of(const std::string& path, const std::string& content, const s
   }
 }
 
-/// Reads the schedules that a curve names, each once.
+/// Reads the schedules that a curve names, each once, into a list of the page. `load(path)`: a valid one; `peak(schedule)`:
+/// what it holds of the memory that the curve is of.
+template <class AnySchedule, class Load, class Peak>
 class PointSchedules {
  public:
-  PointSchedules(std::filesystem::path folder, report::Page& page, Files& files)
-      : folder_(std::move(folder)), page_(page), files_(files) {}
+  PointSchedules(std::filesystem::path folder, std::vector<AnySchedule>& schedules, Files& files, Load load, Peak peak)
+      : folder_(std::move(folder)), schedules_(schedules), files_(files), load_(load), peak_(peak) {}
 
   report::Page::PointSchedule of(const CurvePoint& point) {
     if (point.status == Status::infeasible) return {.why = "proved infeasible"};
@@ -161,32 +163,43 @@ class PointSchedules {
     if (point.schedule_file.empty()) return {.why = "not kept: the curve names no file"};
     const std::string path = (folder_ / point.schedule_file).string();
     if (!std::filesystem::exists(path)) return {.why = "missing: " + printable(point.schedule_file)};
-    const auto [place, is_new] = numbers_.emplace(path, page_.schedules.size());
-    if (is_new) page_.schedules.push_back(load(path));
-    expect_point(path, point, page_.schedules[place->second]);
+    const auto [place, is_new] = numbers_.emplace(path, schedules_.size());
+    if (is_new) {
+      files_.will_read(path, "a schedule of the curve");
+      schedules_.push_back(load_(path));
+    }
+    const AnySchedule& schedule = schedules_[place->second];
+    if (schedule.duration != point.duration || peak_(schedule) != point.peak_memory) {
+      throw InputError(path, "not the schedule that the curve found for " + text::grouped(point.budget.count()) +
+                                 " bytes: its duration or peak_memory differs");
+    }
     return {.schedule = place->second};
   }
 
  private:
-  [[nodiscard]] Schedule load(const std::string& path) const {
-    files_.will_read(path, "a schedule of the curve");
-    Schedule schedule = load_schedule(path, *page_.graph);
-    if (!schedule.has_schedule()) throw InputError(path, "holds no schedule, though the curve says that there is one");
-    expect_valid(path, *page_.graph, schedule);
-    return schedule;
-  }
-
-  static void expect_point(const std::string& path, const CurvePoint& point, const Schedule& schedule) {
-    if (schedule.duration == point.duration && schedule.peak_memory == point.peak_memory) return;
-    throw InputError(path, "not the schedule that the curve found for " + text::grouped(point.budget.count()) +
-                               " bytes: its duration or peak_memory differs");
-  }
-
   std::filesystem::path folder_;
-  report::Page& page_;
+  std::vector<AnySchedule>& schedules_;
   Files& files_;
+  Load load_;
+  Peak peak_;
   std::map<std::string, std::size_t> numbers_{};
 };
+
+/// As it is, if it is there and valid.
+template <class AnyGraph, class AnySchedule>
+AnySchedule expected(const std::string& path, const AnyGraph& graph, AnySchedule schedule) {
+  if (!schedule.has_schedule()) throw InputError(path, "holds no schedule, though the curve says that there is one");
+  expect_valid(path, graph, schedule);
+  return schedule;
+}
+
+bool is_curve(const FileText& file) {
+  try {
+    return json::is_curve(json::Text(file.content));
+  } catch (const InputError& error) {
+    throw InputError(file.path, error.what());
+  }
+}
 
 /// What `remora report` shows: the schedule in the file at `path`, or, if it holds a curve, all schedules that the
 /// curve names, by their paths from its folder; files that are not there are noted at their points. What is read is
@@ -195,37 +208,58 @@ class PointSchedules {
 report::Page load_page(const FileText& file, const LoadedGraph& loaded, Files& files) {
   const auto& [path, content] = file;
   report::Page page{.graph = loaded.graph, .duration_unit = text::duration_unit_of(*loaded.graph)};
-  bool is_curve = false;
-  try {
-    is_curve = json::is_curve(json::Text(content));
-  } catch (const InputError& error) {
-    throw InputError(path, error.what());
-  }
-  if (!is_curve) {
+  if (!is_curve(file)) {
     page.schedules.push_back(load_schedule(file, *loaded.graph));
     expect_shown(path, *loaded.graph, page.schedules.front());
     return page;
   }
   page.curve = read_curve_of(path, content, loaded.graph);
-  PointSchedules schedules(std::filesystem::path(path).parent_path(), page, files);
+  PointSchedules schedules(
+      std::filesystem::path(path).parent_path(), page.schedules, files,
+      [&](const std::string& place) { return expected(place, *loaded.graph, load_schedule(place, *loaded.graph)); },
+      [](const Schedule& schedule) { return schedule.peak_memory; });
   page.points.reserve(page.curve->points.size());
   for (const CurvePoint& point : page.curve->points) page.points.push_back(schedules.of(point));
   return page;
 }
 
-report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded) {
+/// The device that the curve is of.
+DeviceId device_of(const std::string& path, const Curve& curve, const DeviceGraph& graph) {
+  for (const DeviceId d : graph.devices.ids()) {
+    if (graph.devices[d].name == curve.device) return d;
+  }
+  throw InputError(path, "not a curve of this graph: it has no device " + quote(curve.device));
+}
+
+report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded, Files& files) {
   const auto devices = std::make_shared<const DeviceGraph>(loaded.graph);
   report::Page page{
       .graph = {devices, &devices->graph}, .devices = devices, .duration_unit = text::duration_unit_of(devices->graph)};
-  page.device_schedules.push_back(load_device_schedule(file, *devices));
-  expect_shown(file.path, *devices, page.device_schedules.front());
+  if (!is_curve(file)) {
+    page.device_schedules.push_back(load_device_schedule(file, *devices));
+    expect_shown(file.path, *devices, page.device_schedules.front());
+    return page;
+  }
+  try {
+    page.curve = json::read_curve(json::Text(file.content));
+  } catch (const InputError& error) {
+    throw InputError(file.path, error.what());
+  }
+  const DeviceId device = device_of(file.path, *page.curve, *devices);
+  PointSchedules schedules(
+      std::filesystem::path(file.path).parent_path(), page.device_schedules, files,
+      [&](const std::string& place) {
+        return expected(place, *devices, load_device_schedule(read_once(place), *devices));
+      },
+      [&](const DeviceSchedule& schedule) { return schedule.peak_memory[device]; });
+  for (const CurvePoint& point : page.curve->points) page.points.push_back(schedules.of(point));
   return page;
 }
 
 /// Throws InputError where the page has no schedule to trace.
 void expect_traceable(const std::string& path, const report::Page& page) {
-  const bool has_schedule = page.devices ? page.device_schedules.front().has_schedule()
-                                         : !page.curve && page.schedules.front().has_schedule();
+  const bool has_schedule = !page.curve && (page.devices ? page.device_schedules.front().has_schedule()
+                                                         : page.schedules.front().has_schedule());
   if (has_schedule) return;
   throw InputError(
       path, "--trace needs a schedule; this is " +
@@ -248,7 +282,7 @@ int report_command(const Words& words) {
   const FileText graph = read_once(arguments.file("GRAPH"));
   report::Page page;
   if (const auto devices = load_device_graph(graph, arguments)) {
-    page = load_page(file, *devices);
+    page = load_page(file, *devices, arguments.files());
   } else {
     adopt_reading(arguments, file, arguments.has("quiet"));
     page = load_page(file, load_graph(graph, arguments, arguments.has("quiet")), arguments.files());

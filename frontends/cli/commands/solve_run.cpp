@@ -18,6 +18,7 @@
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/progress.hpp"
 #include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/text/text.hpp"
@@ -150,6 +151,24 @@ OptionGroup solve_output() {
 }
 
 }  // namespace
+
+int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
+  const DeviceGraph& graph = loaded.graph;
+  DeviceRequest request = read_device_request(arguments, graph);
+  SignalGuard signals;
+  signals.heed_memory();
+  request.options.cancel = &signals.flag();
+  DeviceSchedule schedule = solve(graph, request.problem, request.options);
+  schedule.graph_sha256 = loaded.sha256;
+  if (schedule.has_schedule()) ensure(verify(graph, schedule).valid(), "solve: the schedule found does not verify");
+  arguments.files().write(arguments.output("output"),
+                          [&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
+  if (!arguments.has("quiet")) {
+    print_device_summary(std::cerr, graph, schedule);
+    std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans and nodes\n";
+  }
+  return solve_exit_code(schedule.status);
+}
 
 int solve_command(const Words& words) {
   Arguments arguments("solve",

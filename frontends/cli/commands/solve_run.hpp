@@ -25,12 +25,6 @@ Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, c
 /// What a solve with this answer returns to the shell.
 int solve_exit_code(Status status);
 
-/// The options of `remora solve` that only graphs with devices have.
-OptionGroup device_options();
-
-/// Refuses them where the graph has no devices. Throws UsageError.
-void refuse_device_options(const Arguments& arguments);
-
 /// `remora solve` of a graph with devices: solves, verifies, writes, tells; the exit code. Throws UsageError for an option
 /// that such a solve does not know.
 int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded);

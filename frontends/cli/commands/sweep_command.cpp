@@ -7,14 +7,17 @@
 #include <unistd.h>
 
 #include "engine/baselines/method.hpp"
+#include "engine/devices/device_solve.hpp"
 #include "engine/sweep.hpp"
 #include "frontends/cli/commands/batch_size.hpp"
 #include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/curve_json.hpp"
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
 #include "frontends/report/figures.hpp"
@@ -66,7 +69,6 @@ void check_usage(const Arguments& arguments) {
   for (const char* of_curve : {"budgets", "points", "resolution", "csv", "svg"}) exclude("batch-size", of_curve);
   if (arguments.has("warm-start")) throw UsageError("--warm-start: a sweep starts from schedules of its own");
   const bool batch_size = arguments.has("batch-size");
-  if (arguments.has("budget") && !batch_size) throw UsageError("--budget: a sweep takes --budgets");
   if (arguments.has("overhead") && !batch_size) throw UsageError("--overhead needs --batch-size");
   if (batch_size && !arguments.has("budget")) throw UsageError("--batch-size needs --budget");
 }
@@ -98,23 +100,24 @@ void name_schedules(const std::string& folder, const std::string& output, Curve&
   }
 }
 
-void write_schedules(const Arguments& arguments, const Graph& graph, const SweepResult& result) {
-  const std::string& folder = arguments.get<std::string>("schedules");
-  for (const Schedule& schedule : result.schedules) {
+void write_schedules(const Arguments& arguments, const Graph& graph, const std::string& folder,
+                     const std::vector<Schedule>& schedules) {
+  for (const Schedule& schedule : schedules) {
     if (!schedule.has_schedule()) continue;
     arguments.files().write(file_of(folder, schedule.budget),
                             [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
   }
 }
 
-void write_files(const Arguments& arguments, const Graph& graph, SweepResult& result) {
+/// `write_all(folder)`: writes each budget's schedule.
+template <class WriteAll>
+void write_files(const Arguments& arguments, Curve& curve, const WriteAll& write_all) {
   const std::string& output = arguments.output("output");
   const bool keeps = arguments.has("schedules");
-  if (keeps) name_schedules(arguments.get<std::string>("schedules"), output, result.curve);
-  const Curve& curve = result.curve;
+  if (keeps) name_schedules(arguments.get<std::string>("schedules"), output, curve);
   // First what is worth most, should the disk fill up.
   arguments.files().write(output, [&](std::ostream& out) { json::write_curve(out, curve); });
-  if (keeps) write_schedules(arguments, graph, result);
+  if (keeps) write_all(arguments.get<std::string>("schedules"));
   if (arguments.has("csv")) {
     arguments.files().write(arguments.output("csv"), [&](std::ostream& out) { report::write_curve_csv(out, curve); });
   }
@@ -143,9 +146,73 @@ int exit_code(const Curve& curve) {
   return curve.points.back().status == Status::infeasible ? kInfeasible : kNoSchedule;
 }
 
-int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const Problem& problem) {
+/// A device's budgets: "gpu=12GiB:6GiB:1GiB" as the device and the list behind it.
+std::pair<DeviceId, std::string> swept_device(const Arguments& arguments, const DeviceGraph& graph) {
+  const std::string text = arguments.has("budgets") ? arguments.get<std::string>("budgets") : "";
+  const auto sign = text.find('=');
+  for (const DeviceId d : graph.devices.ids()) {
+    if (sign != std::string::npos && text.substr(0, sign) == graph.devices[d].name) return {d, text.substr(sign + 1)};
+  }
+  throw UsageError("--budgets: of a graph with devices it is DEVICE=LIST, of one of its devices");
+}
+
+int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   const bool quiet = arguments.has("quiet");
-  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, quiet);
+  const DeviceGraph& graph = loaded.graph;
+  DeviceRequest request = read_device_request(arguments, graph, {"budgets", "csv", "svg", "schedules"});
+  if (request.problem.objective != Objective::duration) {
+    throw UsageError("--objective: the curve of a sweep is of the duration");
+  }
+  const auto [device, list] = swept_device(arguments, graph);
+  if (request.problem.budget[device]) throw UsageError("--budget: it has the device that is swept, too");
+  if (!arguments.has("time-limit") && !arguments.has("work-limit")) request.options.time_limit *= kSolvesOfTime;
+  // What percentages are of: it takes no search.
+  const DeviceSchedule whole = solve(graph, request.problem, {.time_limit = 0});
+  Curve baseline;
+  baseline.fixed_memory = graph.devices[device].fixed_memory;
+  baseline.baseline_duration = whole.baseline_duration;
+  baseline.baseline_peak_memory = whole.baseline_peak_memory[device];
+  const std::vector<Bytes> budgets =
+      read_budgets("--budgets", list, baseline.fixed_memory, baseline.baseline_peak_memory);
+  check_files(arguments);
+  SignalGuard signals;
+  signals.heed_memory();
+  request.options.cancel = &signals.flag();
+  const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
+  SweepTable table(baseline, std::cerr, width);
+  DeviceSweepListener listener;
+  if (!quiet) {
+    listener = [&](const CurvePoint& point, double seconds, int settled) {
+      table.add({.seconds = seconds,
+                 .budget = point.budget,
+                 .status = point.status,
+                 .duration = point.duration,
+                 .lower_bound = point.lower_bound,
+                 .points = static_cast<int>(budgets.size()),
+                 .settled = settled});
+    };
+  }
+  DeviceSweepResult result = sweep(graph, request.problem, device, budgets, request.options, listener);
+  result.curve.graph_sha256 = loaded.sha256;
+  for (DeviceSchedule& schedule : result.schedules) {
+    schedule.graph_sha256 = loaded.sha256;
+    ensure(!schedule.has_schedule() || verify(graph, schedule).valid(), "sweep: a schedule found does not verify");
+  }
+  write_files(arguments, result.curve, [&](const std::string& folder) {
+    for (const DeviceSchedule& schedule : result.schedules) {
+      if (!schedule.has_schedule()) continue;
+      arguments.files().write(file_of(folder, *schedule.budget[device]),
+                              [&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
+    }
+  });
+  if (!quiet) print_curve(std::cerr, graph.graph, result.curve, width);
+  return exit_code(result.curve);
+}
+
+int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const LoadedGraph& loaded,
+                  const Problem& problem) {
+  const bool quiet = arguments.has("quiet");
+  if (arguments.has("budget")) throw UsageError("--budget: a sweep takes --budgets");
   const Instance instance(loaded.graph, problem);
   const SweepOptions sweep_options = read_sweep_options(arguments, instance);
   check_files(arguments);
@@ -153,7 +220,11 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
   SignalGuard signals;
   signals.heed_memory();
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
-  SweepTable table(instance, std::cerr, width);
+  Curve baseline;
+  baseline.fixed_memory = instance.graph().fixed_memory;
+  baseline.baseline_duration = instance.baseline_duration();
+  baseline.baseline_peak_memory = baseline_peak(instance);
+  SweepTable table(std::move(baseline), std::cerr, width);
   SweepCallbacks callbacks;
   callbacks.cancel = &signals.flag();
   if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
@@ -166,7 +237,8 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
     ensure(!schedule.has_schedule() || verify(*loaded.graph, schedule).valid(),
            "sweep: a schedule found does not verify");
   }
-  write_files(arguments, *loaded.graph, result);
+  write_files(arguments, result.curve,
+              [&](const std::string& folder) { write_schedules(arguments, *loaded.graph, folder, result.schedules); });
   if (!quiet) print_curve(std::cerr, *loaded.graph, result.curve, width);
   return exit_code(result.curve);
 }
@@ -177,11 +249,14 @@ int sweep_command(const Words& words) {
   Arguments arguments("sweep", "The curve of memory against time: schedules of GRAPH for many budgets, with bounds.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group :
-       {sweep_options(), problem_options(false), search_options(), graph_options(), sweep_output()}) {
+       {sweep_options(), problem_options(false), search_options(), device_options(), graph_options(), sweep_output()}) {
     arguments.add(group);
   }
   arguments.add_expert(expert_options());
   arguments.set_notes(
+      "Of a graph with devices one device's budgets are swept: --budgets gpu=12GiB:6GiB:1GiB, and --budget cpu=32GiB "
+      "for "
+      "others.\n"
       "The time limit (default: 180 seconds) and the work limit hold for the whole sweep. SIGINT and SIGTERM end it "
       "with\nwhat is known; a second one kills.\n"
       "Exit: 0 some budget has a schedule, 20 all proved infeasible, 21 none found within the limits.");
@@ -190,6 +265,12 @@ int sweep_command(const Words& words) {
   SolveOptions options = read_solve_options(arguments);
   if (options.stall > 0) throw UsageError("--stall: a sweep has none; --gap ends each of its budgets");
   if (!arguments.has("time-limit") && !arguments.has("work-limit")) options.time_limit *= kSolvesOfTime;
+  const FileText file = read_once(arguments.file("GRAPH"));
+  if (const auto devices = load_device_graph(file, arguments)) {
+    if (arguments.has("batch-size")) throw UsageError("--batch-size: not for graphs with devices");
+    return sweep_device(arguments, *devices);
+  }
+  refuse_device_options(arguments);
   const Problem problem = problem_of_all(read_problem(arguments, options.strategy));
   if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);
   if (problem.order == OrderMode::free && is_search(options.strategy)) {
@@ -197,7 +278,7 @@ int sweep_command(const Words& words) {
         "--order: a curve is searched in input order only; sweep the graph that 'remora order' writes, or "
         "solve each budget with --order free");
   }
-  return sweep_budgets(arguments, options, problem);
+  return sweep_budgets(arguments, options, load_graph(file, arguments, arguments.has("quiet")), problem);
 }
 
 }  // namespace remora::cli

@@ -12,8 +12,10 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/formats/schedule_json.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
@@ -22,15 +24,17 @@
 namespace remora::cli {
 namespace {
 
-/// Reads the graph. Throws InputError unless it has this digest: it could be another than the one asked for by now.
-LoadedGraph load_asked(const batch::Task& task, const Arguments& arguments, const std::string& sha256, bool quiet) {
-  LoadedGraph loaded = load_graph(task.graph, arguments, quiet);
-  if (loaded.sha256 != sha256) throw InputError(task.graph, "has changed meanwhile: its sha256 is " + loaded.sha256);
-  return loaded;
+/// Reads the file. Throws InputError unless it has this digest: it could be another than the one asked for by now.
+FileText read_asked(const batch::Task& task, const std::string& sha256) {
+  FileText file = read_once(task.graph);
+  const std::string digest = text::sha256_hex(file.content);
+  if (digest != sha256) throw InputError(task.graph, "has changed meanwhile: its sha256 is " + digest);
+  return file;
 }
 
-/// What an interrupted run used is no more there. A limit of 0 would be none for work, and is one for time.
-void subtract(const batch::Begun& begun, SolveOptions& options) {
+/// What an interrupted run used is no more there. A limit of 0 would be none for work, and is one for time. Of either kind of options.
+template <class Options>
+void subtract(const batch::Begun& begun, Options& options) {
   if (options.time_limit < kNoTimeLimit) options.time_limit = std::max(0.0, options.time_limit - begun.seconds);
   if (options.work_limit > 0) options.work_limit = std::max<std::int64_t>(1, options.work_limit - begun.work);
 }
@@ -51,12 +55,15 @@ bool has_ended(const Schedule& schedule, const SolveOptions& options) {
          (options.work_limit > 0 && schedule.solver.work >= options.work_limit);
 }
 
+std::string without_line_end(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
 std::string schedule_text(const Schedule& schedule, const Graph& graph) {
   std::ostringstream out;
   json::write_schedule(out, schedule, graph);
-  std::string text = std::move(out).str();
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
+  return without_line_end(std::move(out).str());
 }
 
 void check_schedule(const Graph& graph, const Schedule& schedule) {
@@ -75,7 +82,10 @@ batch::Settings TaskSolver::settings(const batch::Task& task) {
 std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const Arguments arguments = task_arguments(request.task);
   SolveOptions options = read_solve_options(arguments);
-  const LoadedGraph loaded = load_asked(request.task, arguments, request.graph_sha256, quiet_);
+  const FileText file = read_asked(request.task, request.graph_sha256);
+  if (const auto devices = load_device_graph(file, arguments)) return solve(request, *devices, arguments);
+  refuse_device_options(arguments);
+  const LoadedGraph loaded = load_graph(file, arguments, quiet_);
   const Graph& graph = *loaded.graph;
   ProblemRequest problem = read_problem(arguments, options.strategy);
 
@@ -127,7 +137,62 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
                        .threads = schedule.solver.threads};
 }
 
+std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, const LoadedDeviceGraph& loaded,
+                                               const Arguments& arguments) {
+  const DeviceGraph& graph = loaded.graph;
+  // How fast, not what: it may be there for other tasks.
+  DeviceRequest asked = read_device_request(arguments, graph, {"threads"});
+  asked.problem.budget = read_device_budgets(request.task.budget, graph);
+  asked.options.cancel = cancel_;
+  std::int64_t bound = 0;
+  if (request.begun) {
+    const DeviceSchedule former = json::read_device_schedule(json::Text(request.begun->schedule), graph);
+    if (former.has_schedule()) asked.options.start = former.steps;
+    bound = former.lower_bound;
+    subtract(*request.begun, asked.options);
+  }
+  if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
+  DeviceSchedule schedule = remora::solve(graph, asked.problem, asked.options);
+  schedule.graph_sha256 = loaded.sha256;
+  schedule.lower_bound = std::max(schedule.lower_bound, bound);
+  if (schedule.has_schedule()) {
+    ensure(verify(graph, schedule).valid(), "batch: the schedule found does not verify");
+    if (schedule.cost() <= schedule.lower_bound) schedule.status = Status::optimal;
+  }
+  const bool has_ended = schedule.status == Status::optimal || schedule.status == Status::infeasible ||
+                         schedule.solver.seconds >= asked.options.time_limit ||
+                         (asked.options.work_limit > 0 && schedule.solver.work >= asked.options.work_limit);
+  const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended;
+  std::ostringstream out;
+  json::write_device_schedule(out, schedule, graph);
+  return batch::Answer{.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),
+                       .schedule = without_line_end(std::move(out).str()),
+                       .seconds = schedule.solver.seconds,
+                       .work = schedule.solver.work,
+                       .threads = 1};
+}
+
 namespace {
+
+/// What is wrong with a record of a graph with devices; empty if nothing is.
+std::string verify_devices(const batch::Task& task, const batch::Record& record, const LoadedDeviceGraph& loaded) {
+  const DeviceGraph& graph = loaded.graph;
+  const DeviceSchedule schedule = json::read_device_schedule(json::Text(record.schedule), graph);
+  if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
+    return "states another status";
+  }
+  const DeviceProblem problem = read_device_request(task_arguments(task), graph, {"threads"}).problem;
+  if (schedule.budget != read_device_budgets(record.question.budget, graph)) return "its schedule is of another budget";
+  if (schedule.objective != problem.objective || schedule.duration_limit != problem.duration_limit ||
+      schedule.energy_limit != problem.energy_limit || schedule.order != problem.order ||
+      schedule.solver.max_computes != problem.max_computes) {
+    return "its schedule is of another problem: objective, limits, order, or computes an op";
+  }
+  if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";
+  if (!schedule.has_schedule()) return "";
+  const DeviceVerdict verdict = verify(graph, schedule);
+  return verdict.valid() ? "" : "does not verify: " + verdict.errors.front();
+}
 
 /// What the schedule is of, against what was asked; empty if they agree.
 std::string compare_problems(const batch::Task& task, const batch::Record& record, const Schedule& schedule,
@@ -147,13 +212,18 @@ std::string compare_problems(const batch::Task& task, const batch::Record& recor
 
 std::string verify_record(const batch::Task& task, const batch::Record& record) {
   LoadedGraph loaded;
+  std::optional<LoadedDeviceGraph> devices;
   try {
-    loaded = load_asked(task, task_arguments(task), record.question.graph_sha256, true);
+    const Arguments arguments = task_arguments(task);
+    const FileText file = read_asked(task, record.question.graph_sha256);
+    devices = load_device_graph(file, arguments);
+    if (!devices) loaded = load_graph(file, arguments, true);
   } catch (const InputError& error) {
     // The result may be as good as ever.
     std::cerr << "remora: warning: " << printable(task.id) << ": not verified: " << error.what() << "\n";
     return "";
   }
+  if (devices) return verify_devices(task, record, *devices);
   const Schedule schedule = json::read_schedule(json::Text(record.schedule), *loaded.graph);
   if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
     return "states another status";

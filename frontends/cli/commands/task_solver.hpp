@@ -8,6 +8,7 @@
 
 #include "engine/solve.hpp"
 #include "frontends/batch/question.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
 
 namespace remora::cli {
 
@@ -26,6 +27,9 @@ class TaskSolver : public batch::Solver {
   std::optional<batch::Answer> solve(const batch::Request& request) override;
 
  private:
+  std::optional<batch::Answer> solve(const batch::Request& request, const LoadedDeviceGraph& loaded,
+                                     const Arguments& arguments);
+
   const std::atomic<bool>* cancel_;
   bool quiet_;
   std::function<void(const Progress&)> progress_;

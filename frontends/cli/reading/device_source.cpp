@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
@@ -36,17 +38,17 @@ void expect_valid(const std::string& path, const DeviceGraph& graph, const Devic
   }
 }
 
-Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph) {
-  Table<DeviceId, std::optional<Bytes>> budgets(graph.devices.size());
+namespace {
+
+/// `visit(name, bytes, part)` for each part of the text, name=bytes.
+template <class Visit>
+void for_each_budget(const std::string& text, const Visit& visit) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::string_view one = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
     const auto sign = one.rfind('=');
-    const std::string_view name = one.substr(0, sign);
-    const auto device = std::find_if(graph.devices.begin(), graph.devices.end(),
-                                     [&](const Device& candidate) { return candidate.name == name; });
-    if (sign == std::string_view::npos || device == graph.devices.end()) {
+    if (sign == std::string_view::npos) {
       throw UsageError("--budget: of a graph with devices it is DEVICE=BYTES, separated by commas; '" +
                        std::string(one) + "' names none of its devices");
     }
@@ -54,14 +56,106 @@ Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& tex
     if (amount.find('%') != std::string::npos) {
       throw UsageError("--budget: of a graph with devices it is bytes, not a percentage: '" + std::string(one) + "'");
     }
-    try {
-      budgets[DeviceId(static_cast<std::size_t>(device - graph.devices.begin()))] =
-          parse_budget(amount, Bytes(0), Bytes(0));
-    } catch (const InputError& error) {
-      throw UsageError(std::string("--budget: ") + error.what());
-    }
+    visit(one.substr(0, sign), read_budget(amount, Bytes(0), Bytes(0)), one);
   }
+}
+
+}  // namespace
+
+Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph) {
+  Table<DeviceId, std::optional<Bytes>> budgets(graph.devices.size());
+  for_each_budget(text, [&](std::string_view name, Bytes bytes, std::string_view one) {
+    const auto device = std::find_if(graph.devices.begin(), graph.devices.end(),
+                                     [&](const Device& candidate) { return candidate.name == name; });
+    if (device == graph.devices.end()) {
+      throw UsageError("--budget: of a graph with devices it is DEVICE=BYTES, separated by commas; '" +
+                       std::string(one) + "' names none of its devices");
+    }
+    budgets[DeviceId(static_cast<std::size_t>(device - graph.devices.begin()))] = bytes;
+  });
   return budgets;
+}
+
+void check_device_budgets(const std::string& text) {
+  for_each_budget(text, [](std::string_view, Bytes, std::string_view) {});
+}
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kOwn = {"objective", "duration-limit", "energy-limit"};
+constexpr std::array<std::string_view, 11> kShared = {"files",      "budget", "max-computes", "order",
+                                                      "time-limit", "seed",   "work-limit",   "threads",
+                                                      "output",     "quiet",  "warm-start"};
+
+template <class Names>
+bool is_among(std::string_view name, const Names& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void refuse_others(const Arguments& arguments, const std::vector<std::string>& others) {
+  for (const auto& [name, value] : arguments.values()) {
+    if (value.defaulted() || is_among(name, kShared) || is_among(name, kOwn) || is_among(name, others)) continue;
+    throw UsageError("--" + name + ": not for graphs with devices");
+  }
+}
+
+DeviceProblem read_device_problem(const Arguments& arguments, const DeviceGraph& graph) {
+  const ProblemRequest request = read_problem(arguments, SolveOptions{}.strategy);
+  if (request.order == OrderRequest::automatic) throw UsageError("--order auto: not for graphs with devices");
+  refuse_more_computes(request, "graphs with devices");
+  const std::string budgets = arguments.has("budget") ? arguments.get<std::string>("budget") : "";
+  DeviceProblem problem{.budget = read_device_budgets(budgets, graph),
+                        .max_computes = request.max_computes,
+                        .order = request.order == OrderRequest::free ? OrderMode::free : OrderMode::input};
+  constexpr std::array<std::pair<const char*, Objective>, 2> kObjectives{
+      {{"duration", Objective::duration}, {"energy", Objective::energy}}};
+  if (arguments.has("objective")) {
+    problem.objective = choose("objective", arguments.get<std::string>("objective"), kObjectives);
+  }
+  const auto limit = [&](const char* name) {
+    const auto amount = arguments.get<std::int64_t>(name);
+    if (amount < 0) throw UsageError(std::string("--") + name + ": must not be negative");
+    return amount;
+  };
+  if (arguments.has("duration-limit")) problem.duration_limit = Duration(limit("duration-limit"));
+  if (arguments.has("energy-limit")) problem.energy_limit = Energy(limit("energy-limit"));
+  return problem;
+}
+
+}  // namespace
+
+OptionGroup device_options() {
+  OptionGroup group("Graphs with devices");
+  group.add_options()("objective", po::value<std::string>()->value_name("WHAT"),
+                      "what to minimise: duration (default) or energy")(
+      "duration-limit", po::value<std::int64_t>()->value_name("T"), "upper limit on the duration")(
+      "energy-limit", po::value<std::int64_t>()->value_name("E"), "upper limit on the energy");
+  return group;
+}
+
+void refuse_device_options(const Arguments& arguments) {
+  for (const std::string_view name : kOwn) {
+    if (arguments.has(std::string(name))) throw UsageError("--" + std::string(name) + ": only for graphs with devices");
+  }
+}
+
+DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph& graph,
+                                  const std::vector<std::string>& others) {
+  refuse_others(arguments, others);
+  const SolveOptions shared = read_solve_options(arguments);
+  DeviceRequest request{.problem = read_device_problem(arguments, graph),
+                        .options = {.time_limit = shared.time_limit,
+                                    .work_limit = shared.work_limit,
+                                    .seed = static_cast<std::uint64_t>(shared.seed),
+                                    .threads = shared.threads}};
+  if (arguments.has("warm-start")) {
+    const std::string& path = arguments.input("warm-start");
+    request.options.start = load_device_schedule(read_once(path), graph).steps;
+    if (request.options.start.empty()) throw InputError(path, "holds no schedule to start from");
+  }
+  return request;
 }
 
 }  // namespace remora::cli

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/devices/device_solve.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/devices/device_schedule.hpp"
@@ -122,5 +123,23 @@ void expect_valid(const std::string& path, const DeviceGraph& graph, const Devic
 
 /// Budgets as DEVICE=BYTES, several with commas between, 12GiB as well as 12884901888; a device without one has no limit. Throws UsageError.
 Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph);
+
+/// The options of `remora solve` that only graphs with devices have.
+OptionGroup device_options();
+
+/// Refuses them where the graph has no devices. Throws UsageError.
+void refuse_device_options(const Arguments& arguments);
+
+/// What is asked of a graph with devices, and how it is to be searched.
+struct DeviceRequest {
+  DeviceProblem problem{};
+  DeviceSolveOptions options{};
+};
+/// Throws UsageError for an option that such a graph does not know and that is not among `others`. --warm-start is read.
+DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph& graph,
+                                  const std::vector<std::string>& others = {});
+
+/// Throws UsageError unless the text is like a budget for each device: NAME=BYTES, separated by commas. No graph is there yet.
+void check_device_budgets(const std::string& text);
 
 }  // namespace remora::cli

@@ -35,7 +35,8 @@ bool contains(const List& list, std::string_view name) {
 /// Names, and whether they take a value.
 std::map<std::string, bool> known_options() {
   std::map<std::string, bool> known;
-  for (const OptionGroup& group : {problem_options(false), search_options(), expert_options(), graph_options()}) {
+  for (const OptionGroup& group :
+       {problem_options(false), search_options(), expert_options(), graph_options(), device_options()}) {
     for (const auto& option : group.options()) {
       known.emplace(option->long_name(), option->semantic()->max_tokens() > 0);
     }
@@ -46,6 +47,7 @@ std::map<std::string, bool> known_options() {
 std::vector<std::string> values_of(const po::variable_value& value) {
   if (const auto* list = boost::any_cast<std::vector<std::string>>(&value.value())) return *list;
   if (const auto* number = boost::any_cast<int>(&value.value())) return {std::to_string(*number)};
+  if (const auto* number = boost::any_cast<std::int64_t>(&value.value())) return {std::to_string(*number)};
   if (const auto* file = boost::any_cast<InputFile>(&value.value())) return {file->path};
   return {value.as<std::string>()};
 }
@@ -103,6 +105,15 @@ void check_dimensions(const batch::Task& task) {
   }
 }
 
+/// Bytes or a percentage, or bytes for each device: whether it fits the graph is seen when its turn comes.
+void check_budget(const std::string& text) {
+  if (text.find('=') != std::string::npos) {
+    check_device_budgets(text);
+  } else {
+    read_budget(text, Bytes(0), Bytes(0));
+  }
+}
+
 /// Throws UsageError for what a solve with these options would refuse before it has seen the graph.
 void check(const batch::Task& task) {
   check_dimensions(task);
@@ -118,7 +129,9 @@ void check(const batch::Task& task) {
 }  // namespace
 
 void add_task_options(Arguments& arguments) {
-  for (const OptionGroup& group : {problem_options(false), search_options(), graph_options()}) arguments.add(group);
+  for (const OptionGroup& group : {problem_options(false), search_options(), graph_options(), device_options()}) {
+    arguments.add(group);
+  }
   arguments.add_expert(expert_options());
 }
 
@@ -132,7 +145,7 @@ batch::TaskOptions typed_options(const Arguments& arguments) {
     if (contains(kFileOptions, name)) values.front() = absolute("", values.front());
     typed.emplace(name, std::move(values));
   }
-  if (arguments.has(kBudget)) read_budget(arguments.get<std::string>(kBudget), Bytes(0), Bytes(0));
+  if (arguments.has(kBudget)) check_budget(arguments.get<std::string>(kBudget));
   batch::Task task;
   task.graph = "graph";
   task.options = typed;
@@ -156,7 +169,7 @@ void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const 
     if (name == kBudget && task.budget.empty()) task.budget = values.front();
   }
   if (task.budget.empty()) throw UsageError("$.budget: is missing, and --budget says none either");
-  read_budget(task.budget, Bytes(0), Bytes(0));
+  check_budget(task.budget);
   check(task);
 }
 
@@ -190,10 +203,11 @@ batch::Settings task_settings(const batch::Task& task) {
   for (auto& row : describe_options(options)) {
     if (row.first != "threads") settings.push_back(std::move(row));
   }
-  const OptionGroup reading = graph_options();
-  for (const auto& option : reading.options()) {
-    const auto given = task.options.find(option->long_name());
-    if (given != task.options.end() && given->second.front() != "off") settings.push_back(setting_of(*given));
+  for (const OptionGroup& group : {graph_options(), device_options()}) {
+    for (const auto& option : group.options()) {
+      const auto given = task.options.find(option->long_name());
+      if (given != task.options.end() && given->second.front() != "off") settings.push_back(setting_of(*given));
+    }
   }
   const auto warm_start = task.options.find("warm-start");
   if (warm_start != task.options.end()) settings.push_back(setting_of(*warm_start));

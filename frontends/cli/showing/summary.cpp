@@ -285,11 +285,8 @@ void print_mark(std::ostream& out, const char* word, const Curve& curve, const C
 
 }  // namespace
 
-SweepTable::SweepTable(const Instance& instance, std::ostream& out, int width) : out_(out), is_narrow_(width < kWide) {
-  baseline_.fixed_memory = instance.graph().fixed_memory;
-  baseline_.baseline_duration = instance.baseline_duration();
-  baseline_.baseline_peak_memory = baseline_peak(instance);
-}
+SweepTable::SweepTable(Curve baseline, std::ostream& out, int width)
+    : baseline_(std::move(baseline)), out_(out), is_narrow_(width < kWide) {}
 
 void SweepTable::add(const SweepProgress& progress) {
   if (!header_printed_) {

@@ -73,14 +73,13 @@ std::string fitted(const std::string& name, std::size_t width);
 
 class SweepTable {
  public:
-  /// `instance`: of any budget.
-  SweepTable(const Instance& instance, std::ostream& out, int width = kSummaryWidth);
+  /// `baseline`: what of the curve does not depend on budgets.
+  SweepTable(Curve baseline, std::ostream& out, int width = kSummaryWidth);
 
   void add(const SweepProgress& progress);
 
  private:
-  /// For what is of the baseline.
-  Curve baseline_{};
+  Curve baseline_;
   std::ostream& out_;
   bool is_narrow_;
   bool header_printed_ = false;

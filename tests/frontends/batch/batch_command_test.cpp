@@ -18,6 +18,7 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
 #include "model/error.hpp"
+#include "tests/frontends/cli/device_chain.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -360,6 +361,69 @@ TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {
     }
     EXPECT_EQ(known, shared ? 1 : 0);
   }
+}
+
+TEST_F(BatchCommand, SolvesTasksOverSeveralDevices) {
+  write("devices.json", cli::test::device_chain(6));
+  write("m.jsonl", R"({"id": "tight", "graph": "devices.json", "budget": "gpu=19"}
+{"id": "both", "graph": "devices.json", "budget": "gpu=23,host=4", "options": {"objective": "energy"}}
+{"id": "none", "graph": "devices.json", "budget": "gpu=9"}
+{"id": "chain", "graph": "chain.json", "budget": "80%"})");
+  const Outcome run = batch("--work-limit 800 -q");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const Outcome merged = merge("--verify --csv " + path("t.csv") + " -o " + path("t.json"));
+  ASSERT_EQ(merged.code, 0) << merged.out << merged.err;
+  const json tasks = json::parse(read("t.json"))["tasks"];
+  ASSERT_EQ(tasks.size(), 4U);
+  EXPECT_EQ(tasks[0]["budget_bytes"], (json{{"gpu", 19}}));
+  EXPECT_LE(tasks[0]["peak_memory"]["gpu"], 19);
+  EXPECT_TRUE(tasks[1]["energy"].is_number());
+  EXPECT_EQ(tasks[2]["status"], "infeasible");
+  EXPECT_TRUE(tasks[3]["peak_memory"].is_number());
+  EXPECT_NE(read("t.csv").find("gpu=23 host=4"), std::string::npos) << read("t.csv");
+  // Done once, done for ever.
+  EXPECT_EQ(batch("--work-limit 800").err.find("4 were done") == std::string::npos, false);
+  // Results that say what is not so are found.
+  for (const auto& entry : std::filesystem::directory_iterator(path("out/results"))) {
+    const std::string name = "out/results/" + entry.path().filename().string();
+    json record = json::parse(read(name));
+    if (record["task"] != "tight") continue;
+    record["schedule"]["duration"] = record["schedule"]["duration"].get<int>() + 1;
+    write(name, record.dump());
+  }
+  EXPECT_EQ(merge("--verify -q").code, 65);
+}
+
+TEST_F(BatchCommand, TasksOverSeveralDevicesAreCheckedBeforeAnythingIsSolved) {
+  write("devices.json", cli::test::device_chain(3));
+  for (const char* task : {R"({"id": "a", "graph": "devices.json", "budget": "gpu=80%"})",
+                           R"({"id": "a", "graph": "devices.json", "budget": "gpu=x"})"}) {
+    write("m.jsonl", task);
+    EXPECT_EQ(batch("-q").code, 65) << task;
+  }
+  // What only the graph can tell is the task's error.
+  write("m.jsonl", R"({"id": "a", "graph": "devices.json", "budget": "tpu=9"}
+{"id": "b", "graph": "chain.json", "budget": "80%", "options": {"objective": "energy"}})");
+  EXPECT_EQ(batch("-q --work-limit 100").code, 65);
+  EXPECT_EQ(files("errors").size(), 2U);
+}
+
+TEST_F(BatchCommand, AnInterruptedTaskOverSeveralDevicesGoesOn) {
+  write("devices.json", cli::test::device_chain(9));
+  Task task{.id = "a", .graph = path("devices.json"), .budget = "gpu=23"};
+  cli::complete_task(task, {{"work-limit", {"900"}}}, folder());
+  cli::TaskSolver solver(nullptr);
+  Asking asking(solver);
+  const Question question = asking.question_of(task);
+  const std::optional<Answer> first = solver.solve({task, question.graph_sha256, std::nullopt});
+  ASSERT_TRUE(first.has_value());
+  const json begun = json::parse(first->schedule);
+  const std::optional<Answer> second = solver.solve({task, question.graph_sha256, Begun{first->schedule, 0, 800}});
+  ASSERT_TRUE(second.has_value());
+  const json finished = json::parse(second->schedule);
+  EXPECT_LE(finished["duration"], begun["duration"]);
+  EXPECT_GE(finished["lower_bound"], begun["lower_bound"]);
+  EXPECT_EQ(finished["solver"]["limits"]["work"], 100);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/graph_json.hpp"
+#include "tests/frontends/cli/device_chain.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -31,6 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::Outcome;
 using test::run_words;
+using Json = nlohmann::json;
 
 std::vector<std::int64_t> budgets_of(const std::string& text) {
   std::vector<std::int64_t> budgets;
@@ -240,6 +242,93 @@ TEST_F(BatchSize, RefusesADimensionThatTheModelHasNot) {
   const Outcome outcome = find("--dim batch=1 --batch-size lots --budget 1MiB");
   EXPECT_EQ(outcome.code, 65) << outcome.err;
   EXPECT_NE(outcome.err.find("lots"), std::string::npos) << outcome.err;
+}
+
+/// One device's budgets, beside a store.
+class DeviceSweep : public remora::test::TemporaryFolder {
+ protected:
+  void SetUp() override {
+    TemporaryFolder::SetUp();
+    write("graph.json", test::device_chain(7));
+  }
+
+  [[nodiscard]] Outcome sweep(const std::string& more) const {
+    return run_words("sweep " + path("graph.json") + " " + more);
+  }
+};
+
+TEST_F(DeviceSweep, GivesACurveWithSchedules) {
+  const Outcome outcome = sweep("--budgets gpu=100%:30%:10%,9 --work-limit 6000 -o " + path("curve.json") + " --csv " +
+                                path("curve.csv") + " --svg " + path("curve.svg") + " --schedules " + path("points"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json curve = Json::parse(read("curve.json"));
+  EXPECT_EQ(curve["device"], "gpu");
+  EXPECT_EQ(curve["fixed_memory"], 3);
+  ASSERT_EQ(curve["points"].size(), 9U);
+  EXPECT_EQ(curve["points"].front()["status"], "infeasible");
+  EXPECT_GT(curve["least_budget"], 9);
+  EXPECT_EQ(curve["points"].back()["duration"], curve["baseline_duration"]);
+  const Curve read_again = json::read_curve(json::Text(read("curve.json")));
+  EXPECT_EQ(read_again.device, "gpu");
+  std::int64_t before = 0;
+  for (const Json& point : curve["points"]) {
+    if (!point.contains("duration")) continue;
+    if (before > 0) {
+      EXPECT_LE(point["duration"].get<std::int64_t>(), before);
+    }
+    before = point["duration"].get<std::int64_t>();
+    const std::string file = point["schedule"].get<std::string>();
+    EXPECT_EQ(run_words("verify " + path("graph.json") + " " + path(file) +
+                        " --budget gpu=" + std::to_string(point["budget"].get<std::int64_t>()))
+                  .code,
+              0);
+  }
+  EXPECT_NE(read("curve.svg").find("overhead against budget"), std::string::npos);
+  EXPECT_TRUE(read("curve.csv").starts_with("budget,part,status,"));
+  EXPECT_NE(outcome.err.find(" of 9"), std::string::npos) << outcome.err;
+  // The report takes the curve with its schedules.
+  ASSERT_EQ(run_words("report " + path("graph.json") + " " + path("curve.json") + " -o " + path("p.html")).code, 0);
+  EXPECT_NE(read("p.html").find("schedule-data-1"), std::string::npos);
+  EXPECT_EQ(run_words("report " + path("graph.json") + " " + path("curve.json") + " --table -").out, read("curve.csv"));
+}
+
+TEST_F(DeviceSweep, RepeatsItselfUnderAWorkLimit) {
+  const std::string words = "--budgets gpu=31:15:4 --budget host=8 --work-limit 2000 --seed 5 -q -o ";
+  ASSERT_EQ(sweep(words + path("a.json")).code, 0);
+  ASSERT_EQ(sweep(words + path("b.json")).code, 0);
+  Json a = Json::parse(read("a.json"));
+  Json b = Json::parse(read("b.json"));
+  for (Json* curve : {&a, &b}) {
+    curve->erase("seconds");
+    for (Json& point : (*curve)["points"]) point.erase("seconds");
+  }
+  EXPECT_EQ(a, b);
+}
+
+TEST_F(DeviceSweep, RefusesWhatItDoesNotKnow) {
+  for (const char* words : {"", "--budgets 100%:40%:5%", "--budgets tpu=9", "--budgets gpu=9 --budget gpu=9",
+                            "--budgets gpu=9 --objective energy", "--points 5", "--budgets gpu=9 --threads 2",
+                            "--budgets gpu=9 --warm-start x.json", "--batch-size n --budget gpu=9"}) {
+    EXPECT_EQ(sweep(words).code, 64) << words;
+  }
+  EXPECT_EQ(sweep("--budgets gpu=9,10 -q --work-limit 100 -o " + path("c.json")).code, 20);
+}
+
+/// A schedule of another budget as the start of a solve.
+TEST_F(DeviceSweep, ASolveStartsFromASchedule) {
+  const auto solve = [&](const std::string& more) {
+    return run_words("solve " + path("graph.json") + " -q " + more).code;
+  };
+  ASSERT_EQ(solve("--budget gpu=19 --work-limit 3000 -o " + path("tight.json")), 0);
+  ASSERT_EQ(solve("--budget gpu=23 --work-limit 1 --warm-start " + path("tight.json") + " -o " + path("s.json")), 0);
+  EXPECT_EQ(run_words("verify -q " + path("graph.json") + " " + path("s.json")).code, 0);
+  EXPECT_LE(Json::parse(read("s.json"))["duration"], Json::parse(read("tight.json"))["duration"]);
+  write("none.json", read("tight.json"));
+  Json broken = Json::parse(read("tight.json"));
+  broken["steps"].erase(broken["steps"].begin());
+  write("broken.json", broken.dump());
+  EXPECT_EQ(solve("--budget gpu=23 --warm-start " + path("broken.json")), 65);
+  EXPECT_EQ(solve("--budget gpu=23 --warm-start " + path("nowhere.json")), 65);
 }
 
 }  // namespace
