@@ -69,9 +69,11 @@ class AddressSearch {
         if (rounds == 1 || user_has_enough_ || !soften()) break;
       } else {
         softened_ = false;
+        // After a signal there is no time to place another one.
+        if (best_ && deadline_.cancelled()) break;
         if (settle(schedule)) break;
         fall_back_on_kept();
-        if (user_has_enough_ || !tighten(schedule, rounds >= kFirstRandomRound)) break;
+        if (user_has_enough_ || deadline_.cancelled() || !tighten(schedule, rounds >= kFirstRandomRound)) break;
         start = ops_of(best_ ? *best_ : schedule);
       }
       if (deadline_.reached() || work_left() <= 0) break;
@@ -158,9 +160,10 @@ class AddressSearch {
   /// In the smallest arena that a short search finds, which is no larger than the one that is there.
   void keep(const Schedule& schedule, const ScheduleBuffers& buffers, const PlaceResult& result) {
     if (best_ && best_->duration <= schedule.duration) return;
-    const PlaceResult smallest = place_within(buffers, kFallBackPart, std::nullopt);
-    const bool smaller = !smallest.offsets.empty() && smallest.arena < result.arena;
     best_ = schedule;
+    PlaceResult smallest;
+    if (!deadline_.cancelled()) smallest = place_within(buffers, kFallBackPart, std::nullopt);
+    const bool smaller = !smallest.offsets.empty() && smallest.arena < result.arena;
     best_->arena = make_arena(schedule, buffers, smaller ? smallest.offsets : result.offsets, alignment_);
   }
 

@@ -120,7 +120,8 @@ std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int siz
   return std::move(selection).sorted();
 }
 
-std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, Random& random) {
+std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, Random& random,
+                              const std::function<bool()>& interrupted) {
   constexpr int kOpsOfOneStep = 4;
   constexpr std::size_t kMostSteps = 500;
   const Instance& instance = view.instance();
@@ -132,11 +133,12 @@ std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, 
   if (above.size() > kMostSteps) above.resize(kMostSteps);
   OpSelection selection(instance, std::max(size, static_cast<int>(above.size()) * kOpsOfOneStep));
   for (const int step : above) {
+    if (interrupted()) break;
     // A recompute that itself overflows may have to move or go.
     selection.add(view.op(step));
     selection.add_at_random(view.competitors(step), random, 2);
   }
-  for (int pass = 0; pass < size && !selection.full() && !above.empty(); ++pass) {
+  for (int pass = 0; pass < size && !selection.full() && !above.empty() && !interrupted(); ++pass) {
     auto competitors = view.competitors(above[random.below(above.size())]);
     if (competitors.empty()) continue;
     const OpId op = competitors[random.below(competitors.size())];

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -100,7 +101,9 @@ std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int siz
                         std::span<const OpId> disputed = {});
 
 /// Ops whose freeing can lower every step with more than `target` bytes: competitors of each such step, at random, and
-/// the producers of what their recomputes would read; about `size` of them, more where many steps are above.
-std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, Random& random);
+/// the producers of what their recomputes would read; about `size` of them, more where many steps are above. `interrupted`:
+/// asked at every step; true ends it with fewer.
+std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, Random& random,
+                              const std::function<bool()>& interrupted);
 
 }  // namespace remora

@@ -17,6 +17,7 @@ ExecStatus UselessRecompute::propagate(Space& home, const Gecode::ModEventDelta&
   // Users come after their producers, and a copy after the one before it: each sees what it depends on already pruned.
   const auto& free_ops = problem().free_ops();
   for (std::size_t f = free_ops.size(); f-- > 0;) {
+    if (context().ends()) break;
     for (const CopyId copy : free_ops[FreeId(f)].ids()) {
       if (x[copy].assigned() || !problem().is_recompute(copy)) continue;
       GECODE_ES_CHECK(before_latest_use(home, copy));
@@ -101,6 +102,7 @@ ExecStatus LaterRecompute::propagate(Space& home, const Gecode::ModEventDelta&) 
   profile().refresh(x);
   const auto& free_ops = problem().free_ops();
   for (const FreeId f : free_ops.ids()) {
+    if (context().ends()) break;
     const FreeOp& free = free_ops[f];
     const bool eligible = free.copies == 1 && !free.first_included && free.workspace == Bytes(0) && !free.has_inner &&
                           problem().outputs(f).size() == 1;

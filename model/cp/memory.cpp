@@ -17,14 +17,16 @@ Gecode::PropCost Memory::cost(const Space&, const Gecode::ModEventDelta&) const 
 
 ExecStatus Memory::propagate(Space& home, const Gecode::ModEventDelta&) {
   const Inferences& inferences = problem().inferences();
+  bool ended = false;
   for (bool changed = true; changed;) {
     changed = false;
     profile().refresh(x);
     if (overloaded()) return Gecode::ES_FAILED;
-    if (inferences.forced_recompute) GECODE_ES_CHECK(force_recomputes(home, changed));
-    if (!inferences.impossible_recompute || changed) continue;
-    GECODE_ES_CHECK(remove_impossible_starts(home, changed));
-    if (problem().has_modes()) GECODE_ES_CHECK(remove_impossible_modes(home, changed));
+    // What follows prunes, and may end in the middle: then it goes round once more for what was pruned.
+    if (inferences.forced_recompute && !ended) GECODE_ES_CHECK(force_recomputes(home, changed, ended));
+    if (!inferences.impossible_recompute || changed || ended) continue;
+    GECODE_ES_CHECK(remove_impossible_starts(home, changed, ended));
+    if (problem().has_modes() && !ended) GECODE_ES_CHECK(remove_impossible_modes(home, changed));
   }
   return all_assigned() ? home.ES_SUBSUMED(*this) : Gecode::ES_FIX;
 }
@@ -39,9 +41,11 @@ bool Memory::overloaded() const {
   return std::any_of(assigned.begin(), assigned.end(), [&](Bytes here) { return here > capacity; });
 }
 
-ExecStatus Memory::force_recomputes(Space& home, bool& changed) {
+ExecStatus Memory::force_recomputes(Space& home, bool& changed, bool& ended) {
   const auto& touched = problem().touched();
   for (const TouchedId t : touched.ids()) {
+    ended = context().ends();
+    if (ended) break;
     if (touched[t].producer.valid()) GECODE_ES_CHECK(force_recompute(home, t, changed));
   }
   return Gecode::ES_OK;
@@ -87,17 +91,23 @@ int Memory::last_blocked_slot(int from, int to, Bytes size) const {
   return -1;
 }
 
-ExecStatus Memory::remove_impossible_starts(Space& home, bool& changed) {
+ExecStatus Memory::remove_impossible_starts(Space& home, bool& changed, bool& ended) {
   for (const CopyId copy : problem().copy_ids()) {
+    if (ended) break;
     if (x[copy].assigned()) continue;
+    const auto goes_on = [&] {
+      ended = ended || context().ends();
+      return !ended;
+    };
     // The first and the last start move inwards; what lies between is found when the search gets there.
-    while (!x[copy].assigned() && !fits(copy, x[copy].min())) {
+    while (goes_on() && !x[copy].assigned() && !fits(copy, x[copy].min())) {
       GECODE_ME_CHECK(x[copy].gr(home, x[copy].min()));
       changed = true;
     }
     const StartDomain& domain = profile().domain(copy);
     for (Start last = domain.absent() ? StartDomain::kNone : domain.latest();
-         last != StartDomain::kNone && x[copy].in(last) && !fits(copy, last); last = domain.latest_up_to(last - 1)) {
+         goes_on() && last != StartDomain::kNone && x[copy].in(last) && !fits(copy, last);
+         last = domain.latest_up_to(last - 1)) {
       GECODE_ME_CHECK(x[copy].nq(home, last));
       changed = true;
     }

@@ -28,10 +28,10 @@ class Memory : public StartPropagator<Memory> {
 
  private:
   [[nodiscard]] bool overloaded() const;
-  Gecode::ExecStatus force_recomputes(Gecode::Space& home, bool& changed);
+  Gecode::ExecStatus force_recomputes(Gecode::Space& home, bool& changed, bool& ended);
   Gecode::ExecStatus force_recompute(Gecode::Space& home, TouchedId tensor, bool& changed);
   [[nodiscard]] int last_blocked_slot(int from, int to, Bytes size) const;
-  Gecode::ExecStatus remove_impossible_starts(Gecode::Space& home, bool& changed);
+  Gecode::ExecStatus remove_impossible_starts(Gecode::Space& home, bool& changed, bool& ended);
   [[nodiscard]] bool fits(CopyId copy, Start start) const;
   [[nodiscard]] Bytes needed_by(const MemoryEvent& event, ModeNumber mode) const;
   Gecode::ExecStatus remove_impossible_modes(Gecode::Space& home, bool& changed);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include <gecode/int.hh>
 
@@ -14,9 +16,21 @@ class NogoodStore;
 
 /// What all spaces of one engine share: the constant problem, the profile that follows the search around, and the bound
 /// that every further solution must beat. Used by one thread at a time; spaces hold a pointer to it.
-struct Context {
-  explicit Context(const RetentionProblem& constant)
-      : problem(constant), profile(constant), extra_below(constant.limits().extra_below) {}
+class Context {
+ public:
+  /// `interrupted`: as in SearchSettings.
+  explicit Context(const RetentionProblem& constant, std::function<bool()> interrupted = {})
+      : problem(constant),
+        profile(constant),
+        extra_below(constant.limits().extra_below),
+        interrupted_(std::move(interrupted)) {}
+
+  /// Whether the search is to end. Then a propagator leaves out what only prunes: over 100,000 ops that takes seconds, and the
+  /// search itself asks between nodes only. What tells a solution from none is never left out. Cheap: most calls ask nobody.
+  [[nodiscard]] bool ends() {
+    constexpr unsigned kCallsBetweenQuestions = 64;
+    return interrupted_ && calls_++ % kCallsBetweenQuestions == 0 && interrupted_();
+  }
 
   const RetentionProblem& problem;
   RetentionProfile profile;
@@ -24,6 +38,10 @@ struct Context {
   Duration extra_below;
   /// What was learned from failures (nogoods.hpp); none where the search does not learn.
   NogoodStore* nogoods = nullptr;
+
+ private:
+  std::function<bool()> interrupted_;
+  unsigned calls_ = 0;
 };
 
 /// What the propagators over all variables (RetentionProblem: starts, then modes) have in common: posting, copying,

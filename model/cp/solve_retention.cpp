@@ -182,7 +182,7 @@ SearchOutcome judge_rest(const RetentionProblem& problem) {
 class RetentionSearch::Engine {
  public:
   Engine(const RetentionProblem& problem, const SearchSettings& settings)
-      : problem_(problem), settings_(settings), context_(problem), limit_(settings_) {
+      : problem_(problem), settings_(settings), context_(problem, settings.interrupted), limit_(settings_) {
     if (problem.copy_count() == 0) {
       outcome_ = judge_rest(problem);
       return;

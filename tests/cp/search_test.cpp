@@ -108,6 +108,39 @@ void check_interruptions(bool learn) {
   EXPECT_EQ(search.advance(0).nodes, whole.nodes);
 }
 
+/// A question that is answered with yes now and then: propagators then leave out what only prunes.
+TEST(SolveRetention, InterruptedInPropagatorsAndTakenUpAgainItProvesTheSame) {
+  std::mt19937 random(24);
+  int interruptions = 0;
+  for (int round = 0; round < 150; ++round) {
+    SCOPED_TRACE("seed 24, round " + std::to_string(round));
+    const OrderMode order = round % 2 == 0 ? OrderMode::input : OrderMode::free;
+    const int most = order == OrderMode::free ? 4 : 7;
+    const auto graph = test::random_graph(random, {.least_ops = most - 1, .most_ops = most});
+    const Instance unlimited(graph, {.max_computes = 2, .order = order});
+    for (const Bytes budget : test::budgets(unlimited)) {
+      const Instance instance = unlimited.with_budget(budget);
+      const auto reference = test::solve_whole(instance);
+      ASSERT_TRUE(reference.complete);
+      const auto all = input_order(instance);
+      const RetentionProblem problem(instance, computes_of(all), all, {instance.budget()});
+      SearchSettings settings{.learn = round % 3 == 0};
+      settings.interrupted = [&] {
+        const bool yes = random() % 4 == 0;
+        interruptions += yes ? 1 : 0;
+        return yes;
+      };
+      cp::RetentionSearch search(problem, settings);
+      while (!search.advance(INT64_MAX).complete) {
+      }
+      const SearchOutcome& outcome = search.advance(0);
+      ASSERT_EQ(outcome.sequence.has_value(), reference.sequence.has_value());
+      ASSERT_EQ(outcome.extra, reference.extra);
+    }
+  }
+  EXPECT_GT(interruptions, 1000);
+}
+
 TEST(SolveRetention, AnInterruptedSearchTakenUpAgainEndsTheSame) {
   check_interruptions(false);
   check_interruptions(true);

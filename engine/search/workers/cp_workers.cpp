@@ -226,7 +226,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     const auto way = static_cast<double>((walk.current().peak - budget).count());
     const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(way * stride_));
     const Bytes target = std::max(budget, walk.current().peak - Bytes(step));
-    const auto free_ops = relax_above(walk.view(), target, static_cast<int>(size_), random_);
+    const auto free_ops = relax_above(walk.view(), target, static_cast<int>(size_), random_, input.interrupted);
     const auto baseline = static_cast<double>(input.instance.baseline_duration().count());
     const Duration below = walk.current().extra + Duration(1 + static_cast<std::int64_t>(margin_ * baseline));
     cp::SearchSettings settings = settings_of(input, node_limit_, random_);
