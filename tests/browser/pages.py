@@ -90,7 +90,7 @@ class Pages:
         for name, part, codes in (("devices", 0.9, (0,)), ("devices-refused", 0.01, (20,))):
             self.remora("solve", "devices.graph.json", "--budget", "gpu=1TiB", "--work-limit", "1", "-q", "-o", "whole.json")
             peak = self.read("whole.json")["peak_memory"]["gpu"]
-            self.remora("solve", "devices.graph.json", "--budget", f"gpu={int(part * peak)}", "--work-limit", "600",
+            self.remora("solve", "devices.graph.json", "--budget", f"gpu={int(part * peak)}", "--work-limit", "3000",
                         "--max-computes", "1", "--quiet", "-o", name + ".schedule.json", codes=codes)
             self.remora("report", "devices.graph.json", name + ".schedule.json", "-o", name + ".html")
 

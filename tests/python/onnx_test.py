@@ -66,7 +66,7 @@ def test_what_cannot_be_measured_is_refused(model: onnx.ModelProto, tmp_path: Pa
         remora.onnx.profile(model, dimensions={"batch": 1, "height": 2})
     with pytest.raises(remora.InputError, match="runs"):
         remora.onnx.profile(model, runs=0, dimensions={"batch": 1})
-    with pytest.raises(remora.InputError, match="no ONNX model"):
+    with pytest.raises(remora.InputError, match="not an ONNX model"):
         remora.onnx.profile(b"nothing like it")
     with pytest.raises(FileNotFoundError):
         remora.onnx.profile(tmp_path / "missing.onnx")

@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         with pytest.raises(kind) as caught:
             remora.place(what, **named)  # type: ignore[arg-type]
         assert words in str(caught.value), (words, str(caught.value))
-    with pytest.raises(bad, match="alignment: is of addresses"):
+    with pytest.raises(bad, match="alignment: is for addresses"):
         remora.solve(ladder(2), "100%", alignment=64)
     with pytest.raises(bad, match="several modes"):
         remora.solve(ladder(2), "100%", addresses=True, modes={"f0": [remora.Mode(1, [10])]}, work_limit=10)

@@ -307,7 +307,7 @@ TEST_F(DeviceSweep, RepeatsItselfUnderAWorkLimit) {
 
 TEST_F(DeviceSweep, RefusesWhatItDoesNotKnow) {
   for (const char* words : {"", "--budgets 100%:40%:5%", "--budgets tpu=9", "--budgets gpu=9 --budget gpu=9",
-                            "--budgets gpu=9 --objective energy", "--points 5", "--budgets gpu=9 --threads 2",
+                            "--budgets gpu=9 --objective energy", "--points 5", "--budgets gpu=9 --stall 2",
                             "--budgets gpu=9 --warm-start x.json", "--batch-size n --budget gpu=9"}) {
     EXPECT_EQ(sweep(words).code, 64) << words;
   }
