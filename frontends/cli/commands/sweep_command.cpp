@@ -163,7 +163,8 @@ int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   if (request.problem.objective != Objective::duration) {
     throw UsageError("--objective: the curve of a sweep is of the duration");
   }
-  const auto [device, list] = swept_device(arguments, graph);
+  const auto [swept, list] = swept_device(arguments, graph);
+  const DeviceId device = swept;  // Clang 14 takes no structured binding into a lambda
   if (request.problem.budget[device]) throw UsageError("--budget: it has the device that is swept, too");
   if (!arguments.has("time-limit") && !arguments.has("work-limit")) request.options.time_limit *= kSolvesOfTime;
   // What percentages are of: it takes no search.

@@ -67,6 +67,7 @@ DeviceAnswer read_answer(const DeviceGraphHandle& graph, const nb::bytes& text) 
 template <class Rows>
 std::vector<std::string> names_of(const Rows& rows) {
   std::vector<std::string> names;
+  names.reserve(rows.size());
   for (const auto& row : rows) names.push_back(row.name);
   return names;
 }

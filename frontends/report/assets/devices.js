@@ -90,6 +90,8 @@ class LanesView extends CanvasView {
     this.cursor = cursor;
     this.across.listeners.push(() => this.invalidate());
     cursor.listeners.push(() => {
+      // The page of one device has the lanes, hidden and without a schedule.
+      if (!this.schedule) return;
       this.invalidate();
       this.say(this.words(cursor.step));
     });
