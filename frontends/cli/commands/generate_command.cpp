@@ -150,6 +150,7 @@ int generate_command(const Words& words) {
     if (name == family.name) return family.run(family, {words.begin() + 1, words.end()});
   }
   std::vector<std::string> names;
+  names.reserve(std::size(kFamilies));
   for (const Family& family : kFamilies) names.emplace_back(family.name);
   const std::string meant = text::nearest(name, names);
   throw UsageError("there is no family '" + name + "'" + (meant.empty() ? "" : "; did you mean " + meant + "?") +
