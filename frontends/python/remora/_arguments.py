@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from operator import index
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from remora.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 Budget = int | str
 """Bytes (fixed memory included), or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory."""
@@ -94,6 +101,36 @@ def file_path(value: str | os.PathLike[str], place: str = "path") -> str:
     if not isinstance(path, str):
         raise TypeError(f"{place}: must be a path in text, not {type(path).__name__}")
     return path
+
+
+def read_file(path: str | os.PathLike[str], read: Callable[[bytes], T]) -> T:
+    """What `read` makes of the file's bytes; its errors name the file."""
+    place = file_path(path)
+    with open(place, "rb") as file:
+        content = file.read()
+    try:
+        return read(content)
+    except InputError as error:
+        raise InputError(place, str(error)) from None
+
+
+def text_bytes(text: str | bytes, what: str = "text") -> bytes:
+    """The text of a file as the engine reads it."""
+    if isinstance(text, str):
+        text = string(text, "$").encode()
+    if not isinstance(text, bytes):
+        raise TypeError(f"$: must be {what}, not {type(text).__name__}")
+    return text
+
+
+def json_bytes(source: str | bytes | Mapping[str, Any]) -> bytes:
+    """The text of a file, or a dict as `json.load` gives it, as the engine reads it."""
+    if isinstance(source, Mapping):
+        try:
+            source = json.dumps(dict(source))
+        except (TypeError, ValueError) as error:
+            raise InputError("$", f"cannot be written as JSON: {error}") from None
+    return text_bytes(source, "text or a dict")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

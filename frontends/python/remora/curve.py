@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from remora import _engine
-from remora._arguments import file_path, write_text
-from remora.errors import InputError
+from remora._arguments import file_path, read_file, write_text
 from remora.graph import Graph
 from remora.schedule import Schedule, Status, graph_of
 
@@ -192,10 +191,7 @@ class Curve:
             If the file cannot be read.
         """
         place = Path(file_path(path))
-        try:
-            answer = _engine.CurveAnswer.read(graph_of(graph)._core, place.read_bytes())
-        except InputError as error:
-            raise InputError(str(place), str(error)) from None
+        answer = read_file(place, lambda content: _engine.CurveAnswer.read(graph_of(graph)._core, content))
         for number in range(answer.point_count):
             name = answer.schedule_file(number)
             if name and (place.parent / name).exists():

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
-from remora._arguments import Budget, budget_text, count, file_path, integer, string, write_text
+from remora._arguments import Budget, budget_text, count, integer, json_bytes, read_file, string, text_bytes, write_text
 from remora.errors import InputError, NoDeviceSchedule
 from remora.graph import Graph
 
@@ -140,22 +140,12 @@ class DeviceGraph:
         OSError
             If the file cannot be read.
         """
-        with open(file_path(path), "rb") as file:
-            content = file.read()
-        try:
-            return cls.from_json(content)
-        except InputError as error:
-            raise InputError(file_path(path), str(error)) from None
+        return read_file(path, cls.from_json)
 
     @classmethod
     def from_json(cls, source: str | bytes | Mapping[str, Any]) -> DeviceGraph:
         """The graph in the text of a file, or in a dict as `json.load` gives it."""
-        if isinstance(source, Mapping):
-            try:
-                source = json.dumps(dict(source))
-            except (TypeError, ValueError) as error:
-                raise InputError("$", f"cannot be written as JSON: {error}") from None
-        content = _bytes(source)
+        content = json_bytes(source)
         graph = cls.__new__(cls)
         graph._core = _engine.DeviceGraph.read(content)
         graph._sha256 = hashlib.sha256(content).hexdigest()
@@ -233,17 +223,12 @@ class DeviceSchedule:
     @classmethod
     def load(cls, path: str | os.PathLike[str], graph: DeviceGraph) -> DeviceSchedule:
         """Reads a schedule file of the graph; whether its steps are right is for `verify` to say."""
-        with open(file_path(path), "rb") as file:
-            content = file.read()
-        try:
-            return cls.from_json(content, graph)
-        except InputError as error:
-            raise InputError(file_path(path), str(error)) from None
+        return read_file(path, lambda content: cls.from_json(content, graph))
 
     @classmethod
     def from_json(cls, text: str | bytes, graph: DeviceGraph) -> DeviceSchedule:
         """The schedule in the text of a file."""
-        return cls._of(_engine.DeviceAnswer.read(device_graph_of(graph)._core, _bytes(text)), graph)
+        return cls._of(_engine.DeviceAnswer.read(device_graph_of(graph)._core, text_bytes(text)), graph)
 
     def to_json(self) -> str:
         """The text of the schedule's file."""
@@ -393,9 +378,11 @@ def load_graph(path: str | os.PathLike[str]) -> Graph | DeviceGraph:
     OSError
         If the file cannot be read.
     """
-    with open(file_path(path), "rb") as file:
-        names_devices = _engine.names_devices(file.read())
-    return DeviceGraph.load(path) if names_devices else Graph.load(path)
+
+    def read(content: bytes) -> Graph | DeviceGraph:
+        return DeviceGraph.from_json(content) if _engine.names_devices(content) else Graph.from_json(content)
+
+    return read_file(path, read)
 
 
 def device_graph_of(graph: DeviceGraph) -> DeviceGraph:
@@ -475,11 +462,3 @@ def found_or_raised(schedule: DeviceSchedule) -> DeviceSchedule:
     what = "no schedule holds the budgets" if schedule.status == "infeasible" else "no schedule was found"
     note = schedule._answer.note
     raise NoDeviceSchedule(f"{what}: {note}" if note else what, schedule)
-
-
-def _bytes(text: str | bytes) -> bytes:
-    if isinstance(text, str):
-        text = string(text, "$").encode()
-    if not isinstance(text, bytes):
-        raise TypeError(f"$: must be text, not {type(text).__name__}")
-    return text

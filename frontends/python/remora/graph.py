@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
 
 from remora import _engine
-from remora._arguments import boolean, count, file_path, integer, string, write_text
+from remora._arguments import boolean, count, integer, json_bytes, read_file, string, write_text
 from remora.errors import InputError
 
 if TYPE_CHECKING:
@@ -564,12 +564,7 @@ class Graph:
         OSError
             If the file cannot be read.
         """
-        with open(file_path(path), "rb") as file:
-            content = file.read()
-        try:
-            return cls._of(_engine.Graph.read(content), hashlib.sha256(content).hexdigest())
-        except InputError as error:
-            raise InputError(file_path(path), str(error)) from None
+        return read_file(path, cls.from_json)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the graph as remora-graph JSON, whole or not at all."""
@@ -578,16 +573,8 @@ class Graph:
     @classmethod
     def from_json(cls, source: str | bytes | Mapping[str, Any]) -> Graph:
         """The graph in the text of a file, or in a dict as `json.load` gives it."""
-        if isinstance(source, Mapping):
-            try:
-                source = json.dumps(dict(source))
-            except (TypeError, ValueError) as error:
-                raise InputError("$", f"cannot be written as JSON: {error}") from None
-        if isinstance(source, str):
-            source = string(source, "$").encode()
-        if not isinstance(source, bytes):
-            raise TypeError(f"$: must be text or a dict, not {source.__class__.__name__}")
-        return cls._of(_engine.Graph.read(source), hashlib.sha256(source).hexdigest())
+        content = json_bytes(source)
+        return cls._of(_engine.Graph.read(content), hashlib.sha256(content).hexdigest())
 
     def to_json(self) -> str:
         """The text of the graph's file."""

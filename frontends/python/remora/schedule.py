@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
 
 from remora import _engine
-from remora._arguments import boolean, count, file_path, string, write_text
+from remora._arguments import boolean, count, read_file, text_bytes, write_text
 from remora.devices import DeviceGraph, DeviceSchedule, DeviceVerdict, verify_devices
 from remora.errors import Certificate, InputError
 from remora.graph import Graph, Op, OpLike, Tensor, _listed, _op, _tensor
@@ -253,12 +253,7 @@ class Schedule:
         OSError
             If the file cannot be read.
         """
-        with open(file_path(path), "rb") as file:
-            content = file.read()
-        try:
-            return cls.from_json(content, graph)
-        except InputError as error:
-            raise InputError(file_path(path), str(error)) from None
+        return read_file(path, lambda content: cls.from_json(content, graph))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the schedule as remora-schedule JSON, whole or not at all."""
@@ -267,11 +262,7 @@ class Schedule:
     @classmethod
     def from_json(cls, text: str | bytes, graph: Graph) -> Schedule:
         """The schedule in the text of a file."""
-        if isinstance(text, str):
-            text = string(text, "$").encode()
-        if not isinstance(text, bytes):
-            raise TypeError(f"$: must be text, not {type(text).__name__}")
-        return cls._of(_engine.Answer.read(graph_of(graph)._core, text), graph)
+        return cls._of(_engine.Answer.read(graph_of(graph)._core, text_bytes(text)), graph)
 
     def to_json(self) -> str:
         """The text of the schedule's file; an `InputError` where ops have several modes, which no file knows."""
