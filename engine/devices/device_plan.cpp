@@ -127,10 +127,7 @@ bool is_staged(const DeviceGraph& graph, const DeviceProblem& problem, const Dev
 }
 
 bool reads_on(const DeviceGraph& graph, const DeviceStep& step, TensorId t, DeviceId d) {
-  if (step.device != d) return false;
-  if (step.is_copy()) return step.copied == t;
-  const auto& inputs = graph.graph[step.op].inputs;
-  return std::find(inputs.begin(), inputs.end(), t) != inputs.end();
+  return step.device == d && (step.is_copy() ? step.copied == t : reads(graph.graph[step.op], t));
 }
 
 /// Where a recompute may stand in the stage of `place`, which it comes before; -1 if it is there already.
@@ -149,6 +146,14 @@ int place_of_recompute(const DevicePlan& plan, const std::vector<bool>& first_ru
 }
 
 }  // namespace
+
+bool reads(const Op& op, TensorId tensor) {
+  return std::find(op.inputs.begin(), op.inputs.end(), tensor) != op.inputs.end();
+}
+
+bool writes(const Op& op, TensorId tensor) {
+  return std::find(op.outputs.begin(), op.outputs.end(), tensor) != op.outputs.end();
+}
 
 PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceEvaluation& evaluation) {
   PlanValue value;
@@ -243,13 +248,9 @@ std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProble
 
 DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, DeviceId device) {
   const Op& of = graph.graph[op];
-  const auto touches = [&](TensorId t) {
-    return std::find(of.inputs.begin(), of.inputs.end(), t) != of.inputs.end() ||
-           std::find(of.outputs.begin(), of.outputs.end(), t) != of.outputs.end();
-  };
   DevicePlan result;
   for (const DeviceStep& step : plan) {
-    if (step.is_copy() && touches(step.copied)) continue;
+    if (step.is_copy() && (reads(of, step.copied) || writes(of, step.copied))) continue;
     result.push_back(step);
     if (!step.is_copy() && step.op == op) result.back().device = device;
   }

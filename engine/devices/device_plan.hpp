@@ -32,6 +32,9 @@ inline std::int64_t price(const DeviceProblem& problem, Duration duration, Energ
 /// How often the op may run, on all devices together.
 int most_runs(const DeviceGraph& graph, const DeviceProblem& problem, OpId op);
 
+bool reads(const Op& op, TensorId tensor);
+bool writes(const Op& op, TensorId tensor);
+
 /// What is resident on each device throughout: its fixed memory and the inputs of the graph that are at home there.
 Table<DeviceId, Bytes> base_memory(const DeviceGraph& graph);
 

@@ -340,7 +340,7 @@ void DeviceProgram::add_memory(DeviceId d, int stage, OpId v) {
   for (const TensorId t : graph_.places.ids()) {
     if (!counts(t, d, stage) || instance_.producer(t) == v) continue;
     const std::int64_t size = instance_.size(t).count();
-    if (std::find(op.inputs.begin(), op.inputs.end(), t) != op.inputs.end()) {
+    if (reads(op, t)) {
       own += instance_.size(t);
       continue;
     }

@@ -44,9 +44,9 @@ DevicePlan DeviceProgram::plan(std::span<const double> solution, double least) c
         for (const PlacedRun& run : runs) {
           if (run.device != d || run.stage < first || run.stage >= stage) continue;
           const auto& inputs = instance_.op(run.op).inputs;
-          const bool reads =
+          const bool reads_it =
               std::any_of(inputs.begin(), inputs.end(), [&](TensorId t) { return instance_.producer(t) == v; });
-          if (reads) stage = run.stage;
+          if (reads_it) stage = run.stage;
         }
         runs.insert({stage, v, d});
       }
@@ -65,8 +65,7 @@ DevicePlan DeviceProgram::plan(std::span<const double> solution, double least) c
         int stage = early ? first : last;
         for (const PlacedRun& run : runs) {
           if (early || run.device != copy.to || run.stage < first || run.stage >= stage) continue;
-          const auto& inputs = instance_.op(run.op).inputs;
-          if (std::find(inputs.begin(), inputs.end(), t) != inputs.end()) stage = run.stage;
+          if (reads(instance_.op(run.op), t)) stage = run.stage;
         }
         copies[stage].push_back({stage, early, {.copied = t, .device = copy.from, .to = copy.to}});
       }
@@ -85,9 +84,8 @@ DevicePlan DeviceProgram::plan(std::span<const double> solution, double least) c
     };
     emit([](const PlacedCopy& copy) { return copy.early; });
     for (; run != runs.end() && run->stage == stage; ++run) {
-      const auto& inputs = instance_.op(run->op).inputs;
       emit([&](const PlacedCopy& copy) {
-        return copy.step.to == run->device && std::find(inputs.begin(), inputs.end(), copy.step.copied) != inputs.end();
+        return copy.step.to == run->device && reads(instance_.op(run->op), copy.step.copied);
       });
       plan.push_back({.op = run->op, .device = run->device});
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Gecode space of the exact search over several devices (device_space.hpp), and its propagators.
+// The Gecode space of the exact search over several devices (device_search.hpp), and its propagators.
 #pragma once
 
 #include <algorithm>
@@ -286,8 +286,7 @@ class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
     Bytes needed = instance.footprint(event, *run_cost(instance.graph(), event, data)) - instance.budget(data);
     std::vector<const Held*> offers;
     for (const Held& held : all) {
-      if (held.last_certain <= event) continue;
-      if (std::find(op.inputs.begin(), op.inputs.end(), held.tensor) != op.inputs.end()) continue;
+      if (held.last_certain <= event || reads(op, held.tensor)) continue;
       needed += instance.size(held.tensor);
       if (held.price != kNoWay) offers.push_back(&held);
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/device_prover.hpp"
-
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "engine/bound/periods/period_solver.hpp"
+#include "engine/devices/device_program.hpp"
 
 namespace remora {
 namespace {

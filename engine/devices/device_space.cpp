@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/device_space.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +6,7 @@
 #include <gecode/search.hh>
 
 #include "engine/devices/device_propagators.hpp"
+#include "engine/devices/device_search.hpp"
 #include "model/error.hpp"
 
 namespace remora {

@@ -8,14 +8,6 @@
 namespace remora {
 namespace {
 
-bool reads(const Op& op, TensorId t) {
-  return std::find(op.inputs.begin(), op.inputs.end(), t) != op.inputs.end();
-}
-
-bool writes(const Op& op, TensorId t) {
-  return std::find(op.outputs.begin(), op.outputs.end(), t) != op.outputs.end();
-}
-
 bool takes(const Op& op, std::uint32_t pairs, TensorId t) {
   for (std::size_t i = 0; i < op.in_place.size(); ++i) {
     if ((pairs >> i & 1U) != 0 && op.in_place[i].input == t) return true;

@@ -11,8 +11,8 @@
 
 #include "engine/base/options.hpp"
 #include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_prover.hpp"
-#include "engine/devices/device_space.hpp"
+#include "engine/devices/device_program.hpp"
+#include "engine/devices/device_search.hpp"
 #include "model/error.hpp"
 #include "tests/support/device_oracle.hpp"
 #include "tests/support/fewer.hpp"
