@@ -258,16 +258,17 @@ TEST(Addresses, OfFragmentedProblemsComeByOtherRecomputes) {
 TEST(Addresses, SayWhoEndedTheSearch) {
   const auto graph = std::make_shared<const Graph>(generate::generate_layered({.ops = 70, .seed = 3}));
   const Instance instance(graph, {.budget = Bytes(baseline_peak(Instance(graph, {})).count() / 100 * 85)});
-  SolveOptions options = test::work_limited(100'000, 1);
+  SolveOptions options = test::work_limited(20'000, 1);
+  options.period_bound = false;
   const SolveCallbacks told{.enough = [](const Progress& now) { return now.phase == 2; }};
   const Schedule schedule = solve_with_addresses(instance, options, Bytes(1), told);
   EXPECT_EQ(schedule.solver.stop, Stop::callback);
   EXPECT_LT(schedule.solver.work, options.work_limit / 2);
-  options.work_limit = 3'000;
+  options.work_limit = 1'000;
   EXPECT_EQ(solve_with_addresses(instance, options, Bytes(1)).solver.stop, Stop::work);
   std::atomic<bool> cancel{false};
   const SolveCallbacks cancelling{.incumbent = [&](const Schedule&) { cancel = true; }, .cancel = &cancel};
-  options.work_limit = 100'000;
+  options.work_limit = 20'000;
   EXPECT_EQ(solve_with_addresses(instance, options, Bytes(1), cancelling).solver.stop, Stop::cancelled);
 }
 

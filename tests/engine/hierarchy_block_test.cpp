@@ -15,6 +15,7 @@
 #include "model/table.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"
+#include "tests/support/fewer.hpp"
 
 namespace remora {
 namespace {
@@ -223,19 +224,19 @@ class BlockChecker {
 TEST(HierarchyBlocks, HoldEveryOpOnceAndSayWhatIsShared) {
   std::mt19937 random(20261121);
   int levels = 0;
-  for (int round = 0; round < 6000 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(6000) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261121, round " + std::to_string(round));
     const Instance instance(test::random_network(random, 30), {});
     const Partition partition = test::random_partition(instance, random);
     levels += partition.node(partition.root()).level;
     BlockChecker(instance, partition).check(make_blocks(instance, partition));
   }
-  EXPECT_GT(levels, 2 * 6000) << "the groups are too large to show anything";
+  EXPECT_GT(levels, 2 * test::fewer(6000)) << "the groups are too large to show anything";
 }
 
 TEST(HierarchyBlocks, AreInstancesOfTheRetentionModel) {
   std::mt19937 random(20261122);
-  for (int round = 0; round < 2000 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(2000) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261122, round " + std::to_string(round));
     const Instance instance(test::random_network(random, 24), {.max_computes = 2 + static_cast<int>(random() % 2)});
     const Hierarchy hierarchy = test::make_hierarchy(instance, test::random_partition(instance, random), random,

@@ -12,6 +12,7 @@
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
+#include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_modes.hpp"
@@ -70,7 +71,7 @@ Instance random_instance(std::mt19937& random) {
 Tally compose_many(unsigned seed, std::int64_t effort) {
   std::mt19937 random(seed);
   Tally tally;
-  for (int round = 0; round < 1500 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(1500) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
     const Instance instance = random_instance(random);
     // Compositions begin with mode 0 of every op, which a block's modes always allow.
@@ -82,7 +83,7 @@ Tally compose_many(unsigned seed, std::int64_t effort) {
 
 TEST(HierarchyComposition, IsTheOptimumOfSmallInstances) {
   const Tally tally = compose_many(20261151, 1'000'000);
-  EXPECT_GT(tally.harder, 100);
+  EXPECT_GT(tally.harder, test::fewer(100));
   // All of them as measured.
   EXPECT_GE(tally.reached, tally.feasible * 99 / 100);
   EXPECT_GE(tally.complete, tally.feasible * 9 / 10);
@@ -123,7 +124,7 @@ TEST(HierarchyComposition, StopsWhenInterrupted) {
 /// What changes of modes do, against evaluations from nothing.
 TEST(HierarchyOptionState, ScoresAreThoseOfTheEvaluator) {
   std::mt19937 random(20261154);
-  for (int round = 0; round < 1000 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(1000) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261154, round " + std::to_string(round));
     const Instance instance = random_instance(random);
     const std::vector<Compute> start = test::random_sequence(instance, random);

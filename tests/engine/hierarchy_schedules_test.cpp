@@ -16,6 +16,7 @@
 #include "model/table.hpp"
 #include "model/verify.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
+#include "tests/support/fewer.hpp"
 
 namespace remora {
 namespace {
@@ -127,7 +128,7 @@ void compare(const Instance& network, const Hierarchy& hierarchy, const Instance
 TEST(HierarchyOptions, CostWhatTheirOpsCost) {
   std::mt19937 random(20261131);
   Comparison comparison;
-  for (int round = 0; round < 3000 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(3000) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261131, round " + std::to_string(round));
     const Instance network(test::random_network(random, 20), {.max_computes = 2 + static_cast<int>(random() % 2)});
     const Hierarchy hierarchy = test::make_hierarchy(network, test::random_partition(network, random), random, 3);
@@ -217,7 +218,7 @@ TEST(HierarchyOptions, ThatAreSelectedLeaveNothingBetter) {
 TEST(HierarchyStitching, PlansWhatASequenceDoes) {
   std::mt19937 random(20261134);
   int staged = 0;
-  for (int round = 0; round < 1500 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(1500) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20261134, round " + std::to_string(round));
     const Case sample = random_case(random);
     const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, sample.hierarchy.blocks.back());
@@ -232,7 +233,7 @@ TEST(HierarchyStitching, PlansWhatASequenceDoes) {
     ++staged;
     EXPECT_EQ(planned, sequence);
   }
-  EXPECT_GT(staged, 100);
+  EXPECT_GT(staged, test::fewer(100));
 }
 
 }  // namespace

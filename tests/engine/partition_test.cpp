@@ -14,6 +14,7 @@
 #include "model/error.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
 #include "tests/engine/partition_oracle.hpp"
+#include "tests/support/fewer.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_training_graph.hpp"
 
@@ -49,7 +50,7 @@ void check_random(const std::shared_ptr<const Graph>& graph, std::mt19937& rando
 
 TEST(Partition, IsConvexAndCompleteOnRandomGraphs) {
   std::mt19937 random(20260801);
-  for (int round = 0; round < 5000 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(5000) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20260801, round " + std::to_string(round));
     const auto graph = test::random_graph(random, {.least_ops = 1, .most_ops = 40});
     check_random(test::with_after_edges(*graph, random), random);
@@ -59,7 +60,7 @@ TEST(Partition, IsConvexAndCompleteOnRandomGraphs) {
 TEST(Partition, InterruptedAtAnyQuestionItIsConvexAndComplete) {
   std::mt19937 random(20260804);
   int shallower = 0;
-  for (int round = 0; round < 500 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(500) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20260804, round " + std::to_string(round));
     const Instance instance(test::random_graph(random, {.least_ops = 20, .most_ops = 40}), {});
     PartitionSettings settings = random_settings(random);
@@ -73,12 +74,12 @@ TEST(Partition, InterruptedAtAnyQuestionItIsConvexAndComplete) {
     test::expect_partition(instance, cut, settings);
     if (cut.nodes.size() < whole.nodes.size()) ++shallower;
   }
-  EXPECT_GT(shallower, 100);
+  EXPECT_GT(shallower, test::fewer(100));
 }
 
 TEST(Partition, IsConvexAndCompleteOnRandomTrainingGraphs) {
   std::mt19937 random(20260802);
-  for (int round = 0; round < 5000 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test::fewer(5000) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed 20260802, round " + std::to_string(round));
     const auto graph = test::random_training_graph(random, 30);
     check_random(round % 2 == 0 ? graph : test::with_after_edges(*graph, random), random);

@@ -5,11 +5,11 @@
 
 namespace remora::test {
 
-/// How many random cases of so many a test draws: a quarter, or all if REMORA_ALL_CASES is set in the environment
+/// How many random cases of so many a test draws: an eighth, or all if REMORA_ALL_CASES is set in the environment
 /// (docs/development.md). For tests with many cases, and for what they expect to have counted.
 template <class Number>
 Number fewer(Number all) {
-  return std::getenv("REMORA_ALL_CASES") == nullptr ? all / 4 : all;
+  return std::getenv("REMORA_ALL_CASES") == nullptr ? all / 8 : all;
 }
 
 }  // namespace remora::test
