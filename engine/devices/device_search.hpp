@@ -58,11 +58,14 @@ class DeviceSearch {
   [[nodiscard]] const EvaluatedPlan* plan() const { return best_ && best_->value.violation == 0 ? &*best_ : nullptr; }
   [[nodiscard]] std::int64_t cost() const { return best_->value.cost; }
 
-  /// Goes on from a plan that somebody else found, if it is better once it is mended.
-  void adopt(DevicePlan plan) {
+  /// Goes on from a plan that somebody else found, if it is better once it is mended, by so much work in all.
+  void adopt(DevicePlan plan, std::int64_t work) {
     std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
     if (!whole) return;
+    until_ = work;
+    const std::atomic<bool>* const called = std::exchange(called_, nullptr);
     Candidate next = mend(judged(*std::move(whole)));
+    called_ = called;
     if (best_ && best_->value <= next.value) return;
     best_ = current_ = std::move(next);
     idle_ = 0;

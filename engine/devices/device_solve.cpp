@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -14,14 +15,29 @@
 #include "engine/devices/device_program.hpp"
 #include "engine/devices/device_search.hpp"
 #include "engine/devices/device_state.hpp"
+#include "engine/solve.hpp"
 #include "model/error.hpp"
 #include "model/random.hpp"
 
 namespace remora {
 namespace {
 
+/// The graph as one device sees it that does everything itself, what it costs as duration; nothing where it cannot.
+std::optional<Graph> alone_on(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device) {
+  Graph alone = graph.graph;
+  alone.fixed_memory = graph.devices[device].fixed_memory;
+  for (const OpId v : graph.runs.ids()) {
+    const RunCost* const run = run_cost(graph, v, device);
+    if (run == nullptr) return std::nullopt;
+    alone[v].duration = Duration(price(problem, run->duration, run->energy));
+    alone[v].workspace = run->workspace;
+  }
+  return alone;
+}
+
 /// Local search, complete search and the relaxation's programs on one incumbent: the first two in turns of growing length, the
-/// last in turns too, or in a thread of its own.
+/// last in turns too, or in a thread of its own. What the first turn leaves open begins anew from what restricted problems give:
+/// one device alone, by the search for one device, and copies without recomputes.
 class Turns {
  public:
   Turns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
@@ -57,12 +73,13 @@ class Turns {
       const std::int64_t cost = outcome_.cost;
       outcome_ = tree_.advance(limited(before + turn, before) - before);
       proved_ = outcome_.complete;
-      if (outcome_.steps && (!had || outcome_.cost < cost)) local_.adopt(*outcome_.steps);
+      if (outcome_.steps && (!had || outcome_.cost < cost)) adopt(*outcome_.steps);
       for (const std::int64_t end = prover_work_ + turn; !beside && !over() && !proved_ && prover_work_ < end;) {
         if (!step_of_prover()) break;
         take_news(bound);
         heed_incumbent(bound);
       }
+      if (turn == kFirstTurn && problem_.max_computes > 1) solve_restricted(bound);
     }
     stop();
   }
@@ -70,7 +87,7 @@ class Turns {
   /// The best schedule is known, or that there is none.
   [[nodiscard]] bool proved() const { return proved_; }
   [[nodiscard]] std::int64_t work() const {
-    return local_.work() + outcome_.nodes + (options_.work_limit > 0 ? prover_work_ : 0);
+    return local_.work() + outcome_.nodes + restricted_work_ + (options_.work_limit > 0 ? prover_work_ : 0);
   }
 
   [[nodiscard]] std::optional<std::int64_t> cost() const {
@@ -90,6 +107,66 @@ class Turns {
   static constexpr std::int64_t kLongestTurn = 64000;
   /// For one neighbourhood of the relaxation.
   static constexpr double kSeconds = 2;
+  /// Plans evaluated at most to mend one that somebody else found.
+  static constexpr std::int64_t kMending = 4000;
+  /// Of the limits, for each restricted problem.
+  static constexpr double kShare = 0.1;
+
+  /// So much of the limits; the seconds, of those that are left.
+  [[nodiscard]] double share_of_seconds() const {
+    return kShare * std::max(0.0, options_.time_limit - deadline_.elapsed());
+  }
+  [[nodiscard]] std::int64_t share_of_work() const {
+    const auto share = static_cast<std::int64_t>(kShare * static_cast<double>(options_.work_limit));
+    return options_.work_limit > 0 ? std::max<std::int64_t>(1, limited(share, 0)) : 0;
+  }
+
+  /// Takes what a problem with fewer choices gives, where that is better.
+  void solve_restricted(DeviceBound& bound) {
+    for (const DeviceId d : graph_.devices.ids()) {
+      if (over() || proved_) return;
+      if (const std::optional<Graph> alone = alone_on(graph_, problem_, d)) solve_alone(*alone, d);
+      heed_incumbent(bound);
+    }
+    if (over() || proved_ || graph_.links.empty()) return;
+    DeviceProblem once = problem_;
+    once.max_computes = 1;
+    DeviceBound bound_once = device_bound(graph_, once);
+    if (!bound_once.infeasible.empty()) return;
+    const DeviceSolveOptions options{.time_limit = share_of_seconds(),
+                                     .work_limit = share_of_work(),
+                                     .seed = options_.seed,
+                                     .threads = 1,
+                                     .cancel = options_.cancel};
+    const Deadline deadline(options.time_limit, options.cancel);
+    Turns copies(graph_, once, options, deadline);
+    copies.run(bound_once);
+    restricted_work_ += copies.work();
+    if (copies.cost()) adopt(copies.steps());
+    heed_incumbent(bound);
+  }
+
+  void solve_alone(const Graph& alone, DeviceId device) {
+    const Instance instance(std::make_shared<const Graph>(alone),
+                            {problem_.budget[device].value_or(Bytes::max()), problem_.max_computes});
+    SolveOptions options;
+    options.time_limit = share_of_seconds();
+    options.work_limit = share_of_work();
+    options.seed = static_cast<std::int64_t>(options_.seed >> 1U);
+    options.threads = options_.threads;
+    const Schedule found = remora::solve(instance, options, {.cancel = options_.cancel});
+    restricted_work_ += found.solver.work;
+    if (!found.has_schedule()) return;
+    DevicePlan plan;
+    for (const Step& step : found.steps) plan.push_back({.op = step.op, .device = device});
+    adopt(std::move(plan));
+  }
+
+  /// The local search goes on from it, if it is better once it is mended.
+  void adopt(std::vector<DeviceStep> steps) {
+    for (DeviceStep& step : steps) step.free.clear();
+    local_.adopt(std::move(steps), limited(local_.work() + kMending, local_.work()));
+  }
 
   void begin_from(const std::vector<DeviceStep>& steps) {
     if (steps.empty()) return;
@@ -172,7 +249,7 @@ class Turns {
     for (DeviceNews& item : news) {
       bound.least = std::max(bound.least, item.bound);
       proved_ = proved_ || item.infeasible || (cost() && *cost() <= bound.least);
-      for (DevicePlan& plan : item.plans) local_.adopt(std::move(plan));
+      for (DevicePlan& plan : item.plans) adopt(std::move(plan));
     }
   }
 
@@ -196,6 +273,7 @@ class Turns {
   std::int64_t start_cost_ = kNoWay;
   /// What the best one known cost when the bound was last looked at.
   std::int64_t known_ = kNoWay;
+  std::int64_t restricted_work_ = 0;
   bool proved_ = false;
   std::thread beside_;
   /// Of what follows, and nothing else is shared with the thread.

@@ -10,7 +10,7 @@ namespace remora::zoo {
 std::vector<Architecture> architectures() {
   std::vector<Architecture> zoo;
   for (auto* const family : {&vgg_family, &resnet_family, &regnet_family, &mobilenet_family, &unet_family, &fcn_family,
-                             &gpt2_family, &transformer_family, &mixer_family}) {
+                             &gpt2_family, &bert_family, &transformer_family, &mixer_family}) {
     std::vector<Architecture> members = family();
     zoo.insert(zoo.end(), std::make_move_iterator(members.begin()), std::make_move_iterator(members.end()));
   }

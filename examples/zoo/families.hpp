@@ -16,6 +16,7 @@ std::vector<Architecture> mobilenet_family();
 std::vector<Architecture> unet_family();
 std::vector<Architecture> fcn_family();
 std::vector<Architecture> gpt2_family();
+std::vector<Architecture> bert_family();
 std::vector<Architecture> transformer_family();
 std::vector<Architecture> mixer_family();
 

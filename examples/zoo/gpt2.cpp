@@ -39,14 +39,6 @@ Value transformer_block(GraphBuilder& graph, const Value& x, const Layer& block)
   return add(graph, "residual_2", middle, linear(graph, "contract", inner, x.shape.back()));
 }
 
-/// The embeddings of positions 0 to length - 1, from a table for all positions.
-Value position_embedding(GraphBuilder& graph, std::int64_t positions, std::int64_t length, std::int64_t width) {
-  Value table = graph.weight("wpe", {positions, width});
-  if (length == positions) return table;
-  return graph.node("Slice", "wpe/slice", {table, graph.list({0}), graph.list({length}), graph.list({0})},
-                    {length, width});
-}
-
 void gpt2(GraphBuilder& graph, const Settings& settings, std::int64_t batch) {
   const std::int64_t length = settings.number("sequence");
   const std::int64_t positions = settings.number("positions");
@@ -58,7 +50,7 @@ void gpt2(GraphBuilder& graph, const Settings& settings, std::int64_t batch) {
   const Value ids = graph.input("input_ids", ElementType::int64, {batch, length});
   const Value tokens = graph.weight("wte", {settings.number("vocabulary"), width});
   const Value embedded = graph.node("Gather", "embed", {tokens, ids}, {batch, length, width});
-  Value x = add(graph, "embed/add", embedded, position_embedding(graph, positions, length, width));
+  Value x = add(graph, "embed/add", embedded, position_embedding(graph, "wpe", positions, length, width));
   const Layer block{settings.number("heads"), 4 * width, dialect, causal_mask(graph, "mask", length)};
   for (std::int64_t i = 0; i < settings.number("layers"); ++i) {
     const auto scope = graph.scope(text("h", i));

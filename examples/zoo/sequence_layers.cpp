@@ -66,6 +66,15 @@ Value gelu(GraphBuilder& graph, std::string_view name, const Value& x, const Dia
   return binary(graph, "Mul", "product", half, factor);
 }
 
+Value position_embedding(GraphBuilder& graph, std::string_view name, std::int64_t positions, std::int64_t length,
+                         std::int64_t width) {
+  const std::string label(name);
+  Value table = graph.weight(label, {positions, width});
+  if (length == positions) return table;
+  return graph.node("Slice", label + "/slice", {table, graph.list({0}), graph.list({length}), graph.list({0})},
+                    {length, width});
+}
+
 Value causal_mask(GraphBuilder& graph, std::string_view name, std::int64_t length) {
   const auto scope = graph.scope(name);
   const Shape shape{length, length};

@@ -30,6 +30,10 @@ Value gelu(GraphBuilder& graph, std::string_view name, const Value& x, const Dia
 /// integers, so that no reader takes it for a parameter.
 Value causal_mask(GraphBuilder& graph, std::string_view name, std::int64_t length);
 
+/// The embeddings of positions 0 to length - 1, from a table for all positions.
+Value position_embedding(GraphBuilder& graph, std::string_view name, std::int64_t positions, std::int64_t length,
+                         std::int64_t width);
+
 /// The last axis in equal parts: [batch, length, heads, width / heads], heads before length.
 Value split_heads(GraphBuilder& graph, std::string_view name, const Value& x, std::int64_t heads);
 

@@ -33,7 +33,7 @@ const Published kPublished[] = {
     {"regnet", 15'296'552, "1x1000"},      {"mobilenet", 4'231'976, "1x1000"},
     {"unet", 31'030'658, "1x2x256x256"},   {"fcn8", 134'489'759, "1x21x500x500"},
     {"gpt2", 124'439'808, "1x1024x50257"}, {"transformer", 63'045'632, "1x128x37000"},
-    {"mlp-mixer", 59'880'472, "1x1000"},
+    {"mlp-mixer", 59'880'472, "1x1000"},   {"bert", 109'514'298, "1x128x30522"},
 };
 
 class Zoo : public testing::TestWithParam<Published> {};
