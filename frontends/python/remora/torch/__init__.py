@@ -13,6 +13,7 @@ See docs/pytorch.md.
 """
 
 from ._capture import TrainStep, sweep, train_step
+from ._devices import Device, DevicePlan, DeviceTrainStep, train_step_over
 from ._errors import CaptureError, Infeasible, SolverError, TorchError
 from ._parts import Backend, backend, plans, wrap
 from ._plan import Plan
@@ -21,6 +22,9 @@ from ._solver import Options, SweepPoint
 __all__ = [
     "Backend",
     "CaptureError",
+    "Device",
+    "DevicePlan",
+    "DeviceTrainStep",
     "Infeasible",
     "Options",
     "Plan",
@@ -32,5 +36,6 @@ __all__ = [
     "plans",
     "sweep",
     "train_step",
+    "train_step_over",
     "wrap",
 ]

@@ -65,6 +65,25 @@ def train_step(function: Callable[..., Any] | None = None, **options: Any) -> An
     return TrainStep(function, options_of(options))
 
 
+def compiled_step(
+    function: Callable[..., Any], compiler: Callable[[fx.GraphModule, Any], Callable[[list[Any]], list[Any]]]
+) -> Callable[..., Any]:
+    """The function, captured with its loss and backward as one graph, which the compiler is given."""
+    whole = aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)
+
+    def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
+        with whole_ops():
+            return whole(module, inputs)
+
+    compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        with torch._dynamo.config.patch(trace_autograd_ops=True, recompile_limit=SHAPES):
+            return compiled(*arguments, **options)
+
+    return called
+
+
 @dataclass
 class _Captured:
     """A captured graph with what its ops take, and the program that runs now."""
@@ -85,13 +104,7 @@ class TrainStep:
         self._captured: list[_Captured] = []
         self._memory = Memory() if options.arena else None
         self._start = 0.0
-        compiler = aot_autograd(fw_compiler=self._compile, keep_inference_input_mutations=True)
-
-        def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
-            with whole_ops():
-                return compiler(module, inputs)
-
-        self._compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
+        self._compiled = compiled_step(function, self._compile)
 
     @property
     def plans(self) -> list[Plan]:
@@ -107,8 +120,7 @@ class TrainStep:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         self._start = time.perf_counter()
-        with torch._dynamo.config.patch(trace_autograd_ops=True, recompile_limit=SHAPES):
-            return self._compiled(*arguments, **options)
+        return self._compiled(*arguments, **options)
 
     def set_budget(self, budget: int | str) -> None:
         """Plans what is captured, and what will be, for another budget; nothing is captured or measured again."""

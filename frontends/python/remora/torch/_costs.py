@@ -13,6 +13,7 @@ no workspace, so the peak of a schedule may be exceeded by that.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -80,11 +81,12 @@ def write_json(path: Path, value: Any) -> None:
     draft.replace(path)
 
 
-def measured(step: Step, say: Callable[[str], None]) -> dict[fx.Node, Cost]:
-    """The measured costs of every node that a step runs."""
-    path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(step.device)}.json"
+def measured(step: Step, say: Callable[[str], None], device: torch.device | None = None) -> dict[fx.Node, Cost]:
+    """The measured costs of every node that a step runs, on its own device or on another."""
+    device = device or step.device
+    path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(device)}.json"
     known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    calls = {node: Call(step, node) for op in step.ops for node in op.nodes}
+    calls = {node: Call(step, node, device) for op in step.ops for node in op.nodes}
     missing = {call.key: call for call in calls.values() if call.key not in known}
     if missing:
         with _disable_current_modes(), torch.random.fork_rng():  # nothing is fake here, whoever captures
@@ -92,7 +94,7 @@ def measured(step: Step, say: Callable[[str], None]) -> dict[fx.Node, Cost]:
                 say(f"measuring op {i + 1} of {len(missing)}")
                 known[call.key] = [call.time()]
             for call, (workspace, outputs) in zip(
-                missing.values(), _memory(list(missing.values()), step.device), strict=True
+                missing.values(), _memory(list(missing.values()), device), strict=True
             ):
                 known[call.key] += [workspace, outputs]
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -100,9 +102,9 @@ def measured(step: Step, say: Callable[[str], None]) -> dict[fx.Node, Cost]:
     return {node: Cost(int(t), int(w), tuple(o)) for node, call in calls.items() for t, w, o in [known[call.key]]}
 
 
-def by_flops(step: Step) -> dict[fx.Node, Cost]:
-    """Costs of every node that a step runs, from a roofline."""
-    return {node: _roofline(step, node) for op in step.ops for node in op.nodes}
+def by_flops(step: Step, device: torch.device | None = None) -> dict[fx.Node, Cost]:
+    """Costs of every node that a step runs, on its own device or on another, from a roofline."""
+    return {node: _roofline(step, node, device or step.device) for op in step.ops for node in op.nodes}
 
 
 def adopt_sizes(step: Step, costs: dict[fx.Node, Cost]) -> None:
@@ -125,11 +127,13 @@ def op_cost(op: Op, costs: dict[fx.Node, Cost]) -> tuple[int, int]:
 class Call:
     """One node as it will be called, with arguments made from its fake ones."""
 
-    def __init__(self, step: Step, node: fx.Node) -> None:
-        self.node, self.device = node, step.device
+    def __init__(self, step: Step, node: fx.Node, device: torch.device | None = None) -> None:
+        self.node, self.device = node, device or step.device
         self.in_place = node in step.in_place
         self.target, arguments, options = step.call_of(node)
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
+        if self.device.type != step.device.type:
+            self.given = pytree.tree_map(functools.partial(_elsewhere, device=self.device), self.given)
         leaves, spec = pytree.tree_flatten(self.given)
         modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), _clock().__name__]
         text = json.dumps([_name(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
@@ -146,12 +150,17 @@ class Call:
     def time(self) -> int:
         """The median time of a run, in nanoseconds."""
         arguments = self.arguments()
-        clock = _gpu_time if self.device.type == "cuda" else _cpu_time
-        self.run(arguments)
-        times: list[float] = []
-        while len(times) < RUNS and sum(times) < LONG:
-            times.append(clock(lambda: self.run(arguments)))
-        return max(1, round(statistics.median(times) * 1e9))
+        return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
+
+
+def timed(run: Callable[[], Any], device: torch.device) -> float:
+    """The median time of a call, in seconds."""
+    clock = _gpu_time if device.type == "cuda" else _cpu_time
+    run()
+    times: list[float] = []
+    while len(times) < RUNS and sum(times) < LONG:
+        times.append(clock(run))
+    return statistics.median(times)
 
 
 def _clock() -> Callable[[], float]:
@@ -256,6 +265,13 @@ def _describe(leaf: Any) -> Any:
     return [str(leaf.dtype), str(leaf.device), leaf.is_conj(), leaf.is_neg(), leaf.dim(), [int(n) for n in numbers]]
 
 
+def _elsewhere(leaf: Any, device: torch.device) -> Any:
+    """A fake tensor, or the name of its device, on another device."""
+    if isinstance(leaf, torch.device):
+        return device
+    return leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf
+
+
 def made_like(leaf: Any) -> Any:
     """A real tensor that lies in its storage as a fake one does. Whole numbers are 0, a valid index everywhere."""
     if not isinstance(leaf, torch.Tensor):
@@ -273,13 +289,13 @@ def made_like(leaf: Any) -> Any:
     return torch._neg_view(made) if leaf.is_neg() else made
 
 
-def _roofline(step: Step, node: fx.Node) -> Cost:
+def _roofline(step: Step, node: fx.Node, device: torch.device) -> Cost:
     arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
     result = step.value[node]
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))
     operations = count(*arguments, **options, out_val=result) if count is not None else 0
     moved = sum(t.numel() * t.itemsize for t in tensors_in((arguments, options, result)))
-    kind = step.device.type if step.device.type in PEAK_FLOPS else "cuda"
+    kind = device.type if device.type in PEAK_FLOPS else "cuda"
     seconds = LAUNCH[kind] + max(operations / PEAK_FLOPS[kind], moved / PEAK_BYTES[kind])
     return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in tensors_in(result)))
 

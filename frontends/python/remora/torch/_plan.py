@@ -277,7 +277,7 @@ def once(step: Step) -> list[Run]:
 
 def runs_of(step: Step, schedule: dict[str, Any]) -> list[Run]:
     """The steps of a `remora-schedule` as runs of a step's ops."""
-    ops = {name: op for op, name in names_of(step, forward_of(step)).items()}
+    ops = names_of_ops(step)
     storages = {step.storages[s].name: s for op in step.ops for s in op.outputs}
     return [
         Run(
@@ -288,6 +288,11 @@ def runs_of(step: Step, schedule: dict[str, Any]) -> list[Run]:
         )
         for s in schedule["steps"]
     ]
+
+
+def names_of_ops(step: Step) -> dict[str, Op]:
+    """The ops by the names that `graph_of` gives them."""
+    return {name: op for op, name in names_of(step, forward_of(step)).items()}
 
 
 def _type(nodes: list[fx.Node]) -> str:

@@ -72,7 +72,7 @@ def state_of(op: Op) -> str:
     return f"{op.name}_state"
 
 
-class _Writer:
+class Writer:
     """Writes the lines of one function; keeps book of which variables hold which storages."""
 
     def __init__(
@@ -80,6 +80,7 @@ class _Writer:
     ) -> None:
         self.step, self.saved, self.last = step, saved, last
         self.calls = 0
+        self.suffix = ""  # of all variables
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
         if place is not None:
@@ -90,7 +91,8 @@ class _Writer:
 
     def hold(self, node: fx.Node, storages: Sequence[int]) -> str:
         """A variable for a node's value, which keeps some storages alive."""
-        name = node.name + "_" if keyword.iskeyword(node.name) or node.name in self.constants else node.name
+        name = node.name + self.suffix
+        name += "_" if keyword.iskeyword(name) or name in self.constants else ""
         self.name_of[node] = name
         for storage in storages:
             self.held.setdefault(storage, []).append(name)
@@ -205,7 +207,7 @@ class _Writer:
         item = _item(node, index)
         if item is not None:
             return self.hold(item, self.step.needs[item])
-        name = f"{node.name}_{index}_unused"
+        name = f"{node.name}_{index}_unused{self.suffix}"
         self.held.setdefault(self.step.storage_of(value), []).append(name)
         return name
 
@@ -250,13 +252,18 @@ def write_program(
     last = {run.op: i for i, run in enumerate(runs)}
     given, handed = ({x for x in row if isinstance(x, Op)} for row in (arguments, results))
     again = {run.op for i, run in enumerate(runs) if run.op.random and last[run.op] != i}
-    writer = _Writer(step, given, again | handed, {op: i for op, i in last.items() if op not in handed}, place)
+    writer = Writer(step, given, again | handed, {op: i for op, i in last.items() if op not in handed}, place)
     names = [state_of(n) if isinstance(n, Op) else writer.hold(n, step.needs.get(n, [])) for n in arguments]
     if names:
         writer.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = arguments")
     writer.lines.append("arguments.clear()")
     for i, run in enumerate(runs):
         writer.run(i, run)
+    return finished(writer, name, results, updates)
+
+
+def finished(writer: Writer, name: str, results: Sequence[Any], updates: Sequence[tuple[fx.Node, fx.Node]]) -> Program:
+    """The last lines of a function, and the function that they make."""
     writer.place(-1)
     for updated, source in updates:
         writer.lines.append(f"{writer.value(updated)}.copy_({writer.value(source)})")
