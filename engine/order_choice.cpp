@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
-#include <cstdio>
+#include <string>
 #include <utility>
 
 #include "engine/base/deadline.hpp"
@@ -60,10 +61,10 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
             deadline.reached() ? "no other order was found in time that holds the budget or needs clearly less memory"
                                : "no other order was found that holds the budget or needs clearly less memory"};
   }
-  std::array<char, 96> reason{};
-  std::snprintf(reason.data(), reason.size(), "another order needs %.1f %% of the input order's peak%s", 100 * part,
-                instance.graph().fixed_memory > Bytes(0) ? " above fixed memory" : "");
-  return {OrderMode::free, reason.data()};
+  const std::int64_t tenths = std::llround(1000 * part);  // of a per cent; printed so in every locale
+  return {OrderMode::free, "another order needs " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
+                               " % of the input order's peak" +
+                               (instance.graph().fixed_memory > Bytes(0) ? " above fixed memory" : "")};
 }
 
 }  // namespace

@@ -72,46 +72,81 @@ bool looks_like_percentage(const Decimal& number, Bytes peak) {
 /// "80%" of 80 and of 0.8.
 std::string as_percentage(const Decimal& number, const std::string& text) {
   if (number.digits > number.scale || number.scale == 1) return text + "%";
-  // At most seven digits after the point are left, without the zeros at the end.
-  std::string percent = std::to_string(static_cast<double>(number.digits) / static_cast<double>(number.scale) * 100);
-  percent.erase(percent.find_last_not_of('0') + 1);
-  if (percent.ends_with('.')) percent.pop_back();
+  constexpr Wide kPercent = 100;
+  std::string percent = std::to_string(static_cast<std::int64_t>(number.digits * kPercent / number.scale));
+  Wide rest = number.digits * kPercent % number.scale;
+  if (rest > 0) percent += '.';
+  for (; rest > 0; rest = rest * 10 % number.scale)
+    percent += static_cast<char>('0' + static_cast<int>(rest * 10 / number.scale));
   return percent + "%";
+}
+
+/// A number and what follows it, blanks left out.
+struct Amount {
+  std::string text;
+  std::string expected;
+  Decimal number{};
+  std::string_view suffix{};
+
+  [[nodiscard]] InputError error(const std::string& why) const { return {"", "'" + text + "' " + why}; }
+
+  [[nodiscard]] Bytes bytes() const {
+    constexpr Wide kMost = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t unit = bytes_of_unit(suffix);
+    if (unit == 0) throw error("has an unknown unit; " + expected);
+    if (number.digits / number.scale > kMost / unit) throw error("is too large");
+    const Wide bytes = number.digits * unit / number.scale;
+    if (bytes > kMost) throw error("is too large");
+    return Bytes(static_cast<std::int64_t>(bytes));
+  }
+};
+
+/// `text` must outlive the result. `kind`: "a budget".
+Amount read_amount(const std::string& text, const std::string& kind, const std::string& expected) {
+  Amount amount{.text = text, .expected = expected};
+  const std::string_view all = text;
+  const auto number_end = std::min(all.find_first_not_of("0123456789."), all.size());
+  const auto number = parse_decimal(all.substr(0, number_end));
+  if (!number) throw amount.error("is not " + kind + "; " + expected);
+  amount.number = *number;
+  amount.suffix = all.substr(number_end);
+  while (!amount.suffix.empty() && amount.suffix.front() == ' ') amount.suffix.remove_prefix(1);
+  return amount;
 }
 
 }  // namespace
 
 Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak) {
-  const auto fail = [&](const std::string& why) { return InputError("", "'" + text + "' " + why); };
-  const std::string expected =
-      "; expected bytes (123456, 12GiB, 12G, 1.5GB) or a percentage of the peak above fixed memory (80%), or of all of "
-      "it (80%peak)";
-  const std::string_view all = text;
-  const auto number_end = std::min(all.find_first_not_of("0123456789."), all.size());
-  const auto number = parse_decimal(all.substr(0, number_end));
-  if (!number) throw fail("is not a budget" + expected);
-  std::string_view suffix = all.substr(number_end);
-  while (!suffix.empty() && suffix.front() == ' ') suffix.remove_prefix(1);
+  const Amount amount = read_amount(
+      text, "a budget",
+      "expected bytes (123456, 12GiB, 12G, 1.5GB) or a percentage of the peak above fixed memory (80%), or of "
+      "all of it (80%peak)");
+  const Decimal& number = amount.number;
   constexpr Wide kMost = std::numeric_limits<std::int64_t>::max();
-  if (suffix == "%" || suffix == "%peak") {
+  if (amount.suffix == "%" || amount.suffix == "%peak") {
     constexpr Wide kMostPercent = 1'000'000;
-    if (number->digits / number->scale > kMostPercent) throw fail("is too large");
-    const Bytes base = suffix == "%" ? fixed : Bytes(0);
+    if (number.digits / number.scale > kMostPercent) throw amount.error("is too large");
+    const Bytes base = amount.suffix == "%" ? fixed : Bytes(0);
     // Parts of a per cent beyond 1e-9 were dropped, so the product fits in 128 bits.
-    const Wide part = number->digits * (peak - base).count() / (number->scale * 100);
-    if (part + base.count() > kMost) throw fail("is too large");
+    const Wide part = number.digits * (peak - base).count() / (number.scale * 100);
+    if (part + base.count() > kMost) throw amount.error("is too large");
     return Bytes(static_cast<std::int64_t>(part + base.count()));
   }
-  if (suffix.empty() && looks_like_percentage(*number, peak)) {
-    throw fail("without a unit is bytes; did you mean " + as_percentage(*number, text) + "? (for bytes write " + text +
-               "B)");
+  if (amount.suffix.empty() && looks_like_percentage(number, peak)) {
+    throw amount.error("without a unit is bytes; did you mean " + as_percentage(number, text) + "? (for bytes write " +
+                       text + "B)");
   }
-  const std::int64_t unit = bytes_of_unit(suffix);
-  if (unit == 0) throw fail("has an unknown unit" + expected);
-  if (number->digits / number->scale > kMost / unit) throw fail("is too large");
-  const Wide bytes = number->digits * unit / number->scale;
-  if (bytes > kMost) throw fail("is too large");
-  return Bytes(static_cast<std::int64_t>(bytes));
+  return amount.bytes();
+}
+
+Bytes parse_bytes(const std::string& text, Bytes most) {
+  const Amount amount = read_amount(text, "an amount of memory", "expected bytes (123456, 12GiB, 12G, 1.5GB)");
+  if (amount.suffix.starts_with('%')) throw amount.error("is a percentage; " + amount.expected);
+  if (amount.suffix.empty() && looks_like_percentage(amount.number, most)) {
+    throw amount.error("without a unit is bytes; name the unit (" + text + "GiB, " + text + "MiB; for bytes write " +
+                       text + "B)");
+  }
+  return amount.bytes();
 }
 
 double part_of_peak(Bytes amount, Bytes fixed, Bytes peak) {

@@ -18,6 +18,11 @@ namespace remora {
 /// not whole or below a tenth of the peak, is refused, too: it was meant as a percentage ("80", "0.8"), and the error says so.
 REMORA_API Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak);
 
+/// An amount that no percentage can name, such as the memory of one device among several: bytes as above. A number without a
+/// unit that is at most 100, and not whole or below a tenth of `most`, is refused with the question for its unit. `most`: what
+/// the graph could fill (Bytes(0) where that is not known). Throws InputError that quotes the text.
+REMORA_API Bytes parse_bytes(const std::string& text, Bytes most);
+
 /// The other way round: p as a part of one; 1 where the peak is nothing but fixed memory.
 REMORA_API double part_of_peak(Bytes amount, Bytes fixed, Bytes peak);
 

@@ -24,7 +24,7 @@ struct SweepOptions {
   double resolution = 0.005;
 };
 
-/// What a sweep knows after one sitting.
+/// What a sweep knows after one sitting: a stretch of search under one budget.
 struct SweepProgress {
   double seconds = 0;
   /// Of the sitting that is over.

@@ -2,15 +2,14 @@
 //
 // Offsets for buffers in one arena, as small as possible, or within a capacity.
 //
-//     parts that share no time                      part.hpp
-//     for each of them
-//       from below, and one by one in many orders   heuristics.hpp
-//       then in rounds, each twice as long          the constraint program (stack_space.hpp) is asked for a placement
-//                                                   within the bound, and where it does not say, between the bound and
-//                                                   the best arena; and local search on orders (part_search.hpp), which
-//                                                   is all there is for parts of more than some million overlaps
+//     split into parts that share no time
+//     for each part
+//       heuristics: from below, and one by one in many orders
+//       then rounds, each twice as long: a constraint program is asked for a placement within the bound, and where it
+//       does not say, for one between the bound and the best arena; and local search on orders, which is all there is
+//       for parts of more than some million overlaps
 //
-// A part that needs no more than another one's bound is left alone. The searches of a round are TBB tasks.
+// A part that needs no more than another one's bound is left alone. The searches of a round run in parallel.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <iomanip>
 #include <ostream>
@@ -139,12 +138,6 @@ constexpr double kPercent = 100;
 constexpr std::size_t kNarrowestId = 4;
 constexpr std::size_t kWidestId = 60;
 
-std::string fixed(double value, int digits) {
-  std::array<char, 64> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
-  return buffer.data();
-}
-
 /// Of a wide table; a narrow one leaves peaks and seconds out.
 void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks, bool is_wide) {
   constexpr std::size_t kWidestOfNarrow = 25;
@@ -160,11 +153,11 @@ void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks, bool is
     std::string id = printable(task.task.id);
     if (!is_wide && id.size() > widest) id = id.substr(0, widest - 3) + "...";
     out << std::left << std::setw(id_width) << id << "  " << std::setw(11) << task.status << std::right;
-    out << std::setw(11) << (task.figures ? fixed(kPercent * task.figures->overhead, 3) : "") << std::setw(9)
-        << (task.figures ? fixed(kPercent * task.figures->gap, 3) : "");
+    out << std::setw(11) << (task.figures ? text::fixed(kPercent * task.figures->overhead, 3) : "") << std::setw(9)
+        << (task.figures ? text::fixed(kPercent * task.figures->gap, 3) : "");
     if (is_wide) {
       out << std::setw(18) << (task.figures ? printable(amounts_text(task.figures->peak_memory)) : "") << std::setw(10)
-          << (task.record ? fixed(task.record->seconds, 2) : "");
+          << (task.record ? text::fixed(task.record->seconds, 2) : "");
     }
     out << "\n";
   }
@@ -178,7 +171,7 @@ void print_spread(std::ostream& out, const char* name, const std::optional<Sprea
                                                              {" ", spread->median},
                                                              {" ", spread->upper},
                                                              {", most ", spread->most}}};
-  for (const auto& [word, value] : parts) out << word << fixed(kPercent * value, 3);
+  for (const auto& [word, value] : parts) out << word << text::fixed(kPercent * value, 3);
   out << "\n";
 }
 
@@ -247,7 +240,7 @@ void print_merged(std::ostream& stream, const Merged& merged, int columns) {
   out << "\n";
   print_spread(out, "overhead %  ", merged.overhead);
   print_spread(out, "gap %       ", merged.gap);
-  out << "seconds     " << fixed(merged.seconds, 2) << " of solving\n";
+  out << "seconds     " << text::fixed(merged.seconds, 2) << " of solving\n";
   out << "missing     " << merged.missing() << "\n";
   print_reasons(out, merged);
   stream << text::wrapped_lines(out.str(), kWord, columns);

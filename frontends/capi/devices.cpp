@@ -5,7 +5,6 @@
 #include <memory>
 #include <ostream>
 #include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -14,6 +13,7 @@
 #include "frontends/capi/remora_devices.h"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/text/text.hpp"
 
 struct remora_device_graph {
   std::shared_ptr<const remora::DeviceGraph> value;
@@ -133,9 +133,7 @@ const DeviceStep* device_step_at(const remora_device_schedule* schedule, std::si
 }
 
 std::string text_of(const remora_device_schedule& schedule) {
-  std::ostringstream out;
-  json::write_device_schedule(out, schedule.value, *schedule.graph);
-  return std::move(out).str();
+  return text::written([&](std::ostream& out) { json::write_device_schedule(out, schedule.value, *schedule.graph); });
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ typedef enum remora_status {
    * value is needed, a file that can't be read or written. */
   REMORA_BAD_INPUT = 1,
   REMORA_OUT_OF_MEMORY = 2,
-  /* A mistake of Remora's own. */
+  /* An internal error: a fault of Remora, not of what was given. */
   REMORA_INTERNAL = 3
 } remora_status;
 
@@ -243,7 +243,7 @@ REMORA_EXPORT remora_status remora_solve_with_addresses(const remora_instance* i
 /* The curve of memory against time of the instance's graph: schedules for the `count` budgets, each as remora_instance_new
  * takes it, or (0, NULL) for up to `points` budgets that bisection chooses (0: 20). The time limit and the work limit
  * are of the whole sweep; the instance's own budget is not used. Of the callbacks, `progress` is told of each budget
- * that was worked on (what it returns is not asked: request the stop to end the sweep); `stop` ends the sweep with what is known. In input
+ * that was worked on (its result is ignored: request the stop to end the sweep); `stop` ends the sweep with what is known. In input
  * order only. */
 REMORA_EXPORT remora_status remora_sweep(const remora_instance* instance, const remora_options* options,
                                          const char* const* budgets, size_t count, int32_t points,
@@ -285,8 +285,8 @@ typedef struct remora_buffer {
   int64_t lower;
   int64_t upper;
   int64_t size;
-  int64_t alignment; /* its offset is a multiple of it; at least 1 */
-  int64_t offset;    /* where it has to lie; -1: anywhere */
+  int64_t alignment;   /* its offset is a multiple of it; at least 1 */
+  int64_t offset;      /* where it has to lie; -1: anywhere */
   const int64_t* gaps; /* beginning and end of each, in order; may be NULL where there is none */
   size_t gap_count;
 } remora_buffer;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostream>
-#include <sstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "frontends/capi/handles.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/schedule_json.hpp"
+#include "frontends/text/text.hpp"
 #include "model/evaluate.hpp"
 #include "model/table.hpp"
 #include "model/verify.hpp"
@@ -117,9 +118,9 @@ remora_status remora_schedule_text(const remora_schedule* schedule, const remora
     const remora::Schedule& value = capi::given(schedule, "schedule").value;
     const remora::Graph& of = capi::given(graph, "graph").value;
     capi::check_belongs(value, of, "schedule");
-    std::ostringstream out;
-    remora::json::write_schedule(out, value, of);
-    capi::given(made, "made") = capi::copied(out.str());
+    const std::string text =
+        remora::text::written([&](std::ostream& out) { remora::json::write_schedule(out, value, of); });
+    capi::given(made, "made") = capi::copied(text);
   });
 }
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <ostream>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/graph_json.hpp"
 #include "frontends/formats/json_text.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -224,9 +224,7 @@ class DeviceWriter {
   explicit DeviceWriter(const DeviceGraph& graph) : graph_(graph), produced_(produced_tensors(graph.graph)) {}
 
   Document document() const {
-    std::ostringstream text;
-    write_graph(text, graph_.graph);
-    Document plain = parse(text.str());
+    Document plain = parse(text::written([&](std::ostream& out) { write_graph(out, graph_.graph); }));
     Document result;
     for (const auto& [key, value] : plain.get_ref<const Document::object_t&>()) {
       if (key == "fixed_memory") continue;

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -16,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 
 namespace remora::json {
@@ -197,9 +197,7 @@ void remove_leftovers(const std::string& folder) {
 
 void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
                 const std::string& temporary) {
-  std::ostringstream stream;
-  write(stream);
-  const std::string text = std::move(stream).str();
+  const std::string text = text::written(write);
   if (path == "-" || path == "/dev/stdout") return write_standard_output(text);
 
   struct stat status {};

@@ -4,6 +4,7 @@
 #include <bit>
 #include <exception>
 #include <filesystem>
+#include <locale>
 #include <memory>
 #include <sstream>
 #include <string_view>
@@ -73,10 +74,9 @@ void write_report(const Graph& graph, Schedule& schedule, const PlanRequest& req
   std::string name;
   for (const std::string& part : request.report_name) name.append(name.empty() ? "" : ".").append(file_name(part));
   const std::string stem = (std::filesystem::path(request.report) / name).string();
-  std::ostringstream text;
-  json::write_graph(text, graph);
-  schedule.graph_sha256 = text::sha256_hex(text.str());
-  json::write_file(stem + ".graph.json", [&](std::ostream& out) { out << text.str(); });
+  const std::string written = text::written([&](std::ostream& out) { json::write_graph(out, graph); });
+  schedule.graph_sha256 = text::sha256_hex(written);
+  json::write_file(stem + ".graph.json", [&](std::ostream& out) { out << written; });
   json::write_file(stem + ".schedule.json", [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
 }
 
@@ -84,6 +84,7 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
   const Schedule& schedule = plan.schedule;
   const std::string unit = text::duration_unit_of(graph);
   std::ostringstream text;
+  text.imbue(std::locale::classic());
   text << "peak " << schedule.baseline_peak_memory.count() << " -> " << schedule.peak_memory.count()
        << " bytes (budget " << schedule.budget.count() << "), work "
        << text::duration_text(schedule.baseline_duration, unit) << " -> "
@@ -97,17 +98,19 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
 
 std::string failure_of(const Graph& graph, const Schedule& schedule) {
   std::ostringstream text;
-  const std::string budget = std::to_string(schedule.budget.count()) + " bytes";
+  text.imbue(std::locale::classic());
+  const std::string budget = text::exact_bytes_text(schedule.budget);
   if (schedule.status == Status::infeasible) {
     text << "infeasible, proved: no schedule holds " << kBudgetOption << " of " << budget;
     if (schedule.certificate) {
-      text << "; " << graph[schedule.certificate->op].name << " alone needs " << schedule.certificate->required.count();
+      text << "; " << graph[schedule.certificate->op].name << " alone needs "
+           << text::exact_bytes_text(schedule.certificate->required);
     } else {
       text << "; raise it, or max-computes";
     }
   } else {
     text << "found no schedule that holds " << kBudgetOption << " of " << budget
-         << " within the limits; the lowest peak found was " << schedule.solver.reached_peak.count()
+         << " within the limits; the lowest peak found was " << text::exact_bytes_text(schedule.solver.reached_peak)
          << ": raise it, or time-limit";
     if (!schedule.solver.note.empty()) text << " (" << schedule.solver.note << ')';
   }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <iomanip>
+#include <locale>
+#include <ostream>
 #include <sstream>
 #include <utility>
 
@@ -88,6 +90,12 @@ const char* line_class(Look look) {
 
 using Points = std::vector<std::pair<double, double>>;
 
+/// SVG writes numbers with a point, in every locale.
+void begin(std::ostream& out) {
+  out.imbue(std::locale::classic());
+  out << std::fixed << std::setprecision(1);
+}
+
 /// Writes one figure.
 class Drawing {
  public:
@@ -100,7 +108,7 @@ class Drawing {
         begin_(figure.lanes.empty() ? kLeft : kLaneNames),
         left_(begin_ + (figure.x.band.empty() ? 0 : kBand + break_of(figure.x))),
         labels_({begin_, top_, kWidth - kRight, bottom_}) {
-    out_ << std::fixed << std::setprecision(1);
+    begin(out_);
   }
 
   /// What is drawn, and how high it is.
@@ -333,7 +341,7 @@ class Drawing {
 
 std::string svg(std::span<const Figure> figures) {
   std::ostringstream body;
-  body << std::fixed << std::setprecision(1);
+  begin(body);
   double height = 0;
   std::string title;
   for (const Figure& figure : figures) {
@@ -344,8 +352,8 @@ std::string svg(std::span<const Figure> figures) {
     height += own;
   }
   std::ostringstream out;
-  out << std::fixed << std::setprecision(1)
-      << "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"remora\" viewBox=\"0 0 " << kWidth << " " << height
+  begin(out);
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"remora\" viewBox=\"0 0 " << kWidth << " " << height
       << "\" width=\"" << kWidth << "\" height=\"" << height << "\" role=\"img\" aria-label=\"" << escaped(title)
       << "\">\n"
       << kStyle << "<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"

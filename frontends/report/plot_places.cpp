@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <locale>
 #include <sstream>
 
 #include "frontends/report/plot.hpp"
@@ -76,6 +77,7 @@ double AxisScale::place(double value) const {
 
 std::string tick_text(double value) {
   std::ostringstream text;
+  text.imbue(std::locale::classic());
   text.precision(6);
   text << std::abs(value) * (std::abs(value) < 1e-12 ? 0 : 1);
   std::string digits = text.str();

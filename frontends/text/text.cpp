@@ -9,10 +9,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <locale>
+#include <sstream>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -42,22 +44,26 @@ std::string now_text() {
   return text.data();
 }
 
-namespace {
-
-std::string print(const char* format, double value) {
-  std::array<char, 64> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), format, value);
-  return buffer.data();
+std::string written(const std::function<void(std::ostream&)>& write) {
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  write(out);
+  return std::move(out).str();
 }
 
-}  // namespace
+std::string fixed(double value, int digits) {
+  constexpr std::size_t kMostDigits = 400;  // of the greatest double, and some after the point
+  std::array<char, kMostDigits> buffer{};
+  char* const last = buffer.data() + buffer.size();
+  return {buffer.data(), std::to_chars(buffer.data(), last, value, std::chars_format::fixed, digits).ptr};
+}
 
 std::string bytes_text(Bytes bytes) {
   constexpr std::array kNames{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto value = static_cast<double>(bytes.count());
   std::size_t unit = 0;
   for (; std::abs(value) >= 1024 && unit + 1 < kNames.size(); ++unit) value /= 1024;
-  return print(unit == 0 ? "%.0f " : "%.2f ", value) + kNames[unit];
+  return fixed(value, unit == 0 ? 0 : 2) + " " + kNames[unit];
 }
 
 std::string exact_bytes_text(Bytes bytes) {
@@ -75,7 +81,7 @@ std::string duration_text(Duration duration, const std::string& unit) {
   auto value = static_cast<double>(duration.count());
   std::size_t name = 0;
   for (; value >= 1000 && name + 1 < kNames.size(); ++name) value /= 1000;
-  return print(name == 0 ? "%.0f " : "%.2f ", value) + kNames[name];
+  return fixed(value, name == 0 ? 0 : 2) + " " + kNames[name];
 }
 
 std::string duration_unit_of(const Graph& graph) {
@@ -86,9 +92,7 @@ std::string duration_unit_of(const Graph& graph) {
 }
 
 std::string percent_text(double part, int digits) {
-  std::array<char, 64> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.*f %%", digits, 100.0 * part);
-  return buffer.data();
+  return fixed(100.0 * part, digits) + " %";
 }
 
 std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text that people read, and fields of CSV, for all front ends.
+// Text that people read, and fields of CSV, for all front ends: the same whatever locale the process or its C++ library has.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iosfwd>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +18,9 @@
 
 namespace remora::text {
 
+/// What `write` puts into a stream of the classic locale.
+std::string written(const std::function<void(std::ostream&)>& write);
+
 /// `text` as one field of a CSV line by RFC 4180: in quotes, and every quote in it twice, where it holds a comma, a
 /// quote or the end of a line; otherwise as it is.
 std::string csv_field(std::string_view text);
@@ -24,6 +29,9 @@ std::string csv_field(std::string_view text);
 std::string now_text();
 
 // Amounts as people read them.
+
+/// "3.20" of 3.2 and two digits: a point and no thousands apart, in every locale.
+std::string fixed(double value, int digits);
 
 /// "3.21 GiB".
 std::string bytes_text(Bytes bytes);

@@ -223,6 +223,13 @@ std::optional<CopyCost> copy_cost(const DeviceGraph& graph, TensorId tensor, Dev
   return std::nullopt;
 }
 
+Bytes all_memory(const DeviceGraph& graph) {
+  Bytes sum;
+  for (const Tensor& tensor : graph.graph.tensors) sum += tensor.size;
+  for (const Device& device : graph.devices) sum += device.fixed_memory;
+  return sum;
+}
+
 Table<TensorId, bool> produced_tensors(const Graph& graph) {
   Table<TensorId, bool> produced(graph.tensors.size(), false);
   for (const Op& op : graph.ops) {

@@ -111,6 +111,9 @@ REMORA_API const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId d
 /// What copying the tensor costs; nothing without a link.
 REMORA_API std::optional<CopyCost> copy_cost(const DeviceGraph& graph, TensorId tensor, DeviceId from, DeviceId to);
 
+/// Of all tensors, and fixed memory: more than the graph can fill on one device. The graph is valid.
+REMORA_API Bytes all_memory(const DeviceGraph& graph);
+
 /// By tensor: whether some op produces it.
 REMORA_API Table<TensorId, bool> produced_tensors(const Graph& graph);
 

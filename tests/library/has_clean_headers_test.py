@@ -23,9 +23,22 @@ def check_header(compiler, language, header, include):
 def check_references(header, installed):
     """Files that a header's comments name are there for whoever reads it: headers, or documentation."""
     text = header.read_text(encoding="utf-8")
+    names = {path.name for path in installed.include.rglob("*") if path.is_file()}
+    for name in re.findall(r"(?<![\w/<.])\w+\.(?:hpp|h|def|cpp|py)\b", text):
+        assert name in names, f"{header}: {name} is not installed"
     for place in re.findall(r"(?<![\w/])((?:model|engine|frontends|formats|docs|examples|tests|scripts|benchmarks)/[\w./]*\w)", text):
         homes = (installed.include / "remora" / place, installed.prefix / "share/doc/remora" / place)
         assert any(home.exists() for home in homes), f"{header}: {place} is not installed"
+
+
+def check_names(headers):
+    """What a C header's text calls remora_* or REMORA_* is declared in one of them."""
+    texts = [header.read_text(encoding="utf-8") for header in headers]
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", "", "".join(texts), flags=re.DOTALL)
+    known = set(re.findall(r"\b(?:remora|REMORA)_\w+", code))
+    for header, text in zip(headers, texts, strict=True):
+        for name in re.findall(r"\b(?:remora|REMORA)_\w+(?![\w*.])", text):
+            assert name in known, f"{header}: {name} is nowhere declared"
 
 
 def main():
@@ -48,6 +61,7 @@ def main():
     everything = headers + [installed.include / name for name in ("remora.h", "remora_devices.h", "remora_c.hpp")]
     for header in [*everything, *(installed.include / "remora").rglob("*.def")]:
         check_references(header, installed)
+    check_names([installed.include / name for name in ("remora.h", "remora_devices.h", "remora_c.hpp")])
     print(f"{len(everything)} headers, of C++ {len(chosen)} compiled alone: {' '.join(path.name for path in chosen)}")
 
 

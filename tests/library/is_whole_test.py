@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed programs find what belongs to them, and every link of the installed documentation leads to a file."""
-import os
 import pathlib
 import re
 import sys
 import tempfile
 
-from installed import Installed, run, skip_under_sanitizers
+from installed import (Installed, programs_find_their_own, shells_and_man_know_every_command, skip_under_sanitizers,
+                       the_pass_works)
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -20,25 +20,17 @@ def links_lead_somewhere(documentation):
     return len(pages)
 
 
-def programs_find_their_own(programs, folder):
-    """Suites and device files by name; the zoo's model is one that remora reads. From a folder of its own."""
-    path = dict(os.environ, PATH=f"{programs}{os.pathsep}{os.environ['PATH']}")
-    asked = {"cwd": folder, "env": path}
-    run([programs / "remora_zoo", "unet", "--size", "32", "-o", "u.onnx"], **asked)
-    assert "ops" in run([programs / "remora", "info", "u.onnx", "--training", "--device", "rtx-3090"], **asked)
-    run([programs / "remora_bench", "quick", "--no-runs", "-o", "bench"], **asked)
-    assert "# Suite quick" in (folder / "bench/README.md").read_text(encoding="utf-8")
-
-
 def main():
     skip_under_sanitizers()
     installed = Installed(sys.argv[1:])
     pages = links_lead_somewhere(installed.prefix / "share/doc/remora")
     with tempfile.TemporaryDirectory() as folder:
-        programs_find_their_own(installed.prefix / "bin", pathlib.Path(folder))
+        programs_find_their_own(installed.prefix, pathlib.Path(folder))
+        has_run = the_pass_works(installed.library.parent / "remora/libremora_mlir.so", installed.prefix, pathlib.Path(folder))
+    shells_and_man_know_every_command(installed.prefix)
     suites = list((installed.prefix / "share/remora/benchmarks/suites").glob("*.json"))
     assert len(suites) == len(list((installed.source / "benchmarks/suites").glob("*.json"))), suites
-    print(f"{pages} pages, {len(suites)} suites")
+    print(f"{pages} pages, {len(suites)} suites, the MLIR pass {'runs' if has_run else 'is not there'}")
 
 
 main()

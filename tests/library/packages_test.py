@@ -9,7 +9,8 @@ import shutil
 import sys
 import tempfile
 
-from installed import run, skip_under_sanitizers
+from installed import (programs_find_their_own, run, shells_and_man_know_every_command, skip_under_sanitizers,
+                       the_pass_works)
 
 
 def field(package, name):
@@ -65,6 +66,10 @@ def main():
                        "usr/lib/cmake/remora/remora-config.cmake", "usr/share/doc/remora/copyright", "usr/share/doc/libremora0.1/copyright"):
             assert wanted in files, (wanted, files)
         assert run([root / "usr/bin/remora", "--version"]).startswith("remora "), "does not run"
+        programs_find_their_own(root / "usr", folder)
+        shells_and_man_know_every_command(root / "usr")
+        has_run = the_pass_works(root / "usr/lib/remora/libremora_mlir.so", root / "usr", folder)
+        assert has_run or "remora-mlir" not in packages or shutil.which("mlir-opt-19") is None
         dpkg(root, "--purge", *packages)
         assert not (left := files_in(root)), left
     print(f"{len(files)} files of {len(packages)} packages")

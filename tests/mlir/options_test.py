@@ -146,8 +146,8 @@ class Options(plugin_case.PluginCase):
                 self.assertEqual(answer.out, "")
 
     def test_a_budget_that_cannot_be_held_is_an_error_that_says_why(self):
-        self.check_error(self.rematerialize("memory-budget=32KiB"), "@network", "infeasible, proved", "32768",
-                         "needs 65536")
+        self.check_error(self.rematerialize("memory-budget=32KiB"), "@network", "infeasible, proved", "32.00 KiB (32768 bytes)",
+                         "needs 64.00 KiB (65536 bytes)")
         self.assertEqual(self.schedule()["status"], "infeasible")
 
     def test_a_budget_attribute_that_is_no_string_is_an_error(self):

@@ -67,5 +67,24 @@ TEST(ParseBudget, AsksWhetherAPercentageWasMeant) {
   EXPECT_EQ(parse_budget("0", Bytes(0), Bytes(1 << 30)), Bytes(0));
 }
 
+TEST(ParseBytes, AsksForTheUnitWhereNoPercentageCanBeMeant) {
+  const auto error = [](const std::string& text, Bytes most) -> std::string {
+    try {
+      static_cast<void>(parse_bytes(text, most));
+    } catch (const InputError& told) {
+      return told.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(parse_bytes("12G", Bytes(0)), Bytes(12LL << 30));
+  EXPECT_EQ(parse_bytes("80", Bytes(800)), Bytes(80));
+  EXPECT_EQ(parse_bytes("80B", Bytes(1 << 30)), Bytes(80));
+  EXPECT_EQ(error("80", Bytes(1 << 30)),
+            "'80' without a unit is bytes; name the unit (80GiB, 80MiB; for bytes write 80B)");
+  EXPECT_EQ(error("80%", Bytes(100)), "'80%' is a percentage; expected bytes (123456, 12GiB, 12G, 1.5GB)");
+  EXPECT_EQ(error("x", Bytes(100)), "'x' is not an amount of memory; expected bytes (123456, 12GiB, 12G, 1.5GB)");
+  EXPECT_EQ(error("80P", Bytes(100)), "'80P' has an unknown unit; expected bytes (123456, 12GiB, 12G, 1.5GB)");
+}
+
 }  // namespace
 }  // namespace remora

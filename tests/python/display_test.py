@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,37 @@ def test_nothing_is_imported_that_is_not_used() -> None:
         "for name in 'matplotlib networkx numpy onnx onnxruntime pandas torch tqdm IPython'.split():\n"
         "    assert name not in sys.modules, name"
     )
+
+
+def test_numbers_are_alike_in_every_locale(schedule: remora.Schedule, curve: remora.Curve, tmp_path: Path) -> None:
+    commas = tmp_path / "commas"
+    commas.write_text('LC_NUMERIC\ndecimal_point "<U002C>"\nthousands_sep "<U002E>"\ngrouping 3;3\nEND LC_NUMERIC\n')
+    make = ["localedef", "-c", "-i", str(commas), str(tmp_path / "de")]
+    if shutil.which("localedef") is None or subprocess.run(make, capture_output=True, check=False).returncode > 1:
+        pytest.skip("no localedef here")
+    schedule.graph.save(tmp_path / "graph.json")
+    script = """
+import locale, sys, remora
+locale.setlocale(locale.LC_ALL, "")
+print(locale.str(0.5), file=sys.stderr)
+schedule = remora.solve(remora.Graph.load(sys.argv[1]), "70.5%", work_limit=5000, time_limit=1.5)
+print(schedule, schedule._repr_html_(), remora.Graph.from_json(schedule.graph.to_json()) == schedule.graph)
+for wrong in ("0.8", "70,5%"):
+    try:
+        remora.solve(schedule.graph, wrong)
+    except remora.InputError as error:
+        print(error)
+"""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script, tmp_path / "graph.json"],
+            env={**os.environ, "LOCPATH": str(tmp_path), "LC_ALL": name},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in ("C", "de")
+    ]
+    assert (said[0].stderr, said[1].stderr) == ("0.5\n", "0,5\n")
+    assert said[0].stdout == said[1].stdout
+    assert "did you mean 80%?" in said[0].stdout

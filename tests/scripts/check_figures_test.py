@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/check_figures finds figures that are off or not shown. usage: check_figures_test.py SCRIPT"""
+import glob
 import os
 import subprocess
 import sys
@@ -76,11 +77,15 @@ class CheckFigures(unittest.TestCase):
         self.assertEqual(self.sources_of(measured.format("benchmarks/walk layered")).returncode, 1)
         self.assertEqual(self.sources_of("## A\n\n<!-- published: Jain et al. 2020 -->\n| x | 4.6 |\n").returncode, 0)
         self.assertEqual(self.sources_of(self.page("4.6", "4.6 %")).returncode, 0)
+        self.assertEqual(self.sources_of("# A\n\nWritten by `benchmarks/run quick`.\n\n## B\n\n| x | 4.6 |\n").returncode, 0)
+        self.assertEqual(self.sources_of("# A\n\nWritten by `benchmarks/walk`.\n\n## B\n\n| x | 4.6 |\n").returncode, 1)
         self.assertEqual(self.sources_of("## A\n\n60 % of what there is.\n").returncode, 0)
 
     def test_every_page_says_where_its_figures_are_from(self):
-        pages = [os.path.join(ROOT, "README.md")]
-        pages += [os.path.join(ROOT, "docs", name) for name in sorted(os.listdir(os.path.join(ROOT, "docs"))) if name.endswith(".md")]
+        folders = ("", "docs", "benchmarks/**", "examples/**")
+        pages = sorted({page for folder in folders for page in glob.glob(os.path.join(ROOT, folder, "*.md"), recursive=True)}
+                       - {os.path.join(ROOT, "CHANGELOG.md")})
+        self.assertGreater(len(pages), 40)
         done = subprocess.run([SCRIPT, "--sources", *pages], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
 

@@ -156,12 +156,15 @@ def test_replay_takes_what_the_engine_says() -> None:
         assert _plan.replay(step, costs, runs) == answer.peak
 
 
-@pytest.mark.parametrize(("budget", "expected"), [("50%", 60), ("1KiB", 1024), ("2 KB", 2000), (77, 77), ("123", 123)])
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [("50%", 60), ("1KiB", 1024), ("2 KB", 2000), (77, 77), ("123", 123), ("12g", 12 << 30), ("80%peak", 80)],
+)
 def test_budgets(budget: int | str, expected: int) -> None:
     assert _plan.in_bytes(rt.Options(budget=budget), 20, 100) == expected
 
 
-@pytest.mark.parametrize("budget", ["much", "-3", "12 bananas", "60 percent"])
+@pytest.mark.parametrize("budget", ["much", "-3", "12 bananas", "60 percent", "0.6"])
 def test_budgets_that_mean_nothing(budget: str) -> None:
     with pytest.raises(ValueError, match="budget"):
         _plan.in_bytes(rt.Options(budget=budget), 20, 100)

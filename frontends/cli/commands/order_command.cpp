@@ -92,8 +92,6 @@ void OrderTable::add(double seconds, Bytes peak) {
 /// For people.
 void print_order_text(std::ostream& stream, const OrderFigures& figures, int width) {
   std::ostringstream out;
-  std::array<char, 64> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
   out << "graph       " << (figures.graph.empty() ? "without a name" : printable(figures.graph)) << ": " << figures.ops
       << " ops\n"
       << "before      " << text::exact_bytes_text(figures.input_peak) << "\n"
@@ -105,8 +103,8 @@ void print_order_text(std::ostream& stream, const OrderFigures& figures, int wid
               ? "; proved optimal"
               : "; distance " + text::percent_text(figures.part(figures.peak) - figures.part(figures.lower_bound), 1))
       << "\n"
-      << "search      " << seconds.data() << " s, work " << text::grouped(figures.work) << ", seed " << figures.seed
-      << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
+      << "search      " << text::fixed(figures.seconds, 2) << " s, work " << text::grouped(figures.work) << ", seed "
+      << figures.seed << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
   stream << text::wrapped_lines(out.str(), kWordColumns, width);
 }
 

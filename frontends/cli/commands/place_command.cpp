@@ -216,8 +216,6 @@ void PlaceTable::add(double seconds, Bytes arena, Bytes bound) {
 void print_place_text(std::ostream& stream, const PlaceFigures& figures, int width) {
   std::ostringstream out;
   const PlaceResult& result = figures.result;
-  std::array<char, 64> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%.2f", figures.seconds);
   out << "buffers     " << text::grouped(figures.buffers) << "\n"
       << "load        " << text::exact_bytes_text(figures.load) << " at most at one time\n";
   if (figures.capacity) out << "capacity    " << text::exact_bytes_text(*figures.capacity) << "\n";
@@ -230,8 +228,8 @@ void print_place_text(std::ostream& stream, const PlaceFigures& figures, int wid
   if (result.status != PlacementStatus::infeasible) {
     out << "arena       " << text::exact_bytes_text(result.arena) << "; " << verdict(figures) << "\n";
   }
-  out << "search      " << seconds.data() << " s, work " << text::grouped(result.work) << ", seed " << figures.seed
-      << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
+  out << "search      " << text::fixed(figures.seconds, 2) << " s, work " << text::grouped(result.work) << ", seed "
+      << figures.seed << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
   stream << text::wrapped_lines(out.str(), kWordColumns, width);
 }
 

@@ -40,9 +40,9 @@ void expect_valid(const std::string& path, const DeviceGraph& graph, const Devic
 
 namespace {
 
-/// `visit(name, bytes, part)` for each part of the text, name=bytes.
+/// `visit(name, bytes, part)` for each part of the text, name=bytes. `most`: as of remora::parse_bytes.
 template <class Visit>
-void for_each_budget(const std::string& text, const Visit& visit) {
+void for_each_budget(const std::string& text, Bytes most, const Visit& visit) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::string_view one = rest.substr(0, rest.find(','));
@@ -53,10 +53,13 @@ void for_each_budget(const std::string& text, const Visit& visit) {
                        std::string(one) + "' names none of its devices");
     }
     const std::string amount(one.substr(sign + 1));
-    if (amount.find('%') != std::string::npos) {
-      throw UsageError("--budget: of a graph with devices it is bytes, not a percentage: '" + std::string(one) + "'");
+    Bytes bytes;
+    try {
+      bytes = parse_bytes(amount, most);
+    } catch (const InputError& error) {
+      throw UsageError("--budget: " + std::string(one.substr(0, sign)) + ": " + error.what());
     }
-    visit(one.substr(0, sign), read_budget(amount, Bytes(0), Bytes(0)), one);
+    visit(one.substr(0, sign), bytes, one);
   }
 }
 
@@ -64,7 +67,7 @@ void for_each_budget(const std::string& text, const Visit& visit) {
 
 Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph) {
   Table<DeviceId, std::optional<Bytes>> budgets(graph.devices.size());
-  for_each_budget(text, [&](std::string_view name, Bytes bytes, std::string_view one) {
+  for_each_budget(text, all_memory(graph), [&](std::string_view name, Bytes bytes, std::string_view one) {
     const auto device = std::find_if(graph.devices.begin(), graph.devices.end(),
                                      [&](const Device& candidate) { return candidate.name == name; });
     if (device == graph.devices.end()) {
@@ -77,7 +80,7 @@ Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& tex
 }
 
 void check_device_budgets(const std::string& text) {
-  for_each_budget(text, [](std::string_view, Bytes, std::string_view) {});
+  for_each_budget(text, Bytes(0), [](std::string_view, Bytes, std::string_view) {});
 }
 
 namespace po = boost::program_options;

@@ -2,11 +2,9 @@
 #include "frontends/cli/showing/summary.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <iomanip>
 #include <ostream>
 #include <sstream>
@@ -298,11 +296,9 @@ void SweepTable::add(const SweepProgress& progress) {
                          .status = progress.status,
                          .duration = progress.duration,
                          .lower_bound = progress.lower_bound};
-  std::array<char, 32> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%.2f", progress.seconds);
   std::string status = json::status_word(point.status);
   status.resize(10, ' ');
-  out_ << cell(seconds.data(), 9) << cell(text::bytes_text(point.budget), 12)
+  out_ << cell(text::fixed(progress.seconds, 2), 9) << cell(text::bytes_text(point.budget), 12)
        << (is_narrow_ ? "" : cell(part_text(baseline_, point.budget), 8)) << status
        << cell(overhead_text(baseline_, point), 10) << cell(text::percent_text(baseline_.least_overhead(point), 3), 10);
   if (!is_narrow_) out_ << progress.settled << " of " << progress.points;

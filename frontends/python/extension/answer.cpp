@@ -2,7 +2,7 @@
 #include "frontends/python/extension/answer.hpp"
 
 #include <optional>
-#include <sstream>
+#include <ostream>
 #include <tuple>
 #include <utility>
 
@@ -17,6 +17,7 @@
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/modes.hpp"
 #include "frontends/report/schedule_profile.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/instance.hpp"
@@ -173,9 +174,7 @@ Verdict verify_for(const Answer& answer, const GraphHandle& graph) {
 
 std::string text_of(const Answer& answer) {
   if (answer.with_modes) throw InputError("schedule", "its ops have several modes, and remora-schedule 1 knows one");
-  std::ostringstream out;
-  json::write_schedule(out, answer.schedule, *answer.graph);
-  return std::move(out).str();
+  return text::written([&](std::ostream& out) { json::write_schedule(out, answer.schedule, *answer.graph); });
 }
 
 void expect_valid(const Answer& answer) {

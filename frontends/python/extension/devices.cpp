@@ -4,7 +4,7 @@
 // tensors.
 #include <algorithm>
 #include <optional>
-#include <sstream>
+#include <ostream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -44,13 +44,6 @@ struct DeviceAnswer {
   std::shared_ptr<const DeviceGraph> graph{};
   DeviceSchedule schedule{};
 };
-
-template <class Write>
-std::string written(const Write& write) {
-  std::ostringstream out;
-  write(out);
-  return std::move(out).str();
-}
 
 std::string_view view_of(const nb::bytes& text) {
   return {text.c_str(), text.size()};
@@ -114,7 +107,7 @@ VerdictRow verdict_row(const DeviceGraphHandle& graph, const DeviceAnswer& answe
   const DeviceSchedule schedule =
       graph.graph == answer.graph
           ? answer.schedule
-          : json::read_device_schedule(json::Text(written([&](std::ostream& out) {
+          : json::read_device_schedule(json::Text(text::written([&](std::ostream& out) {
                                          json::write_device_schedule(out, answer.schedule, *answer.graph);
                                        })),
                                        *graph.graph);
@@ -148,7 +141,7 @@ std::string page(const DeviceAnswer& answer) {
                     .devices = answer.graph,
                     .duration_unit = text::duration_unit_of(answer.graph->graph)};
   page.device_schedules.push_back(answer.schedule);
-  return written([&](std::ostream& out) { report::write_page(out, page); });
+  return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
 
 std::string svg(const DeviceAnswer& answer) {
@@ -157,12 +150,12 @@ std::string svg(const DeviceAnswer& answer) {
 
 std::string csv(const DeviceAnswer& answer) {
   const report::DeviceProfile profile = profile_of(answer);
-  return written([&](std::ostream& out) { report::write_device_table(out, *answer.graph, profile); });
+  return text::written([&](std::ostream& out) { report::write_device_table(out, *answer.graph, profile); });
 }
 
 std::string trace(const DeviceAnswer& answer) {
   const report::DeviceProfile profile = profile_of(answer);
-  return written([&](std::ostream& out) {
+  return text::written([&](std::ostream& out) {
     report::write_trace(out, *answer.graph, answer.schedule, profile, text::duration_unit_of(answer.graph->graph));
   });
 }
@@ -195,9 +188,8 @@ DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, boo
     const auto& given = budgets.at(d.index());
     if (!given) continue;
     const std::string place = "budget[" + quote(graph.devices[d].name) + "]";
-    if (given->find('%') != std::string::npos) throw InputError(place, "must be bytes, not a percentage");
     try {
-      problem.budget[d] = parse_budget(*given, Bytes(0), Bytes(0));
+      problem.budget[d] = parse_bytes(*given, all_memory(graph));
     } catch (const InputError& error) {
       throw InputError(place, error.what());
     }
@@ -232,7 +224,7 @@ std::pair<DeviceAnswer, nb::object> solve_devices(const DeviceGraphHandle& graph
 
 void bind_answer(nb::module_& module) {
   const auto text = [](const DeviceAnswer& answer) {
-    return written([&](std::ostream& out) { json::write_device_schedule(out, answer.schedule, *answer.graph); });
+    return text::written([&](std::ostream& out) { json::write_device_schedule(out, answer.schedule, *answer.graph); });
   };
   nb::class_<DeviceAnswer>(module, "DeviceAnswer")
       .def_static("read", &read_answer)
@@ -281,7 +273,7 @@ void bind_devices(nanobind::module_& module) {
       .def_static("read", &read_graph)
       .def("write",
            [](const DeviceGraphHandle& handle) {
-             return written([&](std::ostream& out) { json::write_device_graph(out, *handle.graph); });
+             return text::written([&](std::ostream& out) { json::write_device_graph(out, *handle.graph); });
            })
       .def_prop_ro("name", [](const DeviceGraphHandle& handle) { return handle.graph->graph.name; })
       .def_prop_ro("unit", [](const DeviceGraphHandle& handle) { return text::duration_unit_of(handle.graph->graph); })

@@ -2,7 +2,7 @@
 //
 // GraphHandle as remora._engine.Graph. Numbers instead of handles: remora/graph.py makes Tensor and Op of them.
 #include <optional>
-#include <sstream>
+#include <ostream>
 #include <utility>
 
 #include <nanobind/stl/optional.h>
@@ -15,6 +15,7 @@
 #include "frontends/formats/node_link.hpp"
 #include "frontends/formats/remat2.hpp"
 #include "frontends/python/extension/graph.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/instance.hpp"
@@ -48,9 +49,7 @@ GraphHandle* read_graph(const nb::bytes& text) {
 std::string write_graph(const GraphHandle& graph) {
   const auto snapshot = graph.snapshot();
   const nb::gil_scoped_release unlocked;
-  std::ostringstream out;
-  json::write_graph(out, *snapshot);
-  return std::move(out).str();
+  return text::written([&](std::ostream& out) { json::write_graph(out, *snapshot); });
 }
 
 template <class Id>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sstream>
+#include <ostream>
 #include <string>
 #include <utility>
 
@@ -10,18 +10,12 @@
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
 #include "frontends/text/text.hpp"
+#include "model/budget.hpp"
 
 namespace remora::python {
 namespace {
 
 namespace nb = nanobind;
-
-template <class Write>
-std::string written(const Write& write) {
-  std::ostringstream out;
-  write(out);
-  return std::move(out).str();
-}
 
 report::Page page_of(const std::shared_ptr<const Graph>& graph) {
   return {.graph = graph, .duration_unit = text::duration_unit_of(*graph)};
@@ -31,7 +25,7 @@ std::string schedule_page(const Answer& answer) {
   expect_valid(answer);
   report::Page page = page_of(answer.graph);
   page.schedules.push_back(answer.schedule);
-  return written([&](std::ostream& out) { report::write_page(out, page); });
+  return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
 
 std::string curve_page(const CurveAnswer& answer) {
@@ -47,7 +41,7 @@ std::string curve_page(const CurveAnswer& answer) {
     page.points.push_back({.schedule = page.schedules.size()});
     page.schedules.push_back(*answer.schedules[i]);
   }
-  return written([&](std::ostream& out) { report::write_page(out, page); });
+  return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
 
 std::string memory_svg(const Answer& answer) {
@@ -59,13 +53,13 @@ std::string memory_svg(const Answer& answer) {
 std::string recompute_csv(const Answer& answer) {
   expect_valid(answer);
   const report::ScheduleProfile profile = report::profile_of(answer.graph, answer.schedule);
-  return written([&](std::ostream& out) { report::write_recompute_table(out, *answer.graph, profile); });
+  return text::written([&](std::ostream& out) { report::write_recompute_table(out, *answer.graph, profile); });
 }
 
 std::string trace(const Answer& answer) {
   expect_valid(answer);
   const report::Replay replay = report::replay(*answer.graph, answer.schedule.steps);
-  return written([&](std::ostream& out) {
+  return text::written([&](std::ostream& out) {
     report::write_trace(out, *answer.graph, replay, answer.schedule.budget, text::duration_unit_of(*answer.graph));
   });
 }
@@ -82,11 +76,17 @@ void bind_report(nb::module_& module) {
           unlocked)
       .def("curve_csv",
            [](const CurveAnswer& answer) {
-             return written([&](std::ostream& out) { report::write_curve_csv(out, answer.curve); });
+             return text::written([&](std::ostream& out) { report::write_curve_csv(out, answer.curve); });
            })
       .def("recompute_csv", &recompute_csv, unlocked)
       .def("trace", &trace, unlocked)
       .def("bytes_text", [](std::int64_t bytes) { return text::bytes_text(Bytes(bytes)); })
+      .def("part_of_peak_text",
+           [](std::int64_t bytes, std::int64_t fixed, std::int64_t peak) {
+             return text::part_of_peak_text(Bytes(bytes), Bytes(fixed), Bytes(peak));
+           })
+      .def("parse_budget", [](const std::string& text, std::int64_t fixed,
+                              std::int64_t peak) { return parse_budget(text, Bytes(fixed), Bytes(peak)).count(); })
       .def("duration_text", [](std::int64_t duration, const std::string& unit) {
         return text::duration_text(Duration(duration), unit);
       });

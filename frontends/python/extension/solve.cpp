@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <sstream>
+#include <ostream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -29,6 +29,7 @@
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/solving.hpp"
 #include "frontends/python/extension/watched_run.hpp"
+#include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -281,9 +282,7 @@ std::vector<BufferRow> read_rows(const nb::bytes& text, const std::string& sourc
 std::string write_rows(const std::vector<BufferRow>& rows, const Offsets& offsets) {
   std::vector<Bytes> given;
   for (const std::int64_t offset : offsets) given.emplace_back(offset);
-  std::ostringstream out;
-  interchange::write_buffers(out, buffers_from(rows), given);
-  return std::move(out).str();
+  return text::written([&](std::ostream& out) { interchange::write_buffers(out, buffers_from(rows), given); });
 }
 
 }  // namespace

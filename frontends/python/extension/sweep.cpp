@@ -2,7 +2,7 @@
 #include "engine/sweep.hpp"
 
 #include <optional>
-#include <sstream>
+#include <ostream>
 #include <utility>
 
 #include <nanobind/stl/optional.h>
@@ -18,6 +18,7 @@
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/solving.hpp"
 #include "frontends/python/extension/watched_run.hpp"
+#include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -98,9 +99,7 @@ void bind_sweep(nb::module_& module) {
       .def_static("read", &read_curve, nb::arg("graph"), nb::arg("text"))
       .def("write",
            [](const CurveAnswer& self) {
-             std::ostringstream out;
-             json::write_curve(out, self.curve);
-             return std::move(out).str();
+             return text::written([&](std::ostream& out) { json::write_curve(out, self.curve); });
            })
       .def_prop_rw(
           "graph_sha256", [](const CurveAnswer& self) { return self.curve.graph_sha256; },

@@ -219,6 +219,20 @@ TEST_F(DeviceReportCommand, WritesEverything) {
   }
 }
 
+TEST_F(DeviceReportCommand, AsksForTheUnitOfABareNumber) {
+  Json graph = Json::parse(read("graph.json"));
+  for (Json& tensor : graph["tensors"]) tensor["size"] = 1 << 20;
+  write("graph.json", graph.dump());
+  const Outcome asked = run_words("solve " + path("graph.json") + " --budget gpu=80,cpu=6M");
+  EXPECT_EQ(asked.code, 64);
+  EXPECT_EQ(asked.err.find("remora: --budget: gpu: '80' without a unit is bytes; name the unit (80GiB, 80MiB; for "
+                           "bytes write 80B)"),
+            0U)
+      << asked.err;
+  EXPECT_EQ(solve("gpu=80B"), 20);
+  EXPECT_EQ(solve("gpu=80%"), 64);
+}
+
 TEST_F(DeviceReportCommand, ShowsThatThereIsNoSchedule) {
   ASSERT_EQ(solve("gpu=4"), 20);
   EXPECT_EQ(report("-o " + path("p.html")).code, 0);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <locale>
+#include <ostream>
+#include <sstream>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "frontends/text/text.hpp"
@@ -23,6 +28,34 @@ TEST(Texts, OfABudgetLeaveFixedMemoryOut) {
   EXPECT_EQ(part_of_peak_text(Bytes(60), Bytes(0), Bytes(100)), "60.0 % of the peak");
   EXPECT_EQ(part_of_peak_text(Bytes(1600), Bytes(1000), Bytes(2000)), "60.0 % of the peak above 1000 B fixed");
   EXPECT_EQ(part_of_peak_text(Bytes(900), Bytes(1000), Bytes(2000)), "100 B less than the fixed memory of 1000 B");
+}
+
+/// The global locale of C++ while one lives: "1.234.567,50", as in German.
+class GermanNumbers {
+ public:
+  GermanNumbers() : before_(std::locale::global(std::locale(std::locale(), new Commas))) {}
+  ~GermanNumbers() { std::locale::global(before_); }
+  GermanNumbers(const GermanNumbers&) = delete;
+  GermanNumbers& operator=(const GermanNumbers&) = delete;
+
+ private:
+  struct Commas : std::numpunct<char> {
+    [[nodiscard]] char do_decimal_point() const override { return ','; }
+    [[nodiscard]] char do_thousands_sep() const override { return '.'; }
+    [[nodiscard]] std::string do_grouping() const override { return "\3"; }
+  };
+  std::locale before_;
+};
+
+TEST(Texts, KeepTheirNumbersInEveryLocale) {
+  const GermanNumbers german;
+  EXPECT_EQ((std::ostringstream() << 1234567.5).str(), "1,23457e+06") << "the locale is another one";
+  EXPECT_EQ(written([](std::ostream& out) { out << 1234567 << ' ' << 0.5; }), "1234567 0.5");
+  EXPECT_EQ(fixed(1234567.125, 2), "1234567.12");
+  EXPECT_EQ(fixed(-0.4, 0), "-0");
+  EXPECT_EQ(fixed(1e308, 1).size(), 311U);
+  EXPECT_EQ(percent_text(0.0213), "2.13 %");
+  EXPECT_EQ(bytes_text(Bytes(3LL << 29)), "1.50 GiB");
 }
 
 TEST(Texts, AreWrappedBetweenWords) {

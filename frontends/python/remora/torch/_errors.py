@@ -7,6 +7,8 @@ from typing import Any
 
 from torch._dynamo.exc import ShortenTraceback
 
+from remora._engine import bytes_text, part_of_peak_text
+
 
 class TorchError(ShortenTraceback):  # Dynamo wraps all other exceptions of a backend
     """Any error of `remora.torch`."""
@@ -34,13 +36,19 @@ class Infeasible(TorchError):
         The smallest budget for which a schedule is known, in bytes, with what is there throughout.
     proved : bool
         Whether it is proved that no schedule holds the budget.
+
+    The message has both as a percentage, too: of what the step without a schedule (`unscheduled`) takes above `fixed`.
     """
 
-    def __init__(self, budget: int, least: int, proved: bool) -> None:
+    def __init__(self, budget: int, least: int, proved: bool, fixed: int, unscheduled: int) -> None:
+        def amount(size: int) -> str:
+            return f"{bytes_text(size)} ({part_of_peak_text(size, fixed, unscheduled)})"
+
         verdict = "no schedule holds" if proved else "no schedule was found for"
-        super().__init__(f"{verdict} {budget:,} bytes; the least budget with a known schedule is {least:,} bytes")
+        super().__init__(f"{verdict} {amount(budget)}; the least budget with a known schedule is {amount(least)}")
         self.budget, self.least, self.proved = budget, least, proved
+        self._fixed, self._unscheduled = fixed, unscheduled
 
     def knowing(self, reached: int) -> Infeasible:
         """The same, where a schedule with a peak of `reached` bytes is known."""
-        return Infeasible(self.budget, min(self.least, reached), self.proved)
+        return Infeasible(self.budget, min(self.least, reached), self.proved, self._fixed, self._unscheduled)

@@ -23,6 +23,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from remora._engine import parse_budget
+from remora.errors import InputError
+
 from ._arena import Memory
 from ._costs import Cost, op_cost
 from ._errors import Infeasible
@@ -175,7 +178,8 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
         try:
             schedule = schedule_for(graph, budget - less, options)
         except Infeasible as refusal:
-            raise Infeasible(budget, refusal.least + states, refusal.proved and less == 0) from None
+            proved = refusal.proved and less == 0
+            raise Infeasible(budget, refusal.least + states, proved, fixed, unscheduled) from None
         runs = runs_of(step, schedule)
         peak = replay(step, costs, runs)
         if options.arena:
@@ -252,14 +256,11 @@ def in_bytes(options: Options, fixed: int, unscheduled: int) -> int:
     budget = options.budget
     if isinstance(budget, int):
         return budget - options.reserve
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%|[KMGT]?i?B|)\s*", budget)
-    if found is None:
-        raise ValueError(f"budget: {budget!r} is neither bytes ('12GiB') nor a percentage ('60%')")
-    amount, unit = float(found[1]), found[2]
-    if unit == "%":
-        return fixed + int((unscheduled - fixed) * amount / 100)
-    base, power = (1024 if "i" in unit else 1000), "BKMGT".find(unit[:1] or "B")
-    return int(amount * base**power) - options.reserve
+    try:
+        size: int = parse_budget(budget, fixed, unscheduled)
+    except InputError as error:
+        raise InputError("budget", str(error)) from None
+    return size if "%" in budget else size - options.reserve
 
 
 def once(step: Step) -> list[Run]:

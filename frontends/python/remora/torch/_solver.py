@@ -171,7 +171,7 @@ def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, A
     except remora.Infeasible as refusal:
         _learn_least(given, refusal.least_budget, known)
         least = min(refusal.least_budget.reached, known.least or refusal.least_budget.reached)
-        raise Infeasible(budget, least, True) from None
+        raise Infeasible(budget, least, True, given.fixed_memory, given.baseline_peak) from None
     except remora.Error as error:
         raise SolverError(str(error)) from error
     known.learn(answer)
@@ -202,7 +202,7 @@ def _answer(given: remora.Graph, budget: int, options: Options, known: Known) ->
             known.learn(found)
         start = known.start(budget)
         if start is None:
-            raise Infeasible(budget, known.least or budget, False)
+            raise Infeasible(budget, known.least or budget, False, given.fixed_memory, given.baseline_peak)
         if found is not None and start == _ops_of(found):
             return found
     return remora.solve(given, budget, **words, max_computes=max(FEW, _computes(start)), warm_start=start)
@@ -222,8 +222,9 @@ def _with_addresses(found: remora.Schedule, budget: int, options: Options) -> re
             found.graph, budget, **words, max_computes=max(FEW, _computes(start)), warm_start=start, addresses=True
         )
     except remora.NoSchedule:
-        least = found.graph.fixed_memory + remora.place(found, time_limit=options.time_limit).arena
-        raise Infeasible(budget, least, False) from None
+        fixed = found.graph.fixed_memory
+        least = fixed + remora.place(found, time_limit=options.time_limit).arena
+        raise Infeasible(budget, least, False, fixed, found.graph.baseline_peak) from None
 
 
 def _found(given: remora.Graph, budget: int, words: dict[str, Any], most: int) -> remora.Schedule | None:
