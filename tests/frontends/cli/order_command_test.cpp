@@ -232,6 +232,26 @@ TEST_F(OrderCommand, SolveChoosesTheOrderAndSaysWhy) {
   EXPECT_EQ(run_words("convert " + graph_ + " --schedule " + schedule + " --to minimalloc").code, 0);
 }
 
+TEST_F(OrderCommand, AMethodThatKeepsToTheInputOrderProvesNothingOfAnother) {
+  Json graph = Json::parse(read("graph.json"));
+  for (Json& op : graph["ops"]) op["recompute"] = "never";  // the input order cannot be mended, another one fits
+  write("once.json", graph.dump());
+  const std::string words = "solve -q " + path("once.json") + " -b 60% --time-limit 10 -o " + path("schedule.json");
+  ASSERT_EQ(run_words(words + " --order free").code, 0);
+  for (const char* method : {"greedy", "sqrt", "rotor", "checkmate", "none"}) {
+    const std::string with_method = words + " --strategy " + method;
+    const Outcome input = run_words(with_method + " --order input");
+    EXPECT_EQ(input.code, 20) << method << input.err;
+    const Outcome chosen = run_words(with_method + " --order auto");
+    EXPECT_EQ(chosen.code, 21) << method << chosen.err;
+    EXPECT_EQ(chosen.err.find("proved"), std::string::npos) << method << chosen.err;
+    const Json schedule = Json::parse(read("schedule.json"));
+    EXPECT_EQ(schedule["status"], "unknown") << method;
+    EXPECT_EQ(schedule["solver"]["note"].get<std::string>().find("order free: another order needs"), 0U)
+        << method << schedule["solver"];
+  }
+}
+
 TEST_F(OrderCommand, RewritesInFreeOrder) {
   const std::string fitted = path("fitted.onnx");
   const Outcome outcome =
