@@ -155,18 +155,29 @@ bool writes(const Op& op, TensorId tensor) {
   return std::find(op.outputs.begin(), op.outputs.end(), tensor) != op.outputs.end();
 }
 
-PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceEvaluation& evaluation) {
+OverlappedTimes times_of(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan,
+                         bool holds_budgets) {
+  const Table<DeviceId, std::optional<Bytes>> none(graph.devices.size());
+  return overlapped(graph, with_releases(plan.evaluation, plan.plan), holds_budgets ? problem.budget : none);
+}
+
+PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan) {
   PlanValue value;
   for (const DeviceId d : graph.devices.ids()) {
     if (!problem.budget[d]) continue;
-    for (const Bytes here : evaluation.memory[d])
+    for (const Bytes here : plan.evaluation.memory[d])
       value.violation += std::max(Bytes(0), here - *problem.budget[d]).count();
   }
-  if (problem.duration_limit) {
-    value.violation += std::max(Duration(0), evaluation.duration - *problem.duration_limit).count();
+  const Energy energy = plan.evaluation.energy;
+  Duration duration = plan.evaluation.duration;
+  if (problem.copies == CopyMode::overlap) {
+    duration = times_of(graph, problem, plan, value.violation == 0).duration;
   }
-  if (problem.energy_limit) value.violation += std::max(Energy(0), evaluation.energy - *problem.energy_limit).count();
-  value.cost = price(problem, evaluation.duration, evaluation.energy);
+  if (problem.duration_limit) {
+    value.violation += std::max(Duration(0), duration - *problem.duration_limit).count();
+  }
+  if (problem.energy_limit) value.violation += std::max(Energy(0), energy - *problem.energy_limit).count();
+  value.cost = price(problem, duration, energy);
   return value;
 }
 
@@ -233,10 +244,18 @@ std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProble
     for (const Link& link : graph.links) {
       if (link.to != d) continue;
       const DeviceStep in{.copied = t, .device = link.from, .to = d};
+      int back = next;
+      if (problem.copies == CopyMode::overlap) {
+        const Duration lasts = copy_cost(graph, t, link.from, d)->duration;
+        for (Duration ran; ran < lasts && back - 1 > step; --back) {
+          const DeviceStep& run = plan[at(back - 1)];
+          if (!run.is_copy() && run.device == d) ran += run_cost(graph, run.op, d)->duration;
+        }
+      }
       // Where the other device has had it before, it may still, or again, be copied from there.
-      ways.push_back({{next, in}});
+      ways.push_back({{back, in}});
       if (!copy_cost(graph, t, d, link.from)) continue;
-      ways.push_back({{next, in}, {before + 1, {.copied = t, .device = d, .to = link.from}}});
+      ways.push_back({{back, in}, {before + 1, {.copied = t, .device = d, .to = link.from}}});
     }
     if (next < steps) continue;
     for (const Link& link : graph.links) {
@@ -259,7 +278,8 @@ DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, 
 
 std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const DeviceProblem& problem,
                                              const std::vector<DeviceStep>& steps) {
-  DeviceSchedule schedule{.status = Status::feasible, .order = problem.order, .objective = problem.objective};
+  DeviceSchedule schedule{
+      .status = Status::feasible, .order = problem.order, .objective = problem.objective, .copies = problem.copies};
   schedule.budget.assign(graph.devices.size(), std::nullopt);
   schedule.solver.max_computes = kComputesWithin64Bits;
   schedule.order = OrderMode::free;
@@ -277,7 +297,7 @@ std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const Dev
   schedule.duration_limit = problem.duration_limit;
   schedule.energy_limit = problem.energy_limit;
   schedule.solver.max_computes = problem.max_computes;
-  if (!verify(graph, schedule).valid()) return std::nullopt;
+  if (!replayed().valid()) return std::nullopt;
   return price(problem, schedule.duration, schedule.energy);
 }
 

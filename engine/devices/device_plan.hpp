@@ -17,6 +17,8 @@ struct DeviceProblem {
   /// By device; nothing where there is no limit.
   Table<DeviceId, std::optional<Bytes>> budget{};
   Objective objective = Objective::duration;
+  /// Where copies overlap, `duration` is the time until the last step has ended.
+  CopyMode copies = CopyMode::sequential;
   std::optional<Duration> duration_limit{};
   std::optional<Energy> energy_limit{};
   /// Of an op's runs on all devices together; at least 1.
@@ -78,13 +80,17 @@ struct PlanValue {
   friend auto operator<=>(const PlanValue&, const PlanValue&) = default;
 };
 
-PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceEvaluation& evaluation);
-
 /// A plan and what it takes.
 struct EvaluatedPlan {
   DevicePlan plan{};
   DeviceEvaluation evaluation{};
 };
+
+PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan);
+
+/// When the steps of an overlapped plan run. Budgets are waited for only where the plan holds them.
+OverlappedTimes times_of(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan,
+                         bool holds_budgets);
 
 /// The plan with what is missing copied in just before it is read or at the end, along the cheapest links, and without
 /// steps that serve nothing or that nothing supplies; nothing where something cannot be supplied, or the plan is not staged.
@@ -104,12 +110,17 @@ using Insertions = std::vector<Insertion>;
 /// The plan with these steps; not mended yet.
 DevicePlan with_steps(const DevicePlan& plan, const Insertions& insertions);
 
-/// Ways in which a tensor that stays on the device across the step, and is not read at it, makes room.
+/// Ways in which a tensor that stays on the device across the step, and is not read at it, makes room. Where copies overlap, one
+/// comes back while what runs before its reader takes as long as the copy.
 std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan,
                                     const DeviceEvaluation& evaluation, int step, DeviceId device);
 
 /// All runs of the op on another device, its copies and its inputs' left out; not mended yet.
 DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, DeviceId device);
+
+/// Copies of an overlapped plan that holds the budgets, at other places: out to where nothing runs as soon as there is something to
+/// copy, others so that they end, `ahead` of their time early, when they are read; as far as the budgets leave room. Not mended.
+DevicePlan retimed(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan, double ahead);
 
 /// What steps with their releases cost, if they are a schedule of the problem. Throws InputError of "start" for steps that the
 /// graph does not allow, whatever the budgets.

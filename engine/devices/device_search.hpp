@@ -37,11 +37,11 @@ class DeviceSearch {
         first = plan_of(graph_, problem_, drawn());
       }
       if (!first) return;
-      current_ = mend(judged(*std::move(first)));
+      current_ = settled(judged(*std::move(first)), kRetimings);
       best_ = current_;
     }
     while (!over() && !(best_->value.violation == 0 && best_->value.cost <= bound.least)) {
-      Candidate next = mend(changed(*current_));
+      Candidate next = settled(changed(*current_), 1);
       if (next.value <= current_->value) current_ = next;
       ++idle_;
       if (next.value < best_->value) {
@@ -64,7 +64,7 @@ class DeviceSearch {
     if (!whole) return;
     until_ = work;
     const std::atomic<bool>* const called = std::exchange(called_, nullptr);
-    Candidate next = mend(judged(*std::move(whole)));
+    Candidate next = settled(judged(*std::move(whole)), kRetimings);
     called_ = called;
     if (best_ && best_->value <= next.value) return;
     best_ = current_ = std::move(next);
@@ -82,6 +82,10 @@ class DeviceSearch {
   static constexpr std::uint64_t kMostChanges = 4;
   /// Without a better plan for so many rounds, the search goes on from the best one.
   static constexpr int kPatience = 200;
+  /// Of a new plan: how often its copies are put elsewhere, as long as that makes it better.
+  static constexpr int kRetimings = 6;
+  /// Places by which a copy is put elsewhere, at most.
+  static constexpr std::uint64_t kFarthest = 40;
 
   struct Candidate : EvaluatedPlan {
     PlanValue value{};
@@ -99,7 +103,7 @@ class DeviceSearch {
 
   Candidate judged(EvaluatedPlan plan) {
     ++work_;
-    const PlanValue value = value_of(graph_, problem_, plan.evaluation);
+    const PlanValue value = value_of(graph_, problem_, plan);
     return {std::move(plan), value};
   }
 
@@ -166,6 +170,20 @@ class DeviceSearch {
     return candidate;
   }
 
+  /// Mended, and with copies where they are hidden, if they overlap.
+  Candidate settled(Candidate candidate, int times) {
+    candidate = mend(std::move(candidate));
+    if (problem_.copies == CopyMode::sequential) return candidate;
+    for (int i = 0; i < times && candidate.value.violation == 0 && !over(); ++i) {
+      std::optional<EvaluatedPlan> whole =
+          mended(graph_, problem_, retimed(graph_, problem_, candidate, i == 0 && times > 1 ? 0 : random_.unit()));
+      if (!whole) continue;
+      Candidate next = judged(*std::move(whole));
+      if (next.value <= candidate.value) candidate = std::move(next);
+    }
+    return candidate;
+  }
+
   /// The run at the place, and those that made what stays there, elsewhere.
   void add_relocations(const Candidate& candidate, const std::pair<int, DeviceId>& place, std::vector<Way>& ways) {
     const auto add = [&](OpId op) {
@@ -187,8 +205,11 @@ class DeviceSearch {
   Candidate changed(const Candidate& candidate) {
     DevicePlan plan = candidate.plan;
     const std::uint64_t changes = 1 + random_.below(kMostChanges);
+    const bool only_copies = problem_.copies == CopyMode::overlap && random_.below(2) == 0;
     for (std::uint64_t i = 0; i < changes; ++i) {
-      if (random_.below(3) == 0 && graph_.devices.size() > 1) {
+      if (only_copies) {
+        put_elsewhere(plan);
+      } else if (random_.below(3) == 0 && graph_.devices.size() > 1) {
         const OpId op(random_.below(graph_.runs.size()));
         plan = relocated(graph_, plan, op, drawn_device(op));
       } else {
@@ -199,6 +220,24 @@ class DeviceSearch {
     if (whole) return judged(*std::move(whole));
     ++work_;
     return candidate;
+  }
+
+  /// A copy, some steps earlier or later.
+  void put_elsewhere(DevicePlan& plan) {
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      if (plan[i].is_copy()) places.push_back(i);
+    }
+    if (places.empty()) return;
+    const std::size_t from = places[random_.below(places.size())];
+    const std::size_t by = 1 + random_.below(1 + random_.below(kFarthest));
+    const auto begin = plan.begin();
+    const auto place = begin + static_cast<std::ptrdiff_t>(from);
+    if (random_.below(2) == 0) {
+      std::rotate(begin + static_cast<std::ptrdiff_t>(from - std::min(by, from)), place, place + 1);
+    } else {
+      std::rotate(place, place + 1, begin + static_cast<std::ptrdiff_t>(std::min(from + by + 1, plan.size())));
+    }
   }
 
   void take_out(DevicePlan& plan) {

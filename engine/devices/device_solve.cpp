@@ -318,6 +318,7 @@ DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, con
   DeviceSchedule schedule{.graph = graph.graph.name,
                           .order = problem.order,
                           .objective = problem.objective,
+                          .copies = problem.copies,
                           .budget = problem.budget,
                           .duration_limit = problem.duration_limit,
                           .energy_limit = problem.energy_limit};
@@ -325,6 +326,11 @@ DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, con
   schedule.solver.version = version();
   schedule.solver.max_computes = problem.max_computes;
   schedule.solver.work_limit = options.work_limit;
+  if (problem.copies == CopyMode::overlap) {
+    schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
+    solve_overlapped(graph, problem, options, schedule);
+    return schedule;
+  }
   DeviceBound bound = device_bound(graph, problem);
   schedule.lower_bound = bound.least;
   describe_baseline(graph, problem, schedule);

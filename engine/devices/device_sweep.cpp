@@ -135,6 +135,12 @@ class DeviceSweep {
       if (has_steps(i + 1) && points_[i + 1]->duration <= points_[i]->duration) continue;
       DeviceSchedule up = *points_[i];
       up.budget[device_] = budgets_[i + 1];
+      if (problem_.copies == CopyMode::overlap) {
+        // What waited for memory may wait less.
+        const DeviceVerdict verdict = verify(graph_, up);
+        up.duration = verdict.duration;
+        up.peak_memory = verdict.peak;
+      }
       up.lower_bound = points_[i + 1] ? points_[i + 1]->lower_bound : 0;
       up.status = up.duration.count() <= up.lower_bound ? Status::optimal : Status::feasible;
       points_[i + 1] = std::move(up);

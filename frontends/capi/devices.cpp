@@ -93,6 +93,10 @@ DeviceProblem problem_from(const DeviceGraph& graph, const remora_device_problem
     throw InputError("problem.order", std::to_string(asked.order) + " is neither input nor free");
   }
   problem.order = asked.order == REMORA_ORDER_FREE ? OrderMode::free : OrderMode::input;
+  if (asked.copies != REMORA_COPIES_SEQUENTIAL && asked.copies != REMORA_COPIES_OVERLAP) {
+    throw InputError("problem.copies", std::to_string(asked.copies) + " is not one of remora_copies");
+  }
+  problem.copies = asked.copies == REMORA_COPIES_OVERLAP ? CopyMode::overlap : CopyMode::sequential;
   if (asked.max_computes < 0) throw InputError("problem.max_computes", "must not be negative");
   if (asked.max_computes > 0) problem.max_computes = asked.max_computes;
   problem.budget.assign(graph.devices.size(), std::nullopt);
@@ -272,6 +276,7 @@ remora_status remora_device_schedule_facts(const remora_device_schedule* schedul
     remora_device_facts known{};
     known.result = capi::result_of(value.status);
     known.objective = value.objective == remora::Objective::energy ? REMORA_LEAST_ENERGY : REMORA_LEAST_DURATION;
+    known.copies = value.copies == remora::CopyMode::overlap ? REMORA_COPIES_OVERLAP : REMORA_COPIES_SEQUENTIAL;
     known.duration = value.duration.count();
     known.energy = value.energy.count();
     known.lower_bound = value.lower_bound;

@@ -42,6 +42,8 @@ REMORA_EXPORT const char* remora_device_graph_tensor_name(const remora_device_gr
 REMORA_EXPORT int32_t remora_device_graph_find_device(const remora_device_graph* graph, const char* name);
 
 typedef enum remora_objective { REMORA_LEAST_DURATION = 0, REMORA_LEAST_ENERGY = 1 } remora_objective;
+/* One thing at a time, or copies beside computing, each link on its own. */
+typedef enum remora_copies { REMORA_COPIES_SEQUENTIAL = 0, REMORA_COPIES_OVERLAP = 1 } remora_copies;
 
 /* Begin with {0} and say the size; what stays 0 is the default. */
 typedef struct remora_device_problem {
@@ -53,6 +55,7 @@ typedef struct remora_device_problem {
   int32_t max_computes;   /* of an op on all devices together, the first one counted; 0: 2 */
   int64_t duration_limit; /* no schedule may take more; 0: no limit */
   int64_t energy_limit;
+  int32_t copies; /* remora_copies */
 } remora_device_problem;
 
 /* Of the options it reads time_limit, work_limit and seed. `options`, `stop` and `warm_start` may be NULL; the latter is a
@@ -86,6 +89,7 @@ typedef struct remora_device_facts {
   size_t step_count;
   double seconds;
   int64_t work;
+  int32_t copies; /* remora_copies */
 } remora_device_facts;
 REMORA_EXPORT remora_status remora_device_schedule_facts(const remora_device_schedule* schedule,
                                                          remora_device_facts* facts);

@@ -22,6 +22,11 @@ constexpr std::array<Word<Objective>, 2> kObjectiveWords = {{
     {Objective::energy, "energy"},
 }};
 
+constexpr std::array<Word<CopyMode>, 2> kCopyWords = {{
+    {CopyMode::sequential, "sequential"},
+    {CopyMode::overlap, "overlap"},
+}};
+
 /// The numbers behind the names of a table of the graph.
 template <class Identifier, class Rows>
 NameTable<Identifier> names_in(const Rows& rows, const std::string& kind) {
@@ -50,6 +55,10 @@ class Reader {
     if (root.has("objective")) {
       const Node objective = root.at("objective");
       schedule.objective = read_word(objective, kObjectiveWords);
+    }
+    if (root.has("copies")) {
+      const Node copies = root.at("copies");
+      schedule.copies = read_word(copies, kCopyWords);
     }
     read_amounts(root, schedule);
     const Node steps = root.at("steps");
@@ -187,6 +196,7 @@ class Writer {
     object.string("status", word_of(schedule_.status, kStatusWords));
     object.string("order", word_of(schedule_.order, kOrderWords));
     object.string("objective", word_of(schedule_.objective, kObjectiveWords));
+    if (schedule_.copies != CopyMode::sequential) object.string("copies", word_of(schedule_.copies, kCopyWords));
     object.key("budget");
     write_budget();
     object.integer("duration", schedule_.duration.count());

@@ -146,16 +146,15 @@ class ReplayTrace : TraceText {
 
 class DeviceTrace : TraceText {
  public:
-  DeviceTrace(const DeviceGraph& graph, const DeviceSchedule& schedule, const DeviceProfile& profile,
-              const std::string& unit)
-      : TraceText(graph.graph, unit), graph_(graph), schedule_(schedule), profile_(profile) {}
+  DeviceTrace(const DeviceGraph& graph, const DeviceProfile& profile, const std::string& unit)
+      : TraceText(graph.graph, unit), graph_(graph), profile_(profile) {}
 
   /// The lanes' names, then each step after each device's memory.
   std::string text() {
     const std::size_t devices = graph_.devices.size();
     const std::size_t lanes = devices + profile_.links.size();
     const std::size_t each = devices + 1;
-    return TraceText::text(lanes + each * schedule_.steps.size(), [&](std::size_t i) {
+    return TraceText::text(lanes + each * profile_.steps.size(), [&](std::size_t i) {
       if (i < lanes) {
         append_lane(i);
         return;
@@ -189,8 +188,8 @@ class DeviceTrace : TraceText {
   }
 
   void append_step(std::size_t i) {
-    const DeviceStep& step = schedule_.steps[i];
-    const Duration lasts = profile_.times[i + 1] - profile_.times[i];
+    const DeviceStep& step = profile_.steps[i];
+    const Duration lasts = profile_.ends[i] - profile_.times[i];
     json::ObjectText event(out());
     if (step.is_copy()) {
       std::int64_t lane = static_cast<std::int64_t>(graph_.devices.size()) + 1;
@@ -212,7 +211,6 @@ class DeviceTrace : TraceText {
   }
 
   const DeviceGraph& graph_;
-  const DeviceSchedule& schedule_;
   const DeviceProfile& profile_;
 };
 
@@ -223,9 +221,9 @@ void write_trace(std::ostream& out, const Graph& graph, const Replay& replay, By
   out << ReplayTrace(graph, replay, budget, duration_unit).text();
 }
 
-void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
-                 const DeviceProfile& profile, const std::string& duration_unit) {
-  out << DeviceTrace(graph, schedule, profile, duration_unit).text();
+void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile,
+                 const std::string& duration_unit) {
+  out << DeviceTrace(graph, profile, duration_unit).text();
 }
 
 }  // namespace remora::report

@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <ostream>
+#include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "frontends/formats/keys.hpp"
 #include "frontends/report/page.hpp"
-#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 
 namespace remora::report {
@@ -35,7 +35,7 @@ class DeviceRun {
     result_.peak_step.assign(graph.devices.size(), -1);
     result_.memory.resize(graph.devices.size());
     result_.devices.resize(graph.devices.size());
-    result_.times.emplace_back(0);
+    if (schedule.copies == CopyMode::overlap) overlapped_ = overlapped(graph, schedule.steps, schedule.budget);
   }
 
   DeviceProfile run() {
@@ -44,6 +44,9 @@ class DeviceRun {
     for (const std::ptrdiff_t stay : stay_) {
       if (stay != kAbsent) result_.stays[at(stay)].last_step = last;
     }
+    result_.steps = schedule_.steps;
+    if (overlapped_) put_in_order();
+    result_.times.push_back(overlapped_ ? overlapped_->duration : now_);
     collect();
     return std::move(result_);
   }
@@ -56,6 +59,14 @@ class DeviceRun {
   void step(int now) {
     const DeviceStep& step = schedule_.steps[at(now)];
     Bytes beside;
+    if (overlapped_) {
+      const auto read = [&](TensorId t) {
+        const std::ptrdiff_t stay = this->stay(t, step.device);
+        if (stay != kAbsent) until_[at(stay)] = std::max(until_[at(stay)], overlapped_->steps[at(now)].end);
+      };
+      if (step.is_copy()) read(step.copied);
+      for (const TensorId t : step.is_copy() ? std::vector<TensorId>{} : graph_.graph[step.op].inputs) read(t);
+    }
     if (step.is_copy()) {
       begin(step.copied, step.to, now, Begun::copy);
       copy(step);
@@ -83,6 +94,7 @@ class DeviceRun {
   void begin(TensorId t, DeviceId d, int now, Begun begun) {
     stay(t, d) = static_cast<std::ptrdiff_t>(result_.stays.size());
     result_.stays.push_back({t, d, now, now, begun});
+    if (overlapped_) until_.push_back(overlapped_->steps[at(now)].end);
     held_[d] += graph_.graph[t].size;
   }
 
@@ -107,6 +119,7 @@ class DeviceRun {
     std::ptrdiff_t& stay = this->stay(residence.tensor, residence.device);
     ensure(stay != kAbsent, "report: a step frees what is not resident");
     result_.stays[at(stay)].last_step = now;
+    if (overlapped_) until_[at(stay)] = std::max(until_[at(stay)], overlapped_->steps[at(now)].end);
     stay = kAbsent;
     held_[residence.device] -= graph_.graph[residence.tensor].size;
   }
@@ -125,7 +138,12 @@ class DeviceRun {
     add(device, cost.duration, cost.energy);
     runs.again += again ? 1 : 0;
     device.again += again ? 1 : 0;
-    result_.times.push_back(result_.times.back() + cost.duration);
+    last(cost.duration);
+  }
+
+  void last(Duration duration) {
+    result_.times.push_back(now_);
+    result_.ends.push_back(now_ += duration);
   }
 
   void copy(const DeviceStep& step) {
@@ -137,7 +155,64 @@ class DeviceRun {
     }
     transfer.bytes += graph_.graph[step.copied].size;
     link.bytes += graph_.graph[step.copied].size;
-    result_.times.push_back(result_.times.back() + cost.duration);
+    last(cost.duration);
+  }
+
+  void put_in_order() {
+    const std::vector<StepTime>& times = overlapped_->steps;
+    std::vector<std::size_t> order(times.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return times[a].start < times[b].start; });
+    const std::vector<bool> again = std::exchange(result_.again, {});
+    std::vector<int> place(order.size());
+    result_.steps.clear();
+    result_.times.clear();
+    result_.ends.clear();
+    for (const std::size_t i : order) {
+      place[i] = static_cast<int>(result_.steps.size());
+      result_.steps.push_back(schedule_.steps[i]);
+      result_.again.push_back(again[i]);
+      result_.times.push_back(times[i].start);
+      result_.ends.push_back(times[i].end);
+    }
+    for (std::size_t i = 0; i < result_.stays.size(); ++i) {
+      DeviceStay& stay = result_.stays[i];
+      const auto behind = std::lower_bound(result_.times.begin(), result_.times.end(), until_[i]);
+      const bool to_the_end =
+          stay_[stay.tensor.index() * graph_.devices.size() + stay.device.index()] == static_cast<std::ptrdiff_t>(i);
+      stay.first_step = place[at(stay.first_step)];
+      stay.last_step = to_the_end ? static_cast<int>(order.size()) - 1
+                                  : std::max(stay.first_step, static_cast<int>(behind - result_.times.begin()) - 1);
+    }
+    std::stable_sort(result_.stays.begin(), result_.stays.end(),
+                     [](const DeviceStay& a, const DeviceStay& b) { return a.first_step < b.first_step; });
+    for (const DeviceId d : graph_.devices.ids()) hold(d);
+  }
+
+  /// The device's memory over the times of the replay.
+  void hold(DeviceId device) {
+    std::vector<MemoryChange> changes = overlapped_->changes[device];
+    std::sort(changes.begin(), changes.end());
+    std::vector<Bytes>& memory = result_.memory[device];
+    result_.peak[device] = overlapped_->peak[device];
+    result_.peak_step[device] = -1;
+    Bytes held = result_.base[device];
+    Bytes most = held;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      // What comes back as the step begins does so before it takes its own.
+      const bool is_last = i + 1 == memory.size();
+      for (; next < changes.size() && changes[next].time <= result_.times[i]; ++next) held += changes[next].bytes;
+      memory[i] = held;
+      for (; next < changes.size() && (is_last || changes[next].time < result_.times[i + 1]); ++next) {
+        held += changes[next].bytes;
+        memory[i] = std::max(memory[i], held);
+      }
+      if (memory[i] <= most) continue;
+      most = memory[i];
+      result_.peak_step[device] = static_cast<int>(i);
+    }
   }
 
   void collect() {
@@ -165,6 +240,10 @@ class DeviceRun {
   Table<DeviceId, Bytes> held_;
   /// By tensor and device: the number of its stay, or kAbsent.
   std::vector<std::ptrdiff_t> stay_;
+  /// Where copies overlap: the replay, and until when each stay is read.
+  std::optional<OverlappedTimes> overlapped_;
+  std::vector<Duration> until_;
+  Duration now_;
   std::map<std::pair<OpId, DeviceId>, OpRuns> runs_;
   std::map<std::tuple<TensorId, DeviceId, DeviceId>, Transfer> transfers_;
   std::map<std::pair<DeviceId, DeviceId>, LinkUse> links_;
@@ -181,24 +260,6 @@ std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to) {
   return graph.devices[from].name + " -> " + graph.devices[to].name;
 }
 
-void write_device_table(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile) {
-  out << "kind,name,type,device,to,times,again,bytes,duration,energy\n";
-  for (const OpRuns& runs : profile.runs) {
-    const Op& op = graph.graph[runs.op];
-    out << "run," << text::csv_field(op.name) << ',' << text::csv_field(op.type) << ','
-        << text::csv_field(graph.devices[runs.device].name) << ",," << runs.times << ',' << runs.again << ",,"
-        << runs.duration.count() << ',' << runs.energy.count() << '\n';
-  }
-  for (const Transfer& transfer : profile.transfers) {
-    out << "copy," << text::csv_field(graph.graph[transfer.tensor].name) << ",,"
-        << text::csv_field(graph.devices[transfer.from].name) << ',' << text::csv_field(graph.devices[transfer.to].name)
-        << ',' << transfer.times << ",," << transfer.bytes.count() << ',' << transfer.duration.count() << ','
-        << transfer.energy.count() << '\n';
-  }
-}
-
-// What the page knows of it.
-
 namespace {
 
 using json::append_row;
@@ -209,6 +270,7 @@ void append_figures(json::ObjectText& object, const DeviceSchedule& schedule) {
   object.string("status", json::word_of(schedule.status, json::kStatusWords));
   object.string("order", json::word_of(schedule.order, json::kOrderWords));
   object.string("objective", kObjectiveNames[static_cast<std::size_t>(schedule.objective)]);
+  object.string("copies", schedule.copies == CopyMode::overlap ? "overlap" : "sequential");
   object.integer("duration", schedule.duration.count());
   object.integer("energy", schedule.energy.count());
   if (schedule.duration_limit) object.integer("duration_limit", schedule.duration_limit->count());
@@ -217,9 +279,8 @@ void append_figures(json::ObjectText& object, const DeviceSchedule& schedule) {
   object.integer("lower_bound", schedule.lower_bound);
 }
 
-void append_steps(json::ObjectText& object, std::string& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
-                  const DeviceProfile& profile) {
-  const auto& steps = schedule.steps;
+void append_steps(json::ObjectText& object, std::string& out, const DeviceGraph& graph, const DeviceProfile& profile) {
+  const auto& steps = profile.steps;
   append_row(object, out, "steps", steps, [](const DeviceStep& step) { return std::int64_t{step.op}; });
   append_row(object, out, "copied", steps,
              [](const DeviceStep& step) { return step.is_copy() ? std::int64_t{step.copied} : -1; });
@@ -230,6 +291,7 @@ void append_steps(json::ObjectText& object, std::string& out, const DeviceGraph&
     return step.is_copy() ? 0 : run_cost(graph, step.op, step.device)->workspace.count();
   });
   append_row(object, out, "times", profile.times, [](Duration time) { return time.count(); });
+  append_row(object, out, "ends", profile.ends, [](Duration time) { return time.count(); });
 }
 
 /// The stays on a device as page.hpp says, and what began them.
@@ -320,7 +382,7 @@ std::string device_schedule_data(const DeviceGraph& graph, const DeviceSchedule&
   std::string out;
   json::ObjectText object(out, ",");
   append_figures(object, schedule);
-  append_steps(object, out, graph, schedule, profile);
+  append_steps(object, out, graph, profile);
   object.key("devices");
   append_parts(out, graph, schedule, profile);
   append_totals(object, out, profile);

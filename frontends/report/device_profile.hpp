@@ -7,7 +7,6 @@
 //     cpu -> gpu  x                  a lane for each link that is used
 #pragma once
 
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -63,11 +62,15 @@ struct LinkUse : Spent {
 };
 
 struct DeviceProfile {
+  /// The schedule's, by when they begin; all that follows tells of steps in this order.
+  std::vector<DeviceStep> steps{};
   /// When each step begins; one more: when the last one has ended.
   std::vector<Duration> times{};
+  /// When each step ends: where copies overlap, others may have begun before.
+  std::vector<Duration> ends{};
   /// Of every step, whether it runs an op that has run before.
   std::vector<bool> again{};
-  /// On each device, at every step.
+  /// On each device, at every step: the most from its start to the next one's.
   Table<DeviceId, std::vector<Bytes>> memory{};
   /// Fixed memory and what is at home there.
   Table<DeviceId, Bytes> base{};
@@ -89,11 +92,5 @@ DeviceProfile profile_of(const DeviceGraph& graph, const DeviceSchedule& schedul
 
 /// "gpu -> cpu".
 std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to);
-
-/// Runs by op and device, then copies by tensor and link, those that take longest first; names quoted by RFC 4180, lines that
-/// end in LF:
-///
-///     kind,name,type,device,to,times,again,bytes,duration,energy       kind: run or copy
-void write_device_table(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile);
 
 }  // namespace remora::report

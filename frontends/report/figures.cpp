@@ -152,23 +152,22 @@ class LaneBars {
   double gap_;
 };
 
-Figure lanes_figure(const DeviceGraph& graph, const DeviceSchedule& schedule, const DeviceProfile& profile,
-                    const TimeUnit& unit) {
+Figure lanes_figure(const DeviceGraph& graph, const DeviceProfile& profile, const TimeUnit& unit) {
   const double end = unit.amount(profile.times.back());
   Figure figure{.title = graph.graph.name + ": runs, runs again (hatched) and copies over time"};
   figure.x = {.label = "time" + (unit.name.empty() ? "" : " (" + unit.name + ")"), .most = end, .ticks = kTicksAcross};
   for (const Device& device : graph.devices) figure.lanes.push_back({device.name, {}});
   for (const LinkUse& link : profile.links) figure.lanes.push_back({link_name(graph, link.from, link.to), {}});
-  const LaneBars bars(schedule.steps.size() > kMostPoints ? end / kMostPoints : -1);
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    const DeviceStep& step = schedule.steps[i];
+  const LaneBars bars(profile.steps.size() > kMostPoints ? end / kMostPoints : -1);
+  for (std::size_t i = 0; i < profile.steps.size(); ++i) {
+    const DeviceStep& step = profile.steps[i];
     std::size_t lane = step.device.index();
     if (step.is_copy()) {
       const auto link = std::find_if(profile.links.begin(), profile.links.end(),
                                      [&](const LinkUse& use) { return use.from == step.device && use.to == step.to; });
       lane = graph.devices.size() + static_cast<std::size_t>(link - profile.links.begin());
     }
-    bars.add(figure.lanes[lane], {unit.amount(profile.times[i]), unit.amount(profile.times[i + 1]), profile.again[i]});
+    bars.add(figure.lanes[lane], {unit.amount(profile.times[i]), unit.amount(profile.ends[i]), profile.again[i]});
   }
   return figure;
 }
@@ -213,7 +212,7 @@ std::vector<Figure> device_figures(const DeviceGraph& graph, const DeviceSchedul
                                    const DeviceProfile& profile) {
   const auto total = static_cast<double>(profile.times.back().count());
   const TimeUnit time = time_unit_for(total, text::duration_unit_of(graph.graph));
-  std::vector<Figure> figures{lanes_figure(graph, schedule, profile, time)};
+  std::vector<Figure> figures{lanes_figure(graph, profile, time)};
   for (const DeviceId d : graph.devices.ids()) {
     figures.push_back(device_memory_figure(graph, schedule, profile, d, time));
   }
@@ -315,6 +314,22 @@ Figure curve_figure(const Curve& curve) {
     if (curve.knee) note("knee", curve.points[*curve.knee]);
   }
   return figure;
+}
+
+void write_device_table(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile) {
+  out << "kind,name,type,device,to,times,again,bytes,duration,energy\n";
+  for (const OpRuns& runs : profile.runs) {
+    const Op& op = graph.graph[runs.op];
+    out << "run," << text::csv_field(op.name) << ',' << text::csv_field(op.type) << ','
+        << text::csv_field(graph.devices[runs.device].name) << ",," << runs.times << ',' << runs.again << ",,"
+        << runs.duration.count() << ',' << runs.energy.count() << '\n';
+  }
+  for (const Transfer& transfer : profile.transfers) {
+    out << "copy," << text::csv_field(graph.graph[transfer.tensor].name) << ",,"
+        << text::csv_field(graph.devices[transfer.from].name) << ',' << text::csv_field(graph.devices[transfer.to].name)
+        << ',' << transfer.times << ",," << transfer.bytes.count() << ',' << transfer.duration.count() << ','
+        << transfer.energy.count() << '\n';
+  }
 }
 
 void write_curve_csv(std::ostream& out, const Curve& curve) {

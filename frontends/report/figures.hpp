@@ -39,6 +39,12 @@ Figure curve_figure(const Curve& curve);
 ///     budget,part,status,duration,overhead,peak_memory,lower_bound,least_overhead,found_under,seconds,mark,schedule
 void write_curve_csv(std::ostream& out, const Curve& curve);
 
+/// Runs by op and device, then copies by tensor and link, those that take longest first; names quoted by RFC 4180, lines that
+/// end in LF:
+///
+///     kind,name,type,device,to,times,again,bytes,duration,energy       kind: run or copy
+void write_device_table(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile);
+
 /// The recomputed ops as CSV, costliest first: exact amounts, names quoted by RFC 4180, lines that end in LF; empty
 /// fields where there is no overload.
 ///

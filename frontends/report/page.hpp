@@ -102,7 +102,7 @@ void write_trace(std::ostream& out, const Graph& graph, const Replay& replay, By
                  const std::string& duration_unit);
 /// The same of a schedule over several devices: a thread for each device and each link that is used, counters for each
 /// device. A copy is of category "copy".
-void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
-                 const DeviceProfile& profile, const std::string& duration_unit);
+void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile,
+                 const std::string& duration_unit);
 
 }  // namespace remora::report

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <queue>
 #include <utility>
 
 #include "model/devices/device_schedule.hpp"
@@ -157,7 +158,187 @@ class Evaluator {
   DeviceEvaluation result_;
 };
 
+/// Steps in the order of the schedule; each waits for steps before it alone, so that one pass has all times.
+class Overlap {
+ public:
+  Overlap(const DeviceGraph& graph, std::span<const DeviceStep> steps,
+          const Table<DeviceId, std::optional<Bytes>>& budget)
+      : graph_(graph),
+        steps_(steps),
+        budget_(budget),
+        produced_(produced_tensors(graph.graph)),
+        devices_(graph.devices.size()),
+        idle_(devices_ * (devices_ + 1)),
+        first_ends_(graph.graph.ops.size()),
+        stays_(graph.graph.tensors.size() * devices_),
+        memory_(devices_) {
+    for (const DeviceId d : graph.devices.ids()) memory_[d].held = graph.devices[d].fixed_memory;
+    for (const TensorId t : graph.places.ids()) {
+      if (produced_[t]) continue;
+      for (const DeviceId d : graph.places[t].home) {
+        stay(t, d).resident = true;
+        memory_[d].held += graph.graph[t].size;
+      }
+    }
+    for (const Memory& memory : memory_) result_.peak.push_back(memory.held);
+    result_.changes.resize(devices_);
+    result_.steps.reserve(steps.size());
+  }
+
+  OverlappedTimes run() {
+    for (const DeviceId d : memory_.ids()) {
+      // What is always there leaves no room for anything.
+      if (budget_[d] && memory_[d].held > *budget_[d] && !steps_.empty()) result_.stuck = 0;
+    }
+    for (std::size_t i = 0; i < steps_.size() && !result_.stuck; ++i) {
+      const DeviceStep& step = steps_[i];
+      const bool started = step.is_copy() ? copy(step) : compute(step);
+      if (!started) {
+        result_.stuck = static_cast<int>(i);
+        break;
+      }
+      result_.steps.push_back(now_);
+      result_.duration = std::max(result_.duration, now_.end);
+      for (const Residence& residence : step.free) release(step, residence);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  /// A tensor on a device: from when on it is there, and until when it is read.
+  struct TimedStay {
+    Duration ready{};
+    Duration read_until{};
+    bool resident = false;
+  };
+  struct Memory {
+    /// What steps so far have taken, less what has come back up to the last one's start.
+    Bytes held{};
+    Duration last_start{};
+    /// What comes back later, the earliest first.
+    std::priority_queue<MemoryChange, std::vector<MemoryChange>, std::greater<>> returns{};
+  };
+
+  TimedStay& stay(TensorId t, DeviceId d) { return stays_[t.index() * devices_ + d.index()]; }
+
+  /// Starts a step on the stream, not before `earliest`; false if its memory is never free.
+  bool start(std::size_t stream, DeviceId device, Duration earliest, Duration lasts, Bytes bytes) {
+    Memory& memory = memory_[device];
+    Duration begin = std::max({earliest, idle_[stream], memory.last_start});
+    const auto come_back = [&] {
+      while (!memory.returns.empty() && memory.returns.top().time <= begin) {
+        memory.held -= memory.returns.top().bytes;
+        memory.returns.pop();
+      }
+    };
+    come_back();
+    while (budget_[device] && memory.held + bytes > *budget_[device]) {
+      if (memory.returns.empty()) return false;
+      begin = memory.returns.top().time;
+      come_back();
+    }
+    memory.held += bytes;
+    memory.last_start = begin;
+    now_ = {begin, begin + lasts};
+    idle_[stream] = now_.end;
+    result_.peak[device] = std::max(result_.peak[device], memory.held);
+    result_.changes[device].push_back({begin, bytes});
+    return true;
+  }
+
+  void give_back(DeviceId device, Duration time, Bytes bytes) {
+    memory_[device].returns.push({time, bytes});
+    result_.changes[device].push_back({time, Bytes(0) - bytes});
+  }
+
+  void read(TimedStay& stay) const { stay.read_until = std::max(stay.read_until, now_.end); }
+
+  bool copy(const DeviceStep& step) {
+    const std::size_t stream = devices_ + step.device.index() * devices_ + step.to.index();
+    TimedStay& source = stay(step.copied, step.device);
+    const Duration lasts = copy_cost(graph_, step.copied, step.device, step.to)->duration;
+    if (!start(stream, step.to, source.ready, lasts, graph_.graph[step.copied].size)) return false;
+    read(source);
+    stay(step.copied, step.to) = {now_.end, now_.end, true};
+    return true;
+  }
+
+  bool compute(const DeviceStep& step) {
+    const Op& op = graph_.graph[step.op];
+    const DeviceId d = step.device;
+    const RunCost& cost = *run_cost(graph_, step.op, d);
+    Duration earliest;
+    for (const TensorId t : op.inputs) earliest = std::max(earliest, stay(t, d).ready);
+    for (const OpId v : op.after) earliest = std::max(earliest, first_ends_[v].value_or(Duration(0)));
+    taken_over_.clear();
+    Bytes bytes = cost.workspace;
+    const bool all = graph_.graph.recompute_allocates == Allocation::all;
+    for (const TensorId t : op.outputs) {
+      if (stay(t, d).resident && !all) continue;
+      bytes += graph_.graph[t].size;
+      const Bytes taken = stay(t, d).resident ? Bytes(0) : taken_over(step, t, earliest);
+      bytes -= taken;
+    }
+    if (!start(d.index(), d, earliest, cost.duration, bytes)) return false;
+    if (!first_ends_[step.op]) first_ends_[step.op] = now_.end;
+    for (const TensorId t : op.inputs) read(stay(t, d));
+    if (cost.workspace > Bytes(0)) give_back(d, now_.end, cost.workspace);
+    for (const TensorId t : op.outputs) {
+      TimedStay& here = stay(t, d);
+      if (here.resident && !all) continue;
+      if (here.resident) give_back(d, std::max(here.read_until, now_.end), graph_.graph[t].size);
+      here = {now_.end, now_.end, true};
+    }
+    return true;
+  }
+
+  /// What the output takes over of an input that the step releases; the step waits for those that read it before.
+  Bytes taken_over(const DeviceStep& step, TensorId output, Duration& earliest) {
+    for (const InPlace& pair : graph_.graph[step.op].in_place) {
+      const Residence input{pair.input, step.device};
+      if (pair.output != output || !produced_[pair.input]) continue;
+      if (std::find(step.free.begin(), step.free.end(), input) == step.free.end()) continue;
+      earliest = std::max(earliest, stay(pair.input, step.device).read_until);
+      const Bytes bytes = std::min(graph_.graph[output].size, graph_.graph[pair.input].size);
+      taken_over_.push_back({pair.input, bytes});
+      return bytes;
+    }
+    return Bytes(0);
+  }
+
+  void release(const DeviceStep& step, const Residence& residence) {
+    const auto [t, d] = residence;
+    Bytes bytes = graph_.graph[t].size;
+    for (const auto& [input, taken] : taken_over_) {
+      if (!step.is_copy() && input == t && d == step.device) bytes -= taken;
+    }
+    give_back(d, std::max(stay(t, d).read_until, now_.end), bytes);
+    stay(t, d).resident = false;
+  }
+
+  const DeviceGraph& graph_;
+  std::span<const DeviceStep> steps_;
+  const Table<DeviceId, std::optional<Bytes>>& budget_;
+  Table<TensorId, bool> produced_;
+  std::size_t devices_;
+  /// By device, then by link: when the stream has ended its last step.
+  std::vector<Duration> idle_;
+  Table<OpId, std::optional<Duration>> first_ends_;
+  /// By tensor and device.
+  std::vector<TimedStay> stays_;
+  Table<DeviceId, Memory> memory_;
+  /// Of the latest run.
+  std::vector<std::pair<TensorId, Bytes>> taken_over_;
+  StepTime now_;
+  OverlappedTimes result_;
+};
+
 }  // namespace
+
+OverlappedTimes overlapped(const DeviceGraph& graph, std::span<const DeviceStep> steps,
+                           const Table<DeviceId, std::optional<Bytes>>& budget) {
+  return Overlap(graph, steps, budget).run();
+}
 
 DeviceEvaluation evaluate(const DeviceGraph& graph, std::span<const DeviceStep> steps) {
   return Evaluator(graph, steps).run();

@@ -19,6 +19,9 @@ namespace remora {
 /// What a solve minimises.
 enum class Objective { duration, energy };
 
+/// Whether copies take turns with runs, or run beside them on links of their own (docs/devices.md, "Copies beside computing").
+enum class CopyMode { sequential, overlap };
+
 /// A tensor on a device.
 struct Residence {
   TensorId tensor{};
@@ -46,8 +49,10 @@ struct DeviceSchedule {
   Status status = Status::unknown;
   OrderMode order = OrderMode::input;
   Objective objective = Objective::duration;
+  CopyMode copies = CopyMode::sequential;
   /// By device; nothing where there is no limit.
   Table<DeviceId, std::optional<Bytes>> budget{};
+  /// Of all steps one after the other; of overlapped ones, until the last one has ended.
   Duration duration{};
   Energy energy{};
   std::optional<Duration> duration_limit{};
@@ -87,7 +92,8 @@ struct DeviceVerdict {
 /// Checks that the steps are right for a valid graph: ops on devices that can run them, with their inputs resident there;
 /// copies over links, of what is resident at one end and not at the other; releases of what is resident and not at home
 /// throughout; `after`, `keep`, `home`, computes within the limits, every op computed, the stated order mode; memory within
-/// each device's budget; and that duration, energy and peaks are what the replay gives, within the limits stated.
+/// each device's budget; and that duration, energy and peaks are what the replay gives, within the limits stated. Where copies
+/// overlap, a clock goes from one end of a step to the next, and each step starts when all that it waits for is the case.
 REMORA_API DeviceVerdict verify(const DeviceGraph& graph, const DeviceSchedule& schedule);
 
 // What a sequence of runs and copies takes: releases, memory on each device, duration and energy.
@@ -124,5 +130,55 @@ REMORA_API DeviceEvaluation evaluate(const DeviceGraph& graph, std::span<const D
 
 /// The steps with their releases.
 REMORA_API std::vector<DeviceStep> with_releases(const DeviceEvaluation& evaluation, std::span<const DeviceStep> steps);
+
+// Copies beside computing: each device, and each link, is a stream, which takes its steps in the order of the schedule. A step
+// starts as soon as
+//
+//   its stream    has ended the step before
+//   its inputs    are there: the steps that began their stays have ended (and the first runs of what it must come `after`)
+//   its memory    is free. Memory on a device is taken in the order of the schedule, at the start of steps; what is given back by
+//                 steps that come before in the schedule may be used. A release is done when its own step and all steps
+//                 before that read the stay have ended; a workspace is free when its run has ended. What takes an input's storage
+//                 over waits for the steps before that read it.
+//
+//     gpu           |  A  |  B  |   C   |    D     |      x goes out once A has ended, while B runs; its memory is free for C
+//     gpu -> host         |  x out  |                     when it is out. It comes back in beside C: it stands before C in the
+//     host -> gpu                   | x in  |             schedule, and finds room beside it
+//
+// So a step waits for steps before it alone. All of them ended, it finds the memory that it finds where one thing happens at a
+// time: such schedules are never longer than that, and one that can never go on is one that breaks a budget there, too. And no
+// more can be had: sort the steps of any execution by their starts, and none starts later than it did.
+
+struct StepTime {
+  Duration start{};
+  Duration end{};
+
+  friend bool operator==(const StepTime&, const StepTime&) = default;
+};
+
+/// Memory of a device that is taken at a time, or, below zero, given back.
+struct MemoryChange {
+  Duration time{};
+  Bytes bytes{};
+
+  friend auto operator<=>(const MemoryChange&, const MemoryChange&) = default;
+};
+
+struct OverlappedTimes {
+  /// Up to the first step that can never start.
+  std::vector<StepTime> steps{};
+  std::optional<int> stuck{};
+  /// When the last step has ended.
+  Duration duration{};
+  /// The most that any step finds held on the device when it starts, with what it takes.
+  Table<DeviceId, Bytes> peak{};
+  /// On each device, by the steps that take memory or give it back; not by time.
+  Table<DeviceId, std::vector<MemoryChange>> changes{};
+};
+
+/// When steps with their releases run; these must be right for the graph but for budgets. Without a budget nothing waits for memory.
+/// O(steps * log(steps) + their inputs and outputs).
+REMORA_API OverlappedTimes overlapped(const DeviceGraph& graph, std::span<const DeviceStep> steps,
+                                      const Table<DeviceId, std::optional<Bytes>>& budget);
 
 }  // namespace remora

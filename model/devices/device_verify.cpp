@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "model/devices/device_schedule.hpp"
+#include "model/devices/stream_clock.hpp"
 
 namespace remora {
 namespace {
@@ -17,7 +20,8 @@ class DeviceReplay {
         schedule_(schedule),
         produced_(produced_tensors(graph.graph)),
         memory_(graph.devices.size()),
-        computed_(graph.graph.ops.size(), 0) {
+        computed_(graph.graph.ops.size(), 0),
+        first_runs_(graph.graph.ops.size(), -1) {
     for (const DeviceId d : graph.devices.ids()) memory_[d] = graph.devices[d].fixed_memory;
     for (const TensorId t : graph.places.ids()) {
       if (produced_[t]) continue;
@@ -26,6 +30,7 @@ class DeviceReplay {
         memory_[d] += size(t);
       }
     }
+    clock_.emplace(memory_);
     verdict_.peak = memory_;
     verdict_.peak_step.assign(graph.devices.size(), -1);
   }
@@ -34,12 +39,15 @@ class DeviceReplay {
     for (step_ = 0; step_ < static_cast<int>(schedule_.steps.size()); ++step_) {
       const DeviceStep& step = schedule_.steps[static_cast<std::size_t>(step_)];
       here_ = "step " + std::to_string(step_) + ": ";
+      task_ = {};
+      taken_over_.clear();
       if (!is_known(step)) {
         error("names an op, a tensor or a device that the graph does not have");
         continue;
       }
       const bool done = step.is_copy() ? copy(step) : compute(step);
       if (!done) continue;
+      clock_->add(task_);
       for (const Residence& residence : step.free) release(residence);
     }
     finish();
@@ -81,13 +89,18 @@ class DeviceReplay {
     for (const TensorId t : op.inputs) {
       if (!is_resident(t, step.device)) error("input " + name(t) + " is not resident");
     }
+    task_ = {{step.device, step.device}, cost->duration, step.device, cost->workspace, {}};
     for (const OpId earlier : op.after) {
       if (computed_[earlier] == 0) error("op " + graph_.graph[earlier].name + " must come first");
+      if (computed_[earlier] > 0) task_.waits.insert(first_runs_[earlier]);
     }
+    if (computed_[step.op] == 0) first_runs_[step.op] = step_;
+    if (cost->workspace > Bytes(0)) clock_->give_back(step.device, {step_, cost->workspace, {step_}});
     check_count(op, ++computed_[step.op]);
     check_order(step, computed_[step.op] == 1);
     Bytes beside = cost->workspace;
     for (const TensorId t : op.outputs) beside += allocate(op, t, step);
+    for (const TensorId t : op.inputs) read({t, step.device});
     spend({cost->duration, cost->energy});
     meet(step.device, beside);
     return true;
@@ -95,18 +108,45 @@ class DeviceReplay {
 
   /// Makes the output resident; what it takes beside that while the op runs: the older copy, or less by what it takes over.
   Bytes allocate(const Op& op, TensorId output, const DeviceStep& step) {
+    const Residence residence{output, step.device};
     if (is_resident(output, step.device)) {
-      return graph_.graph.recompute_allocates == Allocation::all ? size(output) : Bytes(0);
+      if (graph_.graph.recompute_allocates != Allocation::all) return Bytes(0);
+      task_.bytes += size(output);
+      clock_->give_back(step.device, {step_, size(output), readers_until_now(residence)});
+      uses_[residence] = {step_, {}};
+      return size(output);
     }
-    resident_.insert({output, step.device});
+    resident_.insert(residence);
     memory_[step.device] += size(output);
+    task_.bytes += size(output);
+    uses_[residence] = {step_, {}};
     for (const InPlace& pair : op.in_place) {
       if (pair.output != output || !produced_[pair.input]) continue;
       const Residence input{pair.input, step.device};
-      const bool released = std::find(step.free.begin(), step.free.end(), input) != step.free.end();
-      if (released) return Bytes(0) - std::min(size(output), size(pair.input));
+      if (std::find(step.free.begin(), step.free.end(), input) == step.free.end()) continue;
+      const Bytes bytes = std::min(size(output), size(pair.input));
+      task_.bytes -= bytes;
+      taken_over_[input] = bytes;
+      task_.waits.insert(uses_[input].readers.begin(), uses_[input].readers.end());
+      return Bytes(0) - bytes;
     }
     return Bytes(0);
+  }
+
+  /// This step reads what is resident.
+  void read(const Residence& residence) {
+    Uses& uses = uses_[residence];
+    if (uses.made) task_.waits.insert(*uses.made);
+    uses.readers.insert(step_);
+  }
+
+  /// This step, the one that made what is resident, and those that have read it.
+  std::set<int> readers_until_now(const Residence& residence) {
+    const Uses& uses = uses_[residence];
+    std::set<int> steps = uses.readers;
+    if (uses.made) steps.insert(*uses.made);
+    steps.insert(step_);
+    return steps;
   }
 
   bool copy(const DeviceStep& step) {
@@ -120,6 +160,9 @@ class DeviceReplay {
       return false;
     }
     spend(*cost);
+    task_ = {{step.device, step.to}, cost->duration, step.to, size(step.copied), {}};
+    read({step.copied, step.device});
+    uses_[{step.copied, step.to}] = {step_, {}};
     if (resident_.insert({step.copied, step.to}).second) memory_[step.to] += size(step.copied);
     ++verdict_.copies;
     meet(step.device, Bytes(0));
@@ -129,6 +172,7 @@ class DeviceReplay {
 
   /// Compares what the device holds now, and `beside`, with its peak and its budget.
   void meet(DeviceId device, Bytes beside) {
+    if (schedule_.copies == CopyMode::overlap) return;
     const Bytes now = memory_[device] + beside;
     if (now > verdict_.peak[device]) {
       verdict_.peak[device] = now;
@@ -188,6 +232,9 @@ class DeviceReplay {
     } else if (!produced_[t] && std::find(home.begin(), home.end(), device) != home.end()) {
       error("frees " + name(t) + " on " + name(device) + ", an input of the graph at home");
     } else {
+      const auto taken = taken_over_.find(residence);
+      const Bytes bytes = size(t) - (taken == taken_over_.end() ? Bytes(0) : taken->second);
+      clock_->give_back(device, {step_, bytes, readers_until_now(residence)});
       resident_.erase(residence);
       memory_[device] -= size(t);
     }
@@ -206,7 +253,27 @@ class DeviceReplay {
       });
       if (!kept) error("tensor " + name(t) + " must be resident at the end");
     }
+    if (schedule_.copies == CopyMode::overlap && verdict_.valid()) follow_clock();
     check_figures();
+  }
+
+  /// Only where all steps are right by themselves.
+  void follow_clock() {
+    verdict_.duration = Duration(0);
+    Table<DeviceId, std::optional<Bytes>> budget = schedule_.budget;
+    budget.resize(graph_.devices.size());
+    for (const DeviceId d : graph_.devices.ids()) {
+      if (!budget[d] || verdict_.peak[d] <= *budget[d] || schedule_.steps.empty()) continue;
+      error(std::to_string(verdict_.peak[d].count()) + " bytes that are always on " + name(d) +
+            " exceed the budget of " + std::to_string(budget[d]->count()));
+      return;
+    }
+    const auto stuck = clock_->run(budget, verdict_);
+    if (!stuck) return;
+    const StreamClock::Task& task = clock_->task(*stuck);
+    error("step " + std::to_string(*stuck) + ": waits for ever for " + std::to_string(task.bytes.count()) +
+          " bytes on " + name(task.device) + ", whose budget is " + std::to_string(budget[task.device]->count()) +
+          ": no step before it gives back enough");
   }
 
   void check_figures() {
@@ -232,6 +299,17 @@ class DeviceReplay {
   std::set<Residence> resident_;
   Table<DeviceId, Bytes> memory_;
   Table<OpId, int> computed_;
+  Table<OpId, int> first_runs_;
+  /// What began a residence (nothing if it is at home), and what has read it.
+  struct Uses {
+    std::optional<int> made{};
+    std::set<int> readers{};
+  };
+  std::map<Residence, Uses> uses_;
+  /// Of this step.
+  StreamClock::Task task_;
+  std::map<Residence, Bytes> taken_over_;
+  std::optional<StreamClock> clock_;
   OpId next_first_{0};
   std::pair<OpId, DeviceId> latest_{};
   int step_ = 0;

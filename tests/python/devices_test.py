@@ -86,6 +86,19 @@ def test_budgets_objectives_and_limits(two: remora.DeviceGraph) -> None:
     assert "gpu" in str(none.value)
 
 
+def test_copies_overlap(two: remora.DeviceGraph) -> None:
+    schedule = remora.solve(two, {"gpu": 6}, work_limit=200, copies="overlap")
+    assert (schedule.copied, schedule.status, schedule.duration) == ("overlap", "optimal", 5)
+    assert schedule.times[-1][1] == schedule.duration
+    assert all(start <= end for start, end in schedule.times)
+    assert json.loads(schedule.to_json())["copies"] == "overlap"
+    assert remora.verify(two, schedule)
+    assert remora.solve(two, {"gpu": 6}, work_limit=200).copied == "sequential"
+    wrong: Any = "beside"
+    with pytest.raises(remora.InputError, match="copies"):
+        remora.solve(two, {}, work_limit=200, copies=wrong)
+
+
 def test_a_schedule_is_a_warm_start(two: remora.DeviceGraph) -> None:
     first = remora.solve(two, {"gpu": 5}, work_limit=200)
     second = remora.solve(two, {"gpu": 6}, work_limit=200, warm_start=first)

@@ -108,7 +108,7 @@ class Report {
 
   void write_trace(std::ostream& out) const {
     if (page_.devices) {
-      report::write_trace(out, *page_.devices, device_schedule(), device_profile_, page_.duration_unit);
+      report::write_trace(out, *page_.devices, device_profile_, page_.duration_unit);
     } else {
       report::write_trace(out, *page_.graph, profile_.after, schedule().budget, page_.duration_unit);
     }

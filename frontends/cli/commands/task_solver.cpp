@@ -185,8 +185,8 @@ std::string verify_devices(const batch::Task& task, const batch::Record& record,
   if (schedule.budget != read_device_budgets(record.question.budget, graph)) return "its schedule is of another budget";
   if (schedule.objective != problem.objective || schedule.duration_limit != problem.duration_limit ||
       schedule.energy_limit != problem.energy_limit || schedule.order != problem.order ||
-      schedule.solver.max_computes != problem.max_computes) {
-    return "its schedule is of another problem: objective, limits, order, or computes an op";
+      schedule.copies != problem.copies || schedule.solver.max_computes != problem.max_computes) {
+    return "its schedule is of another problem: objective, copies, limits, order, or computes an op";
   }
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";
   if (!schedule.has_schedule()) return "";

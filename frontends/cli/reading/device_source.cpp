@@ -87,7 +87,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kOwn = {"objective", "duration-limit", "energy-limit"};
+constexpr std::array<std::string_view, 4> kOwn = {"objective", "copies", "duration-limit", "energy-limit"};
 constexpr std::array<std::string_view, 11> kShared = {"files",      "budget", "max-computes", "order",
                                                       "time-limit", "seed",   "work-limit",   "threads",
                                                       "output",     "quiet",  "warm-start"};
@@ -117,6 +117,11 @@ DeviceProblem read_device_problem(const Arguments& arguments, const DeviceGraph&
   if (arguments.has("objective")) {
     problem.objective = choose("objective", arguments.get<std::string>("objective"), kObjectives);
   }
+  constexpr std::array<std::pair<const char*, CopyMode>, 2> kCopies{
+      {{"sequential", CopyMode::sequential}, {"overlap", CopyMode::overlap}}};
+  if (arguments.has("copies")) {
+    problem.copies = choose("copies", arguments.get<std::string>("copies"), kCopies);
+  }
   const auto limit = [&](const char* name) {
     const auto amount = arguments.get<std::int64_t>(name);
     if (amount < 0) throw UsageError(std::string("--") + name + ": must not be negative");
@@ -133,6 +138,8 @@ OptionGroup device_options() {
   OptionGroup group("Graphs with devices");
   group.add_options()("objective", po::value<std::string>()->value_name("WHAT"),
                       "what to minimise: duration (default) or energy")(
+      "copies", po::value<std::string>()->value_name("HOW"),
+      "sequential (default): one thing at a time; overlap: copies run beside computing, each link on its own")(
       "duration-limit", po::value<std::int64_t>()->value_name("T"), "upper limit on the duration")(
       "energy-limit", po::value<std::int64_t>()->value_name("E"), "upper limit on the energy");
   return group;

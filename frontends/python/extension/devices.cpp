@@ -156,8 +156,24 @@ std::string csv(const DeviceAnswer& answer) {
 std::string trace(const DeviceAnswer& answer) {
   const report::DeviceProfile profile = profile_of(answer);
   return text::written([&](std::ostream& out) {
-    report::write_trace(out, *answer.graph, answer.schedule, profile, text::duration_unit_of(answer.graph->graph));
+    report::write_trace(out, *answer.graph, profile, text::duration_unit_of(answer.graph->graph));
   });
+}
+
+/// By step of the schedule.
+std::vector<std::pair<std::int64_t, std::int64_t>> times_of_steps(const DeviceAnswer& answer) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> rows;
+  if (answer.schedule.copies == CopyMode::overlap) {
+    for (const auto& [start, end] : overlapped(*answer.graph, answer.schedule.steps, answer.schedule.budget).steps) {
+      rows.emplace_back(start.count(), end.count());
+    }
+    return rows;
+  }
+  const report::DeviceProfile profile = profile_of(answer);
+  for (std::size_t i = 0; i < profile.ends.size(); ++i) {
+    rows.emplace_back(profile.times[i].count(), profile.ends[i].count());
+  }
+  return rows;
 }
 
 std::vector<std::vector<std::int64_t>> memory_rows(const DeviceAnswer& answer) {
@@ -178,9 +194,10 @@ std::vector<std::int64_t> counts(const Table<DeviceId, Bytes>& bytes) {
 using Budgets = std::vector<std::optional<std::string>>;
 using Limit = std::optional<std::int64_t>;
 
-DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, bool least_energy, bool is_free,
-                           int max_computes, Limit duration_limit, Limit energy_limit) {
+DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, bool least_energy, bool overlap,
+                           bool is_free, int max_computes, Limit duration_limit, Limit energy_limit) {
   DeviceProblem problem{.objective = least_energy ? Objective::energy : Objective::duration,
+                        .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
                         .max_computes = max_computes,
                         .order = is_free ? OrderMode::free : OrderMode::input};
   problem.budget.assign(graph.devices.size(), std::nullopt);
@@ -200,12 +217,12 @@ DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, boo
 }
 
 std::pair<DeviceAnswer, nb::object> solve_devices(const DeviceGraphHandle& graph, const Budgets& budgets,
-                                                  bool least_energy, bool is_free, int max_computes,
+                                                  bool least_energy, bool overlap, bool is_free, int max_computes,
                                                   Limit duration_limit, Limit energy_limit, const OptionTexts& texts,
                                                   const DeviceAnswer* start, nb::object stop) {
   const SolveOptions options = options_from(texts);
   const DeviceProblem problem =
-      problem_from(*graph.graph, budgets, least_energy, is_free, max_computes, duration_limit, energy_limit);
+      problem_from(*graph.graph, budgets, least_energy, overlap, is_free, max_computes, duration_limit, energy_limit);
   WatchedRun watch(std::move(stop));
   DeviceAnswer answer{.graph = graph.graph};
   watch.run([&] {
@@ -233,6 +250,7 @@ void bind_answer(nb::module_& module) {
       .def("verify_for",
            [](const DeviceAnswer& answer, const DeviceGraphHandle& graph) { return verdict_row(graph, answer); })
       .def("memory", &memory_rows)
+      .def("times", &times_of_steps)
       .def("page", &page)
       .def("svg", &svg)
       .def("csv", &csv)
@@ -241,6 +259,7 @@ void bind_answer(nb::module_& module) {
       .def_prop_ro("has_schedule", [](const DeviceAnswer& answer) { return answer.schedule.has_schedule(); })
       .def_prop_ro("status", [](const DeviceAnswer& answer) { return json::status_word(answer.schedule.status); })
       .def_prop_ro("is_free", [](const DeviceAnswer& answer) { return answer.schedule.order == OrderMode::free; })
+      .def_prop_ro("overlap", [](const DeviceAnswer& answer) { return answer.schedule.copies == CopyMode::overlap; })
       .def_prop_ro("least_energy",
                    [](const DeviceAnswer& answer) { return answer.schedule.objective == Objective::energy; })
       .def_prop_ro("budget",
@@ -284,7 +303,7 @@ void bind_devices(nanobind::module_& module) {
   devices::bind_answer(module);
   module.def("names_devices", [](const nb::bytes& text) { return json::names_devices(json::Text(view_of(text))); });
   module.def("solve_devices", &solve_devices, nb::arg("graph"), nb::arg("budgets"), nb::arg("least_energy"),
-             nb::arg("is_free"), nb::arg("max_computes"), nb::arg("duration_limit").none(),
+             nb::arg("overlap"), nb::arg("is_free"), nb::arg("max_computes"), nb::arg("duration_limit").none(),
              nb::arg("energy_limit").none(), nb::arg("options"), nb::arg("start").none(), nb::arg("stop").none());
 }
 

@@ -255,6 +255,11 @@ class DeviceSchedule:
         return "energy" if self._answer.least_energy else "duration"
 
     @property
+    def copied(self) -> Literal["sequential", "overlap"]:
+        """Whether one thing happens at a time, or copies run beside computing."""
+        return "overlap" if self._answer.overlap else "sequential"
+
+    @property
     def budget(self) -> dict[str, int]:
         """Bytes by device; devices without a limit are not in it."""
         names = self.graph._device_names()
@@ -262,7 +267,7 @@ class DeviceSchedule:
 
     @property
     def duration(self) -> int:
-        """Of all steps."""
+        """Of all steps; where copies overlap, until the last one has ended."""
         return self._answer.duration
 
     @property
@@ -293,8 +298,13 @@ class DeviceSchedule:
 
     @property
     def memory(self) -> dict[str, list[int]]:
-        """Bytes by device, at every step."""
+        """Bytes by device, at every step; where copies overlap, steps in the order of their starts."""
         return dict(zip(self.graph._device_names(), self._answer.memory(), strict=True))
+
+    @property
+    def times(self) -> list[tuple[int, int]]:
+        """When each step starts and ends. Where copies overlap, steps do."""
+        return self._answer.times()
 
     @cached_property
     def steps(self) -> Sequence[DeviceStep]:
@@ -412,6 +422,7 @@ def solve_devices(
     order: str | None,
     max_computes: SupportsIndex | None,
     objective: str,
+    copies: str,
     limits: tuple[SupportsIndex | None, SupportsIndex | None],
     warm_start: DeviceSchedule | None,
     asking: Callable[[], bool] | None,
@@ -425,6 +436,8 @@ def solve_devices(
             raise InputError("budget", f"the graph has no device {name!r}")
     if objective not in ("duration", "energy"):
         raise InputError("objective", f"must be 'duration' or 'energy', not {objective!r}")
+    if copies not in ("sequential", "overlap"):
+        raise InputError("copies", f"must be 'sequential' or 'overlap', not {copies!r}")
     if order not in (None, "input", "free"):
         raise InputError("order", f"must be 'input' or 'free' of a graph over several devices, not {order!r}")
     if warm_start is not None and not isinstance(warm_start, DeviceSchedule):
@@ -443,6 +456,7 @@ def solve_devices(
         graph._core,
         [budget_text(budget[name], f"budget[{name!r}]") if name in budget else None for name in names],
         objective == "energy",
+        copies == "overlap",
         order == "free",
         count(max_computes, "max_computes") or _MOST_COMPUTES,
         duration_limit,

@@ -251,6 +251,7 @@ def solve(
     order: Literal["input", "free"] | None = None,
     max_computes: SupportsIndex | None = None,
     objective: Literal["duration", "energy"] = "duration",
+    copies: Literal["sequential", "overlap"] = "sequential",
     duration_limit: SupportsIndex | None = None,
     energy_limit: SupportsIndex | None = None,
     warm_start: DeviceSchedule | None = None,
@@ -276,6 +277,7 @@ def solve(
     on_progress: Callable[[Progress], object] | None = None,
     stop: threading.Event | None = None,
     objective: Any = None,
+    copies: Any = None,
     duration_limit: Any = None,
     energy_limit: Any = None,
     **more: bool | int | float | str,
@@ -326,6 +328,8 @@ def solve(
         Set from another thread, it ends the search with the best schedule so far.
     objective : {"duration", "energy"}
         Of a `DeviceGraph`: what is minimised.
+    copies : {"sequential", "overlap"}
+        Of a `DeviceGraph`: one thing at a time, or copies beside computing, each link on its own.
     duration_limit, energy_limit : int, optional
         Of a `DeviceGraph`: no schedule may take more, whatever is minimised.
     **more
@@ -375,13 +379,15 @@ def solve(
             _ordering(order),
             max_computes,
             objective or "duration",
+            copies or "sequential",
             (duration_limit, energy_limit),
             cast(Any, warm_start),
             _asking(stop),
         )
         _interrupt(interruption, found if found else None)
         return found_or_raised(found)
-    for name, value in (("objective", objective), ("duration_limit", duration_limit), ("energy_limit", energy_limit)):
+    devices_only = {"objective": objective, "copies": copies, "duration_limit": duration_limit}
+    for name, value in (devices_only | {"energy_limit": energy_limit}).items():
         if value is not None:
             raise InputError(name, "is for graphs over several devices")
     graph_of(graph)

@@ -26,7 +26,7 @@ class DevicePart {
     this.graph.base = graph.devices.base[device];
     this.graph.showRows([...new Set(this.stays.tensor)].sort((a, b) =>
       graph.tensors.producer[a] - graph.tensors.producer[b] || a - b));
-    for (const key of ["stepCount", "steps", "times", "again", "firstStep"]) this[key] = schedule[key];
+    for (const key of ["stepCount", "steps", "times", "ends", "again", "firstStep"]) this[key] = schedule[key];
     this.earlier = earlierStays(graph, this.stays);
   }
 
@@ -123,7 +123,7 @@ class LanesView extends CanvasView {
     const held = schedule.parts.map((part, device) => `${schedule.deviceName(device)} ${bytesText(part.memory[step])}` +
       (part.budget === null ? "" : ` of ${bytesText(part.budget)}`));
     return `Step ${grouped(step)} of ${grouped(schedule.stepCount)}: ${schedule.stepText(step)}${again}, ` +
-      `from ${durationText(schedule.times[step], unit)} to ${durationText(schedule.times[step + 1], unit)}. ` +
+      `from ${durationText(schedule.times[step], unit)} to ${durationText(schedule.ends[step], unit)}. ` +
       `In memory: ${held.join(", ")}.`;
   }
 
@@ -172,8 +172,8 @@ class LanesView extends CanvasView {
         if (row.device !== undefined) this.drawMemory(context, row, y + LANE);
         this.line(this.margins.left, y, this.width - this.margins.right, y, this.theme.line);
       }
-      const { times } = this.schedule;
-      const x = this.toX((times[this.cursor.step] + times[this.cursor.step + 1]) / 2);
+      const { times, ends } = this.schedule;
+      const x = this.toX((times[this.cursor.step] + ends[this.cursor.step]) / 2);
       this.line(x, this.margins.top, x, this.height - this.margins.bottom, this.theme.ink, [1, 3]);
     });
     this.drawTimes();
@@ -195,13 +195,20 @@ class LanesView extends CanvasView {
     return row.device === undefined ? link[step] === row.link : steps[step] >= 0 && device[step] === row.device;
   }
 
+  /** Of the lane's steps that have begun before what is shown, the last one may reach into it. */
+  firstShown(row) {
+    let step = this.shown[0];
+    while (step > 0 && !this.isIn(row, step)) --step;
+    return step;
+  }
+
   /** Bars of a pixel at least; what lies within a pixel that is drawn already is left out. */
   drawBars(context, row, y) {
-    const { times, again } = this.schedule;
+    const { times, ends, again } = this.schedule;
     let drawn = -Infinity;
-    for (let step = this.shown[0]; step < this.shown[1]; ++step) {
+    for (let step = this.firstShown(row); step < this.shown[1]; ++step) {
       if (!this.isIn(row, step)) continue;
-      const end = Math.min(this.width, Math.max(this.toX(times[step + 1]), this.toX(times[step]) + 1));
+      const end = Math.min(this.width, Math.max(this.toX(ends[step]), this.toX(times[step]) + 1));
       const x = Math.max(drawn, this.margins.left - 2, this.toX(times[step]));
       if (end - x < 0.25) continue;
       drawn = end;
@@ -284,7 +291,8 @@ function showDeviceHeadline(place, schedule) {
     }
   });
   figures.push(figure("Status", "status", STATUS_WORDS[schedule.status],
-    `${STATUS_NOTES[schedule.status]}, ${schedule.order} order, least ${schedule.objective}`));
+    `${STATUS_NOTES[schedule.status]}, ${schedule.order} order, least ${schedule.objective}` +
+      (schedule.copies === "overlap" ? ", copies beside computing" : "")));
   place.replaceChildren(...figures);
 }
 

@@ -41,7 +41,9 @@ class MemoryView extends CanvasView {
     const parts = [`Step ${grouped(step)} of ${grouped(schedule.stepCount)}: ` +
       `${schedule.stepText(step)}${again}. ${bytesText(memory)} in memory`];
     const { times, graph } = schedule;
-    parts.push(`from ${durationText(times[step], graph.unit)} to ${durationText(times[step + 1], graph.unit)}`);
+    // Over several devices others may have begun before a step has ended.
+    const end = schedule.ends ? schedule.ends[step] : times[step + 1];
+    parts.push(`from ${durationText(times[step], graph.unit)} to ${durationText(end, graph.unit)}`);
     if (schedule.budget !== null) {
       parts.push(left >= 0 ? `${bytesText(left)} below the budget` : `${bytesText(-left)} above the budget`);
     }

@@ -366,7 +366,8 @@ TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {
 TEST_F(BatchCommand, SolvesTasksOverSeveralDevices) {
   write("devices.json", cli::test::device_chain(6));
   write("m.jsonl", R"({"id": "tight", "graph": "devices.json", "budget": "gpu=19"}
-{"id": "both", "graph": "devices.json", "budget": "gpu=23,host=4", "options": {"objective": "energy"}}
+{"id": "both", "graph": "devices.json", "budget": "gpu=23,host=4B", "options": {"objective": "energy"}}
+{"id": "overlap", "graph": "devices.json", "budget": "gpu=19", "options": {"copies": "overlap"}}
 {"id": "none", "graph": "devices.json", "budget": "gpu=9"}
 {"id": "chain", "graph": "chain.json", "budget": "80%"})");
   const Outcome run = batch("--work-limit 800 -q");
@@ -374,15 +375,16 @@ TEST_F(BatchCommand, SolvesTasksOverSeveralDevices) {
   const Outcome merged = merge("--verify --csv " + path("t.csv") + " -o " + path("t.json"));
   ASSERT_EQ(merged.code, 0) << merged.out << merged.err;
   const json tasks = json::parse(read("t.json"))["tasks"];
-  ASSERT_EQ(tasks.size(), 4U);
+  ASSERT_EQ(tasks.size(), 5U);
   EXPECT_EQ(tasks[0]["budget_bytes"], (json{{"gpu", 19}}));
   EXPECT_LE(tasks[0]["peak_memory"]["gpu"], 19);
   EXPECT_TRUE(tasks[1]["energy"].is_number());
-  EXPECT_EQ(tasks[2]["status"], "infeasible");
-  EXPECT_TRUE(tasks[3]["peak_memory"].is_number());
+  EXPECT_LT(tasks[2]["duration"], tasks[0]["duration"]);
+  EXPECT_EQ(tasks[3]["status"], "infeasible");
+  EXPECT_TRUE(tasks[4]["peak_memory"].is_number());
   EXPECT_NE(read("t.csv").find("gpu=23 host=4"), std::string::npos) << read("t.csv");
   // Done once, done for ever.
-  EXPECT_EQ(batch("--work-limit 800").err.find("4 were done") == std::string::npos, false);
+  EXPECT_EQ(batch("--work-limit 800").err.find("5 were done") == std::string::npos, false);
   // Results that say what is not so are found.
   for (const auto& entry : std::filesystem::directory_iterator(path("out/results"))) {
     const std::string name = "out/results/" + entry.path().filename().string();

@@ -109,6 +109,25 @@ TEST(CDevices, HeedsObjectiveAndLimits) {
   EXPECT_EQ(facts_of(solved(graph, problem)).result, REMORA_INFEASIBLE);
 }
 
+/// One input copied and two ops in a chain: nothing to overlap, but the replay is the other one.
+TEST(CDevices, LetsCopiesOverlap) {
+  const DeviceGraphHandle graph = two_devices();
+  const std::vector<std::int64_t> budgets{6};
+  remora_device_problem problem = problem_of(budgets);
+  problem.copies = REMORA_COPIES_OVERLAP;
+  const DeviceScheduleHandle schedule = solved(graph, problem);
+  const remora_device_facts facts = facts_of(schedule);
+  EXPECT_EQ(facts.copies, REMORA_COPIES_OVERLAP);
+  EXPECT_EQ(facts.result, REMORA_OPTIMAL);
+  EXPECT_EQ(facts.duration, 5);
+  int valid = 0;
+  ASSERT_EQ(remora_device_schedule_verify(schedule.get(), graph.get(), &valid, nullptr), REMORA_OK);
+  EXPECT_EQ(valid, 1);
+  problem.copies = 2;
+  remora_device_schedule* made = nullptr;
+  EXPECT_EQ(remora_device_solve(graph.get(), &problem, nullptr, nullptr, nullptr, &made), REMORA_BAD_INPUT);
+}
+
 TEST(CDevices, StartsFromASchedule) {
   const DeviceGraphHandle graph = two_devices();
   const std::vector<std::int64_t> tight{5};

@@ -314,6 +314,32 @@ TEST_F(DeviceSweep, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(sweep("--budgets gpu=9,10 -q --work-limit 100 -o " + path("c.json")).code, 20);
 }
 
+/// Solved, verified, shown and swept with copies beside computing: never longer than one thing at a time.
+TEST_F(DeviceSweep, CopiesMayOverlap) {
+  const auto solve = [&](const std::string& more) {
+    return run_words("solve " + path("graph.json") + " -q --budget gpu=19 --work-limit 2000 " + more).code;
+  };
+  ASSERT_EQ(solve("-o " + path("s.json")), 0);
+  ASSERT_EQ(solve("--copies overlap -o " + path("o.json")), 0);
+  const Json schedule = Json::parse(read("o.json"));
+  EXPECT_EQ(schedule["copies"], "overlap");
+  EXPECT_FALSE(Json::parse(read("s.json")).contains("copies"));
+  EXPECT_LT(schedule["duration"], Json::parse(read("s.json"))["duration"]);
+  EXPECT_EQ(run_words("verify -q " + path("graph.json") + " " + path("o.json")).code, 0);
+  const std::string report = "report " + path("graph.json") + " " + path("o.json");
+  EXPECT_EQ(run_words(report + " -o " + path("p.html") + " --svg " + path("p.svg") + " --trace " + path("t.json")).code,
+            0);
+  ASSERT_EQ(sweep("--budgets gpu=31:15:4 --copies overlap --work-limit 2000 -q -o " + path("c.json") + " --schedules " +
+                  path("points"))
+                .code,
+            0);
+  for (const Json& point : Json::parse(read("c.json"))["points"]) {
+    if (!point.contains("duration")) continue;
+    EXPECT_EQ(run_words("verify -q " + path("graph.json") + " " + path(point["schedule"].get<std::string>())).code, 0);
+  }
+  EXPECT_EQ(solve("--copies beside"), 64);
+}
+
 /// A schedule of another budget as the start of a solve.
 TEST_F(DeviceSweep, ASolveStartsFromASchedule) {
   const auto solve = [&](const std::string& more) {

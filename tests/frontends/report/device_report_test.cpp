@@ -51,8 +51,8 @@ std::shared_ptr<const DeviceGraph> training_chain(int layers) {
   return graph;
 }
 
-DeviceSchedule solved(const DeviceGraph& graph, std::int64_t budget) {
-  DeviceProblem problem;
+DeviceSchedule solved(const DeviceGraph& graph, std::int64_t budget, CopyMode copies = CopyMode::sequential) {
+  DeviceProblem problem{.copies = copies};
   problem.budget.assign(graph.devices.size(), std::nullopt);
   problem.budget[kGpu] = Bytes(budget);
   DeviceSchedule schedule = solve(graph, problem, {.time_limit = 1e9, .work_limit = 400});
@@ -176,7 +176,7 @@ TEST(DeviceReport, FiguresTablesAndTracesAreWritten) {
   EXPECT_EQ(duration, schedule.duration.count());
 
   std::ostringstream trace;
-  write_trace(trace, *graph, schedule, profile, "ns");
+  write_trace(trace, *graph, profile, "ns");
   const json events = json::parse(trace.str())["traceEvents"];
   std::size_t lasting = 0;
   double most = 0;
@@ -186,6 +186,43 @@ TEST(DeviceReport, FiguresTablesAndTracesAreWritten) {
   }
   EXPECT_EQ(lasting, schedule.steps.size());
   EXPECT_EQ(most, static_cast<double>(profile.peak[kGpu].count()));
+}
+
+/// Lanes by real starts: no lane has two steps at once, lanes together have, and memory holds the budget at all times.
+TEST(DeviceReport, OverlappedStepsStandWhereTheyRun) {
+  const auto graph = training_chain(8);
+  const DeviceSchedule schedule = solved(*graph, 24, CopyMode::overlap);
+  ASSERT_TRUE(schedule.has_schedule());
+  const DeviceProfile profile = profile_of(*graph, schedule);
+  ASSERT_EQ(profile.steps.size(), schedule.steps.size());
+  EXPECT_TRUE(std::is_sorted(profile.times.begin(), profile.times.end()));
+  EXPECT_EQ(profile.times.back(), schedule.duration);
+  EXPECT_EQ(profile.peak, schedule.peak_memory);
+  const std::vector<Figure> figures = device_figures(*graph, schedule, profile);
+  double busy = 0;
+  for (const Lane& lane : figures[0].lanes) {
+    for (std::size_t i = 0; i < lane.bars.size(); ++i) {
+      busy += lane.bars[i].end - lane.bars[i].first;
+      EXPECT_LE(lane.bars[i].end, static_cast<double>(schedule.duration.count()));
+      if (i > 0) {
+        EXPECT_LE(lane.bars[i - 1].end, lane.bars[i].first);
+      }
+    }
+  }
+  EXPECT_GT(busy, static_cast<double>(schedule.duration.count()));
+  for (std::size_t i = 0; i < profile.steps.size(); ++i) {
+    EXPECT_LE(profile.memory[kGpu][i], Bytes(24));
+    EXPECT_LE(profile.times[i], profile.ends[i]);
+    Bytes stays = profile.base[kGpu];
+    for (const DeviceStay& stay : profile.stays) {
+      const int step = static_cast<int>(i);
+      if (stay.device == kGpu && stay.first_step <= step && step <= stay.last_step) stays += Bytes(4);
+    }
+    EXPECT_LE(stays, profile.memory[kGpu][i] + Bytes(4)) << i;
+  }
+  const json data = data_block(page_text(graph, schedule), "schedule-data-0");
+  EXPECT_EQ(data["copies"], "overlap");
+  EXPECT_EQ(data["ends"].size(), data["steps"].size());
 }
 
 TEST(DeviceReport, SaysWhyThereIsNoSchedule) {

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Solves where copies run beside computing.
+//
+// Which schedules there are does not change: one that holds the budgets one thing at a time holds them overlapped (model/devices/
+// device_schedule.hpp). Only what they take does. So there are two parts:
+//
+//   sequential  For weights of the streams (devices and links), no schedule's weighted load is above all weights times its
+//               duration: no stream works for longer. A sequential solve of the graph with durations times weights thus gives a bound, and
+//               a plan that spends what the weights call cheap. (The Lagrangian dual of "the duration is no less than any load"; Held,
+//               Karp 1971.) Streams with much load in the best plan weigh more in the next round. Equal weights come first: copies
+//               in sequence.
+//   overlapped  Local search over plans, by their replay: copies change places, and all that the sequential one does.
+//
+// Beside that the critical path is a bound: when something can be on a device at the earliest.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/base/deadline.hpp"
+#include "engine/devices/device_plan.hpp"
+#include "engine/devices/device_search.hpp"
+#include "engine/devices/device_solve.hpp"
+#include "engine/devices/device_state.hpp"
+#include "model/error.hpp"
+
+namespace remora {
+namespace {
+
+/// Of all streams together.
+constexpr std::int64_t kWeights = 60;
+/// How fast weights follow loads.
+constexpr double kPace = 4;
+/// Of the time or work that is left, for either part of a round; no less than of the whole.
+constexpr double kShare = 0.12;
+constexpr double kLeastShare = 0.03;
+/// Seconds; each turn may take twice as long.
+constexpr double kFirstTurn = 20;
+/// Plans between two looks at the clock; at most, to mend one.
+constexpr std::int64_t kPlans = 200;
+constexpr std::int64_t kMending = 4000;
+
+/// Devices, then links in the order of the graph.
+using Weights = std::vector<std::int64_t>;
+
+std::int64_t sum_of(const Weights& weights) {
+  std::int64_t sum = 0;
+  for (const std::int64_t weight : weights) sum += weight;
+  return sum;
+}
+
+std::size_t stream_of(const DeviceGraph& graph, const DeviceStep& step) {
+  if (!step.is_copy()) return step.device.index();
+  const auto link = std::find_if(graph.links.begin(), graph.links.end(), [&](const Link& candidate) {
+    return candidate.from == step.device && candidate.to == step.to;
+  });
+  return graph.devices.size() + static_cast<std::size_t>(link - graph.links.begin());
+}
+
+/// All durations times their stream's weight; nothing where the sums are beyond 64 bits.
+std::optional<DeviceGraph> weighted(const DeviceGraph& graph, const Weights& weights) {
+  DeviceGraph result = graph;
+  for (auto& runs : result.runs) {
+    for (RunCost& run : runs) {
+      if (run.duration.count() > kSaturated / kWeights) return std::nullopt;
+      run.duration = Duration(run.duration.count() * weights[run.device.index()]);
+    }
+  }
+  for (const TensorId t : graph.places.ids()) {
+    auto& copies = result.places[t].copies;
+    copies.clear();
+    for (std::size_t i = 0; i < graph.links.size(); ++i) {
+      const Link& link = graph.links[i];
+      CopyCost cost = *copy_cost(graph, t, link.from, link.to);
+      if (cost.duration.count() > kSaturated / kWeights) return std::nullopt;
+      cost.duration = Duration(cost.duration.count() * weights[graph.devices.size() + i]);
+      copies.push_back({link.from, link.to, cost});
+    }
+  }
+  try {
+    validate(result);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+/// Weights 1 of devices on which something runs, and `links` of links.
+Weights plain_weights(const DeviceGraph& graph, std::int64_t links) {
+  Weights weights(graph.devices.size() + graph.links.size(), links);
+  std::fill_n(weights.begin(), graph.devices.size(), 0);
+  for (const auto& runs : graph.runs) {
+    for (const RunCost& run : runs) weights[run.device.index()] = 1;
+  }
+  return weights;
+}
+
+/// When what an op writes, and what is brought, can be on a device at the earliest; of the last thing that must be.
+class CriticalPath {
+ public:
+  explicit CriticalPath(const DeviceInstance& instance)
+      : instance_(instance),
+        graph_(instance.graph()),
+        earliest_(graph_.graph.tensors.size() * graph_.devices.size(), kNoWay),
+        ends_(instance.op_count(), kNoWay) {}
+
+  std::int64_t length() {
+    for (const TensorId t : graph_.places.ids()) {
+      for (const DeviceId d : graph_.devices.ids()) {
+        if (instance_.at_home(t, d)) earliest_[instance_.place(t, d)] = 0;
+      }
+      if (!instance_.producer(t).valid()) spread(t);
+    }
+    std::int64_t last = 0;
+    for (const OpId v : graph_.runs.ids()) {
+      for (const RunCost& run : graph_.runs[v]) {
+        if (instance_.has_room(v, run)) add(v, run);
+      }
+      for (const TensorId t : instance_.op(v).outputs) spread(t);
+      last = std::max(last, ends_[v] == kNoWay ? 0 : ends_[v]);
+    }
+    for (const TensorId t : graph_.places.ids()) {
+      for (const DeviceId d : graph_.devices.ids()) {
+        const std::int64_t there = earliest_[instance_.place(t, d)];
+        if (instance_.kept_at(t, d) && there != kNoWay) last = std::max(last, there);
+      }
+    }
+    return last;
+  }
+
+ private:
+  void add(OpId v, const RunCost& run) {
+    std::int64_t start = 0;
+    for (const TensorId t : instance_.op(v).inputs) start = std::max(start, earliest_[instance_.place(t, run.device)]);
+    for (const OpId w : instance_.op(v).after) start = std::max(start, ends_[w]);
+    if (start == kNoWay) return;
+    const std::int64_t end = start + run.duration.count();
+    ends_[v] = std::min(ends_[v], end);
+    for (const TensorId t : instance_.op(v).outputs) {
+      std::int64_t& there = earliest_[instance_.place(t, run.device)];
+      there = std::min(there, end);
+    }
+  }
+
+  /// Over links.
+  void spread(TensorId t) {
+    for (std::size_t round = 1; round < graph_.devices.size(); ++round) {
+      for (const Link& link : graph_.links) {
+        const std::int64_t from = earliest_[instance_.place(t, link.from)];
+        if (from == kNoWay) continue;
+        std::int64_t& to = earliest_[instance_.place(t, link.to)];
+        to = std::min(to, from + copy_cost(graph_, t, link.from, link.to)->duration.count());
+      }
+    }
+  }
+
+  const DeviceInstance& instance_;
+  const DeviceGraph& graph_;
+  /// By place, and by op.
+  std::vector<std::int64_t> earliest_;
+  Table<OpId, std::int64_t> ends_;
+};
+
+DeviceProblem in_sequence(DeviceProblem problem, std::int64_t weights) {
+  problem.copies = CopyMode::sequential;
+  if (problem.duration_limit) {
+    problem.duration_limit = Duration(saturating_product(problem.duration_limit->count(), weights));
+  }
+  return problem;
+}
+
+/// The part of a sum that no stream's weight explains, rounded up.
+std::int64_t per_weight(std::int64_t bound, std::int64_t weights) {
+  return bound / weights + (bound % weights > 0 ? 1 : 0);
+}
+
+/// Without a search: the critical path, and devices that share all runs evenly while copies take no time.
+DeviceBound overlap_bound(const DeviceGraph& graph, const DeviceProblem& problem) {
+  const Weights weights = plain_weights(graph, 0);
+  const std::int64_t sum = sum_of(weights);
+  const std::optional<DeviceGraph> free_copies = sum > 0 ? weighted(graph, weights) : std::nullopt;
+  DeviceBound bound =
+      device_bound(free_copies ? *free_copies : graph, in_sequence(problem, free_copies ? sum : kSaturated));
+  if (problem.objective == Objective::energy) return bound;
+  bound.least = free_copies ? per_weight(bound.least, sum) : 0;
+  bound.least = std::max(bound.least, CriticalPath(DeviceInstance(graph, problem)).length());
+  return bound;
+}
+
+class OverlapSolve {
+ public:
+  OverlapSolve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
+               const Deadline& deadline)
+      : graph_(graph),
+        problem_(problem),
+        options_(options),
+        deadline_(deadline),
+        local_(graph, problem, options.seed, deadline),
+        weights_(plain_weights(graph, 1)),
+        pulls_(weights_.size(), 0.0) {}
+
+  void run(DeviceSchedule& schedule) {
+    DeviceBound bound = overlap_bound(graph_, problem_);
+    schedule.lower_bound = bound.least;
+    if (!bound.infeasible.empty()) refute(schedule, bound.infeasible);
+    if (!options_.start.empty()) take(options_.start);
+    const bool weighs = problem_.objective == Objective::duration || problem_.duration_limit;
+    while (schedule.status != Status::infeasible && !over() && best_cost_ > bound.least) {
+      const double share = weighs ? kShare : 1;
+      solve_in_sequence(schedule, bound, share);
+      if (!weighs || schedule.status == Status::infeasible || best_cost_ <= bound.least) break;
+      search(bound, share);
+      weigh();
+    }
+    schedule.lower_bound = std::max(schedule.lower_bound, bound.least);
+    schedule.solver.work = work();
+    if (best_cost_ == kNoWay) return;
+    schedule.steps = best_;
+    // Twice: peaks, like the duration, depend on the budgets.
+    const DeviceVerdict verdict = verify(graph_, schedule);
+    schedule.duration = verdict.duration;
+    schedule.energy = verdict.energy;
+    schedule.peak_memory = verdict.peak;
+    schedule.status = schedule.cost() <= schedule.lower_bound ? Status::optimal : Status::feasible;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t work() const { return sequential_work_ + local_.work(); }
+  [[nodiscard]] bool over() const {
+    return deadline_.reached() || (options_.work_limit > 0 && work() >= options_.work_limit);
+  }
+  [[nodiscard]] double seconds(double share) const {
+    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
+    // Without a limit that anybody waits for, turns grow.
+    const double turn =
+        share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left;
+    return std::min({left, std::max(share * left, kLeastShare * options_.time_limit), turn});
+  }
+  [[nodiscard]] std::int64_t plans(double share) const {
+    if (options_.work_limit <= 0) return 0;
+    const auto left = static_cast<double>(options_.work_limit - work());
+    return static_cast<std::int64_t>(
+        std::ceil(std::min(left, std::max(share * left, kLeastShare * static_cast<double>(options_.work_limit)))));
+  }
+
+  static void refute(DeviceSchedule& schedule, const std::string& reason) {
+    schedule.status = Status::infeasible;
+    schedule.solver.note = reason;
+  }
+
+  void take(const std::vector<DeviceStep>& steps) {
+    const std::int64_t cost = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
+    if (cost < best_cost_) {
+      best_cost_ = cost;
+      best_ = steps;
+    }
+    DevicePlan plan = steps;
+    for (DeviceStep& step : plan) step.free.clear();
+    local_.adopt(std::move(plan), local_.work() + (options_.work_limit > 0 ? plans(kShare) : kMending));
+    take_found();
+  }
+
+  void take_found() {
+    if (local_.plan() == nullptr || local_.cost() >= best_cost_) return;
+    best_cost_ = local_.cost();
+    best_ = with_releases(local_.plan()->evaluation, local_.plan()->plan);
+  }
+
+  void solve_in_sequence(DeviceSchedule& schedule, DeviceBound& bound, double share) {
+    const std::int64_t sum = std::max<std::int64_t>(1, sum_of(weights_));
+    const std::optional<DeviceGraph> graph = weighted(graph_, weights_);
+    if (!graph) return;
+    DeviceSolveOptions options = options_;
+    options.time_limit = seconds(share);
+    options.work_limit = plans(share);
+    options.seed = options_.seed + rounds_++;
+    if (best_cost_ < kNoWay) options.start = best_;
+    const DeviceSchedule found = solve(*graph, in_sequence(problem_, sum), options);
+    sequential_work_ += std::max<std::int64_t>(1, found.solver.work);
+    if (found.status == Status::infeasible) return refute(schedule, found.solver.note);
+    const bool fast = problem_.objective == Objective::duration;
+    bound.least = std::max(bound.least, fast ? per_weight(found.lower_bound, sum) : found.lower_bound);
+    if (!found.has_schedule()) return;
+    take(found.steps);
+  }
+
+  void search(const DeviceBound& bound, double share) {
+    const double end = deadline_.elapsed() + seconds(share);
+    const std::int64_t last = local_.work() + plans(share);
+    while (!over() && deadline_.elapsed() < end && (options_.work_limit == 0 || local_.work() < last)) {
+      const std::int64_t before = local_.work();
+      local_.advance(bound, options_.work_limit == 0 ? before + kPlans : std::min(before + kPlans, last));
+      take_found();
+      if (best_cost_ <= bound.least || local_.work() == before) return;
+    }
+  }
+
+  /// What has much to do in the best schedule becomes dear.
+  void weigh() {
+    if (best_cost_ == kNoWay) return;
+    std::vector<double> loads(weights_.size(), 0.0);
+    for (const DeviceStep& step : best_) {
+      const Duration lasts = step.is_copy() ? copy_cost(graph_, step.copied, step.device, step.to)->duration
+                                            : run_cost(graph_, step.op, step.device)->duration;
+      loads[stream_of(graph_, step)] += static_cast<double>(lasts.count());
+    }
+    const double most = std::max(1.0, *std::max_element(loads.begin(), loads.end()));
+    double all = 0;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      pulls_[i] += kPace * (loads[i] / most - 1);
+      if (weights_[i] > 0) all += std::exp(pulls_[i]);
+    }
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      if (weights_[i] == 0) continue;
+      const double part = std::exp(pulls_[i]) / all;
+      weights_[i] = std::max<std::int64_t>(1, std::llround(static_cast<double>(kWeights) * part));
+    }
+  }
+
+  const DeviceGraph& graph_;
+  const DeviceProblem& problem_;
+  const DeviceSolveOptions& options_;
+  const Deadline& deadline_;
+  DeviceSearch local_;
+  Weights weights_;
+  /// Logarithms of what weights are made of.
+  std::vector<double> pulls_;
+  std::uint64_t rounds_ = 0;
+  std::int64_t sequential_work_ = 0;
+  std::int64_t best_cost_ = kNoWay;
+  std::vector<DeviceStep> best_;
+};
+
+}  // namespace
+
+void solve_overlapped(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
+                      DeviceSchedule& schedule) {
+  const Deadline deadline(options.time_limit, options.cancel);
+  DeviceProblem unlimited = problem;
+  unlimited.budget.assign(graph.devices.size(), std::nullopt);
+  const DeviceBound bound = overlap_bound(graph, unlimited);
+  if (bound.infeasible.empty()) {
+    schedule.baseline_cost = bound.least;
+    unlimited.objective = Objective::duration;
+    schedule.baseline_duration = Duration(overlap_bound(graph, unlimited).least);
+    if (const auto plan = plan_of(graph, problem, bound.assignment)) {
+      const OverlappedTimes times = times_of(graph, unlimited, *plan, false);
+      schedule.baseline_peak_memory = times.peak;
+      schedule.baseline_is_exact = price(problem, times.duration, plan->evaluation.energy) == bound.least;
+      if (schedule.baseline_is_exact) schedule.baseline_duration = times.duration;
+    }
+  }
+  OverlapSolve(graph, problem, options, deadline).run(schedule);
+  schedule.solver.seconds = deadline.elapsed();
+}
+
+}  // namespace remora
