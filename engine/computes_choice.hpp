@@ -5,16 +5,20 @@
 // with two comes first, and one more at a time is allowed
 //
 //     where it is proved that there is no schedule, or none was found in a quarter of the limits
-//     where checkpoints between segments (docs/search.md), which take milliseconds, are better with one more
+//     where checkpoints between segments (docs/search.md), which take milliseconds, are better with one more, and two have
+//     been given a quarter of the limits, or are proved to be worse; they are the answer until something better is found
 //     where the best schedule is proved, for a quarter as long again as that took
 //
 // as long as that brings something.
 #pragma once
 
+#include <atomic>
+#include <optional>
 #include <span>
 
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
+#include "engine/solve.hpp"
 #include "model/api.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
@@ -22,10 +26,18 @@
 namespace remora {
 
 /// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
-/// that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why. Methods that do not
-/// search keep to the instance's.
+/// that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why. A warm start that
+/// holds the budget with more computes is where it begins. Methods that do not search keep to the instance's.
+///
+/// `alignment`: each problem is solved as by solve_with_addresses().
 REMORA_API Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
                                              const SolveCallbacks& callbacks = {},
-                                             std::span<const OpId> warm_start = {});
+                                             std::span<const OpId> warm_start = {},
+                                             std::optional<Bytes> alignment = {});
+
+/// As bracket_min_budget(), with the instance's computes an op or more: half of the time that is left for each number of
+/// computes, as long as one more reaches less. What is proved is of the number that the bracket says.
+REMORA_API BudgetBracket bracket_with_more_computes(const Instance& instance, const SolveOptions& options,
+                                                    const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace remora

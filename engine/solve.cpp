@@ -271,15 +271,20 @@ bool refuted_by_search(const Instance& instance, const SolveOptions& options, co
 
 }  // namespace
 
-BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options,
-                                 const std::atomic<bool>* cancel) {
+BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel,
+                                 const Sequence& start) {
   if (instance.has_modes() && !modes_hold(instance, computes_of(input_order(instance)))) {
     throw InputError("modes",
                      "mode 0 of some op weighs more than its computes may: the least budget begins with mode 0");
   }
   const Deadline relaxing(options.time_limit * kRelaxationShare, cancel);
-  BudgetBracket bracket{proved_least_budget(instance, relaxing), baseline_peak(instance)};
-  if (!instance.has_modes()) bracket.sequence = input_order(instance);
+  BudgetBracket bracket{.proved = proved_least_budget(instance, relaxing),
+                        .reached = baseline_peak(instance),
+                        .max_computes = instance.problem().max_computes};
+  if (!instance.has_modes()) {
+    bracket.sequence = start.empty() ? input_order(instance) : start;
+    bracket.reached = evaluate(instance, bracket.sequence).peak;
+  }
   // Budgets at which a search found nothing and proved nothing are passed over.
   Bytes doubtful = bracket.proved;
   const auto is_cancelled = [cancel] { return cancel != nullptr && *cancel; };

@@ -54,11 +54,14 @@ struct BudgetBracket {
   Bytes reached{};
   /// Its ops, if they are known; they are not where ops have several modes.
   Sequence sequence{};
+  /// How often an op may run in all this.
+  int max_computes = 0;
 };
 
 /// Bisects for the lower end, then searches at that budget (phase 1) within the options' limits. The instance's own
 /// budget does not matter. Throws InputError where every op once by mode 0 is not allowed. `cancel`, which may be null, ends it with the bracket at hand.
+/// `start`: a sequence of the instance's problem to begin with.
 REMORA_API BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options,
-                                            const std::atomic<bool>* cancel = nullptr);
+                                            const std::atomic<bool>* cancel = nullptr, const Sequence& start = {});
 
 }  // namespace remora

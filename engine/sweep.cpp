@@ -10,6 +10,7 @@
 #include "engine/base/work.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/curve/outcomes.hpp"
 #include "engine/curve/search_sweep.hpp"
 #include "engine/solve.hpp"
@@ -119,6 +120,114 @@ SweepResult sweep(const Instance& instance, const SolveOptions& options, const S
   SweepResult result = assemble_curve(instance, std::move(outcomes), least);
   result.curve.seconds = deadline.elapsed();
   return result;
+}
+
+namespace {
+
+/// What a sweep does after it has solved every budget with the instance's computes.
+class WiderSweep {
+ public:
+  WiderSweep(const Instance& instance, const SolveOptions& options, const SweepCallbacks& callbacks)
+      : instance_(instance),
+        wider_(with_one_more(instance)),
+        options_(options),
+        callbacks_(callbacks),
+        deadline_(options.time_limit, callbacks.cancel) {}
+
+  SweepResult run(const SweepOptions& sweep_options) {
+    constexpr double kPartOfFirst = 0.75;
+    SolveOptions first = options_;
+    first.time_limit *= kPartOfFirst;
+    if (first.work_limit > 0)
+      first.work_limit = std::max(Work(1), part_of(Work(first.work_limit), kPartOfFirst)).count();
+    SweepResult result = sweep(instance_, first, sweep_options, callbacks_);
+    for (const Schedule& schedule : result.schedules) work_ += schedule.solver.work;
+    std::vector<std::size_t> open = points_to_widen(result.curve);
+    const bool allows_more = std::ranges::any_of(
+        instance_.ops(), [&](OpId op) { return instance_.max_computes(op) < wider_.max_computes(op); });
+    if (open.empty() || !allows_more) return result;
+    for (std::size_t done = 0; done < open.size() && !is_over(); ++done) widen(result, open[done], open.size() - done);
+    std::vector<Outcome> outcomes;
+    for (std::size_t i = 0; i < result.schedules.size(); ++i) {
+      outcomes.push_back({result.curve.points[i], std::move(result.schedules[i])});
+    }
+    const Bytes least = is_wider_ ? least_budget(instance_) : result.curve.least_budget;
+    result = assemble_curve(instance_, std::move(outcomes), least);
+    result.curve.seconds = deadline_.elapsed();
+    return result;
+  }
+
+ private:
+  static Instance with_one_more(const Instance& instance) {
+    Problem problem = instance.problem();
+    ++problem.max_computes;
+    return {instance.shared_graph(), problem};
+  }
+
+  [[nodiscard]] bool is_over() const {
+    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
+  }
+
+  /// From the largest budget down, those without a schedule first.
+  [[nodiscard]] std::vector<std::size_t> points_to_widen(const Curve& curve) const {
+    std::vector<std::size_t> without;
+    std::vector<std::size_t> proved;
+    for (std::size_t i = curve.points.size(); i-- > 0;) {
+      const CurvePoint& point = curve.points[i];
+      if (!point.has_schedule() && point.budget >= least_budget(instance_)) without.push_back(i);
+      if (point.status == Status::optimal && point.duration > curve.baseline_duration) proved.push_back(i);
+    }
+    without.insert(without.end(), proved.begin(), proved.end());
+    return without;
+  }
+
+  /// Solves for one budget within a share of what is left.
+  void widen(SweepResult& result, std::size_t number, std::size_t shares) {
+    CurvePoint& point = result.curve.points[number];
+    Schedule& known = result.schedules[number];
+    const double part = 1.0 / static_cast<double>(shares);
+    SolveOptions options = options_;
+    options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) * part;
+    if (options.work_limit > 0) {
+      options.work_limit = std::max(Work(1), part_of(Work(options_.work_limit - work_), part)).count();
+    }
+    const double begun = deadline_.elapsed();
+    const Sequence start = known.has_schedule() ? ops_of(known) : Sequence{};
+    Schedule found = solve_with_more_computes(wider_.with_budget(point.budget), options,
+                                              {.cancel = callbacks_.cancel, .blocks = callbacks_.blocks}, start);
+    work_ += found.solver.work;
+    point.seconds += deadline_.elapsed() - begun;
+    if (known.has_schedule() && !(found.has_schedule() && found.duration < known.duration)) return;
+    is_wider_ = true;
+    point.status = found.status;
+    point.lower_bound = found.lower_bound;
+    if (found.has_schedule()) {
+      point.duration = found.duration;
+      point.peak_memory = found.peak_memory;
+      point.found_under = point.budget;
+    }
+    known = std::move(found);
+    if (!callbacks_.progress) return;
+    const int count = static_cast<int>(result.curve.points.size());
+    callbacks_.progress({deadline_.elapsed(), point.budget, point.status, point.duration, point.peak_memory,
+                         point.lower_bound, count, count});
+  }
+
+  const Instance& instance_;
+  Instance wider_;
+  const SolveOptions& options_;
+  const SweepCallbacks& callbacks_;
+  Deadline deadline_;
+  std::int64_t work_ = 0;
+  bool is_wider_ = false;
+};
+
+}  // namespace
+
+SweepResult sweep_with_more_computes(const Instance& instance, const SolveOptions& options,
+                                     const SweepOptions& sweep_options, const SweepCallbacks& callbacks) {
+  if (!is_search(options.strategy)) return sweep(instance, options, sweep_options, callbacks);
+  return WiderSweep(instance, options, callbacks).run(sweep_options);
 }
 
 }  // namespace remora

@@ -26,4 +26,11 @@ namespace remora {
 REMORA_API SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
                              const SweepCallbacks& callbacks = {});
 
+/// As sweep(), with the instance's computes an op for three quarters of the limits; then, by budget from the largest down,
+/// with more where there is no schedule, and where the best is proved and one compute more is shorter. Points say with how
+/// many; what is proved of a point is of its own number.
+REMORA_API SweepResult sweep_with_more_computes(const Instance& instance, const SolveOptions& options,
+                                                const SweepOptions& sweep_options,
+                                                const SweepCallbacks& callbacks = {});
+
 }  // namespace remora

@@ -10,7 +10,7 @@
 //                smallest feasible
 //
 // A schedule within one budget is within every larger one, and no schedule within a budget beats the bound of a larger
-// one: along the points neither durations nor bounds increase.
+// one with as many computes an op: along the points durations do not increase, nor bounds where computes do not.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,8 @@ struct CurvePoint {
   double seconds = 0;
   /// The budget that was being solved for when the schedule was found: this one, or a neighbour's.
   Bytes found_under{};
+  /// How often an op may run in this point's problem, where that is more than in the curve's; else 0.
+  int max_computes = 0;
   /// File of the schedule, relative to the curve's; empty if it was not kept.
   std::string schedule_file{};
 

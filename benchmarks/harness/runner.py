@@ -271,9 +271,12 @@ class Runner:
                 known.status != "failed")
 
     def words(self, contender, result, graph, output):
+        # A table compares answers to one problem: two computes an op, unless the contender says otherwise or has more.
+        states = {"--max-computes", "rotor", "twremat"} & set(contender.arguments)
         words = contender.command or [
             self.remora.remora, "solve", "{graph}", "--budget", "{budget}", "--quiet", "--time-limit", "{time_limit}",
-            "--threads", "{threads}", "--seed", "{seed}", "-o", "{output}", *contender.arguments]
+            "--threads", "{threads}", "--seed", "{seed}", "-o", "{output}", *contender.arguments,
+            *([] if states else ["--max-computes", "2"])]
         values = {"graph": graph.path, "budget": result.budget_bytes, "time_limit": f"{result.time_limit:g}",
                   "threads": result.threads, "seed": result.seed, "output": output}
         return [re.sub("{(" + "|".join(values) + ")}", lambda match: str(values[match[1]]), word) for word in words]

@@ -21,6 +21,12 @@ void serve(const Outcome& smaller, Outcome& larger) {
   larger.point.duration = smaller.point.duration;
   larger.point.peak_memory = smaller.point.peak_memory;
   larger.point.found_under = smaller.point.found_under;
+  if (larger.schedule.solver.max_computes < smaller.schedule.solver.max_computes) {
+    // Another problem, of which nothing is proved.
+    larger.schedule.solver.max_computes = smaller.schedule.solver.max_computes;
+    larger.point.lower_bound = smaller.schedule.baseline_duration;
+    larger.schedule.certificate.reset();
+  }
   larger.schedule.steps = smaller.schedule.steps;
   larger.schedule.duration = smaller.schedule.duration;
   larger.schedule.peak_memory = smaller.schedule.peak_memory;
@@ -29,8 +35,9 @@ void serve(const Outcome& smaller, Outcome& larger) {
       "the schedule of a smaller budget, " + std::to_string(smaller.point.found_under.count()) + " bytes";
 }
 
-/// The smaller budget takes over what is proved for the larger one.
+/// The smaller budget takes over what is proved for the larger one, with as many computes an op or more.
 void bound(const Outcome& larger, Outcome& smaller) {
+  if (larger.schedule.solver.max_computes < smaller.schedule.solver.max_computes) return;
   smaller.point.lower_bound = std::max(smaller.point.lower_bound, larger.point.lower_bound);
   if (larger.point.status == Status::infeasible && smaller.point.status == Status::unknown) {
     smaller.point.status = Status::infeasible;
@@ -70,8 +77,12 @@ SweepResult assemble_curve(const Instance& instance, std::vector<Outcome> outcom
   curve.least_budget = least_budget;
   curve.points.reserve(outcomes.size());
   result.schedules.reserve(outcomes.size());
+  int most = curve.max_computes;
+  for (const Outcome& outcome : outcomes) most = std::max(most, outcome.schedule.solver.max_computes);
   for (Outcome& outcome : outcomes) {
-    if (outcome.point.status == Status::infeasible) {
+    const int computes = outcome.schedule.solver.max_computes;
+    outcome.point.max_computes = computes > curve.max_computes ? computes : 0;
+    if (outcome.point.status == Status::infeasible && computes == most) {
       curve.least_budget = std::max(curve.least_budget, outcome.point.budget + Bytes(1));
     }
     curve.points.push_back(std::move(outcome.point));

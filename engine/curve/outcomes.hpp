@@ -22,7 +22,8 @@ struct Outcome {
   Schedule schedule{};
 };
 
-/// What a smaller budget permits a larger one takes over, and what is proved for a larger one holds for the smaller.
+/// What a smaller budget permits a larger one takes over, and what is proved for a larger one holds for the smaller. Where
+/// computes an op differ (of the schedules' reports), what is proved holds for as many or fewer.
 /// Outcomes ascend by budget.
 void make_monotone(std::vector<Outcome>& outcomes);
 

@@ -40,6 +40,8 @@ struct remora_graph {
 
 struct remora_instance {
   remora::Instance value;
+  /// Ops may run more often than the instance says, where that is better.
+  bool more_computes = false;
 };
 
 struct remora_options {

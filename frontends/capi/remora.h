@@ -158,8 +158,9 @@ REMORA_EXPORT int32_t remora_graph_find_tensor(const remora_graph* graph, const 
 /* ---- Problem: a graph, checked, under a budget ---- */
 
 /* `budget`: bytes ("123456", "12GiB": everything, fixed memory included), or a percentage ("80%") of the input order's
- * peak without recompute, above fixed memory. `max_computes`: of every op, the first one counted, at least 1. The graph
- * is copied. REMORA_BAD_INPUT for a graph that is not valid. */
+ * peak without recompute, above fixed memory. `max_computes`: of every op, the first one counted; 0: two, and more where
+ * they hold the budget or are shorter, as the schedule says. The graph is copied. REMORA_BAD_INPUT for a graph that is
+ * not valid. */
 REMORA_EXPORT remora_status remora_instance_new(const remora_graph* graph, const char* budget, int32_t max_computes,
                                                 remora_order order, remora_instance** made);
 REMORA_EXPORT void remora_instance_free(remora_instance* instance);

@@ -103,7 +103,7 @@ class Options : public Handle<remora_options, remora_options_free> {
 
 class Instance : public Handle<remora_instance, remora_instance_free> {
  public:
-  Instance(const Graph& graph, const char* budget, std::int32_t max_computes = 2,
+  Instance(const Graph& graph, const char* budget, std::int32_t max_computes = 0,
            remora_order order = REMORA_ORDER_INPUT) {
     remora_instance* made = nullptr;
     if (graph.ok()) take(remora_instance_new(graph.get(), budget, max_computes, order, &made));

@@ -11,6 +11,7 @@
 #include "engine/addresses.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/base/tasks.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/order_choice.hpp"
 #include "frontends/capi/handles.hpp"
 #include "model/budget.hpp"
@@ -32,9 +33,10 @@ OrderRequest order_from(remora_order order) {
 }
 
 Instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderRequest order) {
-  if (max_computes < 1) throw InputError("max_computes", "must be at least 1");
+  if (max_computes < 0) throw InputError("max_computes", "must not be negative");
+  const int least = max_computes > 0 ? max_computes : Problem{}.max_computes;
   const Instance unlimited =
-      about("graph", [&] { return Instance(std::make_shared<const Graph>(graph), {.max_computes = max_computes}); });
+      about("graph", [&] { return Instance(std::make_shared<const Graph>(graph), {.max_computes = least}); });
   const Instance instance = unlimited.with_budget(
       about("budget", [&] { return parse_budget(budget, graph.fixed_memory, baseline_peak(unlimited)); }));
   // The same choice everywhere: there are no options yet, and no clock.
@@ -131,7 +133,8 @@ remora_status remora_instance_new(const remora_graph* graph, const char* budget,
                                   remora_order order, remora_instance** made) {
   return capi::made_by(made, [&] {
     return remora_instance{capi::make_instance(capi::given(graph, "graph").value, capi::text(budget, "budget"),
-                                               max_computes, capi::order_from(order))};
+                                               max_computes, capi::order_from(order)),
+                           max_computes == 0};
   });
 }
 
@@ -212,7 +215,7 @@ void remora_stop_reset(remora_stop* stop) {
 
 namespace {
 
-/// `solve`: takes the instance, options, callbacks and a start.
+/// `solve`: takes the handle of the instance, options, callbacks and a start.
 template <class Solve>
 remora_status solved(const remora_instance* instance, const remora_options* options, const remora_callbacks* callbacks,
                      const remora_schedule* warm_start, remora_schedule** made, const Solve& solve) {
@@ -228,7 +231,7 @@ remora_status solved(const remora_instance* instance, const remora_options* opti
         callbacks != nullptr ? capi::callbacks_from(capi::known_part(*callbacks), value.budget(), stopped)
                              : remora::SolveCallbacks{};
     const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
-    return remora_schedule{capi::about("", [&] { return solve(value, chosen, given, start); })};
+    return remora_schedule{capi::about("", [&] { return solve(*instance, chosen, given, start); })};
   });
 }
 
@@ -238,8 +241,9 @@ remora_status remora_solve(const remora_instance* instance, const remora_options
                            const remora_callbacks* callbacks, const remora_schedule* warm_start,
                            remora_schedule** made) {
   return solved(instance, options, callbacks, warm_start, made,
-                [](const auto& value, const auto& chosen, const auto& given, const auto& start) {
-                  return remora::solve(value, chosen, given, start);
+                [](const remora_instance& stated, const auto& chosen, const auto& given, const auto& start) {
+                  return stated.more_computes ? remora::solve_with_more_computes(stated.value, chosen, given, start)
+                                              : remora::solve(stated.value, chosen, given, start);
                 });
 }
 
@@ -247,8 +251,11 @@ remora_status remora_solve_with_addresses(const remora_instance* instance, const
                                           std::int64_t alignment, const remora_callbacks* callbacks,
                                           const remora_schedule* warm_start, remora_schedule** made) {
   return solved(instance, options, callbacks, warm_start, made,
-                [&](const auto& value, const auto& chosen, const auto& given, const auto& start) {
-                  return remora::solve_with_addresses(value, chosen, remora::Bytes(alignment), given, start);
+                [&](const remora_instance& stated, const auto& chosen, const auto& given, const auto& start) {
+                  const remora::Bytes bytes(alignment);
+                  return stated.more_computes
+                             ? remora::solve_with_more_computes(stated.value, chosen, given, start, bytes)
+                             : remora::solve_with_addresses(stated.value, chosen, bytes, given, start);
                 });
 }
 

@@ -92,7 +92,10 @@ remora_status remora_sweep(const remora_instance* instance, const remora_options
     const remora::SweepCallbacks given =
         callbacks != nullptr ? capi::sweep_callbacks_from(capi::known_part(*callbacks)) : remora::SweepCallbacks{};
     const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
-    remora::SweepResult result = capi::about("", [&] { return remora::sweep(value, chosen, asked, given); });
+    remora::SweepResult result = capi::about("", [&] {
+      return instance->more_computes ? remora::sweep_with_more_computes(value, chosen, asked, given)
+                                     : remora::sweep(value, chosen, asked, given);
+    });
     remora_curve curve{.value = std::move(result.curve), .schedules = {}};
     for (remora::Schedule& schedule : result.schedules) curve.schedules.push_back({std::move(schedule)});
     return curve;

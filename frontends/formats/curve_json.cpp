@@ -32,6 +32,9 @@ CurvePoint read_point(const Node& node) {
     const bool proved = point.status == Status::optimal;
     if (proved != (point.lower_bound == point.duration)) node.fail("its status does not fit its lower_bound");
   }
+  if (node.has("max_computes")) {
+    point.max_computes = static_cast<int>(node.at("max_computes").integer(1, std::numeric_limits<int>::max()));
+  }
   if (node.has("seconds")) point.seconds = node.at("seconds").number();
   if (node.has("schedule")) point.schedule_file = node.at("schedule").string();
   return point;
@@ -40,8 +43,11 @@ CurvePoint read_point(const Node& node) {
 /// The shape of every curve: what a smaller budget permits, a larger one permits too.
 void check_order(const Node& node, const CurvePoint& before, const CurvePoint& point) {
   if (point.budget <= before.budget) node.fail("its budget is not above that of the point before it");
-  if (point.lower_bound > before.lower_bound) node.fail("its lower_bound is above that of a smaller budget");
-  if (point.status == Status::infeasible && before.status != Status::infeasible) {
+  const bool proves = point.max_computes >= before.max_computes;
+  if (proves && point.lower_bound > before.lower_bound) {
+    node.fail("its lower_bound is above that of a smaller budget");
+  }
+  if (proves && point.status == Status::infeasible && before.status != Status::infeasible) {
     node.fail("it is infeasible, though a smaller budget is not");
   }
   if (!before.has_schedule()) return;
@@ -114,6 +120,7 @@ void write_point(std::string& out, const Curve& curve, const CurvePoint& point) 
     object.integer("found_under", point.found_under.count());
   }
   object.integer("lower_bound", point.lower_bound.count());
+  if (point.max_computes > 0) object.integer("max_computes", point.max_computes);
   object.number("seconds", point.seconds);
   if (!point.schedule_file.empty()) object.string("schedule", point.schedule_file);
   object.close();

@@ -10,7 +10,9 @@
 #include "engine/bound/first_bound.hpp"
 #include "engine/computes_choice.hpp"
 #include "engine/solve.hpp"
+#include "engine/sweep.hpp"
 #include "model/evaluate.hpp"
+#include "model/sequence.hpp"
 #include "model/verify.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
@@ -144,6 +146,72 @@ TEST(MoreComputes, AreTakenWhereTheyHoldTheBudgetOrAreShorter) {
     ASSERT_TRUE(!with_fewer || *with_fewer > *truth);
   }
   EXPECT_GT(dear, 5);
+}
+
+TEST(MoreComputes, BeginWhereAWarmStartHoldsTheBudget) {
+  const auto chain = test::training_chain(64, 1);
+  const Instance thrice(chain, {.max_computes = 3});
+  const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
+  const Instance instance = Instance(chain, {}).with_budget(segments.peak);
+  SolveOptions nothing;
+  nothing.time_limit = 0;
+  const Schedule schedule = solve_with_more_computes(instance, nothing, {}, segments.sequence(thrice));
+  ASSERT_TRUE(schedule.has_schedule());
+  EXPECT_EQ(schedule.solver.max_computes, 3);
+  EXPECT_TRUE(verify(*chain, schedule).valid());
+}
+
+TEST(MoreComputes, AreToldAsOneSolve) {
+  const auto chain = test::training_chain(64, 1);
+  const Instance thrice(chain, {.max_computes = 3});
+  const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
+  const Instance instance = Instance(chain, {}).with_budget(segments.peak);
+  Duration best = Duration::max();
+  double seconds = 0;
+  SolveCallbacks callbacks;
+  callbacks.incumbent = [&](const Schedule& schedule) {
+    EXPECT_LT(schedule.duration, best);
+    EXPECT_TRUE(verify(*chain, schedule).valid());
+    best = schedule.duration;
+  };
+  callbacks.progress = [&](const Progress& now) {
+    EXPECT_GE(now.seconds, seconds);
+    seconds = now.seconds;
+    EXPECT_TRUE(best == Duration::max() || now.duration == best);
+  };
+  const Schedule schedule = solve_with_more_computes(instance, test::work_limited(50'000), callbacks);
+  EXPECT_EQ(schedule.duration, best);
+  ASSERT_FALSE(schedule.solver.history.empty());
+  EXPECT_EQ(schedule.solver.history.back().duration, best);
+  EXPECT_TRUE(std::ranges::is_sorted(schedule.solver.history, {}, &Incumbent::seconds));
+}
+
+TEST(MoreComputes, LowerTheLeastBudgetAndWidenTheCurve) {
+  const auto chain = test::training_chain(64, 1);
+  const Instance instance(chain, {});
+  const SolveOptions options = test::work_limited(2'000, 1);
+  const BudgetBracket two = bracket_min_budget(instance, options);
+  const BudgetBracket bracket = bracket_with_more_computes(instance, options);
+  EXPECT_LT(bracket.reached, two.reached);
+  EXPECT_LE(bracket.proved, bracket.reached);
+  EXPECT_GT(bracket.max_computes, 2);
+  EXPECT_TRUE(is_permitted(Instance(chain, {.max_computes = bracket.max_computes}), bracket.sequence));
+  EXPECT_EQ(evaluate(instance, bracket.sequence).peak, bracket.reached);
+
+  const Bytes tight = bracket.reached;
+  const SweepResult result = sweep_with_more_computes(instance, test::work_limited(100'000),
+                                                      {.budgets = {tight, baseline_peak(instance) - Bytes(1)}});
+  ASSERT_EQ(result.curve.points.size(), 2U);
+  const CurvePoint& point = result.curve.points.front();
+  ASSERT_TRUE(point.has_schedule());
+  EXPECT_EQ(point.budget, tight);
+  EXPECT_GT(point.max_computes, 2);
+  EXPECT_EQ(result.schedules.front().solver.max_computes, point.max_computes);
+  EXPECT_LE(result.curve.least_budget, tight);
+  EXPECT_EQ(result.curve.points.back().status, Status::optimal);
+  for (const Schedule& schedule : result.schedules) {
+    EXPECT_TRUE(verify(*chain, schedule).valid());
+  }
 }
 
 TEST(MoreComputes, HoldWhatTwoCannot) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/bound/first_bound.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -148,6 +149,7 @@ void print_json(const Facts& facts, const SolveOptions& options) {
   if (facts.bracket) {
     text["min_budget_proved"] = facts.bracket->proved.count();
     text["min_budget_reached"] = facts.bracket->reached.count();
+    text["min_budget_max_computes"] = facts.bracket->max_computes;
   }
   if (facts.partition) text["partition"] = partition_json(*facts.partition, options);
   std::cout << text.dump(1) << "\n";
@@ -170,7 +172,8 @@ void print_text(const Facts& facts, const SolveOptions& options) {
       << text::percent_text(part, 1) << ": below it some op alone does not fit\n";
   if (facts.bracket) {
     out << "smallest budget           at least " << text::exact_bytes_text(facts.bracket->proved) << ", proved; "
-        << text::exact_bytes_text(facts.bracket->reached) << " was reached (input order)\n";
+        << text::exact_bytes_text(facts.bracket->reached) << " was reached (input order, up to "
+        << facts.bracket->max_computes << " computes per op)\n";
   }
   std::cout << text::wrapped_lines(out.str(), kColumns, width);
   if (facts.partition) print_partition(std::cout, *facts.partition, options, width);
@@ -294,7 +297,7 @@ int info_command(const Words& words) {
     SolveOptions options;
     options.time_limit = arguments.get<double>("time-limit");
     if (!(options.time_limit >= 0)) throw UsageError("--time-limit: must be at least 0");
-    facts.bracket = bracket_min_budget(instance, options);
+    facts.bracket = bracket_with_more_computes(instance, options);
   }
   if (arguments.has("partition")) facts.partition = partition_tree(instance, grouping, detail);
   if (arguments.has("json")) {

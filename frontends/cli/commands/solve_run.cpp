@@ -59,9 +59,10 @@ Schedule run(const StatedProblem& problem, const SolveOptions& options, std::spa
   }
   if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
   if (display == Display::lines) callbacks.progress = [&](const Progress& progress) { lines.add(progress); };
-  Schedule schedule = alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
-                      : problem.more_computes ? solve_with_more_computes(instance, options, callbacks, warm_start)
-                                              : solve(instance, options, callbacks, warm_start);
+  Schedule schedule = problem.more_computes
+                          ? solve_with_more_computes(instance, options, callbacks, warm_start, alignment)
+                      : alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
+                                  : solve(instance, options, callbacks, warm_start);
   if (display == Display::lines) lines.end(schedule);
   return schedule;
 }
@@ -96,7 +97,6 @@ bool is_quiet(const Arguments& arguments) {
 Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
                         const ProblemRequest& problem) {
   const std::optional<Bytes> alignment = read_alignment(arguments);
-  if (alignment) refuse_more_computes(problem, "--addresses");
   const auto warm_start = read_warm_start(arguments, *loaded.graph);
   const Display display = display_of(arguments);
   const bool says_more = display == Display::table || display == Display::bar;

@@ -211,7 +211,7 @@ int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
 }
 
 int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const LoadedGraph& loaded,
-                  const Problem& problem) {
+                  const Problem& problem, bool more_computes) {
   const bool quiet = arguments.has("quiet");
   if (arguments.has("budget")) throw UsageError("--budget: a sweep takes --budgets");
   const Instance instance(loaded.graph, problem);
@@ -229,7 +229,8 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
   SweepCallbacks callbacks;
   callbacks.cancel = &signals.flag();
   if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
-  SweepResult result = sweep(instance, options, sweep_options, callbacks);
+  SweepResult result = more_computes ? sweep_with_more_computes(instance, options, sweep_options, callbacks)
+                                     : sweep(instance, options, sweep_options, callbacks);
   result.curve.graph_sha256 = loaded.sha256;
   result.curve.reading = reading_of(arguments);
   for (Schedule& schedule : result.schedules) {
@@ -272,14 +273,19 @@ int sweep_command(const Words& words) {
     return sweep_device(arguments, *devices);
   }
   refuse_device_options(arguments);
-  const Problem problem = problem_of_all(read_problem(arguments, options.strategy));
-  if (arguments.has("batch-size")) return find_batch_size(arguments, options, problem);
+  const ProblemRequest request = read_problem(arguments, options.strategy);
+  const Problem problem = problem_of_all(request);
+  if (arguments.has("batch-size")) {
+    refuse_more_computes(arguments, "--batch-size");
+    return find_batch_size(arguments, options, problem);
+  }
   if (problem.order == OrderMode::free && is_search(options.strategy)) {
     throw UsageError(
         "--order: a curve is searched in input order only; sweep the graph that 'remora order' writes, or "
         "solve each budget with --order free");
   }
-  return sweep_budgets(arguments, options, load_graph(file, arguments, arguments.has("quiet")), problem);
+  return sweep_budgets(arguments, options, load_graph(file, arguments, arguments.has("quiet")), problem,
+                       request.more_computes);
 }
 
 }  // namespace remora::cli

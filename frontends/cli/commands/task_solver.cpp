@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/baselines/method.hpp"
+#include "engine/computes_choice.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
@@ -39,8 +40,9 @@ void subtract(const batch::Begun& begun, Options& options) {
   if (options.work_limit > 0) options.work_limit = std::max<std::int64_t>(1, options.work_limit - begun.work);
 }
 
-/// An earlier run of the same question proved its bound for this one, too.
-void take_bound(Duration bound, Schedule& schedule) {
+/// An earlier run of the same question proved its bound for this one, too, unless more computes an op are allowed now.
+void take_bound(Duration bound, int computes, Schedule& schedule) {
+  if (schedule.solver.max_computes > computes) return;
   schedule.lower_bound = std::max(schedule.lower_bound, bound);
   if (!schedule.has_schedule()) return;
   ensure(schedule.lower_bound <= schedule.duration, "batch: an interrupted run's bound is above a schedule");
@@ -91,12 +93,14 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
 
   Sequence warm_start = read_warm_start(arguments, graph);
   Duration bound;
+  int bounded_computes = 0;
   // A method has nothing to go on from; only all of its time is of use to it.
   const bool goes_on = request.begun.has_value() && is_search(options.strategy);
   if (goes_on) {
     const Schedule former = json::read_schedule(json::Text(request.begun->schedule), graph);
     if (former.has_schedule()) warm_start = ops_of(former);
     bound = former.lower_bound;
+    bounded_computes = former.solver.max_computes;
     // Another look might choose another order, of which the bound says nothing.
     problem.order = former.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
     subtract(*request.begun, options);
@@ -108,7 +112,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
     stated.choice.explain(schedule);
     schedule.graph_sha256 = loaded.sha256;
     schedule.reading = reading_of(arguments);
-    take_bound(bound, schedule);
+    take_bound(bound, bounded_computes, schedule);
     check_schedule(graph, schedule);
   };
   std::optional<Schedule> best;
@@ -127,7 +131,8 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
       best.reset();
     };
   }
-  Schedule schedule = remora::solve(stated.instance, options, callbacks, warm_start);
+  Schedule schedule = stated.more_computes ? solve_with_more_computes(stated.instance, options, callbacks, warm_start)
+                                           : remora::solve(stated.instance, options, callbacks, warm_start);
   complete(schedule);
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, options);
   return batch::Answer{.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),

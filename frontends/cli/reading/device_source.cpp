@@ -107,7 +107,7 @@ void refuse_others(const Arguments& arguments, const std::vector<std::string>& o
 DeviceProblem read_device_problem(const Arguments& arguments, const DeviceGraph& graph) {
   const ProblemRequest request = read_problem(arguments, SolveOptions{}.strategy);
   if (request.order == OrderRequest::automatic) throw UsageError("--order auto: not for graphs with devices");
-  refuse_more_computes(request, "graphs with devices");
+  refuse_more_computes(arguments, "graphs with devices");
   const std::string budgets = arguments.has("budget") ? arguments.get<std::string>("budget") : "";
   DeviceProblem problem{.budget = read_device_budgets(budgets, graph),
                         .max_computes = request.max_computes,

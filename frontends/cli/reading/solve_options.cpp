@@ -24,6 +24,7 @@ namespace remora::cli {
 namespace {
 
 constexpr int kMostBudgets = 10'000;
+constexpr const char* kChosenComputes = "auto";
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -134,12 +135,14 @@ StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const Pro
   return {.instance = std::move(stated), .more_computes = request.more_computes, .choice = std::move(choice)};
 }
 
-void refuse_more_computes(const ProblemRequest& request, const std::string& what) {
-  if (request.more_computes) throw UsageError("--max-computes auto: not for " + what);
+void refuse_more_computes(const Arguments& arguments, const std::string& what) {
+  const bool is_asked = arguments.has("max-computes") && arguments.get<std::string>("max-computes") == kChosenComputes;
+  if (is_asked) throw UsageError("--max-computes auto: not for " + what);
 }
 
 bool is_asked(const ProblemRequest& request, const Schedule& schedule) {
-  return schedule.solver.max_computes == request.max_computes &&
+  const int computes = schedule.solver.max_computes;
+  return (computes == request.max_computes || (request.more_computes && computes > request.max_computes)) &&
          (request.order == OrderRequest::automatic || schedule.order == mode_of(request.order));
 }
 
@@ -149,7 +152,6 @@ Problem problem_of_all(const ProblemRequest& request) {
         "--order: auto chooses for one budget; a sweep keeps to the input order (free is for --batch-size and for "
         "methods that do not search)");
   }
-  refuse_more_computes(request, "many budgets");
   return {.max_computes = request.max_computes, .order = mode_of(request.order)};
 }
 
@@ -229,7 +231,7 @@ OptionGroup problem_options(bool needs_budget) {
       "memory budget: bytes (12GiB, 12G, 1500MB, 123456; fixed memory included) or a percentage of the input "
       "order's no-recompute peak above fixed memory (80%), or of all of it (80%peak)")(
       "max-computes", po::value<std::string>()->value_name("C"),
-      "maximum computes per op, the first included (default 2; 64 for rotor and twremat); auto: 2, and then more where "
+      "maximum computes per op, the first included (64 for rotor and twremat); auto (default): 2, and then more where "
       "they hold the budget or are shorter")(
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
@@ -284,7 +286,7 @@ SolveOptions read_solve_options(const Arguments& arguments) {
 namespace {
 
 void read_computes(const std::string& text, ProblemRequest& problem) {
-  problem.more_computes = text == "auto";
+  problem.more_computes = text == kChosenComputes;
   if (problem.more_computes) return;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, problem.max_computes);

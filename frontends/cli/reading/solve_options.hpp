@@ -37,8 +37,8 @@ std::vector<Bytes> read_budgets(const std::string& option, const std::string& te
 /// What is asked of every graph: how often an op may run, and in which order.
 struct ProblemRequest {
   int max_computes = 2;
-  /// Or more, as solve_with_more_computes() sees fit.
-  bool more_computes = false;
+  /// Or more, as solve_with_more_computes() sees fit: where the user says no number, or auto.
+  bool more_computes = true;
   OrderRequest order = OrderRequest::input;
 };
 
@@ -54,13 +54,13 @@ struct StatedProblem {
 StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const ProblemRequest& request,
                             const std::string& budget, const SolveOptions& options, const std::atomic<bool>* cancel);
 
-/// Throws UsageError where the engine is to choose how often an op may run: `what` does not know that.
-void refuse_more_computes(const ProblemRequest& request, const std::string& what);
+/// Throws UsageError for --max-computes auto: `what` does not know that, and has two by default.
+void refuse_more_computes(const Arguments& arguments, const std::string& what);
 
 /// Whether a schedule of this order and limit is of the problem asked for.
 bool is_asked(const ProblemRequest& request, const Schedule& schedule);
 
-/// The problem of a command that solves many at once, which leaves nothing to choose. Throws UsageError.
+/// The problem of a command that solves many at once, which leaves the order to nobody. Throws UsageError.
 Problem problem_of_all(const ProblemRequest& request);
 
 // A solve's options (engine/base/options.def) on the command line, for commands that take all of them or some.

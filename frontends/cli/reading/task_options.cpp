@@ -118,7 +118,7 @@ void check_budget(const std::string& text) {
 void check(const batch::Task& task) {
   check_dimensions(task);
   const Arguments arguments = task_arguments(task);
-  refuse_more_computes(read_problem(arguments, read_solve_options(arguments).strategy), "batches");
+  static_cast<void>(read_problem(arguments, read_solve_options(arguments).strategy));
   try {
     check_graph_options(arguments);
   } catch (const InputError&) {
@@ -197,7 +197,7 @@ batch::Settings task_settings(const batch::Task& task) {
   const Arguments arguments = task_arguments(task);
   const SolveOptions options = read_solve_options(arguments);
   const ProblemRequest problem = read_problem(arguments, options.strategy);
-  batch::Settings settings{{"max_computes", std::to_string(problem.max_computes)},
+  batch::Settings settings{{"max_computes", problem.more_computes ? "auto" : std::to_string(problem.max_computes)},
                            {"order", order_request_name(problem.order)}};
   // How fast, not what: a batch may go on with another number.
   for (auto& row : describe_options(options)) {

@@ -113,6 +113,9 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
       << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "
       << text::percent_text(schedule.gap(), 3) << (schedule.status == Status::optimal ? ": proved optimal" : "")
       << "\n";
+  if (schedule.status == Status::optimal && schedule.solver.max_computes > 0) {
+    out << "            with at most " << schedule.solver.max_computes << " computes per op\n";
+  }
 }
 
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
@@ -331,7 +334,7 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
         << (!is_least   ? ""
             : is_narrow ? ", least"
                         : ", the least budget")
-        << "\n";
+        << (point.max_computes > 0 ? ", " + std::to_string(point.max_computes) + " computes" : "") << "\n";
   }
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);
   if (const auto smallest = curve.smallest_feasible()) {

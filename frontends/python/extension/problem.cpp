@@ -20,12 +20,14 @@ Unbudgeted unbudgeted(std::shared_ptr<const Graph> graph, const ProblemRequest& 
   if (most < 1) throw InputError("max_computes", "must be at least 1, but is " + std::to_string(most));
   OrderRequest order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
   if (request.order) order = order_request_from_name(*request.order, "order");
-  return {.instance = Instance(std::move(graph), {.max_computes = most}, request.modes), .order = order};
+  return {.instance = Instance(std::move(graph), {.max_computes = most}, request.modes),
+          .more_computes = !request.max_computes,
+          .order = order};
 }
 
 Problem state_problem(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const std::string& budget,
                       const SolveOptions& options, const std::atomic<bool>* cancel) {
-  const auto [unlimited, order] = unbudgeted(std::move(graph), request, options);
+  const auto [unlimited, more_computes, order] = unbudgeted(std::move(graph), request, options);
   const Bytes fixed = unlimited.graph().fixed_memory;
   Bytes bytes;
   try {
@@ -36,7 +38,7 @@ Problem state_problem(std::shared_ptr<const Graph> graph, const ProblemRequest& 
   const Instance instance = unlimited.with_budget(bytes);
   OrderChoice choice = settle_order(instance, order, options, cancel);
   Instance settled = with_order(instance, choice.mode);
-  return {.instance = std::move(settled), .choice = std::move(choice)};
+  return {.instance = std::move(settled), .more_computes = more_computes, .choice = std::move(choice)};
 }
 
 OrderMode fixed_order(OrderRequest order, const std::string& why) {

@@ -36,6 +36,8 @@ struct ProblemRequest {
 /// The problem without a budget, and who decides on its order.
 struct Unbudgeted {
   Instance instance;
+  /// Whether ops may run more often than the instance says, where that is better: the user gave no number.
+  bool more_computes = false;
   OrderRequest order = OrderRequest::input;
 };
 
@@ -45,6 +47,7 @@ Unbudgeted unbudgeted(std::shared_ptr<const Graph> graph, const ProblemRequest& 
 /// Under this budget ("60%", "12GiB", "123"), its order settled. Throws InputError for a budget that is none.
 struct Problem {
   Instance instance;
+  bool more_computes = false;
   OrderChoice choice{};
 };
 Problem state_problem(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const std::string& budget,

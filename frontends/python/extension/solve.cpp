@@ -21,6 +21,7 @@
 #include "engine/base/tasks.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/placement/place.hpp"
 #include "frontends/formats/buffers.hpp"
 #include "frontends/python/extension/answer.hpp"
@@ -108,21 +109,25 @@ std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::s
   watch.run([&] {
     const Problem problem = state_problem(answer.graph, request, budget, options, &watch.cancel());
     if (request.modes) answer.with_modes = std::make_shared<const Instance>(problem.instance);
-    answer.schedule = alignment ? solve_with_addresses(problem.instance, options, Bytes(*alignment), callbacks, start)
-                                : solve(problem.instance, options, callbacks, start);
+    const std::optional<Bytes> bytes = alignment ? std::optional(Bytes(*alignment)) : std::nullopt;
+    answer.schedule = problem.more_computes
+                          ? solve_with_more_computes(problem.instance, options, callbacks, start, bytes)
+                      : bytes ? solve_with_addresses(problem.instance, options, *bytes, callbacks, start)
+                              : solve(problem.instance, options, callbacks, start);
     problem.choice.explain(answer.schedule);
     expect_found(answer);
   });
   return {std::move(answer), watch.interruption()};
 }
 
-/// Proved, reached, and the ops of a schedule that reached it, if those are known.
-using Bracket = std::tuple<std::int64_t, std::int64_t, std::vector<std::int32_t>>;
+/// Proved, reached, the ops of a schedule that reached it, if those are known, and how often an op may run in all this.
+using Bracket = std::tuple<std::int64_t, std::int64_t, std::vector<std::int32_t>, int>;
 
 /// In free order the lower end is what one op alone needs, and one search at that budget gives the upper end; the schedule
 /// that reached it is known only where it is within that budget.
 BudgetBracket bracket_free(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks) {
-  BudgetBracket bracket{least_budget(instance), baseline_peak(instance), input_order(instance)};
+  BudgetBracket bracket{least_budget(instance), baseline_peak(instance), input_order(instance),
+                        instance.problem().max_computes};
   const Schedule schedule = solve(instance.with_budget(bracket.proved), options, callbacks);
   const Bytes reached = schedule.has_schedule() ? schedule.peak_memory : schedule.solver.reached_peak;
   if (reached > Bytes(0) && reached < bracket.reached) {
@@ -142,13 +147,14 @@ std::pair<Bracket, nb::object> least_budget_of(const GraphHandle& graph, const O
   const auto snapshot = graph.snapshot();
   BudgetBracket bracket;
   watch.run([&] {
-    const auto [instance, asked] = unbudgeted(snapshot, request, options);
+    const auto [instance, more_computes, asked] = unbudgeted(snapshot, request, options);
     const OrderMode mode = fixed_order(asked, "the least budget is of one order");
     bracket = mode == OrderMode::free ? bracket_free(with_order(instance, mode), options, {.cancel = &watch.cancel()})
+              : more_computes         ? bracket_with_more_computes(instance, options, &watch.cancel())
                                       : bracket_min_budget(instance, options, &watch.cancel());
   });
   return {Bracket(bracket.proved.count(), bracket.reached.count(),
-                  std::vector<std::int32_t>(bracket.sequence.begin(), bracket.sequence.end())),
+                  std::vector<std::int32_t>(bracket.sequence.begin(), bracket.sequence.end()), bracket.max_computes),
           watch.interruption()};
 }
 

@@ -80,11 +80,11 @@ std::pair<CurveAnswer, nb::object> sweep_graph(const GraphHandle& graph, const s
   }
   CurveAnswer answer{.graph = graph.snapshot()};
   watch.run([&] {
-    const auto [unlimited, asked] = unbudgeted(answer.graph, request, options);
+    const auto [unlimited, more_computes, asked] = unbudgeted(answer.graph, request, options);
     const Instance instance = with_order(unlimited, fixed_order(asked, "a sweep keeps to the input order"));
-    SweepResult result =
-        sweep(instance, options,
-              {.budgets = budgets_from(budgets, instance), .points = points, .resolution = resolution}, callbacks);
+    const SweepOptions wanted{.budgets = budgets_from(budgets, instance), .points = points, .resolution = resolution};
+    SweepResult result = more_computes ? sweep_with_more_computes(instance, options, wanted, callbacks)
+                                       : sweep(instance, options, wanted, callbacks);
     for (const Schedule& schedule : result.schedules) expect_found({answer.graph, schedule});
     answer.curve = std::move(result.curve);
     for (Schedule& schedule : result.schedules) answer.schedules.emplace_back(std::move(schedule));

@@ -42,6 +42,8 @@ class CurvePoint:
         Wall-clock time spent on this budget alone.
     schedule : Schedule or None
         The best one known.
+    max_computes : int
+        How often an op may run in this point's problem, of which status and bound are: the curve's number, or more.
     """
 
     budget: int
@@ -53,12 +55,13 @@ class CurvePoint:
     bound: int
     seconds: float
     schedule: Schedule | None
+    max_computes: int
 
 
 class Curve:
     """The answer to a sweep: its points by budget, ascending.
 
-    Made by `sweep` and `load`. Along the points neither durations nor bounds increase.
+    Made by `sweep` and `load`. Along the points durations do not increase, nor bounds where ``max_computes`` does not.
     """
 
     graph: Graph
@@ -97,6 +100,7 @@ class Curve:
             bound=data["lower_bound"],
             seconds=data["seconds"],
             schedule=Schedule._of(answer, self.graph) if answer is not None and answer.has_schedule else None,
+            max_computes=data.get("max_computes", self.max_computes),
         )
 
     @property
@@ -107,7 +111,7 @@ class Curve:
 
     @property
     def max_computes(self) -> int:
-        """How often an op may run, the first time counted."""
+        """How often an op may run, the first time counted; points may have more."""
         most: int = self._data["max_computes"]
         return most
 

@@ -365,7 +365,11 @@ def verify(graph: Graph | DeviceGraph, schedule: Schedule | DeviceSchedule) -> V
 
 
 def evaluate(
-    graph: Graph, ops: Iterable[OpLike], *, order: Literal["input", "free"] = "input", max_computes: SupportsIndex = 2
+    graph: Graph,
+    ops: Iterable[OpLike],
+    *,
+    order: Literal["input", "free"] = "input",
+    max_computes: SupportsIndex | None = None,
 ) -> Schedule:
     """The schedule that computes these ops one after the other and releases every tensor after its last use.
 
@@ -376,8 +380,8 @@ def evaluate(
         Every op once or more, each after the producers of its inputs.
     order : {"input", "free"}
         Whether first computes must follow the graph's order.
-    max_computes : int
-        How often an op may run, the first time counted.
+    max_computes : int, optional
+        How often an op may run, the first time counted; by default twice, or as often as one does.
 
     Returns
     -------
@@ -393,5 +397,5 @@ def evaluate(
     numbers = [graph._op_number(op, f"ops[{place}]") for place, op in enumerate(_listed(ops, "ops"))]
     if order not in ("input", "free"):
         raise InputError("order", f"must be 'input' or 'free', not {order!r}")
-    most = count(max_computes, "max_computes") or 1
+    most = count(max_computes, "max_computes") or max([2, *Counter(numbers).values()])
     return Schedule._of(_engine.Answer.evaluate(graph._core, numbers, most, boolean(order == "free", "order")), graph)

@@ -119,11 +119,14 @@ class BudgetBracket:
         The peak of a schedule that was found.
     ops : tuple of Op
         Of that schedule: what `solve` takes as a warm start, and `evaluate` makes a schedule of. Empty if unknown.
+    max_computes : int
+        How often an op may run in all this.
     """
 
     proved: int
     reached: int
     ops: tuple[Op, ...] = field(default=(), repr=False, compare=False)
+    max_computes: int = field(default=0, compare=False)
 
     @property
     def exact(self) -> bool:
@@ -306,7 +309,8 @@ def solve(
     order : {"input", "free", "auto"}, optional
         Whether first computes follow the graph's order; ``"input"`` by default (``"free"`` for ``"twremat"``).
     max_computes : int, optional
-        How often an op may run, the first time counted; 2 by default (64 for ``"rotor"`` and ``"twremat"``).
+        How often an op may run, the first time counted. By default 2 (64 for ``"rotor"`` and ``"twremat"``), and then
+        more where they hold the budget or are shorter; the schedule says which (``max_computes``).
     modes : mapping of Op, str or int to OpModes or sequence of Mode, optional
         Other ways to run some of the ops; a step then says by which of them it runs. Schedules of several modes can be
         verified, but neither saved nor reported.
@@ -621,10 +625,10 @@ def least_budget(
     graph_of(graph)
     texts = _search_options(more, time_limit, work_limit, threads, seed, None)
     most = count(max_computes, "max_computes")
-    (proved, reached, ops), interruption = _engine.least_budget(
+    (proved, reached, ops, most_computes), interruption = _engine.least_budget(
         graph._core, texts, most, _ordering(order), mode_rows(graph, modes), _asking(stop)
     )
-    bracket = BudgetBracket(proved, reached, tuple(_op(graph, number) for number in ops))
+    bracket = BudgetBracket(proved, reached, tuple(_op(graph, number) for number in ops), most_computes)
     _interrupt(interruption, bracket, "bracket")
     return bracket
 

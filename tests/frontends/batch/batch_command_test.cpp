@@ -341,7 +341,7 @@ TEST_F(BatchCommand, MergeFindsAScheduleOfAnotherBudget) {
 TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {
   write_graph("transformer.json", test::generate_transformer({.layers = 2}));
   const std::string options = R"("options": {"strategy": "hierarchical", "group_size": 8, "top_size": 6,
-    "work_limit": 4000, "segments": "off", "period_bound": "off"}})";
+    "work_limit": 4000, "segments": "off", "period_bound": "off", "max_computes": 2}})";
   std::string manifest;
   for (const char* budget : {"90%", "80%"}) {
     std::string line = std::string(R"({"id": ")") + budget + R"(", "graph": "transformer.json", "budget": ")" + budget +

@@ -207,6 +207,23 @@ TEST(CInterface, TheOrderIsFreedIfAskedToOrIfThatHelps) {
   }
 }
 
+TEST(CInterface, LeavesTheComputesToTheEngine) {
+  const GraphHandle graph = network(40);
+  const OptionsHandle options = reproducible();
+  const auto solved_with = [&](std::int32_t computes) {
+    remora_instance* stated = nullptr;
+    EXPECT_EQ(remora_instance_new(graph.get(), "25%", computes, REMORA_ORDER_INPUT, &stated), REMORA_OK);
+    const InstanceHandle instance(stated);
+    remora_schedule* answer = nullptr;
+    EXPECT_EQ(remora_solve(instance.get(), options.get(), nullptr, nullptr, &answer), REMORA_OK);
+    return ScheduleHandle(answer);
+  };
+  EXPECT_GE(remora_schedule_result(solved_with(2).get()), REMORA_INFEASIBLE);
+  const ScheduleHandle schedule = solved_with(0);
+  EXPECT_LE(remora_schedule_result(schedule.get()), REMORA_FEASIBLE);
+  expect_valid(schedule, graph);
+}
+
 TEST(CInterface, HandlesThatAreNoneAnswerNothing) {
   EXPECT_EQ(remora_curve_point_count(nullptr), 0U);
   EXPECT_EQ(remora_curve_schedule(nullptr, 0), nullptr);

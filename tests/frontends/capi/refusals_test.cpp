@@ -42,7 +42,8 @@ TEST(CRefusals, WrongCallsChangeNothingAndNameTheArgument) {
   refused(remora_schedule_of_sequence(instance.get(), &nobody, 1, &made), "ops[0]: there is no op 77");
   remora_instance* stated = nullptr;
   refused(remora_instance_new(graph.get(), "12 parsecs", 2, REMORA_ORDER_INPUT, &stated), "budget: '12 parsecs'");
-  refused(remora_instance_new(graph.get(), "80%", 0, REMORA_ORDER_INPUT, &stated), "max_computes: must be at least 1");
+  refused(remora_instance_new(graph.get(), "80%", -1, REMORA_ORDER_INPUT, &stated),
+          "max_computes: must not be negative");
   EXPECT_EQ(stated, nullptr);
   const OptionsHandle options = reproducible();
   refused(remora_options_set(options.get(), "colour", "blue"), "name: there is no option 'colour'");

@@ -91,6 +91,10 @@ TEST(CurveJson, RefusesWhatIsNoCurve) {
   EXPECT_EQ(curve_fault(replaced_text(text, "\"duration\": 140", "\"duration\": 139")), "none");
   EXPECT_EQ(curve_fault(replaced_text(text, "\"lower_bound\": 130", "\"lower_bound\": 105")),
             "$.points[2]: its lower_bound is above that of a smaller budget");
+  // With more computes another problem.
+  const std::string wider = replaced_text(text, "\"lower_bound\": 130", "\"lower_bound\": 105, \"max_computes\": 3");
+  EXPECT_EQ(curve_fault(wider), "none");
+  EXPECT_EQ(json::read_curve(json::Text(wider)).points[1].max_computes, 3);
   EXPECT_EQ(curve_fault(replaced_text(text, "\"lower_bound\": 130", "\"lower_bound\": 141")),
             "$.points[1]: its lower_bound is above its duration");
   EXPECT_EQ(curve_fault(replaced_text(text, "\"duration\": 110", "\"duration\": 111")),
