@@ -125,6 +125,10 @@ auto value_in(const Names& names, const char* option, const std::string& name) {
 
 }  // namespace
 
+const char* version() {
+  return REMORA_VERSION;
+}
+
 Problem default_problem(Strategy strategy) {
   constexpr int kManyComputes = static_cast<int>(kComputesWithin64Bits);
   if (strategy == Strategy::twremat) return {.max_computes = kManyComputes, .order = OrderMode::free};

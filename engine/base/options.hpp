@@ -11,6 +11,9 @@
 
 namespace remora {
 
+/// The project's version, "major.minor.patch": options and what they do belong to it.
+REMORA_API const char* version();
+
 /// Which workers take part in a solve.
 enum class Strategy {
   automatic,     ///< workers of every kind, each as it pays

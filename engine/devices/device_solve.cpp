@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "engine/base/deadline.hpp"
-#include "engine/base/version.hpp"
+#include "engine/base/options.hpp"
 #include "engine/devices/device_plan.hpp"
 #include "engine/devices/device_program.hpp"
 #include "engine/devices/device_search.hpp"
@@ -311,6 +311,13 @@ void describe_baseline(const DeviceGraph& graph, const DeviceProblem& problem, D
 }
 
 }  // namespace
+
+DeviceSolveOptions shared_options(const SolveOptions& options) {
+  return {.time_limit = options.time_limit,
+          .work_limit = options.work_limit,
+          .seed = static_cast<std::uint64_t>(options.seed),
+          .threads = options.threads};
+}
 
 DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options) {
   check(graph, problem);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <vector>
 
+#include "engine/base/options.hpp"
 #include "engine/devices/device_plan.hpp"
 #include "model/curve.hpp"
 
@@ -32,6 +33,9 @@ struct DeviceSolveOptions {
   /// and copies where they are of the staged form; if it is a schedule of the problem, the answer costs no more.
   std::vector<DeviceStep> start{};
 };
+
+/// The limits, the seed and the threads that are shared with solves of one device.
+DeviceSolveOptions shared_options(const SolveOptions& options);
 
 /// Optimal where the schedule costs no more than the bound; infeasible where the bound says so, with the reason as
 /// solver.note; unknown where none was found. The graph must be valid, with one budget a device, all not negative, and

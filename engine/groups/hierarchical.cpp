@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/options.hpp"
 #include "engine/base/tasks.hpp"
-#include "engine/base/version.hpp"
 #include "engine/baselines/chains/block_chain.hpp"
 #include "engine/groups/block_schedule.hpp"
 #include "engine/groups/composition.hpp"

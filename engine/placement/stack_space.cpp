@@ -6,7 +6,7 @@
 
 #include <gecode/search.hh>
 
-#include "engine/placement/stack_problem.hpp"
+#include "engine/placement/part_search.hpp"
 
 namespace remora::placement {
 namespace {

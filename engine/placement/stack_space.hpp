@@ -26,7 +26,7 @@
 
 #include <gecode/int.hh>
 
-#include "engine/placement/stack_problem.hpp"
+#include "engine/placement/part_search.hpp"
 
 namespace remora::placement {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "engine/base/options.hpp"
 #include "engine/base/tasks.hpp"
-#include "engine/base/version.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "model/error.hpp"

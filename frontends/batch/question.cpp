@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/base/version.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"

@@ -204,11 +204,9 @@ remora_status remora_device_solve(const remora_device_graph* graph, const remora
     const remora_device_graph& of = capi::given(graph, "graph");
     const remora::DeviceProblem asked = capi::problem_from(
         *of.value, capi::known_part(capi::given(problem, "problem"), sizeof(remora_device_problem), "problem"));
-    const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
-    remora::DeviceSolveOptions given{.time_limit = chosen.time_limit,
-                                     .work_limit = chosen.work_limit,
-                                     .seed = static_cast<std::uint64_t>(chosen.seed),
-                                     .cancel = stop == nullptr ? nullptr : &stop->value};
+    remora::DeviceSolveOptions given =
+        remora::shared_options(options != nullptr ? options->value : remora::SolveOptions{});
+    given.cancel = stop == nullptr ? nullptr : &stop->value;
     if (warm_start != nullptr) {
       // Of another graph the names are looked up.
       given.start = warm_start->graph == of.value

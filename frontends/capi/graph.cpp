@@ -10,7 +10,7 @@
 
 #include "frontends/capi/handles.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 
 namespace remora::capi {
 namespace {

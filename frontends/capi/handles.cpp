@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "engine/base/version.hpp"
+#include "engine/base/options.hpp"
 
 namespace remora::capi {
 namespace {

@@ -58,7 +58,7 @@ typedef struct remora_device_problem {
   int32_t copies; /* remora_copies */
 } remora_device_problem;
 
-/* Of the options it reads time_limit, work_limit and seed. `options`, `stop` and `warm_start` may be NULL; the latter is a
+/* Of the options it reads time_limit, work_limit, threads and seed. `options`, `stop` and `warm_start` may be NULL; the latter is a
  * schedule of the same graph under any budgets. Infeasible and unknown are results, not errors. Prints nothing. */
 REMORA_EXPORT remora_status remora_device_solve(const remora_device_graph* graph, const remora_device_problem* problem,
                                                 const remora_options* options, const remora_stop* stop,

@@ -6,7 +6,7 @@
 
 #include "frontends/capi/handles.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/schedule_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"
 #include "model/evaluate.hpp"
 #include "model/table.hpp"

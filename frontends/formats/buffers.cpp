@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/buffers.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "frontends/formats/interchange.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/curve_json.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "frontends/formats/document.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/keys.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/document.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/graph_json.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "frontends/formats/document.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/keys.hpp"
 #include "model/error.hpp"

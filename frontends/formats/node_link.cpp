@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/node_link.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "frontends/formats/document.hpp"
+#include "frontends/formats/interchange.hpp"
 
 namespace remora::interchange {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/remat2.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/formats/interchange.hpp"
 #include "model/error.hpp"
 #include "model/graph.hpp"
 #include "model/quote.hpp"
@@ -21,7 +20,7 @@
 
 namespace remora::interchange {
 
-// The nodes of a `p remat2` text as they are written (remat2.hpp has the grammar), before anything is made of them.
+// The nodes of a `p remat2` text as they are written (interchange.hpp has the grammar), before anything is made of them.
 
 enum class Remat2Kind { normal, effectful, pointer };
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/schedule_json.hpp"
-
 #include <limits>
 #include <ostream>
 #include <utility>
 #include <vector>
 
 #include "frontends/formats/document.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/keys.hpp"
 #include "model/error.hpp"

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/stage_matrices.hpp"
-
 #include <cstddef>
 #include <ostream>
 #include <string>
 
+#include "frontends/formats/interchange.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/mlir/apply_schedule.hpp"
-
 #include <algorithm>
 
+#include "frontends/mlir/block_units.hpp"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/IRMapping.h"

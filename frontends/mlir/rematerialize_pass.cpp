@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pass `remora-rematerialize`: reads a function's block (block_units.hpp), asks the engine
-// for a schedule within the budget (plan.hpp), and writes it back (apply_schedule.hpp). `remora-arena` (arena_pass.hpp)
+// for a schedule within the budget (plan.hpp), and writes it back (apply_schedule.cpp). `remora-arena` (arena_pass.hpp)
 // comes later, when tensors have become buffers.
 //
 //     mlir-opt-19 --load-pass-plugin=libremora_mlir.so
@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/version.hpp"
-#include "frontends/mlir/apply_schedule.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/mlir/arena_pass.hpp"
 #include "frontends/mlir/block_units.hpp"
 #include "frontends/mlir/plan.hpp"

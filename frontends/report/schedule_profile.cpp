@@ -245,7 +245,7 @@ std::vector<RecomputedOp> by_op(const Graph& graph, const std::vector<PaidRecomp
   return all;
 }
 
-// Checkmate's matrices R and S (Jain et al. 2020; frontends/formats/stage_matrices.hpp) as lists of what is not 0,
+// Checkmate's matrices R and S (Jain et al. 2020; frontends/formats/interchange.hpp) as lists of what is not 0,
 // for graphs whose dense matrices nobody wants to write down.
 
 /// Sorts by op and stage, and joins pieces that overlap or touch.

@@ -114,21 +114,21 @@ class LearnedNogoods : public StartPropagator<LearnedNogoods> {
   unsigned int* seen_;
 };
 
-/// As Gecode's engines: next() gives one solution after the other, each better than the one before, then nothing.
-class LearningSearch {
+/// One of Gecode's engines: next() gives one solution after the other, each better than the one before, then nothing.
+class LearningSearch : public Gecode::Search::Engine {
  public:
   /// `options.stop` is asked at every node; nothing else of the options is used. The context must outlive the search
   /// and belongs to it alone.
   LearningSearch(Context& context, const Branching& branching, const Gecode::Search::Options& options);
   LearningSearch(const LearningSearch&) = delete;
   LearningSearch& operator=(const LearningSearch&) = delete;
-  ~LearningSearch();
+  ~LearningSearch() override;
 
-  /// The caller's own. Null if there is no better one, or if the search was stopped; then it may be called again.
-  RetentionSpace* next();
-  [[nodiscard]] bool stopped() const { return stopped_; }
+  /// A RetentionSpace, the caller's own. Null if there is no better one, or if the search was stopped; then it may be called again.
+  Gecode::Space* next() override;
+  [[nodiscard]] bool stopped() const override { return stopped_; }
   /// Nodes are spaces that were propagated, those of explanations among them.
-  [[nodiscard]] Gecode::Search::Statistics statistics() const { return statistics_; }
+  [[nodiscard]] Gecode::Search::Statistics statistics() const override { return statistics_; }
 
  private:
   struct Level {
@@ -139,18 +139,22 @@ class LearningSearch {
     Fact decision{};
   };
 
+  /// A fact, and the first level at which it holds.
+  struct DatedFact : Fact {
+    std::size_t since = 0;
+  };
+
   void begin_again();
   void descend();
   bool refute_last_decision();
-  std::vector<Fact> explain(std::size_t level);
-  std::vector<Fact> necessary(RetentionSpace& space, std::vector<Fact> facts);
-  bool weaken(std::vector<Fact>& nogood, std::size_t fact, std::size_t level);
-  std::unique_ptr<RetentionSpace> propagated(RetentionSpace& from, const std::vector<Fact>& facts);
+  std::vector<DatedFact> explain(std::size_t level);
+  std::vector<DatedFact> necessary(RetentionSpace& space, std::vector<DatedFact> facts);
+  bool weaken(std::vector<DatedFact>& nogood, std::size_t fact);
+  std::unique_ptr<RetentionSpace> propagated(RetentionSpace& from, const std::vector<DatedFact>& facts);
   [[nodiscard]] std::size_t first_level_with(const Fact& fact, std::size_t last) const;
 
   Context& context_;
   NogoodStore store_;
-  Gecode::Search::Stop* stop_;
   Gecode::Search::Options options_;
   Gecode::Search::Statistics statistics_;
   /// The first is the root. None are left when everything has been looked at.

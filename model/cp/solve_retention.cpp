@@ -193,10 +193,10 @@ class RetentionSearch::Engine {
     options.stop = &limit_;
     const Branching branching{settings.rule, settings.follow_incumbent, settings.noise, settings.seed};
     if (settings.learn && problem.variable_count() <= kMostLearning) {
-      learning_ = std::make_unique<LearningSearch>(context_, branching, options);
-      return;
+      engine_ = std::make_unique<LearningSearch>(context_, branching, options);
+    } else {
+      engine_.reset(Gecode::Search::babengine(new RetentionSpace(context_, branching), options));
     }
-    engine_ = std::make_unique<Gecode::BAB<RetentionSpace>>(new RetentionSpace(context_, branching), options);
   }
 
   const SearchOutcome& advance(std::int64_t nodes) {
@@ -204,15 +204,14 @@ class RetentionSearch::Engine {
     limit_.allow(nodes > INT64_MAX - outcome_.nodes ? INT64_MAX : outcome_.nodes + nodes);
     bool enough = false;
     while (!enough) {
-      const std::unique_ptr<RetentionSpace> solution{learning_ ? learning_->next() : engine_->next()};
+      const std::unique_ptr<RetentionSpace> solution{static_cast<RetentionSpace*>(engine_->next())};
       if (!solution) break;
       outcome_.sequence = problem_.sequence_with(solution->values());
       outcome_.extra = solution->extra();
       enough = settings_.first_only;
     }
-    const bool stopped = learning_ ? learning_->stopped() : engine_->stopped();
-    const auto statistics = learning_ ? learning_->statistics() : engine_->statistics();
-    outcome_.complete = !stopped && !enough;
+    const auto statistics = engine_->statistics();
+    outcome_.complete = !engine_->stopped() && !enough;
     outcome_.nodes = static_cast<std::int64_t>(statistics.node);
     outcome_.failures = static_cast<std::int64_t>(statistics.fail);
     return outcome_;
@@ -243,9 +242,8 @@ class RetentionSearch::Engine {
   SearchSettings settings_;
   Context context_;
   Limit limit_;
-  /// One of them.
-  std::unique_ptr<Gecode::BAB<RetentionSpace>> engine_;
-  std::unique_ptr<LearningSearch> learning_;
+  /// Gecode's branch and bound, or the one that learns.
+  std::unique_ptr<Gecode::Search::Engine> engine_;
   SearchOutcome outcome_;
 };
 

@@ -9,7 +9,7 @@
 
 #include "engine/order/minimise_peak.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "model/graph.hpp"

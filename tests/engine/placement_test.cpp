@@ -8,10 +8,10 @@
 
 #include "engine/placement/heuristics.hpp"
 #include "engine/placement/part.hpp"
+#include "engine/placement/part_search.hpp"
 #include "engine/placement/place.hpp"
-#include "engine/placement/stack_problem.hpp"
-#include "frontends/formats/buffers.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/formats/interchange.hpp"
 #include "model/error.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/placement_oracle.hpp"

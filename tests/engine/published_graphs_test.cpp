@@ -8,7 +8,7 @@
 
 #include "engine/solve.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 

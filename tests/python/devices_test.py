@@ -132,7 +132,7 @@ def test_files(two: remora.DeviceGraph, tmp_path: Path) -> None:
 
 def test_the_program_agrees(two: remora.DeviceGraph, tmp_path: Path, program: Any) -> None:
     two.save(tmp_path / "g.json")
-    remora.solve(two, {"gpu": 5}, work_limit=300).save(tmp_path / "python.json")
+    remora.solve(two, {"gpu": 5}, work_limit=300, threads=1).save(tmp_path / "python.json")
     program("verify", tmp_path / "g.json", tmp_path / "python.json")
     program("solve", tmp_path / "g.json", "--budget", "gpu=5", "--work-limit", "300", "-q", "-o", tmp_path / "p.json")
     steps = [json.loads((tmp_path / name).read_text())["steps"] for name in ("python.json", "p.json")]
@@ -158,7 +158,7 @@ def test_what_means_nothing_is_refused(two: remora.DeviceGraph, figure_1: remora
         ({"budget": {"gpu": -1}}, "budget"),
         ({"budget": {}, "objective": "price"}, "objective"),
         ({"budget": {}, "order": "auto"}, "order"),
-        ({"budget": {}, "threads": 2}, "threads"),
+        ({"budget": {}, "strategy": "lns"}, "strategy"),
         ({"budget": {}, "addresses": True}, "addresses"),
         ({"budget": {}, "max_computes": 0}, "max_computes"),
         ({"budget": {}, "duration_limit": -1}, "duration_limit"),

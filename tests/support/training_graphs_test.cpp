@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 
 namespace remora::test {
 namespace {

@@ -79,6 +79,18 @@ def networks() -> dict[str, tuple[nn.Module, Callable[..., torch.Tensor], tuple[
     }
 
 
+def captured(name: str) -> tuple[Step, list[torch.Tensor]]:
+    """A network's step, and what it was called with."""
+    model, loss, inputs = networks()[name]
+    given: list[torch.Tensor] = []
+
+    def take(module: fx.GraphModule, arguments: list[torch.Tensor]) -> list[Any]:
+        given[:] = [t.detach() for t in arguments]
+        return list(module(*arguments))
+
+    return graph_test.captured(lambda *x: loss(model, *x).backward(), *inputs, simple=False, run=take), given
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -89,19 +101,11 @@ def networks() -> dict[str, tuple[nn.Module, Callable[..., torch.Tensor], tuple[
     ],
 )
 def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(name: str) -> None:
-    model, loss, inputs = networks()[name]
-    kept: list[list[Any]] = []
-
-    def take(module: fx.GraphModule, given: list[torch.Tensor]) -> list[Any]:
-        kept.append(list(given))
-        return list(module(*given))
-
-    step = graph_test.captured(lambda *x: loss(model, *x).backward(), *inputs, simple=False, run=take)
+    step, given = captured(name)
     module = _fuse.fuse(step, set(list(step.owner)[::3]), silent)  # cut wherever
     module.graph.lint()
     assert sum(isinstance(n.target, Region) for n in module.graph.nodes) > 2
     # As it stands a region runs its ops one by one: the same bits as the captured graph.
-    given = [t.detach() for t in kept[0]]
 
     def results(run: Callable[[list[torch.Tensor]], Any]) -> list[torch.Tensor]:
         torch.manual_seed(1)
@@ -130,14 +134,7 @@ def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(
 
 @pytest.mark.parametrize("name", ["convolutions", "unet"])
 def test_convolutions_see_channels_last_order_and_results_lie_as_before(name: str) -> None:
-    model, loss, inputs = networks()[name]
-    kept: list[list[Any]] = []
-
-    def take(module: fx.GraphModule, given: list[torch.Tensor]) -> list[Any]:
-        kept.append(list(given))
-        return list(module(*given))
-
-    step = graph_test.captured(lambda *x: loss(model, *x).backward(), *inputs, simple=False, run=take)
+    step, given = captured(name)
     module = in_channels_last(step.module, step.mode)
     module.graph.lint()
     laid_out = Step(module)
@@ -154,7 +151,7 @@ def test_convolutions_see_channels_last_order_and_results_lie_as_before(name: st
     for run in (step.module, module):
         torch.manual_seed(1)  # dropout draws the same mask
         with torch.no_grad():
-            rows.append([t for t in run(*(t.detach().clone() for t in kept[0])) if isinstance(t, torch.Tensor)])
+            rows.append([t for t in run(*(t.clone() for t in given)) if isinstance(t, torch.Tensor)])
     torch.testing.assert_close(rows[1], rows[0], rtol=1e-3, atol=1e-4)
     assert [t.stride() for t in rows[1]] == [t.stride() for t in rows[0]]
 

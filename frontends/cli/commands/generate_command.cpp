@@ -11,7 +11,7 @@
 
 #include <unistd.h>
 
-#include "engine/base/version.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"

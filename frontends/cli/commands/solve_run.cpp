@@ -20,7 +20,7 @@
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/schedule_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"

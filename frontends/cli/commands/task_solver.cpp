@@ -14,8 +14,8 @@
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/device_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/formats/keys.hpp"
-#include "frontends/formats/schedule_json.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -49,9 +49,9 @@ void take_bound(Duration bound, int computes, Schedule& schedule) {
   if (schedule.lower_bound == schedule.duration) schedule.status = Status::optimal;
 }
 
-bool has_ended(const Schedule& schedule, const SolveOptions& options) {
-  // A method's schedule is all that it has to say.
-  if (!is_search(options.strategy) && schedule.has_schedule()) return true;
+/// Nothing is left to search, or to search with.
+template <class Found, class Options>
+bool has_ended(const Found& schedule, const Options& options) {
   return schedule.status == Status::optimal || schedule.status == Status::infeasible ||
          schedule.solver.seconds >= options.time_limit ||
          (options.work_limit > 0 && schedule.solver.work >= options.work_limit);
@@ -134,7 +134,9 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   Schedule schedule = stated.more_computes ? solve_with_more_computes(stated.instance, options, callbacks, warm_start)
                                            : remora::solve(stated.instance, options, callbacks, warm_start);
   complete(schedule);
-  const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, options);
+  // A method's schedule is all that it has to say.
+  const bool is_said = !is_search(options.strategy) && schedule.has_schedule();
+  const bool interrupted = cancel_ != nullptr && cancel_->load() && !is_said && !has_ended(schedule, options);
   return batch::Answer{.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),
                        .schedule = schedule_text(schedule, graph),
                        .seconds = schedule.solver.seconds,
@@ -164,10 +166,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, co
     ensure(verify(graph, schedule).valid(), "batch: the schedule found does not verify");
     if (schedule.cost() <= schedule.lower_bound) schedule.status = Status::optimal;
   }
-  const bool has_ended = schedule.status == Status::optimal || schedule.status == Status::infeasible ||
-                         schedule.solver.seconds >= asked.options.time_limit ||
-                         (asked.options.work_limit > 0 && schedule.solver.work >= asked.options.work_limit);
-  const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended;
+  const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, asked.options);
   std::ostringstream out;
   json::write_device_schedule(out, schedule, graph);
   return batch::Answer{.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),

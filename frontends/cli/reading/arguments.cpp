@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "engine/base/version.hpp"
+#include "engine/base/options.hpp"
 #include "frontends/cli/reading/memory_limit.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/text/text.hpp"

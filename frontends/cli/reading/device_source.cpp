@@ -154,12 +154,8 @@ void refuse_device_options(const Arguments& arguments) {
 DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph& graph,
                                   const std::vector<std::string>& others) {
   refuse_others(arguments, others);
-  const SolveOptions shared = read_solve_options(arguments);
-  DeviceRequest request{.problem = read_device_problem(arguments, graph),
-                        .options = {.time_limit = shared.time_limit,
-                                    .work_limit = shared.work_limit,
-                                    .seed = static_cast<std::uint64_t>(shared.seed),
-                                    .threads = shared.threads}};
+  const DeviceSolveOptions options = shared_options(read_solve_options(arguments));
+  DeviceRequest request{.problem = read_device_problem(arguments, graph), .options = options};
   if (arguments.has("warm-start")) {
     const std::string& path = arguments.input("warm-start");
     request.options.start = load_device_schedule(read_once(path), graph).steps;

@@ -13,10 +13,8 @@
 
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
-#include "frontends/formats/node_link.hpp"
-#include "frontends/formats/remat2.hpp"
-#include "frontends/formats/schedule_json.hpp"
+#include "frontends/formats/interchange.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"

@@ -12,10 +12,10 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "frontends/formats/json.hpp"
 #include "frontends/formats/keys.hpp"
-#include "frontends/formats/schedule_json.hpp"
 #include "frontends/python/extension/graph.hpp"
-#include "frontends/python/extension/modes.hpp"
+#include "frontends/python/extension/problem.hpp"
 #include "frontends/report/schedule_profile.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"

@@ -19,8 +19,8 @@
 #include "engine/devices/device_solve.hpp"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/keys.hpp"
+#include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/problem.hpp"
-#include "frontends/python/extension/solving.hpp"
 #include "frontends/python/extension/watched_run.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
@@ -226,10 +226,8 @@ std::pair<DeviceAnswer, nb::object> solve_devices(const DeviceGraphHandle& graph
   WatchedRun watch(std::move(stop));
   DeviceAnswer answer{.graph = graph.graph};
   watch.run([&] {
-    DeviceSolveOptions given{.time_limit = options.time_limit,
-                             .work_limit = options.work_limit,
-                             .seed = static_cast<std::uint64_t>(options.seed),
-                             .cancel = &watch.cancel()};
+    DeviceSolveOptions given = shared_options(options);
+    given.cancel = &watch.cancel();
     if (start != nullptr) given.start = start->schedule.steps;
     answer.schedule = solve(*graph.graph, problem, given);
     if (answer.schedule.has_schedule()) {

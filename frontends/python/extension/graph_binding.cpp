@@ -11,9 +11,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "frontends/formats/graph_json.hpp"
-#include "frontends/formats/node_link.hpp"
-#include "frontends/formats/remat2.hpp"
+#include "frontends/formats/interchange.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"

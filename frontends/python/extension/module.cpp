@@ -13,11 +13,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/base/options.hpp"
-#include "engine/base/version.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
-#include "frontends/python/extension/solving.hpp"
 #include "model/error.hpp"
 
 namespace {

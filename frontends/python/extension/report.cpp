@@ -6,7 +6,6 @@
 #include <nanobind/stl/string.h>
 
 #include "frontends/python/extension/answer.hpp"
-#include "frontends/python/extension/solving.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
 #include "frontends/text/text.hpp"

@@ -11,12 +11,11 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/baselines/method.hpp"
-#include "frontends/formats/curve_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/problem.hpp"
-#include "frontends/python/extension/solving.hpp"
 #include "frontends/python/extension/watched_run.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"

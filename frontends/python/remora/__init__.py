@@ -17,12 +17,13 @@ Examples
 
 from remora import _engine
 from remora.curve import Curve, CurvePoint
-from remora.devices import Device, DeviceGraph, DeviceSchedule, DeviceStep, DeviceVerdict, load_graph
+from remora.device_schedule import DeviceSchedule, DeviceStep
+from remora.devices import Device, DeviceGraph, load_graph
 from remora.errors import Certificate, Error, Infeasible, InputError, NoDeviceSchedule, NoSchedule
 from remora.graph import Graph, Op, Phase, Tensor
 from remora.modes import InnerPeak, Mode, Modes, OpModes
 from remora.placement import Arena, Buffer, Placement, load_buffers, place
-from remora.schedule import Residence, Schedule, Status, Step, Verdict, evaluate, verify
+from remora.schedule import Residence, Schedule, Status, Step, evaluate
 from remora.solving import (
     Bounds,
     BudgetBracket,
@@ -39,6 +40,7 @@ from remora.solving import (
     strategies,
     sweep,
 )
+from remora.verdict import DeviceVerdict, Verdict, verify
 
 __version__ = _engine.version()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from remora.devices import DeviceSchedule
+    from remora.device_schedule import DeviceSchedule
     from remora.graph import Op, Tensor
     from remora.schedule import Schedule
     from remora.solving import BudgetBracket

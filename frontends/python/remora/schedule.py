@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
 from remora._arguments import boolean, count, read_file, text_bytes, write_text
-from remora.devices import DeviceGraph, DeviceSchedule, DeviceVerdict, verify_devices
 from remora.errors import Certificate, InputError
 from remora.graph import Graph, Op, OpLike, Tensor, _listed, _op, _tensor
 from remora.placement import Arena, arena_of
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     import networkx
     import pandas
 
-__all__ = ["Residence", "Schedule", "Status", "Step", "Verdict", "evaluate", "verify"]
+__all__ = ["Residence", "Schedule", "Status", "Step", "evaluate"]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 """Proved optimal; a schedule, not proved optimal; proved infeasible; none found within the limits."""
@@ -45,37 +44,6 @@ class Residence:
     tensor: Tensor
     first_step: int
     last_step: int
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What replaying a schedule step by step says of it; true if it is valid.
-
-    Attributes
-    ----------
-    errors : tuple of str
-        At most twenty, each naming the step; empty for a valid schedule.
-    duration, peak : int
-        Of the replay: in the graph's unit of time, and in bytes.
-    peak_step : int
-        The step of the peak, -1 without steps.
-    recomputes : int
-        Computes beyond each op's first.
-    """
-
-    errors: tuple[str, ...]
-    duration: int
-    peak: int
-    peak_step: int
-    recomputes: int
-
-    @property
-    def valid(self) -> bool:
-        """Whether there are no errors."""
-        return not self.errors
-
-    def __bool__(self) -> bool:
-        return self.valid
 
 
 class Schedule:
@@ -324,44 +292,6 @@ def schedule_of(schedule: Schedule) -> Schedule:
     if isinstance(schedule, Schedule):
         return schedule
     raise TypeError(f"schedule: must be a remora.Schedule, not {type(schedule).__name__}")
-
-
-@overload
-def verify(graph: Graph, schedule: Schedule) -> Verdict: ...
-@overload
-def verify(graph: DeviceGraph, schedule: DeviceSchedule) -> DeviceVerdict: ...
-def verify(graph: Graph | DeviceGraph, schedule: Schedule | DeviceSchedule) -> Verdict | DeviceVerdict:
-    """Replays a schedule by the rules of docs/formats.md, independently of what found it.
-
-    Parameters
-    ----------
-    graph : Graph or DeviceGraph
-        As it is now. If it is not the graph that was solved, ops and tensors are looked up by name.
-    schedule : Schedule or DeviceSchedule
-
-    Returns
-    -------
-    Verdict or DeviceVerdict
-        True in a condition if the schedule is valid.
-
-    Raises
-    ------
-    InputError
-        If the schedule names ops or tensors that the graph does not have.
-
-    Examples
-    --------
-    >>> import remora
-    >>> g = remora.Graph("two")
-    >>> a = g.op("A", duration=3, outputs={"a": 8})
-    >>> b = g.op("B", duration=5, inputs=[a], outputs={"b": 1})
-    >>> bool(remora.verify(g, remora.evaluate(g, ["A", "B"])))
-    True
-    """
-    if isinstance(graph, DeviceGraph):
-        return verify_devices(graph, cast(Any, schedule))
-    found = schedule_of(cast(Any, schedule))._answer.verify_for(graph_of(graph)._core)
-    return Verdict(tuple(found.errors), found.duration, found.peak, found.peak_step, found.recomputes)
 
 
 def evaluate(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, ca
 from remora import _engine
 from remora._arguments import Budget, boolean, budget_text, count, integer, option_texts, string
 from remora.curve import Curve
-from remora.devices import DeviceGraph, DeviceSchedule, found_or_raised, solve_devices
+from remora.device_schedule import DeviceSchedule, found_or_raised, solve_devices
+from remora.devices import DeviceGraph
 from remora.display import schedule_line
 from remora.errors import Infeasible, InputError, NoSchedule
 from remora.graph import Graph, Op, OpLike, _listed, _op
@@ -250,6 +251,7 @@ def solve(
     *,
     time_limit: SupportsFloat | None = None,
     work_limit: SupportsIndex | None = None,
+    threads: SupportsIndex | None = None,
     seed: SupportsIndex | None = None,
     order: Literal["input", "free"] | None = None,
     max_computes: SupportsIndex | None = None,
@@ -370,7 +372,7 @@ def solve(
     ['A', 'B', 'C', 'D', 'A', 'E']
     """
     if isinstance(graph, DeviceGraph):
-        others: dict[str, object] = {"threads": threads, "strategy": strategy, "modes": modes, "alignment": alignment}
+        others: dict[str, object] = {"strategy": strategy, "modes": modes, "alignment": alignment}
         others |= {"on_incumbent": on_incumbent, "on_progress": on_progress, **more}
         others |= {"addresses": addresses or None, "progress": progress or None}
         for name, value in others.items():
@@ -379,7 +381,7 @@ def solve(
         found, interruption = solve_devices(
             graph,
             cast(Any, budget),
-            _search_options({}, time_limit, work_limit, None, seed, None),
+            _search_options({}, time_limit, work_limit, threads, seed, None),
             _ordering(order),
             max_computes,
             objective or "duration",

@@ -16,7 +16,7 @@
 #include "frontends/cli/commands/task_solver.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "model/error.hpp"
 #include "tests/frontends/cli/device_chain.hpp"
 #include "tests/frontends/cli/run_words.hpp"

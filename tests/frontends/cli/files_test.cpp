@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/frontends/onnx/model_builder.hpp"
 #include "tests/support/temporary_folder.hpp"

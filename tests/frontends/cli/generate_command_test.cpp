@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/generate/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
 #include "tests/frontends/cli/run_words.hpp"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "frontends/formats/buffers.hpp"
+#include "frontends/formats/interchange.hpp"
 #include "model/placement.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/temporary_folder.hpp"

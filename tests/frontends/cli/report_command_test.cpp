@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/training_graphs.hpp"

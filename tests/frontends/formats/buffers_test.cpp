@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/buffers.hpp"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/interchange.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/schedule_buffers.hpp"

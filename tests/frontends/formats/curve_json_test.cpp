@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/curve_json.hpp"
-
 #include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/json.hpp"
 #include "model/error.hpp"
 
 namespace remora::json {

@@ -11,8 +11,7 @@
 
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
-#include "frontends/formats/schedule_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
 namespace remora::json {

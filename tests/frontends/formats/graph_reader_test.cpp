@@ -6,10 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/formats/curve_json.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
-#include "frontends/formats/schedule_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
 namespace remora::json {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
 namespace remora::json {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/node_link.hpp"
-
 #include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/interchange.hpp"
+#include "frontends/formats/json.hpp"
 #include "model/error.hpp"
 
 namespace remora::interchange {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/remat2.hpp"
-
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -11,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/solve.hpp"
+#include "frontends/formats/interchange.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"

@@ -9,8 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/formats/document.hpp"
-#include "frontends/formats/graph_json.hpp"
-#include "frontends/formats/schedule_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
 namespace remora::json {

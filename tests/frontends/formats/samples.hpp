@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "model/error.hpp"
 
 namespace remora::json {

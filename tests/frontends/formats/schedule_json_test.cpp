@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/schedule_json.hpp"
-
 #include <cstdint>
 #include <limits>
 #include <sstream>
@@ -10,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/formats/document.hpp"
+#include "frontends/formats/json.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
 namespace remora::json {

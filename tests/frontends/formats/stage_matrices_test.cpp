@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/stage_matrices.hpp"
-
 #include <algorithm>
 #include <sstream>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/interchange.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"

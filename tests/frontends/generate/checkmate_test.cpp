@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/instance.hpp"

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/graph_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"
 #include "tests/frontends/generate/layer_shape.hpp"
 

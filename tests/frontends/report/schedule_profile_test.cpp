@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/formats/stage_matrices.hpp"
+#include "frontends/formats/interchange.hpp"
 #include "frontends/report/ranges.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
