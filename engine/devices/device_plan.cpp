@@ -2,6 +2,10 @@
 #include "engine/devices/device_plan.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "engine/devices/device_state.hpp"
@@ -206,7 +210,17 @@ std::optional<EvaluatedPlan> plan_of(const DeviceGraph& graph, const DeviceProbl
   return mended(graph, problem, std::move(plan));
 }
 
-DevicePlan with_steps(const DevicePlan& plan, const Insertions& insertions) {
+DevicePlan with_steps(const DevicePlan& plan, Insertions insertions) {
+  // The last place first; at one place recomputes so that they follow the input order, each once.
+  const auto rank = [](const Insertion& insertion) {
+    return std::tuple(insertion.place, insertion.step.op, insertion.step.device);
+  };
+  std::stable_sort(insertions.begin(), insertions.end(),
+                   [&](const Insertion& a, const Insertion& b) { return rank(a) > rank(b); });
+  const auto twice = std::unique(insertions.begin(), insertions.end(), [&](const Insertion& a, const Insertion& b) {
+    return !a.step.is_copy() && rank(a) == rank(b);
+  });
+  insertions.erase(twice, insertions.end());
   DevicePlan result = plan;
   for (const auto& [place, step] : insertions) result.insert(result.begin() + place, step);
   return result;
@@ -263,6 +277,39 @@ std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProble
     }
   }
   return ways;
+}
+
+Table<OpId, int> alike_ops(const DeviceGraph& graph) {
+  constexpr int kEdges = 4;
+  const Graph& ops = graph.graph;
+  Table<TensorId, OpId> producers(ops.tensors.size());
+  Table<TensorId, std::vector<OpId>> readers(ops.tensors.size());
+  for (const OpId v : graph.runs.ids()) {
+    for (const TensorId t : ops[v].outputs) producers[t] = v;
+    for (const TensorId t : ops[v].inputs) readers[t].push_back(v);
+  }
+  Table<OpId, int> numbers(ops.ops.size(), 0);
+  for (int round = 0; round <= kEdges; ++round) {
+    std::map<std::pair<std::string, std::vector<std::int64_t>>, int> seen;
+    Table<OpId, int> next;
+    for (const OpId v : graph.runs.ids()) {
+      const Op& op = ops[v];
+      std::vector<std::int64_t> looks{numbers[v], op.recompute ? 1 : 0, op.max_computes.value_or(0)};
+      // Not what they take: that is measured.
+      for (const RunCost& run : graph.runs[v]) looks.push_back(run.device);
+      for (const TensorId t : op.outputs) {
+        looks.push_back(ops[t].size.count());
+        std::vector<std::int64_t> around;
+        for (const OpId reader : readers[t]) around.push_back(numbers[reader]);
+        std::sort(around.begin(), around.end());
+        looks.insert(looks.end(), around.begin(), around.end());
+      }
+      for (const TensorId t : op.inputs) looks.push_back(producers[t].valid() ? numbers[producers[t]] : -1);
+      next.push_back(seen.try_emplace({op.type, std::move(looks)}, static_cast<int>(seen.size())).first->second);
+    }
+    numbers = std::move(next);
+  }
+  return numbers;
 }
 
 DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, DeviceId device) {

@@ -100,7 +100,7 @@ std::optional<EvaluatedPlan> mended(const DeviceGraph& graph, const DeviceProble
 std::optional<EvaluatedPlan> plan_of(const DeviceGraph& graph, const DeviceProblem& problem,
                                      const Table<OpId, DeviceId>& assignment);
 
-/// Steps to put into a plan: the first one before the step of that number, a second one before an earlier step.
+/// A step to put into a plan, before the step of that number.
 struct Insertion {
   int place = 0;
   DeviceStep step{};
@@ -108,12 +108,16 @@ struct Insertion {
 using Insertions = std::vector<Insertion>;
 
 /// The plan with these steps; not mended yet.
-DevicePlan with_steps(const DevicePlan& plan, const Insertions& insertions);
+DevicePlan with_steps(const DevicePlan& plan, Insertions insertions);
 
 /// Ways in which a tensor that stays on the device across the step, and is not read at it, makes room. Where copies overlap, one
 /// comes back while what runs before its reader takes as long as the copy.
 std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan,
                                     const DeviceEvaluation& evaluation, int step, DeviceId device);
+
+/// By op: a number that ops share which look alike: what they are, where they run, what they write, and, some edges around, what they read
+/// from and are read by. Blocks that repeat have the same numbers but near their ends. O(edges log edges).
+Table<OpId, int> alike_ops(const DeviceGraph& graph);
 
 /// All runs of the op on another device, its copies and its inputs' left out; not mended yet.
 DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, DeviceId device);

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -22,7 +25,20 @@ namespace remora {
 class DeviceSearch {
  public:
   DeviceSearch(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed, const Deadline& deadline)
-      : graph_(graph), problem_(problem), deadline_(deadline), random_(seed) {}
+      : graph_(graph),
+        problem_(problem),
+        deadline_(deadline),
+        random_(seed),
+        alike_(alike_ops(graph)),
+        roles_(graph.graph.tensors.size()) {
+    for (const OpId v : graph.runs.ids()) {
+      const Op& op = graph.graph[v];
+      for (const TensorId t : op.inputs) {
+        if (roles_[t].op == -1) roles_[t] = {-2 - alike_[v], 0};
+      }
+      for (std::size_t i = 0; i < op.outputs.size(); ++i) roles_[op.outputs[i]] = {alike_[v], static_cast<int>(i)};
+    }
+  }
 
   /// The first plan, in place of the bound's, if it is of the staged form once it is mended.
   void begin_from(DevicePlan plan) { start_ = mended(graph_, problem_, std::move(plan)); }
@@ -87,6 +103,22 @@ class DeviceSearch {
   /// Places by which a copy is put elsewhere, at most.
   static constexpr std::uint64_t kFarthest = 40;
 
+  /// What a tensor is in every block that repeats: of which ops, which of their outputs; of inputs of the graph, of whose.
+  struct Role {
+    int op = -1;
+    int output = 0;
+
+    friend auto operator<=>(const Role&, const Role&) = default;
+  };
+  /// The same for steps that are the same in blocks that repeat.
+  struct Kind {
+    Role role{};
+    DeviceId device{};
+    DeviceId to{};
+
+    friend auto operator<=>(const Kind&, const Kind&) = default;
+  };
+
   struct Candidate : EvaluatedPlan {
     PlanValue value{};
   };
@@ -95,6 +127,7 @@ class DeviceSearch {
     Insertions insertions{};
     OpId op{};
     DeviceId device{};
+    std::size_t blocks = 1;
   };
 
   [[nodiscard]] bool over() const {
@@ -143,9 +176,14 @@ class DeviceSearch {
            making_room(graph_, problem_, candidate.plan, candidate.evaluation, place->first, place->second)) {
         ways.push_back({.insertions = std::move(insertions)});
       }
+      std::vector<Way> together = ways_together(ways);
+      const bool many = ways.size() > kMostWays;
       add_relocations(candidate, *place, ways);
       random_.shuffle(ways);
-      if (ways.size() > kMostWays) ways.resize(kMostWays);
+      random_.shuffle(together);
+      if (together.size() > kMostWays / 2) together.resize(kMostWays / 2);
+      if (ways.size() > kMostWays - together.size()) ways.resize(kMostWays - together.size());
+      std::move(together.begin(), together.end(), std::back_inserter(ways));
       std::optional<Candidate> best;
       double best_score = 0;
       for (const Way& way : ways) {
@@ -159,7 +197,9 @@ class DeviceSearch {
         if (next.value.violation >= candidate.value.violation) continue;
         const auto mends = static_cast<double>(candidate.value.violation - next.value.violation);
         const auto dearer = static_cast<double>(std::max<std::int64_t>(0, next.value.cost - candidate.value.cost));
-        const double score = mends / (1.0 + dearer) * (0.7 + 0.6 * random_.unit());
+        // Where there is much to do, who does much at once goes before.
+        const double more = many ? 1 + std::log2(static_cast<double>(way.blocks)) : 1;
+        const double score = mends / (1.0 + dearer) * more * (0.7 + 0.6 * random_.unit());
         if (best && score <= best_score) continue;
         best_score = score;
         best = std::move(next);
@@ -168,6 +208,31 @@ class DeviceSearch {
       candidate = *std::move(best);
     }
     return candidate;
+  }
+
+  [[nodiscard]] Kind kind_of(const DeviceStep& step) const {
+    if (step.is_copy()) return {roles_[step.copied], step.device, step.to};
+    return {{alike_[step.op], -1}, step.device, DeviceId::none()};
+  }
+
+  /// In blocks that repeat the same gives way in the same manner: in all of them, in the half or the quarter that comes first.
+  [[nodiscard]] std::vector<Way> ways_together(const std::vector<Way>& ways) const {
+    std::map<std::vector<Kind>, std::vector<const Way*>> kinds;
+    for (const Way& way : ways) {
+      std::vector<Kind> kind;
+      for (const Insertion& insertion : way.insertions) kind.push_back(kind_of(insertion.step));
+      kinds[std::move(kind)].push_back(&way);
+    }
+    std::vector<Way> together;
+    for (const auto& [kind, alike] : kinds) {
+      for (std::size_t count = alike.size(); count > 1 && 4 * count >= alike.size(); count /= 2) {
+        Insertions& all = together.emplace_back(Way{.blocks = count}).insertions;
+        for (std::size_t i = 0; i < count; ++i) {
+          all.insert(all.end(), alike[i]->insertions.begin(), alike[i]->insertions.end());
+        }
+      }
+    }
+    return together;
   }
 
   /// Mended, and with copies where they are hidden, if they overlap.
@@ -211,7 +276,11 @@ class DeviceSearch {
         put_elsewhere(plan);
       } else if (random_.below(3) == 0 && graph_.devices.size() > 1) {
         const OpId op(random_.below(graph_.runs.size()));
-        plan = relocated(graph_, plan, op, drawn_device(op));
+        const DeviceId device = drawn_device(op);
+        const bool all = random_.below(4) == 0;
+        for (const OpId v : graph_.runs.ids()) {
+          if (v == op || (all && alike_[v] == alike_[op])) plan = relocated(graph_, plan, v, device);
+        }
       } else {
         take_out(plan);
       }
@@ -248,7 +317,23 @@ class DeviceSearch {
       if (!plan[i].is_copy()) seen[plan[i].op.index()] = true;
     }
     if (places.empty()) return;
-    plan.erase(plan.begin() + static_cast<std::ptrdiff_t>(places[random_.below(places.size())]));
+    const std::size_t place = places[random_.below(places.size())];
+    if (random_.below(4) > 0) {
+      plan.erase(plan.begin() + static_cast<std::ptrdiff_t>(place));
+      return;
+    }
+    // That of all blocks, or of those before or behind.
+    const Kind kind = kind_of(plan[place]);
+    const std::uint64_t side = random_.below(3);
+    DevicePlan rest;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      const bool removable = next < places.size() && places[next] == i;
+      next += removable ? 1 : 0;
+      const bool here = side == 0 || (side == 1 ? i <= place : i >= place);
+      if (!removable || !here || kind_of(plan[i]) != kind) rest.push_back(std::move(plan[i]));
+    }
+    plan = std::move(rest);
   }
 
   const DeviceGraph& graph_;
@@ -256,6 +341,8 @@ class DeviceSearch {
   const Deadline& deadline_;
   const std::atomic<bool>* called_ = nullptr;
   Random random_;
+  Table<OpId, int> alike_;
+  Table<TensorId, Role> roles_;
   std::optional<EvaluatedPlan> start_;
   std::optional<Candidate> current_;
   std::optional<Candidate> best_;

@@ -272,6 +272,49 @@ TEST(DeviceSolve, BeginsFromASchedule) {
   EXPECT_GT(compared, 10);
 }
 
+/// Forward and back through so many layers on one device, each tensor read again on the way back, with a store beside it.
+DeviceGraph there_and_back(int layers) {
+  DeviceGraph graph;
+  graph.devices = Table<DeviceId, Device>(std::vector<Device>{{.name = "gpu"}, {.name = "host"}});
+  for (const int d : {0, 1}) {
+    graph.links.push_back(
+        {.from = DeviceId(d), .to = DeviceId(1 - d), .latency = Duration(1), .bytes = Bytes(2), .per = Duration(1)});
+  }
+  const auto add = [&](const char* type, std::vector<TensorId> inputs, bool keep) {
+    const TensorId made = graph.graph.add_tensor("t" + std::to_string(graph.places.size()), Bytes(4), keep);
+    graph.places.push_back({});
+    graph.graph.ops.push_back({.name = "op" + std::to_string(made), .type = type, .inputs = std::move(inputs)});
+    graph.graph.ops.back().outputs = {made};
+    graph.runs.push_back({{DeviceId(0), Duration(5 + made % 3)}});
+  };
+  for (int i = 0; i < layers; ++i)
+    add("forward", i == 0 ? std::vector<TensorId>{} : std::vector{TensorId(i - 1)}, false);
+  for (int i = layers; i-- > 0;) {
+    add("backward", {TensorId(graph.places.size() - 1), TensorId(i)}, i == 0);
+    auto& inputs = graph.graph.ops.back().inputs;
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+  }
+  validate(graph);
+  return graph;
+}
+
+/// What repeats is put out and back together: a schedule within fewer plans than there are tensors to move.
+TEST(DeviceSolve, BlocksThatRepeatGiveWayTogether) {
+  constexpr int kLayers = 200;
+  const DeviceGraph graph = there_and_back(kLayers);
+  const Table<OpId, int> alike = alike_ops(graph);
+  EXPECT_EQ(alike[OpId(kLayers / 2)], alike[OpId(kLayers / 2 + 1)]) << "not by what they take";
+  EXPECT_NE(alike[OpId(0)], alike[OpId(kLayers / 2)]);
+  EXPECT_NE(alike[OpId(kLayers / 2)], alike[OpId(2 * kLayers - 9)]);
+  for (const CopyMode copies : {CopyMode::sequential, CopyMode::overlap}) {
+    DeviceProblem problem{.copies = copies, .max_computes = 1};
+    problem.budget = Table<DeviceId, std::optional<Bytes>>(std::vector<std::optional<Bytes>>{Bytes(40), std::nullopt});
+    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 1000});
+    ASSERT_TRUE(schedule.has_schedule());
+    EXPECT_TRUE(verify(graph, schedule).valid());
+  }
+}
+
 TEST(DeviceSolve, RefusesWhatMakesNoSense) {
   std::mt19937 random(4);
   const DeviceGraph graph = random_device_graph(random, 2, 3);
