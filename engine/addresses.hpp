@@ -34,7 +34,7 @@ REMORA_API Schedule solve_with_addresses(const Instance& instance, const SolveOp
                                          const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {});
 
 /// Places a schedule as it is: it gets its arena where that and the fixed memory stay within its budget, and loses one that
-/// it had. Throws InputError for an alignment as above, and for a schedule that is none of the graph; the rest as place().
+/// it had. Throws InputError for an alignment as above, and for a schedule of another graph; the rest as place().
 REMORA_API PlaceResult place_schedule(const Graph& graph, Schedule& schedule, Bytes alignment,
                                       const PlaceSettings& settings, const std::function<bool()>& interrupted);
 

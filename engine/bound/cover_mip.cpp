@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #ifdef REMORA_HAVE_CBC
-#include <CoinBuild.hpp>
-
 #include "engine/bound/cbc.hpp"
 #endif
 
@@ -41,9 +41,42 @@ constexpr std::size_t kMostItemsPresolved = 30'000;
 constexpr std::size_t kItemsBetweenLooksAtTheClock = 256;
 /// Clp's way to say that there is none.
 constexpr double kNoLimit = -1;
-/// What a CoinBuild collects. (Rows and columns added one at a time are copied again and again.)
-constexpr int kRows = 0;
-constexpr int kColumns = 1;
+
+/// Rows that are added at once: one at a time, all that is there is copied again and again, and each is searched for a column
+/// that is there twice.
+class NewRows {
+ public:
+  explicit NewRows(double infinity) : infinity_(infinity) {}
+
+  void add(std::span<const int> columns, std::span<const double> factors, double least, double most) {
+    columns_.insert(columns_.end(), columns.begin(), columns.end());
+    factors_.insert(factors_.end(), factors.begin(), factors.end());
+    begins_.push_back(static_cast<int>(columns_.size()));
+    least_.push_back(least);
+    most_.push_back(most);
+  }
+  void add_at_least_one(std::span<const int> columns, std::span<const double> factors) {
+    add(columns, factors, 1.0, infinity_);
+  }
+  void add_at_most(std::span<const int> columns, double most) {
+    add(columns, std::vector<double>(columns.size(), 1.0), -infinity_, most);
+  }
+
+  [[nodiscard]] bool empty() const { return least_.empty(); }
+  void put_into(OsiClpSolverInterface& lp) const {
+    if (empty()) return;
+    lp.addRows(static_cast<int>(least_.size()), begins_.data(), columns_.data(), factors_.data(), least_.data(),
+               most_.data());
+  }
+
+ private:
+  double infinity_;
+  std::vector<int> begins_{0};
+  std::vector<int> columns_;
+  std::vector<double> factors_;
+  std::vector<double> least_;
+  std::vector<double> most_;
+};
 
 /// Whether no neighbour is above; of equal neighbours the last counts.
 template <class Value>
@@ -78,30 +111,27 @@ class CoverMip {
   }
   [[nodiscard]] bool stopped() const { return seconds_left() <= 0 || (limits_.interrupted && limits_.interrupted()); }
 
-  /// The LP as the class whose addRows and addCols take a CoinBuild.
-  OsiSolverInterface& all_at_once() { return lp_; }
-
   void build() {
     prepare(lp_);
     stopper_.watch(lp_);
     lp_.setHintParam(OsiDoReducePrint);
     // In Clp's presolve nobody is asked: 3 s with 100,000 items.
     if (problem_.items.size() > kMostItemsPresolved) lp_.setHintParam(OsiDoPresolveInInitial, false, OsiHintTry);
-    CoinBuild columns_of_items(kColumns);
-    for (const CoverItem& item : problem_.items) {
-      columns_of_items.addColumn(0, nullptr, nullptr, 0, 1, whole_units(item.cost.count(), unit_));
-    }
-    all_at_once().addCols(columns_of_items);
-    CoinBuild limits_of_ops(kRows);
+    std::vector<double> costs;
+    for (const CoverItem& item : problem_.items) costs.push_back(whole_units(item.cost.count(), unit_));
+    const std::vector<double> zeros(costs.size(), 0.0);
+    const std::vector<double> ones(costs.size(), 1.0);
+    const std::vector<int> begins(costs.size() + 1, 0);
+    lp_.addCols(static_cast<int>(costs.size()), begins.data(), nullptr, nullptr, zeros.data(), ones.data(),
+                costs.data());
+    NewRows limits_of_ops(lp_.getInfinity());
     problem_.for_each_op([&](std::size_t begin, std::size_t end, std::size_t limit) {
       if (limit == end - begin) return;
       std::vector<int> columns(end - begin);
       std::iota(columns.begin(), columns.end(), static_cast<int>(begin));
-      const std::vector<double> ones(columns.size(), 1.0);
-      limits_of_ops.addRow(static_cast<int>(columns.size()), columns.data(), ones.data(), -lp_.getInfinity(),
-                           static_cast<double>(limit));
+      limits_of_ops.add_at_most(columns, static_cast<double>(limit));
     });
-    all_at_once().addRows(limits_of_ops);
+    limits_of_ops.put_into(lp_);
     add_cuts();
     first_event_row_ = lp_.getNumRows();
     add_peaks();
@@ -139,18 +169,18 @@ class CoverMip {
       std::stable_sort(events.begin(), events.end(),
                        [&](std::size_t a, std::size_t b) { return missing[a] > missing[b]; });
     }
-    CoinBuild rows(kRows);
+    NewRows rows(lp_.getInfinity());
     for (const std::size_t k : events) {
       truncated_ = truncated_ || looked_at_ > kMostLookedAt || coefficients_ > kMostCoefficients || stopped();
       if (truncated_) break;
       add_event(k, rows);
     }
-    all_at_once().addRows(rows);
-    return rows.numberRows() > 0;
+    rows.put_into(lp_);
+    return !rows.empty();
   }
 
   /// The row of event k, divided by its excess.
-  void add_event(std::size_t k, CoinBuild& rows) {
+  void add_event(std::size_t k, NewRows& rows) {
     std::vector<int> columns;
     std::vector<double> parts;
     for (std::size_t i = 0; i < problem_.items.size(); ++i) {
@@ -161,7 +191,7 @@ class CoverMip {
     }
     looked_at_ += problem_.items.size();
     coefficients_ += columns.size();
-    rows.addRow(static_cast<int>(columns.size()), columns.data(), parts.data(), 1.0, lp_.getInfinity());
+    rows.add_at_least_one(columns, parts);
     in_rows_[k] = true;
     row_events_.push_back(k);
   }

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <new>
@@ -69,7 +70,12 @@ const Command& command_of(const std::string& name) {
     if (name == command.name) return command;
     names.emplace_back(command.name);
   }
+  names.insert(names.end(), {"--help", "--version"});
   const std::string meant = text::nearest(name, names);
+  std::error_code error;
+  if (meant.empty() && std::filesystem::is_regular_file(name, error)) {
+    throw UsageError("'" + name + "' is a file, not a command; for example: remora solve " + name + " --budget 80%");
+  }
   throw UsageError("there is no command '" + name + "'" + (meant.empty() ? "" : "; did you mean " + meant + "?") +
                    " (see 'remora --help')");
 }

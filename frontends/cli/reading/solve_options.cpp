@@ -71,8 +71,11 @@ int steps_between(double from, double to, double step, const std::string& option
 
 std::vector<Bytes> parse_range(const std::string& option, const std::string& text, Bytes fixed, Bytes peak) {
   const std::vector<std::string> ends = split(text, ':');
-  if (ends.size() == 1) return {read_budget(text, fixed, peak, option)};
-  if (ends.size() != 3) throw UsageError(option + ": '" + text + "' is neither a budget nor FROM:TO:STEP");
+  const bool is_range = text.find("..") != std::string::npos || text.find('-', 1) != std::string::npos;
+  if (ends.size() == 1 && !is_range) return {read_budget(text, fixed, peak, option)};
+  if (ends.size() != 3) {
+    throw UsageError(option + ": '" + text + "' is neither a budget nor a range FROM:TO:STEP (90%:50%:10%)");
+  }
   const auto from = percentage(ends[0]);
   const auto to = percentage(ends[1]);
   const auto step = percentage(ends[2]);

@@ -335,8 +335,19 @@ void remove_unknown_attributes(const onnx::OpSchema& schema, onnx::NodeProto& no
   }
 }
 
+/// As ONNX 1.12 takes it, or with the options that later ones want (Debian 13's 1.17).
+template <class Context>
+Context context_of(onnx::NodeProto& node, const ProtoInputs& inputs) {
+  const std::unordered_map<std::string, const onnx::SparseTensorProto*> sparse;
+  if constexpr (requires { Context(node, inputs.type_pointers, inputs.data_pointers, sparse); }) {
+    return Context(node, inputs.type_pointers, inputs.data_pointers, sparse);
+  } else {
+    return Context(node, inputs.type_pointers, inputs.data_pointers, sparse, onnx::ShapeInferenceOptions());
+  }
+}
+
 void run(const onnx::OpSchema& schema, onnx::NodeProto& node, const ProtoInputs& inputs, SchemaAnswer& answer) {
-  onnx::shape_inference::InferenceContextImpl context(node, inputs.type_pointers, inputs.data_pointers, {});
+  auto context = context_of<onnx::shape_inference::InferenceContextImpl>(node, inputs);
   try {
     schema.GetTypeAndShapeInferenceFunction()(context);
   } catch (const std::exception& error) {

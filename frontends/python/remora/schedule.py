@@ -321,7 +321,7 @@ def evaluate(
     Raises
     ------
     InputError
-        For a sequence that is none of this problem.
+        For a sequence that is not one of this problem.
     """
     graph_of(graph)
     numbers = [graph._op_number(op, f"ops[{place}]") for place, op in enumerate(_listed(ops, "ops"))]

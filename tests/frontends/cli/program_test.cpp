@@ -91,6 +91,12 @@ TEST_F(Program, HelpsWithCommandsOptionsAndTheirNames) {
   EXPECT_EQ(run("help solve").out, run("solve --help").out);
   EXPECT_EQ(run("-V").out, run("--version").out);
   EXPECT_NE(run("slove graph.json").err.find("did you mean solve?"), std::string::npos);
+  EXPECT_NE(run("--verison").err.find("did you mean --version?"), std::string::npos);
+  EXPECT_NE(run("graph.json").err.find("'graph.json' is a file, not a command; for example: remora solve graph.json"),
+            std::string::npos);
+  EXPECT_NE(
+      run("sweep graph.json --budgets 50%-90%").err.find("neither a budget nor a range FROM:TO:STEP (90%:50%:10%)"),
+      std::string::npos);
   EXPECT_NE(run("solve graph.json --bugdet 3").err.find("did you mean --budget?"), std::string::npos);
   EXPECT_EQ(run("solve graph.json --xyzzy 3").err.find("did you mean"), std::string::npos);
   EXPECT_NE(run("generate layerd").err.find("did you mean layered?"), std::string::npos);
