@@ -87,9 +87,9 @@ struct Graph {
   /// No schedule that `evaluate` makes keeps an older copy of what a run writes, so that nothing but the replay of a
   /// written schedule depends on it (docs/model.md).
   Allocation recompute_allocates = Allocation::missing;
-  std::vector<Tensor> tensors{};
+  Numbered<TensorId, Tensor> tensors{};
   /// In the input topological order.
-  std::vector<Op> ops{};
+  Numbered<OpId, Op> ops{};
   /// Where the graph came from, as the text of a JSON object; empty if unknown.
   std::string meta{};
   std::string extra{};

@@ -82,7 +82,7 @@ enum class Stop {
   time,        ///< the time limit
   work,        ///< the work limit
   cancelled,   ///< by a signal, or by another thread
-  callback,    ///< the caller's function had enough
+  callback,    ///< the caller's function asked for the end
   exhausted,   ///< the method has nothing more to try
 };
 

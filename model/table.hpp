@@ -70,6 +70,22 @@ class Ids {
   std::int32_t end_ = 0;
 };
 
+/// A vector of numbered things, indexed by numbers and by ids of their own kind: an op's id where a tensor's is wanted does not
+/// compile.
+template <class Key, class Value>
+class Numbered : public std::vector<Value> {
+ public:
+  using std::vector<Value>::vector;
+  // NOLINTNEXTLINE(google-explicit-constructor): it is that vector.
+  Numbered(std::vector<Value> values) : std::vector<Value>(std::move(values)) {}
+
+  using std::vector<Value>::operator[];
+  [[nodiscard]] Value& operator[](Key key) { return (*this)[key.index()]; }
+  [[nodiscard]] const Value& operator[](Key key) const { return (*this)[key.index()]; }
+  template <class Other>
+  requires(std::is_class_v<Other> && !std::same_as<Other, Key>) const Value& operator[](Other other) const = delete;
+};
+
 /// One value for each key: a vector that is indexed by ids of one kind.
 template <class Key, class Value>
 class Table {

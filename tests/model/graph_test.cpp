@@ -15,6 +15,14 @@
 namespace remora {
 namespace {
 
+template <class List, class Index>
+concept HasPlace = requires(List list, Index index) {
+  list[index];
+};
+static_assert(HasPlace<decltype(Graph::tensors), TensorId> && HasPlace<decltype(Graph::ops), OpId>);
+static_assert(!HasPlace<decltype(Graph::tensors), OpId> && !HasPlace<decltype(Graph::ops), TensorId>);
+static_assert(!HasPlace<const decltype(Graph::tensors), OpId>);
+
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 
 /// x (an input of the graph) -> A -> a -> B -> b, and C after A.
