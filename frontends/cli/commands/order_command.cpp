@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "engine/base/deadline.hpp"
 #include "engine/base/tasks.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "frontends/cli/commands/command.hpp"
