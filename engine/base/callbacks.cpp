@@ -24,4 +24,16 @@ const char* news_name(const Progress& progress) {
   return progress.event == Event::phase ? "phase 2" : source_name(progress.source);
 }
 
+std::optional<std::string> BlockMemory::find(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = values_.find(key);
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
+void BlockMemory::keep(const std::string& key, const std::string& value) {
+  const std::lock_guard lock(mutex_);
+  values_.insert_or_assign(key, value);
+}
+
 }  // namespace remora

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "engine/base/block_store.hpp"
+#include "engine/base/callbacks.hpp"
 #include "model/curve.hpp"
 #include "model/schedule.hpp"
 #include "model/types.hpp"

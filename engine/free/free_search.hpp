@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/block_store.hpp"
+#include "engine/base/callbacks.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
 #include "engine/search/search.hpp"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "engine/base/block_store.hpp"
+#include "engine/base/callbacks.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"

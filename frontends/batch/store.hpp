@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/block_store.hpp"
+#include "engine/base/callbacks.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/question.hpp"
 

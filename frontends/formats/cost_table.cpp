@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/cost_table.hpp"
+#include "frontends/formats/interchange.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/base/block_store.hpp"
+#include "engine/base/callbacks.hpp"
 
 #include <memory>
 #include <optional>

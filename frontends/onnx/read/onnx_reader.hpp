@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/formats/cost_table.hpp"
+#include "frontends/formats/interchange.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/cost.hpp"
 #include "frontends/onnx/train/training.hpp"
