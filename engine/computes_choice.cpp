@@ -30,6 +30,11 @@ constexpr double kSecondsOfDoubt = 0.6;
 constexpr double kPartOfDoubt = 0.05;
 /// Of what a proof has taken: for the same with one compute more.
 constexpr double kPartAfterProof = 0.25;
+/// The literature's methods may ask for as many, within such a part of what is left.
+constexpr int kMostOfMethods = static_cast<int>(kComputesWithin64Bits);
+constexpr double kPartOfMethods = 0.2;
+/// Under a work limit, which they do not count, of so many ops at most.
+constexpr int kMostOpsOfMethods = 5'000;
 constexpr const char* kShorter = "shorter than with fewer";
 constexpr const char* kHolds = "with fewer none was found";
 
@@ -52,7 +57,7 @@ Instance begin_with(const Instance& instance, const Sequence& start) {
     if (!op.valid() || op >= instance.op_count()) return instance;  // solve() refuses it
     most = std::max(most, ++computes[op.index()]);
   }
-  if (most <= instance.problem().max_computes || most > kMostComputes || instance.has_modes()) return instance;
+  if (most <= instance.problem().max_computes || most > kMostOfMethods || instance.has_modes()) return instance;
   Instance wider = with_computes(instance, most);
   const bool holds = is_permitted(wider, start) && evaluate(wider, start).peak <= wider.budget();
   return holds ? wider : instance;
@@ -84,6 +89,12 @@ class ComputesChoice {
       const Schedule& cut = checkpoints(next);
       if (is_better(cut, best_)) start = ops_of(cut);
       stated = std::move(next);
+      // Where it is proved that there is none, one compute more at a time finds the fewest.
+      if (best_.status != Status::unknown || cut.has_schedule()) continue;
+      Sequence found = by_methods();
+      if (found.empty()) continue;
+      start = std::move(found);
+      stated = begin_with(stated, start);
     }
     if (cut_ && is_better(*cut_, best_)) take_checkpoints();
     best_.solver.history = std::move(history_);
@@ -98,6 +109,25 @@ class ComputesChoice {
   }
 
  private:
+  /// What the literature's methods find where the search has found nothing; asked once.
+  Sequence by_methods() {
+    if (std::exchange(has_asked_methods_, true) || instance_.has_modes() || alignment_) return {};
+    if (options_.work_limit > 0 && instance_.op_count() > kMostOpsOfMethods) return {};
+    const Instance often = with_computes(instance_, std::max(kMostOfMethods, instance_.problem().max_computes));
+    Schedule best;
+    for (const Strategy strategy : {Strategy::rotor, Strategy::greedy}) {
+      SolveOptions options = options_;
+      options.strategy = strategy;
+      options.work_limit = 0;
+      if (options_.work_limit == 0) {
+        options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) * kPartOfMethods;
+      }
+      Schedule found = solve(often, options, {.cancel = callbacks_.cancel});
+      if (is_better(found, best)) best = std::move(found);
+    }
+    return best.has_schedule() ? ops_of(best) : Sequence{};
+  }
+
   /// Of the problem with one compute more, between segments: the same until cut_ is reset. Without steps if they take more
   /// than the budget.
   const Schedule& checkpoints(const Instance& next) {
@@ -292,6 +322,7 @@ class ComputesChoice {
   std::vector<Incumbent> history_{};
   std::int64_t work_ = 0;
   bool caller_has_enough_ = false;
+  bool has_asked_methods_ = false;
   /// The last solve was ended for what comes next.
   bool is_tired_ = false;
   std::string reason_{};
