@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/base/callbacks.hpp"
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/callbacks.hpp"
 #include "engine/groups/block_schedule.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/solve.hpp"

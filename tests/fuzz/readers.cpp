@@ -9,8 +9,8 @@
 
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/question.hpp"
-#include "frontends/formats/interchange.hpp"
 #include "frontends/formats/device_json.hpp"
+#include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/onnx/read/cost.hpp"
 #include "model/budget.hpp"

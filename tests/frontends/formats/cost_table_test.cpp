@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/interchange.hpp"
-
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/interchange.hpp"
 #include "model/error.hpp"
 
 namespace remora::interchange {
