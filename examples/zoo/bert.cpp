@@ -76,7 +76,7 @@ std::vector<Architecture> bert_family() {
                           {"heads", Range{12, 1, 1024}, "of attention; divides the width"},
                           {"sequence", Range{128, 1, 1048576}, "tokens of a sample"},
                           {"positions", Range{512, 1, 1048576}, "position embeddings; at least the sequence"},
-                          {"vocabulary", Range{30522, 1, 16777216}, "tokens told apart"},
+                          {"vocabulary", Range{30522, 1, 16777216}, "number of tokens"},
                           layer_norm_parameter()},
            .build = bert}};
 }

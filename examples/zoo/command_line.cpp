@@ -26,7 +26,7 @@ Parameter batch_parameter() {
 
 po::options_description general_options() {
   po::options_description options("Options of all architectures", kHelpWidth);
-  options.add_options()("help,h", "show this help; after an architecture, only its part");
+  options.add_options()("help,h", "show this help; after an architecture, that architecture's options");
   options.add_options()("list,l", "list the architectures, one per line");
   options.add_options()("output,o", po::value<std::string>()->value_name("FILE"),
                         "where to write; - is standard output, the default ARCHITECTURE.onnx");
@@ -56,7 +56,7 @@ po::options_description common_options() {
 void print_help(std::ostream& out, const std::vector<Architecture>& shown) {
   out << "Usage: remora_zoo ARCHITECTURE [options]\n"
          "       remora_zoo --list\n\n"
-         "Writes a published architecture as an ONNX model (opset 17) with weights that take no space.\n"
+         "Writes a published architecture as an ONNX model (opset 17) without stored weights.\n"
          "For example: remora_zoo unet --batch 8 --size 256 -o unet.onnx\n\n"
       << common_options();
   for (const Architecture& architecture : shown) out << '\n' << architecture_options(architecture);

@@ -71,7 +71,7 @@ std::vector<Architecture> gpt2_family() {
                           {"heads", Range{12, 1, 1024}, "of attention; divides the width"},
                           {"sequence", Range{1024, 1, 1048576}, "tokens of a sample"},
                           {"positions", Range{1024, 1, 1048576}, "position embeddings; at least the sequence"},
-                          {"vocabulary", Range{50257, 1, 16777216}, "tokens told apart"},
+                          {"vocabulary", Range{50257, 1, 16777216}, "number of tokens"},
                           {"gelu", Choices{"tanh", "erf"}, "form of Gelu, in elementary ops"},
                           layer_norm_parameter()},
            .build = gpt2}};

@@ -63,7 +63,7 @@ std::vector<Architecture> mixer_family() {
                           {"width", Range{768, 1, 65536}, "channels of a patch"},
                           {"token-width", Range{384, 1, 1048576}, "units of the perceptron across patches"},
                           {"channel-width", Range{3072, 1, 1048576}, "units of the perceptron across channels"},
-                          {"classes", Range{1000, 1, 1000000}, "classes told apart"},
+                          {"classes", Range{1000, 1, 1000000}, "number of classes"},
                           {"gelu", Choices{"erf", "tanh"}, "form of Gelu, in elementary ops"},
                           layer_norm_parameter()},
            .build = mlp_mixer}};

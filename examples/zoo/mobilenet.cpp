@@ -50,7 +50,7 @@ std::vector<Architecture> mobilenet_family() {
            .source = "Howard et al. 2017",
            .parameters = {{"size", Range{224, 32, 4096}, "height and width of the image, pixels"},
                           {"width", Range{32, 1, 4096}, "channels of the first convolution"},
-                          {"classes", Range{1000, 1, 1000000}, "classes told apart"}},
+                          {"classes", Range{1000, 1, 1000000}, "number of classes"}},
            .build = mobilenet}};
 }
 

@@ -94,7 +94,7 @@ std::vector<Architecture> regnet_family() {
                           {"depths", Ranges{{2, 6, 15, 2}, 1, 256}, "blocks of each stage"},
                           {"widths", Ranges{{96, 192, 432, 1008}, 1, 16384}, "channels of each stage"},
                           {"group-width", Range{48, 1, 16384}, "channels of a group of the 3x3 convolutions"},
-                          {"classes", Range{1000, 1, 1000000}, "classes told apart"}},
+                          {"classes", Range{1000, 1, 1000000}, "number of classes"}},
            .build = regnet}};
 }
 

@@ -83,7 +83,7 @@ std::vector<Architecture> resnet_family() {
                        .source = depth.bottleneck ? "He et al. 2016, version 1.5" : "He et al. 2016",
                        .parameters = {{"size", Range{224, 32, 4096}, "height and width of the image, pixels"},
                                       {"width", Range{64, 1, 4096}, "channels of the first layer"},
-                                      {"classes", Range{1000, 1, 1000000}, "classes told apart"}},
+                                      {"classes", Range{1000, 1, 1000000}, "number of classes"}},
                        .build = [depth](GraphBuilder& graph, const Settings& settings, std::int64_t batch) {
                          resnet(graph, settings, batch, depth);
                        }});

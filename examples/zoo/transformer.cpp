@@ -124,7 +124,7 @@ std::vector<Architecture> transformer_family() {
                           {"ff", Range{2048, 1, 1048576}, "width inside the feed-forward layers"},
                           {"source", Range{128, 1, 1048576}, "tokens of a source sentence"},
                           {"target", Range{128, 1, 1048576}, "tokens of a target sentence"},
-                          {"vocabulary", Range{37000, 1, 16777216}, "tokens told apart, of both languages"},
+                          {"vocabulary", Range{37000, 1, 16777216}, "number of tokens, both languages together"},
                           layer_norm_parameter()},
            .build = transformer}};
 }

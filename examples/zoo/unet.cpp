@@ -79,7 +79,7 @@ std::vector<Architecture> unet_family() {
            .summary = "U-Net for image segmentation, long skip connections",
            .source = "Ronneberger et al. 2015; as published: --padding valid --size 572",
            .parameters = {{"size", Range{256, 4, 16384}, "height and width of the image, pixels"},
-                          {"levels", Range{5, 2, 10}, "resolutions, the bottom counted"},
+                          {"levels", Range{5, 2, 10}, "resolutions, the lowest included"},
                           {"width", Range{64, 1, 4096}, "channels of the first level; doubled at each level below"},
                           {"channels", Range{1, 1, 65536}, "channels of the image"},
                           {"classes", Range{2, 1, 65536}, "classes of a pixel"},

@@ -53,7 +53,7 @@ std::vector<Architecture> vgg_family() {
            .summary = "VGG-16 image classifier",
            .source = "Simonyan and Zisserman 2015, configuration D",
            .parameters = {{"size", Range{224, 32, 4096}, "height and width of the image, pixels"},
-                          {"classes", Range{1000, 1, 1000000}, "classes told apart"}},
+                          {"classes", Range{1000, 1, 1000000}, "number of classes"}},
            .build = vgg16}};
 }
 

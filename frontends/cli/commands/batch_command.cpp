@@ -44,12 +44,13 @@ OptionGroup batch_options() {
       "out,o", po::value<std::string>()->required()->value_name("DIR"),
       "folder for results; use the same one for all shards and for later runs, which skip finished tasks")(
       "shard", po::value<std::string>()->value_name("i/n"),
-      "take every n-th task from the i-th on; i is 1 to n. Default: what SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX "
-      "says, else all tasks")("shard-count", po::value<std::string>()->value_name("n"),
-                              "number of shards, where the environment gives the index, from 0 to n-1")(
+      "take every n-th task from the i-th on; i is 1 to n. Default: by SLURM_ARRAY_TASK_ID or "
+      "JOB_COMPLETION_INDEX, else all tasks")("shard-count", po::value<std::string>()->value_name("n"),
+                                              "number of shards, if the environment gives the index (0 to n-1)")(
       "blocks", po::value<std::string>()->value_name("DIR"),
       "folder in which tasks, shards and runs share solved groups of ops (default: blocks under --out); "
-      "off for none")("dry-run", "only list this shard's tasks: state, key, id")("quiet,q", "no line for each task");
+      "off for none")("dry-run", "only list this shard's tasks: state, key, id")("quiet,q",
+                                                                                 "print no line for each task");
   return group;
 }
 
@@ -115,8 +116,9 @@ int batch_command(const Words& words) {
   arguments.add(batch_options());
   add_task_options(arguments);
   arguments.set_notes(
-      "Options of the problem, the search and the reading are defaults for tasks that do not set them.\n"
-      "SIGINT and SIGTERM save the current task, which the next run continues; a second one kills.\n"
+      "Options of the problem, the search and the graph are defaults, which a task may override.\n"
+      "SIGINT and SIGTERM save the current task, which the next run continues; a second signal ends the program at "
+      "once.\n"
       "Exit: 0 every task has a result (infeasible and unknown are results), 65 a bad manifest, or some tasks could "
       "not\n"
       "be solved, 75 interrupted, or the folder cannot be written: run again.");

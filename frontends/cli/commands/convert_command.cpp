@@ -28,7 +28,7 @@ constexpr std::array<std::pair<const char*, ScheduleWriter>, 3> kForms{
     {{"graph", nullptr}, {"rs", interchange::write_stage_matrices}, {"minimalloc", interchange::write_minimalloc}}};
 
 OptionGroup form_options() {
-  OptionGroup group("The form");
+  OptionGroup group("Output form");
   group.add_options()("to", po::value<std::string>()->default_value("graph")->value_name("FORM"),
                       "graph: GRAPH as remora-graph JSON; of a schedule, as CSV: rs, Checkmate's matrices R and S; "
                       "minimalloc, its buffers with their lifespans")("schedule", input_file(),
@@ -72,8 +72,8 @@ OptionGroup several_devices_options() {
   OptionGroup group("Several devices");
   group.add_options()(
       "devices", po::value<std::string>()->value_name("LIST"),
-      "[NAME=]DEVICE,...: GRAPH, an ONNX model, as a graph over these devices. DEVICE is a device file, an installed "
-      "device, a table of measured costs (.csv), or the word store: nothing runs there")(
+      "[NAME=]DEVICE,...: make an ONNX model a graph over these devices. DEVICE is a device file, an installed device, "
+      "a table of measured costs (.csv), or the word store, for memory that computes nothing")(
       "links", po::value<std::string>()->value_name("LIST"),
       "NAME:NAME=LINK,...: between these two devices, both ways. LINK is a link file or an installed link such as "
       "pcie-4-x16")("weights", po::value<std::string>()->value_name("WHERE"),

@@ -66,7 +66,7 @@ constexpr std::array kPartitionDetails{"partition-depth", "partition-units"};
 
 OptionGroup partition_options() {
   OptionGroup group("The groups of a hierarchical solve");
-  group.add_options()("partition", "print the tree of groups; equal siblings (of one form) share a line")(
+  group.add_options()("partition", "print the tree of groups; siblings of the same form share a line")(
       "partition-depth", po::value<int>()->value_name("N"), "show N levels of the tree below its root")(
       "partition-units", "also show units: each forward op with its backward ops");
   add_grouping(group);

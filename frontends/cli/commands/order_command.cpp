@@ -226,7 +226,8 @@ int order_command(const Words& words) {
   Arguments arguments("order", "Finds an order of GRAPH's ops with a low memory peak, without recomputation.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group : {limit_options(), graph_options(), order_output()}) arguments.add(group);
-  arguments.set_notes("SIGINT and SIGTERM end the search with the best order so far; a second one kills.");
+  arguments.set_notes(
+      "SIGINT and SIGTERM end the search with the best order so far; a second signal ends the program at once.");
   if (!arguments.parse(words)) return kSuccess;
   const SolveOptions options = read_limits(arguments);
   const std::string output = read_output(arguments);

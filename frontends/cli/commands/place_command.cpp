@@ -38,7 +38,8 @@ namespace {
 OptionGroup problem_options_of_place() {
   OptionGroup group("The arena");
   group.add_options()("capacity,c", po::value<std::string>()->value_name("B"),
-                      "most that the arena may take: bytes (12GiB) or a percentage of the largest load; without it, "
+                      "most that the arena may take: bytes (12GiB) or a percentage of the largest sum of sizes alive "
+                      "at one time; without it, "
                       "the smallest arena is sought")(
       "alignment", po::value<std::int64_t>()->value_name("N"),
       "every offset is a multiple of N (default 1; for a schedule 64), and of the "
@@ -55,10 +56,11 @@ OptionGroup search_options_of_place() {
 
 OptionGroup place_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", output_file(),
-                      "where to write the buffers with their offsets (of a schedule, the schedule with addresses, "
-                      "or a table if the file is named *.csv); - for standard output")(
-      "json", "print the figures as JSON")("quiet,q", "no progress table");
+  group.add_options()(
+      "output,o", output_file(),
+      "where to write the buffers with their offsets (for a schedule: the schedule with addresses, or a table if the "
+      "file is named *.csv); - for standard output")("json", "print the figures as JSON")("quiet,q",
+                                                                                          "no progress table");
   return group;
 }
 
@@ -266,7 +268,7 @@ int place_command(const Words& words) {
   }
   arguments.set_notes(
       "minimalloc's own command line works as well: --capacity=N --input=FILE --output=FILE --timeout=10s --validate.\n"
-      "SIGINT and SIGTERM end the search with the best placement so far; a second one kills.\n"
+      "SIGINT and SIGTERM end the search with the best placement so far; a second signal ends the program at once.\n"
       "Exit: 0 placed, 20 proved impossible, 21 no placement within the capacity found.");
   if (!arguments.parse(translated(words))) return kSuccess;
   const SolveOptions options = read_limits(arguments);

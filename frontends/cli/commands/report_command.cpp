@@ -28,7 +28,7 @@ constexpr std::array kFiles{"output", "svg", "table", "trace"};
 
 OptionGroup report_output() {
   OptionGroup group("What to write (without any of these, the page to standard output)");
-  group.add_options()("output,o", output_file(), "the report as one HTML page that needs no network")(
+  group.add_options()("output,o", output_file(), "the report as one HTML page that works offline")(
       "svg", output_file(), "a figure: memory over steps, or overhead against budget")(
       "table", output_file(), "CSV: the recomputed ops and why, or the points of a sweep")(
       "text", "a summary for terminals, to standard output")(

@@ -180,7 +180,7 @@ int solve_command(const Words& words) {
   }
   arguments.add_expert(expert_options());
   arguments.set_notes(
-      "SIGINT and SIGTERM end the search with the best schedule so far; a second one kills.\n"
+      "SIGINT and SIGTERM end the search with the best schedule so far; a second signal ends the program at once.\n"
       "Exit: 0 a schedule was written, 20 proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = is_quiet(arguments);

@@ -38,11 +38,11 @@ OptionGroup sweep_options() {
   group.add_options()("budgets", po::value<std::string>()->value_name("LIST"),
                       "budgets and ranges FROM:TO:STEP, separated by commas: 100%:40%:5%, or 12GiB,10GiB:6GiB:1GiB")(
       "points", po::value<int>()->value_name("N"),
-      "choose up to N budgets by bisection, where the curve is least certain (default: 20)")(
+      "choose up to N budgets by bisection, each where the points so far leave the curve most room (default: 20)")(
       "resolution", po::value<double>()->value_name("R"),
       "bisection: least distance between budgets, as a fraction of their range (default: 0.005)")(
       "batch-size", po::value<std::string>()->value_name("DIM"),
-      "instead of a curve: the largest value of this dimension of an ONNX model at which --budget, in bytes, holds")(
+      "instead of a curve: the largest value of this dimension of an ONNX model that fits --budget, in bytes")(
       "overhead", po::value<std::string>()->value_name("P"), "batch size: the most overhead allowed (default: 10%)");
   return group;
 }
@@ -255,11 +255,10 @@ int sweep_command(const Words& words) {
   }
   arguments.add_expert(expert_options());
   arguments.set_notes(
-      "Of a graph with devices one device's budgets are swept: --budgets gpu=12GiB:6GiB:1GiB, and --budget cpu=32GiB "
-      "for "
-      "others.\n"
+      "For a graph with devices, the sweep covers the budgets of one device: --budgets gpu=12GiB:6GiB:1GiB; --budget\n"
+      "cpu=32GiB sets those of the others.\n"
       "The time limit (default: 180 seconds) and the work limit hold for the whole sweep. SIGINT and SIGTERM end it "
-      "with\nwhat is known; a second one kills.\n"
+      "with\nthe points found so far; a second signal ends the program at once.\n"
       "Exit: 0 some budget has a schedule, 20 all proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
   check_usage(arguments);

@@ -65,7 +65,7 @@ int verify_command(const Words& words) {
        {"SCHEDULE", "a remora-schedule (JSON)"}});
   OptionGroup group("Checking");
   group.add_options()("budget,b", po::value<std::string>()->value_name("B"),
-                      "check against this budget instead of the schedule's: bytes or a percentage; of a graph with "
+                      "check against this budget instead of the schedule's: bytes or a percentage; for a graph with "
                       "devices DEVICE=BYTES, separated by commas")("quiet,q", "only the exit code");
   arguments.add(group);
   arguments.add(graph_options());

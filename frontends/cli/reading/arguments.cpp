@@ -26,7 +26,7 @@ OptionGroup general_options() {
   OptionGroup general("General");
   general.add_options()(
       kMemoryLimit, po::value<std::string>()->value_name("B"),
-      "memory of the program itself (2GiB): a search ends with its best so far before that is used up");
+      "limit on the program's own memory (2GiB); a search that comes near it ends with its best schedule");
   return general;
 }
 
@@ -206,7 +206,7 @@ void Arguments::print_help() const {
   }
   OptionGroup general = general_options();
   general.add_options()("help,h", "show this help");
-  if (!expert_groups_.empty()) general.add_options()("help-all", "also the switches of the methods");
+  if (!expert_groups_.empty()) general.add_options()("help-all", "show this help and the expert options");
   print_group(general, width);
   if (!notes_.empty()) std::cout << "\n";
   // A paragraph begins behind a sentence's end; other ends of lines are the source's.

@@ -131,16 +131,16 @@ OptionGroup graph_options() {
       "backward", po::value<std::string>()->value_name("RULE"),
       "what a backward op reads: precise (default: what its gradient formula needs), or checkmate (Jain et al. 2020)")(
       "gradients", po::value<std::string>()->value_name("WHERE"),
-      "parameter gradients: fixed (default: counted under fixed memory) or keep (tensors that stay)")(
-      "cost", po::value<std::string>()->value_name("MODEL"),
-      "durations: roofline (default, nanoseconds), flops or unit")(
+      "parameter gradients: fixed (default: counted under fixed memory) or keep (tensors that must be resident at the "
+      "end)")("cost", po::value<std::string>()->value_name("MODEL"),
+              "durations: roofline (default, nanoseconds), flops or unit")(
       "device", input_file(),
       "device for the roofline: a file, or the name of an installed one such as rtx-3090 (default: an A100-like "
       "accelerator)")(
       "costs", input_file(),
       "table of measured durations by name of the op, as python -m remora.onnx profile writes it; backward ops without "
       "a row are scaled by their FLOPs")(
-      "allow-external", "take a model whose weights lie outside its folder: by absolute places, .. or links");
+      "allow-external", "accept a model whose weights lie outside its folder (absolute paths, .. or links)");
   return group;
 }
 

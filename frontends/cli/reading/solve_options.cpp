@@ -234,11 +234,11 @@ OptionGroup problem_options(bool needs_budget) {
       "memory budget: bytes (12GiB, 12G, 1500MB, 123456; fixed memory included) or a percentage of the input "
       "order's no-recompute peak above fixed memory (80%), or of all of it (80%peak)")(
       "max-computes", po::value<std::string>()->value_name("C"),
-      "maximum computes per op, the first included (64 for rotor and twremat); auto (default): 2, and then more where "
-      "they hold the budget or are shorter")(
+      "maximum computes per op, the first included. auto (default) begins with 2 and allows more if that holds the "
+      "budget or gives a shorter schedule; rotor and twremat: 64")(
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
-      "quick search finds another order that holds the budget or needs clearly less memory");
+      "quick search finds another order that holds the budget or needs much less memory");
   return group;
 }
 
@@ -248,9 +248,9 @@ OptionGroup search_options() {
       "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
       "auto: all workers, mixed by what has paid off; cp: constraint programming only, complete search and "
       "neighbourhoods; local: local search only, ruin and annealing; or one worker alone: complete, lns, ruin, anneal; "
-      "hierarchical: groups of ops solved for several budgets and composed, then as auto, which does so itself where "
-      "it "
-      "pays. Methods of the literature: none, the input order without recomputation; greedy, XLA's heuristic; for "
+      "hierarchical: begin with groups of ops, solved for several budgets and composed, and go on as auto, which "
+      "begins so itself on large graphs. Methods of the literature: none, the input order without recomputation; "
+      "greedy, XLA's heuristic; for "
       "training graphs sqrt, checkpoints between segments, and rotor, the dynamic program for chains; twremat, tree "
       "decomposition; checkmate, the mixed integer program by CBC; checkmate-lp, its relaxation, rounded")(
       "warm-start", input_file(), "start from this schedule of the graph, made for any budget");
