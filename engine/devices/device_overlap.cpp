@@ -345,7 +345,8 @@ void solve_overlapped(const DeviceGraph& graph, const DeviceProblem& problem, co
   if (bound.infeasible.empty()) {
     schedule.baseline_cost = bound.least;
     unlimited.objective = Objective::duration;
-    schedule.baseline_duration = Duration(overlap_bound(graph, unlimited).least);
+    const bool fast = problem.objective == Objective::duration;
+    schedule.baseline_duration = Duration(fast ? bound.least : overlap_bound(graph, unlimited).least);
     if (const auto plan = plan_of(graph, problem, bound.assignment)) {
       const OverlappedTimes times = times_of(graph, unlimited, *plan, false);
       schedule.baseline_peak_memory = times.peak;
