@@ -77,36 +77,12 @@ SearchListener listener_of(const SolveCallbacks& callbacks, Patience& patience, 
   return listener;
 }
 
-constexpr std::int64_t kFarAboveBound = 4;
-
-bool is_whole_search(Strategy strategy) {
-  return strategy == Strategy::automatic || strategy == Strategy::hierarchical;
-}
-
 Schedule search_input_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                             Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
-  const bool cuts = options.segments && is_whole_search(options.strategy);
-  const bool has_groups = wants_groups(instance, options);
-  const auto segments = [&](Search& search) {
-    if (!cuts) return;
-    Solution found = start_from_segments(instance, [&] { return search.deadline().reached(); });
-    // Far above the bound a search does better to look for a first schedule of its own; groups give a better one.
-    const bool is_near = found.extra.count() / kFarAboveBound <= search.lower_bound().count();
-    if (has_groups || (is_near && found.peak <= instance.budget())) search.offer(std::move(found), Source::segments);
-  };
-  const auto groups = [&](Search& search) { start_from_groups(search, callbacks.blocks); };
-  SearchParts parts{.crew = input_order_crew, .proves = true};
-  if (has_groups) {
-    parts.early_start = segments;
-    (options.strategy == Strategy::hierarchical ? parts.starts.emplace_back() : parts.late_start) = groups;
-  } else {
-    parts.rescue = segments;
-    if (!warm_start.empty()) parts.starts = {segments};  // a warm start of another budget may be far from good
-  }
-  Search search(instance, options, std::move(parts), warm_start);
+  Search search(instance, options, whole_search(instance, options, callbacks.blocks, !warm_start.empty()), warm_start);
   search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
-  if (has_groups) {
+  if (wants_groups(instance, options)) {
     search.report().statistics.push_back({"polish", search.seconds_in_phases(), Statistic::Unit::seconds});
   }
   return search.answer();

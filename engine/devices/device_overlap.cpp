@@ -16,15 +16,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "engine/base/deadline.hpp"
 #include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_search.hpp"
 #include "engine/devices/device_solve.hpp"
 #include "engine/devices/device_state.hpp"
+#include "engine/devices/device_turns.hpp"
 #include "model/error.hpp"
 
 namespace remora {
@@ -39,9 +40,6 @@ constexpr double kShare = 0.12;
 constexpr double kLeastShare = 0.03;
 /// Seconds; each turn may take twice as long.
 constexpr double kFirstTurn = 20;
-/// Plans between two looks at the clock; at most, to mend one.
-constexpr std::int64_t kPlans = 200;
-constexpr std::int64_t kMending = 4000;
 
 /// Devices, then links in the order of the graph.
 using Weights = std::vector<std::int64_t>;
@@ -190,112 +188,81 @@ DeviceBound overlap_bound(const DeviceGraph& graph, const DeviceProblem& problem
   return bound;
 }
 
-class OverlapSolve {
+class OverlapTurns final : public DeviceTurns {
  public:
-  OverlapSolve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-               const Deadline& deadline)
-      : graph_(graph),
-        problem_(problem),
-        options_(options),
-        deadline_(deadline),
-        local_(graph, problem, options.seed, deadline),
+  OverlapTurns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
+               DeviceBound bound, bool shares)
+      : DeviceTurns(graph, problem, options, std::move(bound), shares && weighs(problem)),
+        delegates_(shares),
         weights_(plain_weights(graph, 1)),
         pulls_(weights_.size(), 0.0) {}
 
-  void run(DeviceSchedule& schedule) {
-    DeviceBound bound = overlap_bound(graph_, problem_);
-    schedule.lower_bound = bound.least;
-    if (!bound.infeasible.empty()) refute(schedule, bound.infeasible);
-    if (!options_.start.empty()) take(options_.start);
-    const bool weighs = problem_.objective == Objective::duration || problem_.duration_limit;
-    while (schedule.status != Status::infeasible && !over() && best_cost_ > bound.least) {
-      const double share = weighs ? kShare : 1;
-      solve_in_sequence(schedule, bound, share);
-      if (!weighs || schedule.status == Status::infeasible || best_cost_ <= bound.least) break;
-      search(bound, share);
+  [[nodiscard]] std::int64_t work() const override { return DeviceTurns::work() + sequential_work_; }
+
+ protected:
+  void search() override {
+    const double share = weighs(problem_) ? kShare : 1;
+    while (!over() && !finished()) {
+      solve_in_sequence(share);
+      if (!weighs(problem_) || over() || finished()) return;
+      let_members_sit();
+      search_overlapped(share);
       weigh();
+      let_members_sit();
     }
-    schedule.lower_bound = std::max(schedule.lower_bound, bound.least);
-    schedule.solver.work = work();
-    if (best_cost_ == kNoWay) return;
-    schedule.steps = best_;
-    // Twice: peaks, like the duration, depend on the budgets.
-    const DeviceVerdict verdict = verify(graph_, schedule);
-    schedule.duration = verdict.duration;
-    schedule.energy = verdict.energy;
-    schedule.peak_memory = verdict.peak;
-    schedule.status = schedule.cost() <= schedule.lower_bound ? Status::optimal : Status::feasible;
+  }
+
+  [[nodiscard]] std::unique_ptr<DeviceMember> copies_alone(const DeviceProblem& once,
+                                                           const DeviceSolveOptions& options) const override {
+    return overlapped_turns(graph_, once, options, false);
   }
 
  private:
-  [[nodiscard]] std::int64_t work() const { return sequential_work_ + local_.work(); }
-  [[nodiscard]] bool over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work() >= options_.work_limit);
+  /// Whether it matters how long schedules take.
+  [[nodiscard]] static bool weighs(const DeviceProblem& problem) {
+    return problem.objective == Objective::duration || problem.duration_limit.has_value();
   }
+
   [[nodiscard]] double seconds(double share) const {
-    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
     // Without a limit that anybody waits for, turns grow.
     const double turn =
-        share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left;
-    return std::min({left, std::max(share * left, kLeastShare * options_.time_limit), turn});
+        share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left();
+    return std::min({left(), std::max(share * left(), kLeastShare * options_.time_limit), turn});
   }
+  /// So much of the work that is left; kNoWay without a limit.
   [[nodiscard]] std::int64_t plans(double share) const {
-    if (options_.work_limit <= 0) return 0;
-    const auto left = static_cast<double>(options_.work_limit - work());
+    if (until_ == kNoWay) return kNoWay;
+    const auto left = static_cast<double>(until_ - work());
     return static_cast<std::int64_t>(
         std::ceil(std::min(left, std::max(share * left, kLeastShare * static_cast<double>(options_.work_limit)))));
   }
 
-  static void refute(DeviceSchedule& schedule, const std::string& reason) {
-    schedule.status = Status::infeasible;
-    schedule.solver.note = reason;
-  }
-
-  void take(const std::vector<DeviceStep>& steps) {
-    const std::int64_t cost = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
-    if (cost < best_cost_) {
-      best_cost_ = cost;
-      best_ = steps;
-    }
-    DevicePlan plan = steps;
-    for (DeviceStep& step : plan) step.free.clear();
-    local_.adopt(std::move(plan), local_.work() + (options_.work_limit > 0 ? plans(kShare) : kMending));
-    take_found();
-  }
-
-  void take_found() {
-    if (local_.plan() == nullptr || local_.cost() >= best_cost_) return;
-    best_cost_ = local_.cost();
-    best_ = with_releases(local_.plan()->evaluation, local_.plan()->plan);
-  }
-
-  void solve_in_sequence(DeviceSchedule& schedule, DeviceBound& bound, double share) {
+  void solve_in_sequence(double share) {
     const std::int64_t sum = std::max<std::int64_t>(1, sum_of(weights_));
     const std::optional<DeviceGraph> graph = weighted(graph_, weights_);
     if (!graph) return;
     DeviceSolveOptions options = options_;
     options.time_limit = seconds(share);
-    options.work_limit = plans(share);
+    options.work_limit = options_.work_limit > 0 ? plans(share) : 0;
     options.seed = options_.seed + rounds_++;
-    if (best_cost_ < kNoWay) options.start = best_;
-    const DeviceSchedule found = solve(*graph, in_sequence(problem_, sum), options);
-    sequential_work_ += std::max<std::int64_t>(1, found.solver.work);
-    if (found.status == Status::infeasible) return refute(schedule, found.solver.note);
-    const bool fast = problem_.objective == Objective::duration;
-    bound.least = std::max(bound.least, fast ? per_weight(found.lower_bound, sum) : found.lower_bound);
-    if (!found.has_schedule()) return;
-    take(found.steps);
+    options.start = best_;
+    const auto turns = sequential_turns(*graph, in_sequence(problem_, sum), options, !weighs(problem_) && delegates_);
+    turns->sit(options.time_limit, plans(share));
+    sequential_work_ += std::max<std::int64_t>(1, turns->work());
+    if (turns->refuted()) {
+      bound_.infeasible = turns->bound().infeasible;
+      return;
+    }
+    const std::int64_t least = turns->bound().least;
+    bound_.least = std::max(bound_.least, problem_.objective == Objective::duration ? per_weight(least, sum) : least);
+    take(turns->steps());
   }
 
-  void search(const DeviceBound& bound, double share) {
-    const double end = deadline_.elapsed() + seconds(share);
-    const std::int64_t last = local_.work() + plans(share);
-    while (!over() && deadline_.elapsed() < end && (options_.work_limit == 0 || local_.work() < last)) {
-      const std::int64_t before = local_.work();
-      local_.advance(bound, options_.work_limit == 0 ? before + kPlans : std::min(before + kPlans, last));
-      take_found();
-      if (best_cost_ <= bound.least || local_.work() == before) return;
-    }
+  void search_overlapped(double share) {
+    turn_ = Deadline(seconds(share), options_.cancel);
+    const std::int64_t more = plans(share);
+    local_.advance(bound_, more < kNoWay ? local_.work() + more : kNoWay);
+    take_found();
   }
 
   /// What has much to do in the best schedule becomes dear.
@@ -320,42 +287,37 @@ class OverlapSolve {
     }
   }
 
-  const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
-  const DeviceSolveOptions& options_;
-  const Deadline& deadline_;
-  DeviceSearch local_;
+  bool delegates_;
   Weights weights_;
   /// Logarithms of what weights are made of.
   std::vector<double> pulls_;
   std::uint64_t rounds_ = 0;
   std::int64_t sequential_work_ = 0;
-  std::int64_t best_cost_ = kNoWay;
-  std::vector<DeviceStep> best_;
 };
 
 }  // namespace
 
-void solve_overlapped(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-                      DeviceSchedule& schedule) {
-  const Deadline deadline(options.time_limit, options.cancel);
+std::unique_ptr<DeviceTurns> overlapped_turns(const DeviceGraph& graph, const DeviceProblem& problem,
+                                              const DeviceSolveOptions& options, bool shares) {
+  return std::make_unique<OverlapTurns>(graph, problem, options, overlap_bound(graph, problem), shares);
+}
+
+void describe_overlapped_baseline(const DeviceGraph& graph, const DeviceProblem& problem, DeviceSchedule& schedule) {
+  schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
   DeviceProblem unlimited = problem;
   unlimited.budget.assign(graph.devices.size(), std::nullopt);
   const DeviceBound bound = overlap_bound(graph, unlimited);
-  if (bound.infeasible.empty()) {
-    schedule.baseline_cost = bound.least;
-    unlimited.objective = Objective::duration;
-    const bool fast = problem.objective == Objective::duration;
-    schedule.baseline_duration = Duration(fast ? bound.least : overlap_bound(graph, unlimited).least);
-    if (const auto plan = plan_of(graph, problem, bound.assignment)) {
-      const OverlappedTimes times = times_of(graph, unlimited, *plan, false);
-      schedule.baseline_peak_memory = times.peak;
-      schedule.baseline_is_exact = price(problem, times.duration, plan->evaluation.energy) == bound.least;
-      if (schedule.baseline_is_exact) schedule.baseline_duration = times.duration;
-    }
-  }
-  OverlapSolve(graph, problem, options, deadline).run(schedule);
-  schedule.solver.seconds = deadline.elapsed();
+  if (!bound.infeasible.empty()) return;
+  schedule.baseline_cost = bound.least;
+  unlimited.objective = Objective::duration;
+  const bool fast = problem.objective == Objective::duration;
+  schedule.baseline_duration = Duration(fast ? bound.least : overlap_bound(graph, unlimited).least);
+  const auto plan = plan_of(graph, problem, bound.assignment);
+  if (!plan) return;
+  const OverlappedTimes times = times_of(graph, unlimited, *plan, false);
+  schedule.baseline_peak_memory = times.peak;
+  schedule.baseline_is_exact = price(problem, times.duration, plan->evaluation.energy) == bound.least;
+  if (schedule.baseline_is_exact) schedule.baseline_duration = times.duration;
 }
 
 }  // namespace remora

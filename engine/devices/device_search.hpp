@@ -40,14 +40,11 @@ class DeviceSearch {
     }
   }
 
-  /// The first plan, in place of the bound's, if it is of the staged form once it is mended.
-  void begin_from(DevicePlan plan) { start_ = mended(graph_, problem_, std::move(plan)); }
-
   /// Searches on until so much work has been done in all.
   void advance(const DeviceBound& bound, std::int64_t work) {
     until_ = work;
     if (!best_) {
-      std::optional<EvaluatedPlan> first = start_ ? std::move(start_) : plan_of(graph_, problem_, bound.assignment);
+      std::optional<EvaluatedPlan> first = plan_of(graph_, problem_, bound.assignment);
       while (!first && !over()) {
         ++work_;
         first = plan_of(graph_, problem_, drawn());
@@ -343,7 +340,6 @@ class DeviceSearch {
   Random random_;
   Table<OpId, int> alike_;
   Table<TensorId, Role> roles_;
-  std::optional<EvaluatedPlan> start_;
   std::optional<Candidate> current_;
   std::optional<Candidate> best_;
   /// Rounds without a better one.

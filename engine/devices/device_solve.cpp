@@ -11,18 +11,22 @@
 
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
+#include "engine/base/work.hpp"
 #include "engine/devices/device_plan.hpp"
 #include "engine/devices/device_program.hpp"
 #include "engine/devices/device_search.hpp"
 #include "engine/devices/device_state.hpp"
-#include "engine/solve.hpp"
+#include "engine/devices/device_turns.hpp"
+#include "engine/groups/hierarchical.hpp"
+#include "engine/search/search.hpp"
+#include "engine/search/solution.hpp"
 #include "model/error.hpp"
-#include "model/random.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 namespace {
 
-/// The graph as one device sees it that does everything itself, what it costs as duration; nothing where it cannot.
+/// Everything on one device: its graph with what it costs there as duration; nothing where it cannot be.
 std::optional<Graph> alone_on(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device) {
   Graph alone = graph.graph;
   alone.fixed_memory = graph.devices[device].fixed_memory;
@@ -35,71 +39,123 @@ std::optional<Graph> alone_on(const DeviceGraph& graph, const DeviceProblem& pro
   return alone;
 }
 
-/// Local search, complete search and the relaxation's programs on one incumbent: the first two in turns of growing length, the
-/// last in turns too, or in a thread of its own. What the first turn leaves open begins anew from what restricted problems give:
-/// one device alone, by the search for one device, and copies without recomputes.
-class Turns {
+SolveOptions options_alone(const DeviceSolveOptions& limits) {
+  SolveOptions options;
+  options.time_limit = limits.time_limit;
+  options.work_limit = limits.work_limit;
+  options.seed = static_cast<std::int64_t>(limits.seed >> 1U);
+  options.threads = limits.threads;
+  return options;
+}
+
+class OneDevice final : public DeviceMember {
  public:
-  Turns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-        const Deadline& deadline)
+  OneDevice(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device, Graph alone,
+            const DeviceSolveOptions& options)
       : graph_(graph),
         problem_(problem),
-        options_(options),
-        deadline_(deadline),
-        local_(graph, problem, options.seed, deadline),
-        tree_(graph, problem, [&] { return deadline.reached() || called_; }),
-        prover_(graph, problem, options.seed) {
-    begin_from(options.start);
+        device_(device),
+        cancel_(options.cancel),
+        instance_(std::make_shared<const Graph>(std::move(alone)),
+                  {problem.budget[device].value_or(Bytes::max()), problem.max_computes}),
+        options_(options_alone(options)),
+        search_(instance_, options_, whole_search(instance_, options_, nullptr, false)) {}
+
+  void sit(double seconds, std::int64_t work) override {
+    const double before = search_.elapsed();
+    const Work done = search_.work();
+    search_.sit({Deadline(before + seconds, cancel_, before), work < kNoWay ? plus(done, Work(work)) : Work::max()});
+    exhausted_ = search_.work() == done;
+  }
+  [[nodiscard]] bool finished() const override { return exhausted_ || search_.settled(); }
+  [[nodiscard]] std::vector<DeviceStep> steps() const override {
+    if (!search_.holds_budget()) return {};
+    DevicePlan plan;
+    for (const OpId op : search_.incumbent().sequence(instance_)) plan.push_back({.op = op, .device = device_});
+    const auto whole = mended(graph_, problem_, std::move(plan));
+    return whole ? with_releases(whole->evaluation, whole->plan) : DevicePlan();
+  }
+  void offer(const std::vector<DeviceStep>& steps) override {
+    if (problem_.order == OrderMode::free) return;
+    Sequence sequence;
+    for (const DeviceStep& step : steps) {
+      // Inputs of the graph may have to be brought.
+      if (step.is_copy() && !instance_.producer(step.copied).valid()) continue;
+      if (step.is_copy() || step.device != device_) return;
+      sequence.push_back(step.op);
+    }
+    search_.offer(make_solution(instance_, sequence), Source::start);
+  }
+  [[nodiscard]] std::int64_t work() const override { return search_.work().count(); }
+
+ private:
+  const DeviceGraph& graph_;
+  const DeviceProblem& problem_;
+  DeviceId device_;
+  const std::atomic<bool>* cancel_;
+  Instance instance_;
+  SolveOptions options_;
+  Search search_;
+  bool exhausted_ = false;
+};
+
+/// Local search, complete search and the relaxation's programs on one incumbent: the first two in turns of growing length, the
+/// last in turns too, or in a thread of its own.
+class Turns final : public DeviceTurns {
+ public:
+  Turns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options, DeviceBound bound,
+        bool shares)
+      : DeviceTurns(graph, problem, options, std::move(bound), shares),
+        tree_(graph_, problem_, [&] { return turn_.reached() || called_; }),
+        prover_(graph_, problem_, options.seed) {
+    local_.heed(&called_);
   }
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
-  ~Turns() { stop(); }
+  ~Turns() override { stop(); }
 
-  void run(DeviceBound& bound) {
-    if (start_cost_ < kNoWay) learn(start_cost_, bound);
+  [[nodiscard]] std::int64_t work() const override {
+    return DeviceTurns::work() + nodes_ + (options_.work_limit > 0 ? prover_work_ : 0);
+  }
+
+ protected:
+  void search() override {
     const bool beside = options_.threads != 1 && options_.work_limit == 0;
-    if (beside) {
-      local_.heed(&called_);
-      beside_ = std::thread([this] { work_beside(); });
-    }
-    for (std::int64_t turn = kFirstTurn; !over() && !proved_; turn = std::min(2 * turn, kLongestTurn)) {
-      take_news(bound);
-      if (proved_) break;
-      local_.advance(bound, limited(local_.work() + turn, local_.work()));
-      heed_incumbent(bound);
-      if (over() || proved_) break;
-      const std::int64_t before = outcome_.nodes;
-      const bool had = outcome_.steps.has_value();
-      const std::int64_t cost = outcome_.cost;
-      outcome_ = tree_.advance(limited(before + turn, before) - before);
-      proved_ = outcome_.complete;
-      if (outcome_.steps && (!had || outcome_.cost < cost)) adopt(*outcome_.steps);
-      for (const std::int64_t end = prover_work_ + turn; !beside && !over() && !proved_ && prover_work_ < end;) {
-        if (!step_of_prover()) break;
-        take_news(bound);
-        heed_incumbent(bound);
-      }
-      if (turn == kFirstTurn && problem_.max_computes > 1) solve_restricted(bound);
+    stopped_ = false;
+    for (; !over() && !finished(); turn_length_ = std::min(2 * turn_length_, kLongestTurn)) {
+      take_news();
+      if (finished()) break;
+      const std::int64_t plans = begin_turn(turn_length_);
+      local_.advance(bound_, limited(local_.work() + plans, local_.work()));
+      take_found();
+      heed_incumbent();
+      if (over() || finished()) break;
+      search_tree();
+      if (!beside) ask_prover(plans);
+      let_members_sit();
+      // Not beside members' first sittings: they have all threads.
+      if (beside && !beside_.joinable() && !over() && !finished()) beside_ = std::thread([this] { work_beside(); });
     }
     stop();
   }
 
-  /// The best schedule is known, or that there is none.
-  [[nodiscard]] bool proved() const { return proved_; }
-  [[nodiscard]] std::int64_t work() const {
-    return local_.work() + outcome_.nodes + restricted_work_ + (options_.work_limit > 0 ? prover_work_ : 0);
+  [[nodiscard]] std::unique_ptr<DeviceMember> copies_alone(const DeviceProblem& once,
+                                                           const DeviceSolveOptions& options) const override {
+    return sequential_turns(graph_, once, options, false);
   }
 
-  [[nodiscard]] std::optional<std::int64_t> cost() const {
-    if (is_start()) return start_cost_;
-    if (!is_local() && !outcome_.steps) return std::nullopt;
-    return is_local() ? local_.cost() : outcome_.cost;
-  }
-
-  /// The best schedule, with its releases.
-  [[nodiscard]] std::vector<DeviceStep> steps() const {
-    if (is_start()) return options_.start;
-    return is_local() ? with_releases(local_.plan()->evaluation, local_.plan()->plan) : *outcome_.steps;
+  /// What a new incumbent rules out raises the bound.
+  void heed_incumbent() override {
+    if (best_cost_ >= known_) return;
+    known_ = best_cost_;
+    {
+      const std::lock_guard lock(mutex_);
+      if (local_.plan() != nullptr && local_.cost() == known_) incumbent_ = *local_.plan();
+      below_ = known_;
+    }
+    tree_.require_below(known_);
+    const auto interrupted = [&] { return deadline_.reached(); };
+    bound_.least = std::max(bound_.least, device_bound_below(graph_, problem_, known_, interrupted));
   }
 
  private:
@@ -107,109 +163,29 @@ class Turns {
   static constexpr std::int64_t kLongestTurn = 64000;
   /// For one neighbourhood of the relaxation.
   static constexpr double kSeconds = 2;
-  /// Plans evaluated at most to mend one that somebody else found.
-  static constexpr std::int64_t kMending = 4000;
-  /// Of the limits, for each restricted problem.
-  static constexpr double kShare = 0.1;
 
-  /// So much of the limits; the seconds, of those that are left.
-  [[nodiscard]] double share_of_seconds() const {
-    return kShare * std::max(0.0, options_.time_limit - deadline_.elapsed());
-  }
-  [[nodiscard]] std::int64_t share_of_work() const {
-    const auto share = static_cast<std::int64_t>(kShare * static_cast<double>(options_.work_limit));
-    return options_.work_limit > 0 ? std::max<std::int64_t>(1, limited(share, 0)) : 0;
-  }
-
-  /// Takes what a problem with fewer choices gives, where that is better.
-  void solve_restricted(DeviceBound& bound) {
-    for (const DeviceId d : graph_.devices.ids()) {
-      if (over() || proved_) return;
-      if (const std::optional<Graph> alone = alone_on(graph_, problem_, d)) solve_alone(*alone, d);
-      heed_incumbent(bound);
+  /// The best schedule is known, or that there is none.
+  void prove() {
+    if (best_cost_ < kNoWay) {
+      bound_.least = std::max(bound_.least, best_cost_);
+    } else {
+      bound_.infeasible = "every sequence of runs and copies was searched";
     }
-    if (over() || proved_ || graph_.links.empty()) return;
-    DeviceProblem once = problem_;
-    once.max_computes = 1;
-    DeviceBound bound_once = device_bound(graph_, once);
-    if (!bound_once.infeasible.empty()) return;
-    const DeviceSolveOptions options{.time_limit = share_of_seconds(),
-                                     .work_limit = share_of_work(),
-                                     .seed = options_.seed,
-                                     .threads = 1,
-                                     .cancel = options_.cancel};
-    const Deadline deadline(options.time_limit, options.cancel);
-    Turns copies(graph_, once, options, deadline);
-    copies.run(bound_once);
-    restricted_work_ += copies.work();
-    if (copies.cost()) adopt(copies.steps());
-    heed_incumbent(bound);
   }
 
-  void solve_alone(const Graph& alone, DeviceId device) {
-    const Instance instance(std::make_shared<const Graph>(alone),
-                            {problem_.budget[device].value_or(Bytes::max()), problem_.max_computes});
-    SolveOptions options;
-    options.time_limit = share_of_seconds();
-    options.work_limit = share_of_work();
-    options.seed = static_cast<std::int64_t>(options_.seed >> 1U);
-    options.threads = options_.threads;
-    const Schedule found = remora::solve(instance, options, {.cancel = options_.cancel});
-    restricted_work_ += found.solver.work;
-    if (!found.has_schedule()) return;
-    DevicePlan plan;
-    for (const Step& step : found.steps) plan.push_back({.op = step.op, .device = device});
-    adopt(std::move(plan));
+  void search_tree() {
+    const std::int64_t nodes = begin_turn(turn_length_);
+    const DeviceSearchOutcome& outcome = tree_.advance(limited(nodes_ + nodes, nodes_) - nodes_);
+    nodes_ = outcome.nodes;
+    if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps);
+    if (outcome.complete) prove();
   }
 
-  /// The local search goes on from it, if it is better once it is mended.
-  void adopt(std::vector<DeviceStep> steps) {
-    for (DeviceStep& step : steps) step.free.clear();
-    local_.adopt(std::move(steps), limited(local_.work() + kMending, local_.work()));
-  }
-
-  void begin_from(const std::vector<DeviceStep>& steps) {
-    if (steps.empty()) return;
-    start_cost_ = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
-    DevicePlan plan = steps;
-    for (DeviceStep& step : plan) step.free.clear();
-    local_.begin_from(std::move(plan));
-  }
-
-  /// A schedule costs so much: what that says of the bound and the tree.
-  void learn(std::int64_t cost, DeviceBound& bound) {
-    known_ = cost;
-    tree_.require_below(known_);
-    const auto interrupted = [&] { return deadline_.reached(); };
-    bound.least = std::max(bound.least, device_bound_below(graph_, problem_, known_, interrupted));
-    proved_ = proved_ || known_ <= bound.least;
-  }
-
-  /// Whether what the search began from is the best so far.
-  [[nodiscard]] bool is_start() const {
-    return start_cost_ < kNoWay && (local_.plan() == nullptr || local_.cost() > start_cost_) &&
-           (!outcome_.steps || outcome_.cost > start_cost_);
-  }
-  [[nodiscard]] bool is_local() const {
-    return local_.plan() != nullptr && (!outcome_.steps || local_.cost() <= outcome_.cost);
-  }
-  [[nodiscard]] bool over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work() >= options_.work_limit);
-  }
-  /// As much as the work limit leaves for whoever has done `done`.
-  [[nodiscard]] std::int64_t limited(std::int64_t wanted, std::int64_t done) const {
-    return options_.work_limit > 0 ? std::min(wanted, done + options_.work_limit - work()) : wanted;
-  }
-
-  /// What a new incumbent rules out raises the bound.
-  void heed_incumbent(DeviceBound& bound) {
-    if (local_.plan() == nullptr || local_.cost() >= known_) return;
-    {
-      const std::lock_guard lock(mutex_);
-      incumbent_ = *local_.plan();
-      below_ = local_.cost();
+  void ask_prover(std::int64_t work) {
+    for (const std::int64_t end = prover_work_ + work; !over() && !finished() && prover_work_ < end;) {
+      if (!step_of_prover()) return;
+      take_news();
     }
-    learn(local_.cost(), bound);
   }
 
   /// False when there is nothing more to come.
@@ -239,7 +215,7 @@ class Turns {
     }
   }
 
-  void take_news(DeviceBound& bound) {
+  void take_news() {
     std::vector<DeviceNews> news;
     {
       const std::lock_guard lock(mutex_);
@@ -247,9 +223,10 @@ class Turns {
       called_ = false;
     }
     for (DeviceNews& item : news) {
-      bound.least = std::max(bound.least, item.bound);
-      proved_ = proved_ || item.infeasible || (cost() && *cost() <= bound.least);
+      bound_.least = std::max(bound_.least, item.bound);
       for (DevicePlan& plan : item.plans) adopt(std::move(plan));
+      heed_incumbent();
+      if (item.infeasible) prove();
     }
   }
 
@@ -258,23 +235,15 @@ class Turns {
     if (beside_.joinable()) beside_.join();
   }
 
-  const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
-  const DeviceSolveOptions& options_;
-  const Deadline& deadline_;
-  DeviceSearch local_;
   /// News have come from the thread beside.
   std::atomic<bool> called_ = false;
   std::atomic<bool> stopped_ = false;
   DeviceTreeSearch tree_;
   DeviceProver prover_;
-  DeviceSearchOutcome outcome_;
-  /// Of the start, where it is a schedule of the problem.
-  std::int64_t start_cost_ = kNoWay;
+  std::int64_t turn_length_ = kFirstTurn;
+  std::int64_t nodes_ = 0;
   /// What the best one known cost when the bound was last looked at.
   std::int64_t known_ = kNoWay;
-  std::int64_t restricted_work_ = 0;
-  bool proved_ = false;
   std::thread beside_;
   /// Of what follows, and nothing else is shared with the thread.
   std::mutex mutex_;
@@ -312,6 +281,18 @@ void describe_baseline(const DeviceGraph& graph, const DeviceProblem& problem, D
 
 }  // namespace
 
+std::unique_ptr<DeviceMember> one_device_alone(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
+                                               const DeviceSolveOptions& options) {
+  std::optional<Graph> alone = alone_on(graph, problem, device);
+  if (!alone) return nullptr;
+  return std::make_unique<OneDevice>(graph, problem, device, *std::move(alone), options);
+}
+
+std::unique_ptr<DeviceTurns> sequential_turns(const DeviceGraph& graph, const DeviceProblem& problem,
+                                              const DeviceSolveOptions& options, bool shares) {
+  return std::make_unique<Turns>(graph, problem, options, device_bound(graph, problem), shares);
+}
+
 DeviceSolveOptions shared_options(const SolveOptions& options) {
   return {.time_limit = options.time_limit,
           .work_limit = options.work_limit,
@@ -333,37 +314,13 @@ DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, con
   schedule.solver.version = version();
   schedule.solver.max_computes = problem.max_computes;
   schedule.solver.work_limit = options.work_limit;
-  if (problem.copies == CopyMode::overlap) {
-    schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
-    solve_overlapped(graph, problem, options, schedule);
-    return schedule;
-  }
-  DeviceBound bound = device_bound(graph, problem);
-  schedule.lower_bound = bound.least;
-  describe_baseline(graph, problem, schedule);
-  if (!bound.infeasible.empty()) {
-    schedule.status = Status::infeasible;
-    schedule.solver.note = bound.infeasible;
-    return schedule;
-  }
-  Turns turns(graph, problem, options, deadline);
-  turns.run(bound);
-  schedule.lower_bound = bound.least;
-  schedule.solver.work = turns.work();
+  const bool overlaps = problem.copies == CopyMode::overlap;
+  (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, schedule);
+  const auto turns = (overlaps ? overlapped_turns : sequential_turns)(graph, problem, options, true);
+  turns->sit(std::max(0.0, options.time_limit - deadline.elapsed()),
+             options.work_limit > 0 ? options.work_limit : kNoWay);
+  turns->write(schedule);
   schedule.solver.seconds = deadline.elapsed();
-  if (turns.proved()) schedule.lower_bound = std::max(schedule.lower_bound, turns.cost().value_or(0));
-  if (turns.proved() && !turns.cost()) {
-    schedule.status = Status::infeasible;
-    schedule.solver.note = "every sequence of runs and copies was searched";
-    return schedule;
-  }
-  if (!turns.cost()) return schedule;
-  schedule.steps = turns.steps();
-  const DeviceVerdict verdict = verify(graph, schedule);
-  schedule.duration = verdict.duration;
-  schedule.energy = verdict.energy;
-  schedule.peak_memory = verdict.peak;
-  schedule.status = schedule.cost() <= schedule.lower_bound ? Status::optimal : Status::feasible;
   return schedule;
 }
 

@@ -42,10 +42,6 @@ DeviceSolveOptions shared_options(const SolveOptions& options);
 /// max_computes at least 1, and a start that the graph allows, else InputError.
 DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options);
 
-/// The part of that where copies overlap (device_overlap.cpp): fills a schedule that states the problem.
-void solve_overlapped(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-                      DeviceSchedule& schedule);
-
 // Many budgets of one device: the curve of its memory against time, while the other devices keep the budgets that they have.
 //
 // Two rounds. The first goes from the largest budget down, so that each search starts from its neighbour's schedule with a little

@@ -15,6 +15,8 @@
 #include "engine/groups/partition.hpp"
 #include "engine/groups/partitioners.hpp"
 #include "engine/groups/schedule_grid.hpp"
+#include "engine/search/segments.hpp"
+#include "engine/search/workers/crew.hpp"
 #include "model/evaluate.hpp"
 #include "model/table.hpp"
 
@@ -29,6 +31,7 @@ constexpr std::int64_t kLeastWork = 100;
 constexpr const char* kKeyOfSchedules = "options of a group, 1, ";
 /// Below, the flat search alone does as well.
 constexpr int kLeastOps = 500;
+constexpr std::int64_t kFarAboveBound = 4;
 
 /// Whether sums over the events of a block, of its tensors and of schedules' times stay within 64 bits.
 bool amounts_fit(const Instance& instance) {
@@ -339,6 +342,30 @@ class Composer {
 HierarchicalResult compose_groups(const Groups& groups, const Instance& instance, const SolveOptions& options,
                                   const Deadline& deadline) {
   return Composer(groups, instance, options, deadline).run();
+}
+
+SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm) {
+  const bool cuts =
+      options.segments && (options.strategy == Strategy::automatic || options.strategy == Strategy::hierarchical);
+  const bool has_groups = wants_groups(instance, options);
+  const auto segments = [cuts, has_groups](Search& search) {
+    if (!cuts) return;
+    Solution found = start_from_segments(search.instance(), [&] { return search.deadline().reached(); });
+    // Far above the bound a search does better to look for a first schedule of its own; groups give a better one.
+    const bool is_near = found.extra.count() / kFarAboveBound <= search.lower_bound().count();
+    const bool fits = found.peak <= search.instance().budget();
+    if (has_groups || (is_near && fits)) search.offer(std::move(found), Source::segments);
+  };
+  const auto groups = [blocks](Search& search) { start_from_groups(search, blocks); };
+  SearchParts parts{.crew = input_order_crew, .proves = true};
+  if (has_groups) {
+    parts.early_start = segments;
+    (options.strategy == Strategy::hierarchical ? parts.starts.emplace_back() : parts.late_start) = groups;
+  } else {
+    parts.rescue = segments;
+    if (is_warm) parts.starts = {segments};  // a warm start of another budget may be far from good
+  }
+  return parts;
 }
 
 bool wants_groups(const Instance& instance, const SolveOptions& options) {

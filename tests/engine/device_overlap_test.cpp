@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies beside computing: the replay by hand, evaluator against verify, and search against brute force.
+// Copies beside computing: the replay by hand, evaluator against verify. The search against brute force: device_solve_test.cpp.
 #include <algorithm>
 #include <iostream>
 #include <random>
@@ -8,10 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/base/options.hpp"
 #include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_solve.hpp"
-#include "tests/support/device_oracle.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/random_devices.hpp"
 
@@ -147,67 +144,6 @@ TEST(DeviceOverlap, EvaluatorAndVerifyAgree) {
   std::cout << compared << " compared, " << stuck << " never go on, " << shorter << " shorter\n";
   EXPECT_GT(stuck, 100);
   EXPECT_GT(shorter, 100);
-}
-
-struct OverlapTally {
-  int cases = 0;
-  int feasible = 0;
-  int found = 0;
-  int optimal = 0;
-  int proved = 0;
-  int refuted = 0;
-};
-
-/// Against all sequences: bounds, optima, infeasibility; and again with a budget at what the optimum took.
-OverlapTally compare_overlapped(unsigned seed, int rounds, int devices, int most_ops, OrderMode order) {
-  OverlapTally tally;
-  std::mt19937 random(seed);
-  for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFatalFailure(); ++round) {
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
-    const DeviceGraph graph = test::random_device_graph(random, devices, most_ops);
-    DeviceProblem problem = test::draw_problem(random, graph, order);
-    problem.copies = CopyMode::overlap;
-    if (chance(random, 30)) test::draw_limits(random, graph, problem);
-    const auto truth = test::overlapped_optimum(graph, problem);
-    const DeviceSchedule schedule = solve(
-        graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 2000, .seed = static_cast<std::uint64_t>(round)});
-    [&] {
-      if (truth) {
-        ASSERT_LE(schedule.lower_bound, *truth);
-        ASSERT_NE(schedule.status, Status::infeasible);
-      }
-      if (!schedule.has_schedule()) return;
-      const DeviceVerdict verdict = verify(graph, schedule);
-      ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
-      ASSERT_TRUE(truth.has_value());
-      ASSERT_GE(schedule.cost(), *truth);
-    }();
-    ++tally.cases;
-    tally.feasible += truth ? 1 : 0;
-    tally.found += schedule.has_schedule() ? 1 : 0;
-    tally.optimal += schedule.has_schedule() && truth && schedule.cost() == *truth ? 1 : 0;
-    tally.proved += schedule.status == Status::optimal ? 1 : 0;
-    tally.refuted += schedule.status == Status::infeasible ? 1 : 0;
-  }
-  std::cout << tally.cases << " cases, " << tally.feasible << " feasible, " << tally.found << " found, "
-            << tally.optimal << " optimal, " << tally.proved << " proved, " << tally.refuted << " refuted\n";
-  return tally;
-}
-
-TEST(DeviceOverlap, OfTwoDevicesIsRightAndOftenOptimal) {
-  const OverlapTally tally = compare_overlapped(21, 6000, 2, 3, OrderMode::input);
-  EXPECT_GE(tally.found, tally.feasible * 95 / 100);
-  EXPECT_GE(tally.optimal, tally.feasible * 80 / 100);
-}
-
-TEST(DeviceOverlap, OfThreeDevicesIsRightAndOftenOptimal) {
-  const OverlapTally tally = compare_overlapped(22, 160, 3, 3, OrderMode::input);
-  EXPECT_GE(tally.found, tally.feasible * 95 / 100);
-  EXPECT_GE(tally.optimal, tally.feasible * 80 / 100);
-}
-
-TEST(DeviceOverlap, OfFreeOrderIsRight) {
-  compare_overlapped(23, 400, 2, 3, OrderMode::free);
 }
 
 }  // namespace

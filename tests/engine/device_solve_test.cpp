@@ -36,22 +36,36 @@ struct DeviceTally {
   int refuted = 0;
 };
 
-DeviceTally compare_devices(unsigned seed, int rounds, int devices, int most_ops, OrderMode order) {
+/// What is drawn, and how long each problem is searched.
+struct DeviceCases {
+  unsigned seed = 0;
+  int rounds = 0;
+  int devices = 2;
+  int most_ops = 6;
+  OrderMode order = OrderMode::input;
+  CopyMode copies = CopyMode::sequential;
+  std::int64_t work = 600;
+};
+
+/// Against all sequences: bounds, optima, infeasibility.
+DeviceTally compare_devices(const DeviceCases& cases) {
+  const bool overlaps = cases.copies == CopyMode::overlap;
   DeviceTally tally;
-  std::mt19937 random(seed);
-  for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFatalFailure(); ++round) {
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
-    const DeviceGraph graph = random_device_graph(random, devices, most_ops);
-    const DeviceProblem problem = draw_problem(random, graph, order);
-    const auto truth = test::device_optimum(graph, problem);
-    const DeviceSchedule schedule = solve(
-        graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 600, .seed = static_cast<std::uint64_t>(round)});
+  std::mt19937 random(cases.seed);
+  for (int round = 0; round < test::fewer(cases.rounds) && !testing::Test::HasFatalFailure(); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(cases.seed) + ", round " + std::to_string(round));
+    const DeviceGraph graph = random_device_graph(random, cases.devices, cases.most_ops);
+    DeviceProblem problem = draw_problem(random, graph, cases.order);
+    problem.copies = cases.copies;
+    if (overlaps && chance(random, 30)) draw_limits(random, graph, problem);
+    const auto truth = (overlaps ? test::overlapped_optimum : test::device_optimum)(graph, problem);
+    const DeviceSchedule schedule =
+        solve(graph, problem,
+              {.time_limit = kNoTimeLimit, .work_limit = cases.work, .seed = static_cast<std::uint64_t>(round)});
     [&] {
       if (truth) {
         ASSERT_LE(schedule.lower_bound, *truth);
-      }
-      if (schedule.status == Status::infeasible) {
-        ASSERT_EQ(truth, std::nullopt);
+        ASSERT_NE(schedule.status, Status::infeasible);
       }
       if (!schedule.has_schedule()) return;
       const DeviceVerdict verdict = verify(graph, schedule);
@@ -65,12 +79,10 @@ DeviceTally compare_devices(unsigned seed, int rounds, int devices, int most_ops
     ++tally.cases;
     tally.feasible += truth ? 1 : 0;
     tally.found += schedule.has_schedule() ? 1 : 0;
-    tally.optimal += schedule.has_schedule() && schedule.cost() == *truth ? 1 : 0;
+    tally.optimal += schedule.has_schedule() && truth && schedule.cost() == *truth ? 1 : 0;
     tally.proved += schedule.status == Status::optimal ? 1 : 0;
     tally.refuted += schedule.status == Status::infeasible ? 1 : 0;
   }
-  testing::Test::RecordProperty("feasible", tally.feasible);
-  testing::Test::RecordProperty("optimal", tally.optimal);
   std::cout << tally.cases << " cases, " << tally.feasible << " feasible, " << tally.found << " found, "
             << tally.optimal << " optimal, " << tally.proved << " proved, " << tally.refuted << " refuted\n";
   return tally;
@@ -202,20 +214,41 @@ TEST(DeviceTreeSearch, OfThreeDevicesInFreeOrderFindsAndProvesTheOptimum) {
   compare_tree_searches(14, 600, 3, 4, OrderMode::free);
 }
 
+void expect_often_optimal(const DeviceTally& tally, int found, int optimal) {
+  EXPECT_GE(tally.found, tally.feasible * found / 100);
+  EXPECT_GE(tally.optimal, tally.feasible * optimal / 100);
+}
+
 TEST(DeviceSolve, OfTwoDevicesIsRightAndOftenOptimal) {
-  const DeviceTally tally = compare_devices(1, 2400, 2, 6, OrderMode::input);
-  EXPECT_GE(tally.found, tally.feasible * 98 / 100);
-  EXPECT_GE(tally.optimal, tally.feasible * 95 / 100);
+  expect_often_optimal(compare_devices({.seed = 1, .rounds = 2400}), 98, 95);
 }
 
 TEST(DeviceSolve, OfThreeDevicesIsRightAndOftenOptimal) {
-  const DeviceTally tally = compare_devices(2, 1200, 3, 5, OrderMode::input);
-  EXPECT_GE(tally.found, tally.feasible * 98 / 100);
-  EXPECT_GE(tally.optimal, tally.feasible * 95 / 100);
+  expect_often_optimal(compare_devices({.seed = 2, .rounds = 1200, .devices = 3, .most_ops = 5}), 98, 95);
 }
 
 TEST(DeviceSolve, OfFreeOrderIsRight) {
-  compare_devices(3, 1600, 2, 6, OrderMode::free);
+  compare_devices({.seed = 3, .rounds = 1600, .order = OrderMode::free});
+}
+
+DeviceCases overlapped_cases(unsigned seed, int rounds) {
+  return {.seed = seed, .rounds = rounds, .most_ops = 3, .copies = CopyMode::overlap, .work = 2000};
+}
+
+TEST(DeviceOverlap, OfTwoDevicesIsRightAndOftenOptimal) {
+  expect_often_optimal(compare_devices(overlapped_cases(21, 6000)), 95, 80);
+}
+
+TEST(DeviceOverlap, OfThreeDevicesIsRightAndOftenOptimal) {
+  DeviceCases cases = overlapped_cases(22, 160);
+  cases.devices = 3;
+  expect_often_optimal(compare_devices(cases), 95, 80);
+}
+
+TEST(DeviceOverlap, OfFreeOrderIsRight) {
+  DeviceCases cases = overlapped_cases(23, 400);
+  cases.order = OrderMode::free;
+  compare_devices(cases);
 }
 
 /// Without any limit on memory an op that is too dear on a device must still be ruled out there.

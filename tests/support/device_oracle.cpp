@@ -7,48 +7,27 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/error.hpp"
+#include "tests/support/device_rules.hpp"
 
 namespace remora::test {
 namespace {
 
-struct DeviceState {
-  std::uint32_t resident = 0;
-  std::uint32_t counts = 0;
-  std::uint32_t stage = 0;
-  std::uint32_t last = 0;
+std::uint64_t key_of(const DeviceSituation& now) {
+  return std::uint64_t{now.resident} | std::uint64_t{now.counts} << 32U | std::uint64_t{now.stage} << 48U |
+         std::uint64_t{now.last} << 52U;
+}
 
-  [[nodiscard]] std::uint64_t key() const {
-    return std::uint64_t{resident} | std::uint64_t{counts} << 32U | std::uint64_t{stage} << 48U |
-           std::uint64_t{last} << 52U;
-  }
-  [[nodiscard]] unsigned count(std::size_t op) const { return counts >> (2 * op) & 3U; }
-};
-
-class DeviceOracle {
+class DeviceOracle : DeviceRules {
  public:
-  DeviceOracle(const DeviceGraph& graph, const DeviceProblem& problem)
-      : graph_(graph), problem_(problem), produced_(produced_tensors(graph.graph)), devices_(graph.devices.size()) {
-    ensure(graph.graph.ops.size() <= 7 && graph.graph.tensors.size() * devices_ <= 27 && problem.max_computes <= 3,
-           "oracle: the graph is too large");
-    for (const Op& op : graph.graph.ops) {
-      const int most = op.recompute ? op.max_computes.value_or(problem.max_computes) : 1;
-      most_.push_back(static_cast<unsigned>(std::min(most, problem.max_computes)));
-    }
-  }
+  DeviceOracle(const DeviceGraph& graph, const DeviceProblem& problem) : DeviceRules(graph, problem) {}
 
   std::optional<std::int64_t> run() {
-    DeviceState start;
-    for (const TensorId t : graph_.places.ids()) {
-      if (produced_[t]) continue;
-      for (const DeviceId d : graph_.places[t].home) start.resident |= bit(t, d);
-    }
-    home_ = start.resident;
+    const DeviceSituation start{.resident = home_};
     if (fits(start.resident, {})) push({}, start);
     while (!queue_.empty()) {
       const auto [spent, state] = queue_.top();
       queue_.pop();
-      const auto& known = best_.at(state.key());
+      const auto& known = best_.at(key_of(state));
       if (std::find(known.begin(), known.end(), spent) == known.end()) continue;
       if (finished(state)) return spent.cost;
       expand(spent, state);
@@ -65,7 +44,7 @@ class DeviceOracle {
   };
   struct Entry {
     Spent spent;
-    DeviceState state;
+    DeviceSituation state;
     bool operator<(const Entry& other) const { return spent > other.spent; }
   };
 
@@ -84,12 +63,9 @@ class DeviceOracle {
            (!problem_.energy_limit || energy <= problem_.energy_limit->count());
   }
 
-  [[nodiscard]] std::uint32_t bit(TensorId t, DeviceId d) const { return 1U << (t.index() * devices_ + d.index()); }
-  [[nodiscard]] Bytes size(TensorId t) const { return graph_.graph[t].size; }
-
-  void push(const Spent& spent, const DeviceState& state) {
+  void push(const Spent& spent, const DeviceSituation& state) {
     if (!within_limits(spent)) return;
-    auto& known = best_[state.key()];
+    auto& known = best_[key_of(state)];
     const auto dominates = [](const Spent& a, const Spent& b) { return a.cost <= b.cost && a.other <= b.other; };
     if (std::any_of(known.begin(), known.end(), [&](const Spent& one) { return dominates(one, spent); })) return;
     std::erase_if(known, [&](const Spent& one) { return dominates(spent, one); });
@@ -113,32 +89,16 @@ class DeviceOracle {
     return true;
   }
 
-  [[nodiscard]] bool finished(const DeviceState& state) const {
-    for (std::size_t v = 0; v < most_.size(); ++v) {
-      if (state.count(v) == 0) return false;
-    }
-    for (const TensorId t : graph_.places.ids()) {
-      if (!graph_.graph[t].keep || !produced_[t]) continue;
-      std::uint32_t where = 0;
-      for (const DeviceId d : graph_.devices.ids()) {
-        const auto& home = graph_.places[t].home;
-        if (home.empty() || home.front() == d) where |= bit(t, d);
-      }
-      if ((state.resident & where) == 0) return false;
-    }
-    return true;
-  }
-
-  void expand(const Spent& spent, const DeviceState& state) {
+  void expand(const Spent& spent, const DeviceSituation& state) {
     for (std::uint32_t left = state.resident & ~home_; left != 0; left &= left - 1) {
-      DeviceState next = state;
+      DeviceSituation next = state;
       next.resident &= ~(left & (~left + 1));
       push(spent, next);
     }
     for (const TensorId t : graph_.places.ids()) {
       for (const Link& link : graph_.links) {
-        if ((state.resident & bit(t, link.from)) == 0 || (state.resident & bit(t, link.to)) != 0) continue;
-        DeviceState next = state;
+        if (!may_copy(state, t, link)) continue;
+        DeviceSituation next = state;
         next.resident |= bit(t, link.to);
         const CopyCost copy = *copy_cost(graph_, t, link.from, link.to);
         if (fits(next.resident, {})) push(after(spent, copy.duration, copy.energy), next);
@@ -151,42 +111,18 @@ class DeviceOracle {
     }
   }
 
-  [[nodiscard]] std::uint32_t rank(OpId v, DeviceId d) const {
-    return static_cast<std::uint32_t>(v.index() * devices_ + d.index() + 1);
-  }
-
-  [[nodiscard]] bool may_run(const DeviceState& state, OpId v, DeviceId d) const {
-    if (state.count(v.index()) >= most_[v.index()]) return false;
-    const Op& op = graph_.graph[v];
-    for (const TensorId t : op.inputs) {
-      if ((state.resident & bit(t, d)) == 0) return false;
-    }
-    for (const OpId earlier : op.after) {
-      if (state.count(earlier.index()) == 0) return false;
-    }
-    if (problem_.order == OrderMode::free) return true;
-    if (state.count(v.index()) == 0) return v.index() == state.stage;
-    return rank(v, d) > state.last;
-  }
-
   /// With each choice of inputs that the step releases for outputs to take over.
-  void compute(const Spent& spent, const DeviceState& state, OpId v, const RunCost& run) {
+  void compute(const Spent& spent, const DeviceSituation& state, OpId v, const RunCost& run) {
     const Op& op = graph_.graph[v];
-    DeviceState computed = state;
+    DeviceSituation computed = state;
     Bytes beside = run.workspace;
     for (const TensorId t : op.outputs) {
       const bool again = (state.resident & bit(t, run.device)) != 0;
       if (again && graph_.graph.recompute_allocates == Allocation::all) beside += size(t);
-      computed.resident |= bit(t, run.device);
     }
-    computed.counts += 1U << (2 * v.index());
-    if (problem_.order == OrderMode::input) {
-      const bool first = state.count(v.index()) == 0;
-      computed.last = first ? 0 : rank(v, run.device);
-      computed.stage += first ? 1 : 0;
-    }
+    count_run(computed, v, run.device);
     for (unsigned choice = 0; choice < 1U << op.in_place.size(); ++choice) {
-      DeviceState next = computed;
+      DeviceSituation next = computed;
       Bytes here = beside;
       bool allowed = true;
       for (std::size_t i = 0; i < op.in_place.size(); ++i) {
@@ -200,12 +136,6 @@ class DeviceOracle {
     }
   }
 
-  const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
-  Table<TensorId, bool> produced_;
-  std::size_t devices_;
-  std::vector<unsigned> most_;
-  std::uint32_t home_ = 0;
   std::priority_queue<Entry> queue_;
   /// What no other way to the state undercuts in both.
   std::unordered_map<std::uint64_t, std::vector<Spent>> best_;

@@ -8,21 +8,16 @@
 
 #include "model/error.hpp"
 #include "tests/support/device_oracle.hpp"
+#include "tests/support/device_rules.hpp"
 
 namespace remora::test {
 namespace {
 
-/// What is the case after some steps and releases, without times.
-struct Situation {
-  std::uint32_t resident = 0;
-  std::uint32_t counts = 0;
-  std::uint32_t stage = 0;
-  std::uint32_t last = 0;
+struct Situation : DeviceSituation {
   /// Inputs whose release by the latest step would have been a takeover.
   std::uint32_t blocked = 0;
 
   friend auto operator<=>(const Situation&, const Situation&) = default;
-  [[nodiscard]] unsigned count(std::size_t op) const { return counts >> (2 * op) & 3U; }
 };
 
 /// When everything is free again; less of any is never worse.
@@ -59,25 +54,13 @@ bool no_more_due(const std::vector<std::pair<std::int64_t, std::int64_t>>& a,
   return true;
 }
 
-class OverlapOracle {
+class OverlapOracle : DeviceRules {
  public:
-  OverlapOracle(const DeviceGraph& graph, const DeviceProblem& problem)
-      : graph_(graph), problem_(problem), produced_(produced_tensors(graph.graph)), devices_(graph.devices.size()) {
-    ensure(graph.graph.ops.size() <= 7 && graph.graph.tensors.size() * devices_ <= 27 && problem.max_computes <= 3,
-           "oracle: the graph is too large");
-    for (const Op& op : graph.graph.ops) {
-      const int most = op.recompute ? op.max_computes.value_or(problem.max_computes) : 1;
-      most_.push_back(static_cast<unsigned>(std::min(most, problem.max_computes)));
-    }
-  }
+  OverlapOracle(const DeviceGraph& graph, const DeviceProblem& problem) : DeviceRules(graph, problem) {}
 
   std::optional<std::int64_t> run() {
     Situation start;
-    for (const TensorId t : graph_.places.ids()) {
-      if (produced_[t]) continue;
-      for (const DeviceId d : graph_.places[t].home) start.resident |= bit(t, d);
-    }
-    home_ = start.resident;
+    start.resident = home_;
     for (const DeviceId d : graph_.devices.ids()) {
       std::int64_t always = graph_.devices[d].fixed_memory.count();
       for (const TensorId t : graph_.places.ids()) always += (home_ & bit(t, d)) != 0 ? size(t) : 0;
@@ -111,9 +94,7 @@ class OverlapOracle {
     bool operator<(const Entry& other) const { return cost > other.cost; }
   };
 
-  [[nodiscard]] std::uint32_t bit(TensorId t, DeviceId d) const { return 1U << place(t, d); }
-  [[nodiscard]] std::size_t place(TensorId t, DeviceId d) const { return t.index() * devices_ + d.index(); }
-  [[nodiscard]] std::int64_t size(TensorId t) const { return graph_.graph[t].size.count(); }
+  [[nodiscard]] std::int64_t size(TensorId t) const { return DeviceRules::size(t).count(); }
 
   [[nodiscard]] bool dominates(const Times& a, const Times& b) const {
     if (a.end > b.end || a.step_end > b.step_end) return false;
@@ -139,22 +120,6 @@ class OverlapOracle {
     queue_.push({problem_.objective == Objective::duration ? times.end : times.energy, labels_.size(), situation});
     labels_.push_back(times);
     ensure(labels_.size() < 3'000'000, "oracle: too many ways");
-  }
-
-  [[nodiscard]] bool finished(const Situation& situation) const {
-    for (std::size_t v = 0; v < most_.size(); ++v) {
-      if (situation.count(v) == 0) return false;
-    }
-    for (const TensorId t : graph_.places.ids()) {
-      if (!graph_.graph[t].keep || !produced_[t]) continue;
-      std::uint32_t where = 0;
-      for (const DeviceId d : graph_.devices.ids()) {
-        const auto& home = graph_.places[t].home;
-        if (home.empty() || home.front() == d) where |= bit(t, d);
-      }
-      if ((situation.resident & where) == 0) return false;
-    }
-    return true;
   }
 
   void give_back(Times& times, DeviceId d, std::int64_t when, std::int64_t bytes) const {
@@ -204,9 +169,7 @@ class OverlapOracle {
     }
     for (const TensorId t : graph_.places.ids()) {
       for (const Link& link : graph_.links) {
-        const bool possible =
-            (situation.resident & bit(t, link.from)) != 0 && (situation.resident & bit(t, link.to)) == 0;
-        if (possible) copy(situation, times, t, link);
+        if (may_copy(situation, t, link)) copy(situation, times, t, link);
       }
     }
     for (const OpId v : graph_.runs.ids()) {
@@ -231,37 +194,13 @@ class OverlapOracle {
     push(situation, times);
   }
 
-  [[nodiscard]] std::uint32_t rank(OpId v, DeviceId d) const {
-    return static_cast<std::uint32_t>(v.index() * devices_ + d.index() + 1);
-  }
-
-  [[nodiscard]] bool may_run(const Situation& situation, OpId v, DeviceId d) const {
-    if (situation.count(v.index()) >= most_[v.index()]) return false;
-    const Op& op = graph_.graph[v];
-    for (const TensorId t : op.inputs) {
-      if ((situation.resident & bit(t, d)) == 0) return false;
-    }
-    for (const OpId earlier : op.after) {
-      if (situation.count(earlier.index()) == 0) return false;
-    }
-    if (problem_.order == OrderMode::free) return true;
-    if (situation.count(v.index()) == 0) return v.index() == situation.stage;
-    return rank(v, d) > situation.last;
-  }
-
   void compute(const Situation& situation, const Times& times, OpId v, const RunCost& run) {
     const Op& op = graph_.graph[v];
     const DeviceId d = run.device;
     const auto was_there = [&](TensorId t) { return (situation.resident & bit(t, d)) != 0; };
     Situation next = situation;
     next.blocked = 0;
-    next.counts += 1U << (2 * v.index());
-    if (problem_.order == OrderMode::input) {
-      const bool first = situation.count(v.index()) == 0;
-      next.last = first ? 0 : rank(v, d);
-      next.stage += first ? 1 : 0;
-    }
-    for (const TensorId t : op.outputs) next.resident |= bit(t, d);
+    count_run(next, v, d);
     for (const InPlace& pair : op.in_place) {
       if (produced_[pair.input] && !was_there(pair.output)) next.blocked |= bit(pair.input, d);
     }
@@ -307,12 +246,6 @@ class OverlapOracle {
     }
   }
 
-  const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
-  Table<TensorId, bool> produced_;
-  std::size_t devices_;
-  std::vector<unsigned> most_;
-  std::uint32_t home_ = 0;
   std::priority_queue<Entry> queue_;
   std::vector<Times> labels_;
   /// What no other way to the situation undercuts.

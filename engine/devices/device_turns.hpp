@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Searches over several devices that can be left and taken up again, and what they tell each other.
+//
+//     all choices        what a solve asks for: one thing at a time (device_solve.cpp), or with copies beside (device_overlap.cpp)
+//     fewer choices      one device alone, by the search for one device; copies without recomputes, as a solve of its own
+//
+// Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then as much as that one
+// has had as long as what they have found is as good as the best schedule known, and else a small part of it. What one finds all
+// others go on from where they can.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/base/deadline.hpp"
+#include "engine/devices/device_plan.hpp"
+#include "engine/devices/device_search.hpp"
+#include "engine/devices/device_solve.hpp"
+#include "engine/devices/device_state.hpp"
+
+namespace remora {
+
+/// One of the searches that a solve goes on with by turns. For one thread at a time.
+class DeviceMember {
+ public:
+  DeviceMember() = default;
+  DeviceMember(const DeviceMember&) = delete;
+  DeviceMember& operator=(const DeviceMember&) = delete;
+  virtual ~DeviceMember() = default;
+
+  /// Goes on for so many seconds, and so many units of work.
+  virtual void sit(double seconds, std::int64_t work) = 0;
+  /// Nothing is left for it to find.
+  [[nodiscard]] virtual bool finished() const = 0;
+  /// The best schedule that it has, in its own problem; empty without one.
+  [[nodiscard]] virtual std::vector<DeviceStep> steps() const = 0;
+  /// A schedule of the problem with all choices: the search goes on from it if it is one of its own, too, and better.
+  virtual void offer(const std::vector<DeviceStep>& steps) = 0;
+  [[nodiscard]] virtual std::int64_t work() const = 0;
+};
+
+/// Everything on that device, in the staged form, by the search for one device; null where some op cannot run there. What is limited
+/// beside memory and what is minimised is not regarded. The graph must outlive it; of the options, the limits are a first sitting's.
+std::unique_ptr<DeviceMember> one_device_alone(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
+                                               const DeviceSolveOptions& options);
+
+/// A search by local search and whatever else, with searches that have fewer choices beside it.
+class DeviceTurns : public DeviceMember {
+ public:
+  void sit(double seconds, std::int64_t work) final {
+    seconds_ = seconds;
+    deadline_ = turn_ = Deadline(seconds, options_.cancel);
+    until_ = work > kNoWay - this->work() ? kNoWay : this->work() + work;
+    if (refuted()) return;
+    if (!std::exchange(begun_, true)) take(options_.start);
+    search();
+  }
+  [[nodiscard]] bool finished() const final { return refuted() || best_cost_ <= bound_.least; }
+  [[nodiscard]] std::vector<DeviceStep> steps() const final { return best_; }
+  void offer(const std::vector<DeviceStep>& steps) final {
+    if (cost_of_schedule(graph_, problem_, steps)) take(steps);
+  }
+  [[nodiscard]] std::int64_t work() const override { return local_.work() + members_work_; }
+  /// What is known of all schedules; and why there is none, if that is known.
+  [[nodiscard]] const DeviceBound& bound() const { return bound_; }
+  [[nodiscard]] bool refuted() const { return !bound_.infeasible.empty(); }
+
+  /// The answer: steps, what they take, the bound, the status.
+  void write(DeviceSchedule& schedule) const {
+    schedule.lower_bound = bound_.least;
+    schedule.solver.work = work();
+    if (refuted()) {
+      schedule.status = Status::infeasible;
+      schedule.solver.note = bound_.infeasible;
+    }
+    if (best_cost_ == kNoWay) return;
+    schedule.steps = best_;
+    const DeviceVerdict verdict = verify(graph_, schedule);
+    schedule.duration = verdict.duration;
+    schedule.energy = verdict.energy;
+    schedule.peak_memory = verdict.peak;
+    schedule.status = schedule.cost() <= schedule.lower_bound ? Status::optimal : Status::feasible;
+  }
+
+ protected:
+  /// Plans evaluated at most to mend one that somebody else found.
+  static constexpr std::int64_t kMending = 4000;
+
+  /// The graph must outlive it. Others sit beside it where it `shares`, and both recomputes and copies are choices.
+  DeviceTurns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
+              DeviceBound bound, bool shares)
+      : graph_(graph),
+        problem_(problem),
+        options_(options),
+        bound_(std::move(bound)),
+        local_(graph_, problem_, options.seed, turn_),
+        shares_(shares && problem.max_computes > 1) {}
+
+  /// Until the limits of the sitting.
+  virtual void search() = 0;
+  /// A search for copies without recomputes, of the same kind; null if it is known that there are no such schedules.
+  [[nodiscard]] virtual std::unique_ptr<DeviceMember> copies_alone(const DeviceProblem& once,
+                                                                   const DeviceSolveOptions& options) const = 0;
+  /// The best schedule known is another one.
+  virtual void heed_incumbent() {}
+
+  [[nodiscard]] double left() const { return std::max(0.0, seconds_ - deadline_.elapsed()); }
+  [[nodiscard]] bool over() const { return deadline_.reached() || work() >= until_; }
+  /// As much as the work limit leaves for whoever has done `done`.
+  [[nodiscard]] std::int64_t limited(std::int64_t wanted, std::int64_t done) const {
+    return until_ < kNoWay ? std::min(wanted, done + until_ - work()) : wanted;
+  }
+
+  /// Takes a schedule of the problem, or steps to go on from, over.
+  void take(const std::vector<DeviceStep>& steps) {
+    if (steps.empty()) return;
+    const std::int64_t cost = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
+    if (cost < best_cost_) {
+      best_cost_ = cost;
+      best_ = steps;
+    }
+    adopt(steps);
+    heed_incumbent();
+  }
+
+  /// The local search goes on from it, if it is better once it is mended.
+  void adopt(DevicePlan plan) {
+    for (DeviceStep& step : plan) step.free.clear();
+    local_.adopt(std::move(plan), limited(local_.work() + kMending, local_.work()));
+    take_found();
+  }
+
+  /// What the local search has found.
+  void take_found() {
+    if (local_.plan() == nullptr || local_.cost() >= best_cost_) return;
+    best_cost_ = local_.cost();
+    best_ = with_releases(local_.plan()->evaluation, local_.plan()->plan);
+  }
+
+  /// Whoever has fewer choices and is due.
+  void let_members_sit() {
+    if (std::exchange(shares_, false)) find_members();
+    for (Entry& entry : members_) {
+      if (over() || finished()) return;
+      if (entry.member->finished()) continue;
+      const double due = due_to(entry);
+      if (due > 0) let_sit(entry, due);
+    }
+  }
+
+  /// A turn of the search itself takes so many plans or nodes, and no longer than others can wait.
+  [[nodiscard]] std::int64_t begin_turn(std::int64_t plans) {
+    const bool others = shares_ || std::any_of(members_.begin(), members_.end(),
+                                               [](const Entry& entry) { return !entry.member->finished(); });
+    turn_ = Deadline(others ? std::min(left(), kTurn * span()) : left(), options_.cancel);
+    if (!others || !counts_work()) return plans;
+    return std::min(plans, std::max(kLeastTurn, static_cast<std::int64_t>(kTurn * limit())));
+  }
+
+  const DeviceGraph& graph_;
+  DeviceProblem problem_;
+  DeviceSolveOptions options_;
+  /// Of the sitting, and of the turn that is under way in it.
+  double seconds_ = 0;
+  Deadline deadline_{0, nullptr};
+  Deadline turn_{0, nullptr};
+  std::int64_t until_ = kNoWay;
+  DeviceBound bound_;
+  DeviceSearch local_;
+  std::int64_t best_cost_ = kNoWay;
+  std::vector<DeviceStep> best_;
+
+ private:
+  /// Of the limits, for a first sitting; at least, for a later one; and for a turn of the search itself, at most.
+  static constexpr double kFirst = 0.1;
+  static constexpr double kLeast = 0.02;
+  static constexpr double kTurn = 0.05;
+  static constexpr std::int64_t kLeastTurn = 250;
+  /// Of what the search with all choices has had: for a member whose schedule is the best known, and for others.
+  static constexpr double kLeading = 1;
+  static constexpr double kBehind = 0.125;
+  /// Seconds: where nobody waits for the limit.
+  static constexpr double kLongest = 600;
+
+  struct Entry {
+    std::unique_ptr<DeviceMember> member;
+    double spent = 0;
+    bool begun = false;
+    /// What its best schedule costs here.
+    std::int64_t cost = kNoWay;
+  };
+
+  void find_members() {
+    DeviceSolveOptions options = options_;
+    options.start.clear();
+    options.time_limit = kFirst * span();
+    options.work_limit = options_.work_limit > 0 ? std::max<std::int64_t>(1, static_cast<std::int64_t>(first())) : 0;
+    const auto add = [&](std::unique_ptr<DeviceMember> member) {
+      if (member) members_.push_back({.member = std::move(member)});
+    };
+    for (const DeviceId d : graph_.devices.ids()) add(one_device_alone(graph_, problem_, d, options));
+    if (graph_.links.empty()) return;
+    DeviceProblem once = problem_;
+    once.max_computes = 1;
+    options.threads = 1;
+    options.time_limit = span();
+    add(copies_alone(once, options));
+  }
+
+  [[nodiscard]] double span() const { return std::min(options_.time_limit, kLongest); }
+  /// In units of work where that is limited, else in seconds.
+  [[nodiscard]] bool counts_work() const { return options_.work_limit > 0; }
+  [[nodiscard]] double limit() const { return counts_work() ? static_cast<double>(options_.work_limit) : span(); }
+  [[nodiscard]] double used() const { return counts_work() ? static_cast<double>(work()) : deadline_.elapsed(); }
+  [[nodiscard]] double first() const { return kFirst * (counts_work() ? limit() : std::min(span(), left())); }
+
+  [[nodiscard]] double due_to(const Entry& entry) const {
+    if (!entry.begun) return first();
+    double own = used();
+    for (const Entry& other : members_) own -= other.spent;
+    const bool leads = entry.cost <= best_cost_ && entry.cost < kNoWay;
+    const double due = (leads ? kLeading : kBehind) * own - entry.spent;
+    return due < kLeast * limit() ? 0 : std::min(due, kFirst * limit());
+  }
+
+  void let_sit(Entry& entry, double due) {
+    DeviceMember& member = *entry.member;
+    const double before = used();
+    const std::int64_t work_before = member.work();
+    // First it finds its own.
+    if (std::exchange(entry.begun, true) && best_cost_ < entry.cost) member.offer(best_);
+    if (counts_work()) {
+      member.sit(left(), std::max<std::int64_t>(1, limited(static_cast<std::int64_t>(due), 0)));
+    } else {
+      member.sit(std::min(due, left()), kNoWay);
+    }
+    // At least one, so that who has nothing to do keeps no search under a work limit alive.
+    members_work_ += std::max<std::int64_t>(1, member.work() - work_before);
+    if (const std::vector<DeviceStep> found = member.steps(); !found.empty()) {
+      entry.cost = cost_of_schedule(graph_, problem_, found).value_or(kNoWay);
+      take(found);
+    }
+    entry.spent += used() - before;
+  }
+
+  bool begun_ = false;
+  /// Others are still to be found.
+  bool shares_;
+  std::vector<Entry> members_;
+  std::int64_t members_work_ = 0;
+};
+
+/// Local search, complete search and the relaxation on one incumbent, one thing at a time (device_solve.cpp).
+std::unique_ptr<DeviceTurns> sequential_turns(const DeviceGraph& graph, const DeviceProblem& problem,
+                                              const DeviceSolveOptions& options, bool shares);
+
+/// Where copies run beside computing (device_overlap.cpp).
+std::unique_ptr<DeviceTurns> overlapped_turns(const DeviceGraph& graph, const DeviceProblem& problem,
+                                              const DeviceSolveOptions& options, bool shares);
+
+/// The best schedule without memory limits where copies run beside computing, as far as the bound's assignment is one.
+void describe_overlapped_baseline(const DeviceGraph& graph, const DeviceProblem& problem, DeviceSchedule& schedule);
+
+}  // namespace remora
