@@ -53,6 +53,7 @@ class AddressSearch {
         callbacks_(callbacks),
         deadline_(options.time_limit, callbacks.cancel),
         random_(static_cast<std::uint64_t>(options.seed)),
+        baseline_peak_(baseline_peak(instance)),
         padded_(std::make_shared<Graph>(instance.graph())) {
     for (Tensor& tensor : padded_->tensors) tensor.size = rounded(tensor.size);
     for (Op& op : padded_->ops) op.workspace = rounded(op.workspace);
@@ -126,7 +127,7 @@ class AddressSearch {
   /// The schedule of the padded graph as one of the graph itself.
   [[nodiscard]] Schedule with_own_amounts(Schedule schedule) const {
     schedule.budget = instance_.budget();
-    schedule.baseline_peak_memory = baseline_peak(instance_);
+    schedule.baseline_peak_memory = baseline_peak_;
     if (schedule.has_schedule()) schedule.peak_memory = evaluate(instance_, ops_of(schedule)).peak;
     return schedule;
   }
@@ -318,6 +319,8 @@ class AddressSearch {
   const SolveCallbacks& callbacks_;
   Deadline deadline_;
   Random random_;
+  /// Known before a signal comes.
+  Bytes baseline_peak_;
   /// Rounded amounts, and workspaces larger by what has been taken away there.
   std::shared_ptr<Graph> padded_;
   Bytes capacity_;

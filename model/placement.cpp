@@ -146,14 +146,14 @@ std::string placement_fault(std::span<const Buffer> buffers, std::span<const Byt
   const auto number = [](Bytes bytes) { return std::to_string(bytes.count()); };
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = buffers[i];
-    const std::string what = quote(buffer.id) + " at offset " + number(offsets[i]);
-    if (offsets[i] < Bytes()) return what + ": offsets begin at 0";
+    const auto what = [&] { return quote(buffer.id) + " at offset " + number(offsets[i]); };
+    if (offsets[i] < Bytes()) return what() + ": offsets begin at 0";
     if (offsets[i].count() % buffer.alignment.count() != 0) {
-      return what + ": not a multiple of its alignment, " + number(buffer.alignment);
+      return what() + ": not a multiple of its alignment, " + number(buffer.alignment);
     }
-    if (buffer.offset && *buffer.offset != offsets[i]) return what + ": it has to lie at " + number(*buffer.offset);
+    if (buffer.offset && *buffer.offset != offsets[i]) return what() + ": it has to lie at " + number(*buffer.offset);
     if (offsets[i] > capacity || buffer.size > capacity - offsets[i]) {
-      if (!alive(buffer).empty()) return what + ", size " + number(buffer.size) + ": ends beyond " + number(capacity);
+      if (!alive(buffer).empty()) return what() + ", size " + number(buffer.size) + ": ends beyond " + number(capacity);
     }
   }
   // What is alive, by offset: whatever begins must lie between its neighbours there.

@@ -95,7 +95,7 @@ class CoverMip {
 
   CoverMipResult run() {
     build();
-    if (!solve_relaxation()) return result_;
+    if (!solve_relaxation() || limits_.nodes == 0) return result_;
     while (!stopped()) {
       if (!solve_integer() || !add_violated(chosen_)) break;
       result_.complete = false;

@@ -25,6 +25,7 @@ using CoverCut = std::vector<int>;
 
 struct CoverMipLimits {
   double seconds = 1e9;
+  /// 0: the linear program alone.
   std::int64_t nodes = 20'000;
   /// Asked now and then; true ends the work with what is known. May be empty.
   std::function<bool()> interrupted{};

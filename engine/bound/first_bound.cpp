@@ -121,8 +121,9 @@ std::optional<Instance> least_of_modes(const Instance& instance) {
 bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
   const CoverProblem problem = covering_relaxation(instance);
   if (covering_bound(problem, [&deadline] { return deadline.reached(); }).infeasible) return true;
+  if (problem.items.size() > kMostItems) return false;
   CoverMipLimits limits;
-  // The LP alone proves infeasibility.
+  // The linear program alone proves infeasibility.
   limits.nodes = 0;
   limits.interrupted = [&deadline] { return deadline.reached(); };
   return solve_cover_mip(problem, limits).infeasible;

@@ -3,10 +3,10 @@
 #include "engine/placement/heuristics.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <set>
+#include <queue>
 #include <utility>
 
 namespace remora::placement {
@@ -118,11 +118,16 @@ namespace {
 /// The items not yet placed, by where they begin: asks for the best one inside a stretch of sections.
 class Waiting {
  public:
-  Waiting(const Part& part, const std::vector<Worth>& worth) : part_(part) {
-    order_.resize(part.items.size());
-    std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](int a, int b) { return part.items[at(a)].first() < part.items[at(b)].first(); });
+  Waiting(const Part& part, const std::vector<Worth>& worth)
+      : begins_(at(part.sections) + 1), order_(part.items.size()), place_(part.items.size()) {
+    // By counting; those that begin together stand together, in their order.
+    for (const Item& item : part.items) ++begins_[at(item.first()) + 1];
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    std::vector<std::size_t> next(begins_.begin(), begins_.end() - 1);
+    for (int i = 0; i < part.count(); ++i) {
+      place_[at(i)] = next[at(part.items[at(i)].first())]++;
+      order_[place_[at(i)]] = i;
+    }
     while (leaves_ < order_.size()) leaves_ *= 2;
     nodes_.resize(2 * leaves_);
     for (std::size_t k = 0; k < order_.size(); ++k) {
@@ -133,22 +138,13 @@ class Waiting {
 
   /// The best of those that live within sections [first, end); -1 if there is none.
   [[nodiscard]] int best(int first, int end) const {
-    const auto from =
-        std::partition_point(order_.begin(), order_.end(), [&](int i) { return part_.items[at(i)].first() < first; });
-    const auto to = std::partition_point(from, order_.end(), [&](int i) { return part_.items[at(i)].first() < end; });
     Found found;
-    seek(1, 0, leaves_, static_cast<std::size_t>(from - order_.begin()), static_cast<std::size_t>(to - order_.begin()),
-         end, found);
+    seek(1, 0, leaves_, begins_[at(first)], begins_[at(end)], end, found);
     return found.place < order_.size() ? order_[found.place] : -1;
   }
 
   void remove(int item) {
-    // Those that begin together stand together.
-    auto found = std::partition_point(order_.begin(), order_.end(), [&](int i) {
-      return part_.items[at(i)].first() < part_.items[at(item)].first();
-    });
-    found = std::find(found, order_.end(), item);
-    std::size_t node = leaves_ + static_cast<std::size_t>(found - order_.begin());
+    std::size_t node = leaves_ + place_[at(item)];
     nodes_[node] = {};
     for (node /= 2; node > 0; node /= 2) join(node);
   }
@@ -186,13 +182,16 @@ class Waiting {
     }
   }
 
-  const Part& part_;
+  /// By section, how many begin before it.
+  std::vector<std::size_t> begins_;
   std::vector<int> order_;
+  /// By item, its place in the order.
+  std::vector<std::size_t> place_;
   std::size_t leaves_ = 1;
   std::vector<Node> nodes_;
 };
 
-/// The outline: terraces by their first section, lowest found first.
+/// The outline: terraces, which part the sections among them, lowest found first.
 class Outline {
  public:
   struct Terrace {
@@ -201,9 +200,16 @@ class Outline {
     Units height;
   };
 
-  Outline(int sections, Units height) { add({0, sections, height}); }
+  Outline(int sections, Units height)
+      : end_(at(sections), 0), height_(at(sections), kNowhere), first_before_(at(sections) + 1, 0) {
+    add({0, sections, height});
+  }
 
-  [[nodiscard]] Terrace lowest() const { return terraces_.at(by_height_.begin()->second); }
+  /// Of equal ones the first.
+  [[nodiscard]] Terrace lowest() {
+    while (height_[at(by_height_.top().second)] != by_height_.top().first) by_height_.pop();
+    return terrace_at(by_height_.top().second);
+  }
 
   /// The terrace's sections [first, end) rise to this height.
   void raise(const Terrace& terrace, int first, int end, Units height) {
@@ -212,14 +218,13 @@ class Outline {
     if (end < terrace.end) add({end, terrace.end, terrace.height});
     Terrace raised{first, end, height};
     // One with neighbours of the same height.
-    if (const auto next = terraces_.find(end); next != terraces_.end() && next->second.height == height) {
-      const Terrace other = next->second;
+    if (at(end) < height_.size() && height_[at(end)] == height) {
+      const Terrace other = terrace_at(end);
       drop(other);
       raised.end = other.end;
     }
-    auto before = terraces_.lower_bound(first);
-    if (before != terraces_.begin() && (--before)->second.height == height) {
-      const Terrace other = before->second;
+    if (first > 0 && height_[at(first_before_[at(first)])] == height) {
+      const Terrace other = terrace_at(first_before_[at(first)]);
       drop(other);
       raised.first = other.first;
     }
@@ -228,25 +233,30 @@ class Outline {
 
   /// Fills the terrace up to its lower neighbour.
   void fill(const Terrace& terrace) {
-    const auto here = terraces_.find(terrace.first);
     Units height = std::numeric_limits<Units>::max();
-    if (here != terraces_.begin()) height = std::prev(here)->second.height;
-    if (std::next(here) != terraces_.end()) height = std::min(height, std::next(here)->second.height);
+    if (terrace.first > 0) height = height_[at(first_before_[at(terrace.first)])];
+    if (at(terrace.end) < height_.size()) height = std::min(height, height_[at(terrace.end)]);
     raise(terrace, terrace.first, terrace.end, height);
   }
 
  private:
+  [[nodiscard]] Terrace terrace_at(int first) const { return {first, end_[at(first)], height_[at(first)]}; }
   void add(const Terrace& terrace) {
-    terraces_[terrace.first] = terrace;
-    by_height_.insert({terrace.height, terrace.first});
+    end_[at(terrace.first)] = terrace.end;
+    height_[at(terrace.first)] = terrace.height;
+    first_before_[at(terrace.end)] = terrace.first;
+    by_height_.emplace(terrace.height, terrace.first);
   }
-  void drop(const Terrace& terrace) {
-    by_height_.erase({terrace.height, terrace.first});
-    terraces_.erase(terrace.first);
-  }
+  /// Its entry by height stays until it is met.
+  void drop(const Terrace& terrace) { height_[at(terrace.first)] = kNowhere; }
 
-  std::map<int, Terrace> terraces_;
-  std::set<std::pair<Units, int>> by_height_;
+  /// By first section of a terrace: where it ends and how high it is, kNowhere where none begins.
+  std::vector<int> end_;
+  std::vector<Units> height_;
+  /// By section, where the terrace that ends there begins.
+  std::vector<int> first_before_;
+  using Entry = std::pair<Units, int>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> by_height_;
 };
 
 }  // namespace

@@ -55,7 +55,11 @@ std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::v
 
 Search::Search(const Instance& instance, const SolveOptions& options, SearchParts parts,
                std::span<const OpId> warm_start)
-    : instance_(instance), options_(options), seed_(options.seed), parts_(std::move(parts)) {
+    : instance_(instance),
+      options_(options),
+      problem_(describe_problem(instance, options)),
+      seed_(options.seed),
+      parts_(std::move(parts)) {
   std::optional<Solution> first = first_solution(instance, warm_start);
   infeasible_ = !first.has_value();
   if (first) incumbent_ = *std::move(first);
@@ -213,7 +217,7 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
     hear_prover();
     if (phase == SearchPhase::feasibility) ask_for_rescue();
     ask_for_late_start();
-    if (finished() || infeasible_) return;
+    if (finished() || infeasible_ || deadline_.cancelled()) return;
     const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, effort};
     const std::vector<Worker*> workers = mix->draw(input);
     if (workers.empty()) return;
@@ -248,7 +252,9 @@ void Search::ask_for_late_start() {
 
 std::vector<RoundResult> Search::run_round(const std::vector<Worker*>& workers, const RoundInput& input) const {
   std::vector<RoundResult> results(workers.size());
-  run_tasks(thread_count(options_), workers.size(), [&](std::size_t i) { results[i] = workers[i]->run(input); });
+  run_tasks(thread_count(options_), workers.size(), [&](std::size_t i) {
+    if (!deadline_.cancelled()) results[i] = workers[i]->run(input);
+  });
   return results;
 }
 
@@ -334,7 +340,7 @@ bool Search::enough() const {
 }
 
 Schedule Search::answer() const {
-  Schedule schedule = describe_problem(instance_, options_);
+  Schedule schedule = problem_;
   schedule.certificate = certificate_;
   schedule.lower_bound = instance_.baseline_duration() + lower_bound_;
   schedule.status = infeasible_ ? Status::infeasible : Status::unknown;

@@ -157,6 +157,8 @@ class Search {
 
   const Instance& instance_;
   SolveOptions options_;
+  /// What every answer says of the problem.
+  Schedule problem_;
   std::int64_t seed_;
   SearchParts parts_;
   SearchListener listener_;

@@ -170,6 +170,27 @@ TEST(CoveringBound, OfAProgramThatIsInterruptedAnywhereIsNeverAboveTheOptimum) {
   }
 }
 
+TEST(CoveringBound, WithoutNodesIsTheLinearProgramAloneAndRefutesAsMuch) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  std::mt19937 random(36);
+  int refuted = 0;
+  for (int round = 0; round < test::fewer(600); ++round) {
+    const Instance unlimited(test::random_graph(random, {}), {});
+    const Bytes least = std::max(unlimited.base_memory(), least_budget(unlimited));
+    for (const int more : {0, 1, 2, 4}) {
+      const auto problem = covering_relaxation(unlimited.with_budget(least + Bytes(more)));
+      const auto relaxed = solve_cover_mip(problem, {.nodes = 0});
+      const auto whole = solve_cover_mip(problem, {});
+      ASSERT_EQ(relaxed.infeasible, whole.infeasible) << "round " << round << ", " << more;
+      ASSERT_EQ(relaxed.priced.bound, whole.priced.bound) << "round " << round << ", " << more;
+      ASSERT_FALSE(relaxed.complete);
+      ASSERT_LE(relaxed.bound, whole.bound);
+      if (relaxed.infeasible) ++refuted;
+    }
+  }
+  EXPECT_GT(refuted, 0);
+}
+
 TEST(CoveringBound, IsAskedToEndWithinTheFirstLinearProgram) {
   if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
   const Instance unlimited(test::training_chain(20), {});
