@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """One training step of one network by one contender: what it takes, and, whenever it is asked, how long it takes.
 
-Usage: contenders.py NETWORK CONTENDER
+Usage: contenders.py NETWORK CONTENDER [DEVICE [LOCK]]
 
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
 compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it);
 remora:B and fused:B (the same with compiled regions) under the budget B: 60%, or 12345678 (bytes beyond what is there
-throughout), or "least": the smallest for which a schedule is found.
+throughout), or "least": the smallest for which a schedule is found, or "activations:60": gradients, and 60 % of what
+the step takes beyond them.
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
-machine hardly changes.
+machine hardly changes. On a GPU (DEVICE: cuda) they are seconds of the clock till the GPU has done its work; with LOCK,
+a file, several contenders prepare themselves at once, and whoever uses the GPU holds the file's lock.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -107,6 +110,112 @@ def vit() -> Network:
     return model, (torch.randn(32, 3, 96, 96), torch.randint(0, 10, (32,))), classified, list(model.encoder.layers)
 
 
+def gpt2_medium() -> Network:
+    """GPT-2 medium as published, 24 layers of width 1024, without dropout, on eight times 512 tokens."""
+    import transformers as t
+
+    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    model = t.GPT2LMHeadModel(t.GPT2Config(n_embd=1024, n_layer=24, n_head=16, use_cache=False, **no_dropout))
+    words = torch.randint(0, 50257, (8, 512))
+    return model, (words, words), in_bf16(named_words_lost), list(model.transformer.h)
+
+
+def gpt2_24() -> Network:
+    """The layers of GPT-2 medium without its head, which takes more memory than many layers."""
+    import transformers as t
+
+    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    model = t.GPT2Model(t.GPT2Config(n_embd=1024, n_layer=24, n_head=16, use_cache=False, **no_dropout))
+
+    def loss(called: nn.Module, x: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return called(input_ids=x).last_hidden_state.square().mean()
+
+    words = torch.randint(0, 50257, (8, 512))
+    return model, (words, words), loss, list(model.h)
+
+
+def llama_1b() -> Network:
+    """The shape of Llama 3.2 1B: 16 layers of width 2048, weights in bf16, on two times 1024 tokens."""
+    import transformers as t
+
+    config = t.LlamaConfig(
+        hidden_size=2048,
+        num_hidden_layers=16,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        intermediate_size=8192,
+        vocab_size=128256,
+        tie_word_embeddings=True,
+        use_cache=False,
+    )
+    model = t.LlamaForCausalLM(config).bfloat16()
+    words = torch.randint(0, 128256, (2, 1024))
+    return model, (words, words), named_words_lost, list(model.model.layers)
+
+
+def vit_l() -> Network:
+    """ViT-L/16 as published, on 32 images."""
+    import torchvision
+
+    model = torchvision.models.vit_l_16(weights=None)
+    inputs = torch.randn(32, 3, 224, 224), torch.randint(0, 1000, (32,))
+    return model, inputs, in_bf16(classified), list(model.encoder.layers)
+
+
+def resnet101() -> Network:
+    """ResNet-101 on 64 images."""
+    import torchvision
+
+    model = torchvision.models.resnet101(weights=None)
+    blocks = [block for layer in (model.layer1, model.layer2, model.layer3, model.layer4) for block in layer]
+    return model, (torch.randn(64, 3, 224, 224), torch.randint(0, 1000, (64,))), classified, blocks
+
+
+def unet_4() -> Network:
+    """A U-Net of four levels, from 64 channels, on eight images of 256 x 256."""
+    model = models.DeepUnet(width=64, levels=4)
+    inputs = torch.randn(8, 3, 256, 256), torch.randint(0, 2, (8, 256, 256))
+    return model, inputs, classified, [*model.down, model.bottom, *model.up]
+
+
+def mlp_mixer() -> Network:
+    """MLP-Mixer B/16 on 32 images."""
+    import timm
+
+    model = timm.create_model("mixer_b16_224", pretrained=False)
+    return model, (torch.randn(32, 3, 224, 224), torch.randint(0, 1000, (32,))), classified, list(model.blocks)
+
+
+def regnet() -> Network:
+    """RegNetX of 3.2 GFLOPs on 64 images."""
+    import torchvision
+
+    model = torchvision.models.regnet_x_3_2gf(weights=None)
+    blocks = [block for stage in model.trunk_output for block in stage]
+    return model, (torch.randn(64, 3, 224, 224), torch.randint(0, 1000, (64,))), classified, blocks
+
+
+def transformer(layers: int) -> Network:
+    """PyTorch's own transformer of so many layers in its encoder and in its decoder, on 32 times 128 vectors."""
+    model = nn.Transformer(512, 8, layers, layers, 2048, dropout=0.0, batch_first=True)
+    inputs = torch.randn(32, 128, 512), torch.randn(32, 128, 512)
+
+    def loss(called: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return called(x, y).square().mean()
+
+    return model, inputs, loss, [*model.encoder.layers, *model.decoder.layers]
+
+
+def in_bf16(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The loss under autocast, as networks of this size are trained."""
+
+    def under_autocast(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(x.device.type, torch.bfloat16):
+            return loss(model, x, y)
+
+    return under_autocast
+
+
 def words_lost(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
@@ -129,6 +238,16 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "gpt2_6": gpt2_6,
     "gpt2": gpt2,
     "small": small,
+    "gpt2_medium": gpt2_medium,
+    "gpt2_24": gpt2_24,
+    "llama_1b": llama_1b,
+    "vit_l": vit_l,
+    "resnet101": resnet101,
+    "unet_4": unet_4,
+    "mlp_mixer": mlp_mixer,
+    "regnet": regnet,
+    "transformer_6": functools.partial(transformer, 6),
+    "transformer_36": functools.partial(transformer, 36),
     "unet": unet,
     "resnet50": resnet50,
     "vit": vit,
@@ -141,6 +260,8 @@ def products_saved(_: Any, op: Any, *__: Any, **___: Any) -> CheckpointPolicy:
         torch.ops.aten.addmm.default,
         torch.ops.aten.bmm.default,
         torch.ops.aten.convolution.default,
+        torch.ops.aten._scaled_dot_product_flash_attention.default,
+        torch.ops.aten._scaled_dot_product_efficient_attention.default,
     )
     return CheckpointPolicy.MUST_SAVE if op in saved else CheckpointPolicy.PREFER_RECOMPUTE
 
@@ -162,8 +283,10 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
         checkpointed(blocks, context_fn=functools.partial(create_selective_checkpoint_contexts, products_saved))
     elif kind in ("compiled", "inductor"):
         torch._functorch.config.activation_memory_budget = float(amount)
+        # Both parts before the first run.
+        torch._functorch.config.force_non_lazy_backward_lowering = True
         backend = "inductor" if kind == "inductor" else "aot_eager_decomp_partition"
-        called = torch.compile(model, backend=backend, dynamic=False)
+        called = torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
     elif kind not in ("eager", "remora", "fused"):
         raise SystemExit(f"there is no contender {contender}")
 
@@ -181,17 +304,22 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
         "predicted_seconds": planned.plan.predicted_time / 1e9,
         "bound": planned.plan.bound / max(1, planned.plan.unscheduled_time) - 1,
         "planning": planned.plan.seconds,
+        "gradients": gradients_of(model),
     }
 
 
 def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: bool) -> Any:
     """The step under a budget, captured."""
     import remora.torch as rt
+    from remora.torch import _capture
 
     model, inputs, _, _ = network
+    _capture.measured = GPU.during(_capture.measured)
+    rt.TrainStep._compile = GPU.before_run(rt.TrainStep._compile)
     planned = rt.train_step(step, budget="100%", fuse=fuse, time_limit=SECONDS, threads=1)
     planned(*inputs)
     model.zero_grad()
+    GPU.leave()
     if amount == "least":
         try:
             planned.set_budget("1%")
@@ -199,38 +327,119 @@ def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: 
             planned.set_budget(refusal.least)
     elif amount.isdigit():
         planned.set_budget(planned.plan.fixed_memory + int(amount))
+    elif amount.startswith("activations"):
+        plan, kept = planned.plan, gradients_of(model)
+        part = float(amount.partition(":")[2]) / 100
+        planned.set_budget(int(plan.fixed_memory + kept + part * (plan.unscheduled_peak - plan.fixed_memory - kept)))
     elif amount != "100%":
         planned.set_budget(amount)
     return planned
 
 
-def main(name: str, contender: str) -> None:
+def gradients_of(model: nn.Module) -> int:
+    """The bytes of all gradients."""
+    return sum(p.nbytes for p in model.parameters() if p.requires_grad)
+
+
+class Turns:
+    """Who may use the GPU: one process at a time, by the lock of a file. Without a file it does nothing."""
+
+    def __init__(self) -> None:
+        self.file: Any = None
+
+    def share(self, path: str) -> None:
+        self.file = Path(path).open("a")  # noqa: SIM115 - till the process ends
+
+    def enter(self) -> None:
+        if self.file is not None:
+            fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def leave(self) -> None:
+        """Gives memory back that PyTorch keeps for later, and then the lock."""
+        if self.file is not None:
+            if checking.DEVICE.type == "cuda":
+                torch.cuda.synchronize()
+                torch.cuda.empty_cache()
+            fcntl.flock(self.file, fcntl.LOCK_UN)
+
+    def during(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def called(*arguments: Any, **options: Any) -> Any:
+            self.enter()
+            try:
+                return call(*arguments, **options)
+            finally:
+                self.leave()
+
+        return called
+
+    def before_run(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
+        """The compiler, which enters when it is done, because what it compiled runs next."""
+
+        @functools.wraps(compiler)
+        def called(*arguments: Any, **options: Any) -> Any:
+            compiled = compiler(*arguments, **options)
+            self.enter()
+            return compiled
+
+        return called
+
+
+GPU = Turns()
+
+
+def seconds_of(run: Callable[[], Any]) -> float:
+    """CPU seconds of a call; on a GPU those of the clock till it is done."""
+    on_gpu = checking.DEVICE.type == "cuda"
+    if on_gpu:
+        torch.cuda.synchronize()
+    clock = time.perf_counter if on_gpu else time.process_time
+    start = clock()
+    run()
+    if on_gpu:
+        torch.cuda.synchronize()
+    return clock() - start
+
+
+def main(name: str, contender: str, device: str = "cpu", lock: str | None = None) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    network = NETWORKS[name]()
+    checking.DEVICE = torch.device(device)
+    if lock is not None:
+        GPU.share(lock)
+    GPU.enter()
+    with checking.DEVICE:
+        network = NETWORKS[name]()
     model, inputs, _, _ = network
+    kind = contender.partition(":")[0]
+    GPU.leave()
     # What others print stays out of the lines of JSON.
     lines = os.fdopen(os.dup(1), "w")
     with contextlib.redirect_stdout(sys.stderr):
         step, more = step_of(contender, network)
+        if kind not in ("compiled", "inductor"):  # these enter when they are compiled
+            GPU.enter()
         for _ in range(2):  # captured, planned, and kernels prepared
-            start = time.process_time()
-            step(*inputs)
-            warm = time.process_time() - start
+            warm = seconds_of(lambda: step(*inputs))
             model.zero_grad()
         peak, _ = checking.peak_of(lambda: step(*inputs))
         model.zero_grad()
+        GPU.leave()
     row = {"network": name, "contender": contender, "peak": peak, "warm": warm, **more()}
+    if checking.DEVICE.type == "cuda":
+        row["place"] = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}"
     print(json.dumps(row), file=lines, flush=True)
     for _ in sys.stdin:
+        GPU.enter()
         seconds = []
-        for _ in range(RUNS):
-            start = time.process_time()
-            step(*inputs)
-            seconds.append(time.process_time() - start)
+        for turn in range(RUNS + (GPU.file is not None)):
+            taken = seconds_of(lambda: step(*inputs))
+            if turn or GPU.file is None:  # the first run asks the driver for memory again
+                seconds.append(taken)
             model.zero_grad()
+        GPU.leave()
         print(json.dumps(seconds), file=lines, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a planned step does what the eager one does, in every bit, and takes the memory that was predicted."""
+"""Whether a planned step does what the eager one does, in every bit, and takes the memory that was predicted.
+
+On the CPU, or where REMORA_TEST_DEVICE says, such as cuda.
+"""
 
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +20,7 @@ import remora.torch as rt
 
 Loss = Callable[..., torch.Tensor]
 OPTIONS: dict[str, Any] = {"time_limit": 3.0, "threads": 1}
+DEVICE = torch.device(os.environ.get("REMORA_TEST_DEVICE", "cpu"))
 
 
 @dataclass
@@ -30,8 +35,15 @@ class Outcome:
 
 
 def peak_of(run: Callable[[], Any]) -> tuple[int, Any]:
-    """The most that the allocator of the CPU had given out at once since the call began, in bytes, and the call's
-    result."""
+    """The most that the device's allocator had given out at once since the call began, in bytes as requested, and the
+    call's result."""
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+        result = run()
+        torch.cuda.synchronize()
+        return torch.cuda.memory_stats()["requested_bytes.all.peak"] - before, result
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         result = run()
     events = recorded.profiler.kineto_results.events()
@@ -53,10 +65,15 @@ def outcome(model: torch.nn.Module, run: Callable[[], Any], state: dict[str, Any
     peak, result = peak_of(run)
     gradients = {name: p.grad for name, p in model.named_parameters()}
     buffers = {name: b.clone() for name, b in model.named_buffers()}
-    generator = torch.get_rng_state()
+    generator = random_state()
     model.zero_grad()
     results = [leaf.detach().clone() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
     return Outcome(results, gradients, buffers, generator, peak)
+
+
+def random_state() -> torch.Tensor:
+    """The state of the generator from which the device's ops draw."""
+    return torch.cuda.get_rng_state() if DEVICE.type == "cuda" else torch.get_rng_state()
 
 
 def differences(mine: Outcome, eager: Outcome) -> list[str]:
@@ -88,13 +105,35 @@ class Case:
     """A training step by `train_step` beside the eager one, both from the same state."""
 
     def __init__(self, model: torch.nn.Module, loss: Loss, inputs: tuple[Any, ...], **options: Any) -> None:
-        self.model, self.inputs = model, inputs
+        self.model, self.inputs = model.to(DEVICE), on_device(inputs)
         self.state = copy.deepcopy(model.state_dict())
         eager_model = copy.deepcopy(model)
         self.step = rt.train_step(self.body(model, loss), **{**OPTIONS, **options})
         eager = self.body(eager_model, loss)
-        outcome(eager_model, lambda: eager(*inputs), self.state)  # warm: some kernels prepare themselves once
-        self.eager = outcome(eager_model, lambda: eager(*inputs), self.state)
+        # Some kernels prepare themselves once.
+        outcome(eager_model, lambda: eager(*self.inputs), self.state)
+        self.eager = outcome(eager_model, lambda: eager(*self.inputs), self.state)
+        self.unsteady: set[str] = set()
+        self.others: list[Outcome] = []
+        if DEVICE.type == "cuda":
+            again = outcome(eager_model, lambda: eager(*self.inputs), self.state)
+            self.unsteady = {text.partition(":")[0] for text in differences(again, self.eager)}
+            self.others.append(self._traced(eager_model, loss))
+
+    def _traced(self, model: torch.nn.Module, loss: Loss) -> Outcome:
+        """The same kernels, of the program that Dynamo sees: traced, transformers makes masks for other kernels."""
+        called = torch.compile(lambda *arguments: loss(model, *arguments), backend="eager", dynamic=False)
+        run = self.body(model, lambda _, *arguments: called(*arguments))
+        outcome(model, lambda: run(*self.inputs), self.state)
+        return outcome(model, lambda: run(*self.inputs), self.state)
+
+    def differences(self, mine: Outcome) -> list[str]:
+        """What is not as in eager, which on a GPU need not be as in its own second run, or as when it is traced."""
+        found = [
+            [text for text in differences(mine, eager) if text.partition(":")[0] not in self.unsteady]
+            for eager in (self.eager, *self.others)
+        ]
+        return min(found, key=len)
 
     @staticmethod
     def body(module: torch.nn.Module, loss: Loss) -> Callable[..., Any]:
@@ -109,13 +148,13 @@ class Case:
         """Runs the step twice and compares results, gradients, buffers, generator and peak."""
         for _ in range(2):
             mine = outcome(self.model, lambda: self.step(*self.inputs), self.state)
-            found = differences(mine, self.eager)
+            found = self.differences(mine)
             assert not found, found
         assert len(self.step.plans) == 1, "the second call was captured anew"
         plan: rt.Plan = self.step.plan
         assert plan.predicted_peak <= plan.budget
         predicted = plan.predicted_peak - plan.fixed_memory
-        assert mine.peak == predicted, f"measured {mine.peak:,}, predicted {predicted:,}: {plan}"
+        check_peak(mine.peak, predicted, plan)
         if not any("dropout" in op["type"] or "bernoulli" in op["type"] for op in plan.graph["ops"]):
             assert plan.predicted_peak == plan.schedule["peak_memory"], "replayed as the engine does"
         return plan
@@ -124,7 +163,7 @@ class Case:
         """The same of a step with an arena: bits, and where memory came from."""
         for _ in range(2):
             mine = outcome(self.model, lambda: self.step(*self.inputs), self.state)
-            found = differences(mine, self.eager)
+            found = self.differences(mine)
             assert not found, found
         plan: rt.Plan = self.step.plan
         check_arena(plan)
@@ -132,6 +171,21 @@ class Case:
         # Live tensors, as the profiler counts them, are what the schedule says, small results and states beside.
         assert mine.peak <= plan.predicted_peak - plan.fixed_memory + plan.outside
         return plan
+
+
+def check_peak(measured: int, predicted: int, plan: rt.Plan | rt.DevicePlan) -> None:
+    """Equal to the byte on the CPU. A GPU's plan counts in multiples of 512 bytes, and what is left must be 1 %."""
+    told = f"measured {measured:,}, predicted {predicted:,}: {plan}"
+    if DEVICE.type == "cpu":
+        assert measured == predicted, told
+        return
+    rounding = 512 * len(plan.graph["tensors"])
+    assert 0.99 * measured <= predicted <= 1.01 * measured + rounding, told
+
+
+def on_device(value: Any) -> Any:
+    """A value of any nesting, its tensors on the device."""
+    return pytree.tree_map(lambda leaf: leaf.to(DEVICE) if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
 def check_step(
@@ -145,6 +199,7 @@ def check_parts(
     model: torch.nn.Module, inputs: tuple[Any, ...], budget: int | str, how: str, **options: Any
 ) -> rt.Plan:
     """Checks `wrap` or the backend of `torch.compile` against eager; the loss is the sum of the first output."""
+    model, inputs = model.to(DEVICE), on_device(inputs)
     eager_model = copy.deepcopy(model)
     state = copy.deepcopy(model.state_dict())
     chosen = {**OPTIONS, **options, "budget": budget}
@@ -155,8 +210,13 @@ def check_parts(
         else torch.compile(model, backend=backend, dynamic=False, fullgraph=True)
     )
 
+    # A GPU's products of an expanded gradient differ in bits from those of one that lies dense, as ours must: there the
+    # loss has a dense one.
+    on_gpu, factor = DEVICE.type == "cuda", 2.0
+
     def run(module: Any) -> torch.Tensor:
-        value = first_tensor(module(*inputs)).sum()  # nothing else holds the output, so its memory is the program's
+        # Nothing else holds the output, so its memory is the program's.
+        value = (first_tensor(module(*inputs)) * factor).sum() if on_gpu else first_tensor(module(*inputs)).sum()
         value.backward()
         return value.detach()
 
@@ -172,6 +232,9 @@ def check_parts(
     plan = plans[0]
     assert plan.predicted_peak <= plan.budget
     mine = 64  # the loss, its gradient, and what autograd passes on
+    if on_gpu:
+        with torch.no_grad():
+            mine += 2 * first_tensor(eager_model(*inputs)).nbytes
     assert second.peak <= plan.predicted_peak - plan.fixed_memory + plan.outside + mine, (
         f"measured {second.peak:,}: {plan}"
     )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`train_step_over`: two devices, equal to eager in every bit, each at its predicted peak."""
+"""`train_step_over`: two devices, equal to eager in every bit, each at its predicted peak.
+
+The first is where REMORA_TEST_DEVICE says, the second always the CPU.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ import remora
 import remora.torch as rt
 
 OPTIONS: dict[str, Any] = {"time_limit": 3.0, "cost": "measured"}
+MAIN = str(checking.DEVICE)
 
 
 def classified(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -25,8 +29,8 @@ def classified(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tens
 
 
 def store(budget: str, **more: Any) -> list[rt.Device]:
-    """A device that computes, and one that keeps what it is given; both of them the CPU."""
-    return [rt.Device("gpu", "cpu", budget=budget), rt.Device("host", "cpu", computes=False, **more)]
+    """A device that computes, and one that keeps what it is given."""
+    return [rt.Device("gpu", MAIN, budget=budget), rt.Device("host", "cpu", computes=False, **more)]
 
 
 class Case:
@@ -35,26 +39,31 @@ class Case:
     def __init__(
         self, model: nn.Module, loss: checking.Loss, inputs: tuple[Any, ...], devices: list[rt.Device]
     ) -> None:
-        self.model, self.inputs = model, inputs
+        self.model, self.inputs = model.to(checking.DEVICE), checking.on_device(inputs)
         self.state = copy.deepcopy(model.state_dict())
         eager_model = copy.deepcopy(model)
         self.step = rt.train_step_over(checking.Case.body(model, loss), devices=devices, **OPTIONS)
         eager = checking.Case.body(eager_model, loss)
-        checking.outcome(eager_model, lambda: eager(*inputs), self.state)
-        self.eager = checking.outcome(eager_model, lambda: eager(*inputs), self.state)
+        checking.outcome(eager_model, lambda: eager(*self.inputs), self.state)
+        self.eager = checking.outcome(eager_model, lambda: eager(*self.inputs), self.state)
 
-    def check(self) -> rt.DevicePlan:
+    def check(self, is_equal: bool = True) -> rt.DevicePlan:
+        """`is_equal`: bit for bit; else close, as where a CPU computes what a GPU did."""
         for _ in range(2):
             mine = checking.outcome(self.model, lambda: self.step(*self.inputs), self.state)
-            found = checking.differences(mine, self.eager)
-            assert not found, found
+            if is_equal:
+                found = checking.differences(mine, self.eager)
+                assert not found, found
+            else:
+                torch.testing.assert_close(mine.gradients, self.eager.gradients, rtol=1e-3, atol=1e-5)
         plan: rt.DevicePlan = self.step.plan
         assert plan.predicted_peak == plan.schedule["peak_memory"]
         for name, budget in plan.schedule["budget"].items():
             assert plan.predicted_peak[name] <= budget
         self.model.zero_grad()
         measured = self.step.measured_peaks(*self.inputs)
-        assert measured == plan.predicted_peak, f"{plan}: measured {measured}"
+        for name, peak in plan.predicted_peak.items():
+            checking.check_peak(measured[name], peak, plan)
         return plan
 
 
@@ -76,13 +85,13 @@ def test_slow_copies_leave_recomputes() -> None:
     assert plan.copies == 0 < plan.recomputes
     assert plan.predicted_peak["host"] == 0
     with pytest.raises(rt.CaptureError, match="another"):  # with the gradients of the last run
-        case.step.measured_peaks(*inputs)
+        case.step.measured_peaks(*case.inputs)
 
 
 def test_ops_run_on_both_devices() -> None:
-    devices = [rt.Device("first", "cpu", budget="60%"), rt.Device("second", "cpu", bandwidth=1e12)]
+    devices = [rt.Device("first", MAIN, budget="60%"), rt.Device("second", "cpu", bandwidth=1e12)]
     model, inputs = unet()
-    plan = Case(model, classified, inputs, devices).check()
+    plan = Case(model, classified, inputs, devices).check(is_equal=MAIN == "cpu")
     assert {step["device"] for step in plan.schedule["steps"] if "op" in step} == {"first", "second"}
 
 

@@ -161,13 +161,13 @@ def test_convolutions_see_channels_last_order_and_results_lie_as_before(name: st
 def test_a_step_of_compiled_regions(name: str, budget: str) -> None:
     model, loss, inputs = networks()[name]
     case = checking.Case(model, loss, inputs, budget=budget, fuse=True)
-    first, second = (checking.outcome(model, lambda: case.step(*inputs), case.state) for _ in range(2))
+    first, second = (checking.outcome(model, lambda: case.step(*case.inputs), case.state) for _ in range(2))
     close(first, case.eager)
     assert checking.differences(second, first) == []
     plan = case.step.plan
     assert any(op["type"].startswith("fused") for op in plan.graph["ops"])
     assert plan.predicted_peak <= plan.budget
-    assert second.peak == plan.predicted_peak - plan.fixed_memory
+    checking.check_peak(second.peak, plan.predicted_peak - plan.fixed_memory, plan)
     assert (plan.recomputes > 0) == (budget != "100%")
 
 
@@ -178,10 +178,11 @@ def test_another_budget_cuts_anew() -> None:
     peaks = []
     for budget in ("100%", "65%"):
         case.step.set_budget(budget)
-        mine = checking.outcome(model, lambda: case.step(*inputs), case.state)
+        mine = checking.outcome(model, lambda: case.step(*case.inputs), case.state)
         close(mine, case.eager)
         peaks.append(mine.peak)
-        assert mine.peak == case.step.plan.predicted_peak - case.step.plan.fixed_memory
+        plan = case.step.plan
+        checking.check_peak(mine.peak, plan.predicted_peak - plan.fixed_memory, plan)
     assert peaks[1] < peaks[0]
 
 

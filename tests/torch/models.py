@@ -104,6 +104,31 @@ class Unet(nn.Module):
         return result
 
 
+class DeepUnet(nn.Module):
+    """Any number of levels down and up, with skips; each level halves the image and doubles the channels."""
+
+    def __init__(self, width: int, levels: int) -> None:
+        super().__init__()
+        widths = [width << level for level in range(levels + 1)]
+        self.down = nn.ModuleList(Unet.pair(a, b) for a, b in zip([3, *widths], widths[:-1], strict=False))
+        self.bottom = Unet.pair(widths[-2], widths[-1])
+        self.rise = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in reversed(widths[:-1]))
+        self.up = nn.ModuleList(Unet.pair(2 * w, w) for w in reversed(widths[:-1]))
+        self.head = nn.Conv2d(width, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        skips = []
+        for level in self.down:
+            x = level(x)
+            skips.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.bottom(x)
+        for rise, level in zip(self.rise, self.up, strict=True):
+            x = level(torch.cat([skips.pop(), rise(x)], 1))
+        result: torch.Tensor = self.head(x)
+        return result
+
+
 class Fno(nn.Module):
     """Layers that multiply the lowest frequencies by complex weights (Fourier neural operator)."""
 

@@ -20,7 +20,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ RUNS = 5
 """Timed runs of an op, fewer where one takes long."""
 LONG = 0.05
 """Seconds of timed runs after which no further one starts."""
+ROW = 1e-3
+"""Seconds that runs on a GPU take together, back to back, so that launching the next hides behind the one before."""
 PEAK_FLOPS = {"cpu": 1e11, "cuda": 1e14}
 PEAK_BYTES = {"cpu": 2e10, "cuda": 2e12}
 LAUNCH = {"cpu": 5e-6, "cuda": 5e-6}
@@ -86,10 +88,13 @@ def measured(step: Step, say: Callable[[str], None], device: torch.device | None
     device = device or step.device
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(device)}.json"
     known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    calls = {node: Call(step, node, device) for op in step.ops for node in op.nodes}
+    strays = _strays(step, device) if device.type == "cuda" else frozenset()
+    calls = {node: Call(step, node, device, strays) for op in step.ops for node in op.nodes}
     missing = {call.key: call for call in calls.values() if call.key not in known}
     if missing:
         with _disable_current_modes(), torch.random.fork_rng():  # nothing is fake here, whoever captures
+            if device.type == "cuda":
+                _wake(device)
             for i, call in enumerate(missing.values()):
                 say(f"measuring op {i + 1} of {len(missing)}")
                 known[call.key] = [call.time()]
@@ -125,13 +130,23 @@ def op_cost(op: Op, costs: dict[fx.Node, Cost]) -> tuple[int, int]:
 
 
 class Call:
-    """One node as it will be called, with arguments made from its fake ones."""
+    """One node as it will be called, with arguments made from its fake ones; `strays` are storages on the CPU."""
 
-    def __init__(self, step: Step, node: fx.Node, device: torch.device | None = None) -> None:
+    def __init__(
+        self, step: Step, node: fx.Node, device: torch.device | None = None, strays: Container[int] = ()
+    ) -> None:
         self.node, self.device = node, device or step.device
         self.in_place = node in step.in_place
         self.target, arguments, options = step.call_of(node)
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
+        if strays:
+            cpu = torch.device("cpu")
+            self.given = pytree.tree_map(
+                lambda leaf: (
+                    leaf.to(cpu) if isinstance(leaf, torch.Tensor) and step.storage_of(leaf) in strays else leaf
+                ),
+                self.given,
+            )
         if self.device.type != step.device.type:
             self.given = pytree.tree_map(functools.partial(_elsewhere, device=self.device), self.given)
         leaves, spec = pytree.tree_flatten(self.given)
@@ -151,6 +166,25 @@ class Call:
         """The median time of a run, in nanoseconds."""
         arguments = self.arguments()
         return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
+
+
+def _strays(step: Step, device: torch.device) -> frozenset[int]:
+    """The storages that lie on the CPU, though fake tensors say otherwise: the seeds of attention with dropout.
+
+    Kernels read them there, so a call on a tensor of the GPU would read memory that is not theirs.
+    """
+    found: set[int] = set()
+    places: dict[str, list[str]] = {}
+    with _disable_current_modes(), torch.random.fork_rng():
+        for node in (node for op in step.ops if op.random for node in op.nodes):
+            made = tensors_in(step.value[node])
+            call = Call(step, node, device, found)  # attention's backward reads the seeds
+            if len(made) > 1 and call.key not in places:
+                places[call.key] = [t.device.type for t in tensors_in(call.run(call.arguments()))]
+            for tensor, place in zip(made, places.get(call.key, ()), strict=False):
+                if place != device.type:
+                    found.add(step.storage_of(tensor))
+    return frozenset(found)
 
 
 def timed(run: Callable[[], Any], device: torch.device) -> float:
@@ -176,13 +210,31 @@ def _cpu_time(run: Callable[[], Any]) -> float:
 
 
 def _gpu_time(run: Callable[[], Any]) -> float:
+    once = _gpu_row(run, 1)
+    times = min(20, int(ROW / once))
+    return _gpu_row(run, times) if times > 1 else once
+
+
+def _gpu_row(run: Callable[[], Any], times: int) -> float:
+    """Seconds of one of so many runs back to back."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
     start.record()
-    run()
+    for _ in range(times):
+        run()
     end.record()
     torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) / 1e3
+    return max(float(start.elapsed_time(end)) / 1e3 / times, 1e-9)
+
+
+def _wake(device: torch.device) -> None:
+    """Keeps a GPU busy till its clocks are up: an idle one is slow at first."""
+    some = torch.ones(2048, 2048, device=device)
+    start = time.perf_counter()
+    while time.perf_counter() - start < 0.5:
+        for _ in range(20):
+            some @ some
+        torch.cuda.synchronize()
 
 
 def _memory(calls: list[Call], device: torch.device) -> Iterable[tuple[int, list[int]]]:

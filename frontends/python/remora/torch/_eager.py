@@ -3,6 +3,9 @@
 
 Ops that PyTorch takes apart when it traces, though eager runs them whole, are kept whole: `F.interpolate` has a form
 written in Python for tracing (`torch._decomp`), whose gradients add up in another order than the kernels do.
+
+Eager's batch normalization on a GPU is cuDNN's wherever cuDNN has one. A traced one is PyTorch's own kernel, unless it
+is traced as `_batch_norm_with_update`, which chooses as eager does and hands cuDNN's reserve to the backward op.
 """
 
 from __future__ import annotations
@@ -27,13 +30,43 @@ def whole_ops() -> Iterator[None]:
             if key in op.py_kernels:
                 hidden.append((op, key, op.py_kernels.pop(key)))
         op._dispatch_cache.clear()
+    normalization = torch.ops.aten.batch_norm.default
+    for key in _KEYS:
+        if key in normalization.py_kernels:
+            hidden.append((normalization, key, normalization.py_kernels.pop(key)))
+        normalization.py_impl(key)(batch_norm)
     try:
         yield
     finally:
+        for key in _KEYS:
+            del normalization.py_kernels[key]
+        normalization._dispatch_cache.clear()
         for op, key, kernel in hidden:
             op.py_kernels[key] = kernel
         for op in {id(op): op for op, _, _ in hidden}.values():
             op._dispatch_cache.clear()
+
+
+def batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor | None,
+    variance: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> torch.Tensor:
+    """`torch.batch_norm` as it is traced: on a GPU as the op that chooses its kernel when it runs."""
+    result: torch.Tensor
+    if x.device.type == "cuda" and cudnn_enabled and training and mean is not None and variance is not None:
+        (result, *_) = torch.ops.aten._batch_norm_with_update(x, weight, bias, mean, variance, momentum, eps)
+    else:
+        (result, *_) = torch.ops.aten._batch_norm_impl_index(
+            x, weight, bias, mean, variance, training, momentum, eps, cudnn_enabled
+        )
+    return result
 
 
 def dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:

@@ -11,6 +11,7 @@ compiled in a folder of its own (`TORCHINDUCTOR_CACHE_DIR`).
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable
 from typing import Any
@@ -82,16 +83,17 @@ def decomposed(function: Callable[..., Any], inputs: list[FakeTensor], mode: Fak
 
 
 def _inductor(module: fx.GraphModule, inputs: list[FakeTensor], mode: FakeTensorMode) -> Callable[..., Any]:
-    from torch._inductor import compile_fx
+    from torch._inductor import compile_fx, config
     from torch._inductor.virtualized import V
 
     lowered = decomposed(module, inputs, mode)
     count = len(lowered.graph.find_nodes(op="output")[0].args[0])
+    # PyTorch 2.11 asks for its settings here, 2.15 for the graph.
+    describe: Callable[[Any], Any] = compile_fx.create_compiler_config_extra
+    extra = describe(config if "config" in inspect.signature(describe).parameters else lowered)
     with torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
         # As of a model's outputs, so strides are what the captured ops give.
-        compiled = compile_fx.compile_fx_forward(
-            lowered, inputs, count, len(inputs), compile_fx.create_compiler_config_extra(lowered), is_inference=True
-        )
+        compiled = compile_fx.compile_fx_forward(lowered, inputs, count, len(inputs), extra, is_inference=True)
     boxed = getattr(compiled, "current_callable", None)  # what the compiled graph calls, without its book-keeping
     assert boxed is not None
     return lambda *arguments: boxed(list(arguments))
