@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,10 @@ from remora import _engine
 from remora._arguments import Budget, budget_text, count, integer, read_file, string, text_bytes, write_text
 from remora.devices import DeviceGraph, device_graph_of
 from remora.errors import InputError, NoDeviceSchedule
+from remora.schedule import BaseSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from remora.schedule import Status
 
 __all__ = ["DeviceSchedule", "DeviceStep"]
 
@@ -49,7 +47,7 @@ class DeviceStep:
     free: tuple[tuple[str, str], ...]
 
 
-class DeviceSchedule:
+class DeviceSchedule(BaseSchedule):
     """The answer to a solve of a `DeviceGraph`. Made by `solve` and `load`."""
 
     graph: DeviceGraph
@@ -75,25 +73,6 @@ class DeviceSchedule:
     def from_json(cls, text: str | bytes, graph: DeviceGraph) -> DeviceSchedule:
         """The schedule in the text of a file."""
         return cls._of(_engine.DeviceAnswer.read(device_graph_of(graph)._core, text_bytes(text)), graph)
-
-    def to_json(self) -> str:
-        """The text of the schedule's file."""
-        return self._answer.write()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the schedule as remora-schedule JSON, whole or not at all."""
-        write_text(path, self.to_json())
-
-    @property
-    def status(self) -> Status:
-        """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``."""
-        status: Any = self._answer.status
-        return status  # type: ignore[no-any-return]
-
-    @property
-    def order(self) -> Literal["input", "free"]:
-        """Whether first runs follow the order of the graph's ops."""
-        return "free" if self._answer.is_free else "input"
 
     @property
     def objective(self) -> Literal["duration", "energy"]:
@@ -180,12 +159,6 @@ class DeviceSchedule:
         """How often a tensor is copied from a device to another."""
         return dict(Counter((step.tensor, step.device, step.to) for step in self.steps if step.tensor and step.to))
 
-    @cached_property
-    def solver(self) -> Mapping[str, Any]:
-        """How the solve went: what the file says under ``solver`` (docs/formats.md)."""
-        report: dict[str, Any] = json.loads(self.to_json()).get("solver", {})
-        return report
-
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML page: a lane for each device and link, memory on each device, copies, what runs again."""
         write_text(path, self._answer.page())
@@ -201,12 +174,6 @@ class DeviceSchedule:
     def csv(self) -> str:
         """Runs by op and device, copies by tensor and link, with what they take."""
         return self._answer.csv()
-
-    def __len__(self) -> int:
-        return self._answer.step_count
-
-    def __bool__(self) -> bool:
-        return self._answer.has_schedule
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceSchedule) and (other is self or other.to_json() == self.to_json())

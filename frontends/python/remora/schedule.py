@@ -46,7 +46,44 @@ class Residence:
     last_step: int
 
 
-class Schedule:
+class BaseSchedule:
+    """What schedules over one device and over several have in common."""
+
+    _answer: _engine.Answer | _engine.DeviceAnswer
+
+    @property
+    def status(self) -> Status:
+        """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``."""
+        status: Any = self._answer.status
+        return status  # type: ignore[no-any-return]
+
+    @property
+    def order(self) -> Literal["input", "free"]:
+        """Whether first computes follow the order of the graph's ops."""
+        return "free" if self._answer.is_free else "input"
+
+    @cached_property
+    def solver(self) -> Mapping[str, Any]:
+        """How the solve went: what the file says under ``solver`` (docs/formats.md)."""
+        report: dict[str, Any] = json.loads(self.to_json()).get("solver", {})
+        return report
+
+    def to_json(self) -> str:
+        """The text of the schedule's file; an `InputError` where ops have several modes, which no file knows."""
+        return self._answer.write()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the schedule as remora-schedule JSON, whole or not at all."""
+        write_text(path, self.to_json())
+
+    def __len__(self) -> int:
+        return self._answer.step_count
+
+    def __bool__(self) -> bool:
+        return self._answer.has_schedule
+
+
+class Schedule(BaseSchedule):
     """The answer to a solve: the steps, and what is known about them.
 
     Made by `solve`, `sweep`, `evaluate` and `load`. It keeps the graph as it was when it was solved: what is changed in
@@ -69,17 +106,6 @@ class Schedule:
     _answer: _engine.Answer
 
     # What it is
-
-    @property
-    def status(self) -> Status:
-        """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``."""
-        status: Any = self._answer.status
-        return status  # type: ignore[no-any-return]
-
-    @property
-    def order(self) -> Literal["input", "free"]:
-        """Whether first computes follow the order of the graph's ops."""
-        return "free" if self._answer.is_free else "input"
 
     @property
     def budget(self) -> int:
@@ -159,12 +185,6 @@ class Schedule:
         """Where tensors and workspaces lie in one block of memory, if they were placed."""
         return arena_of(self._answer, self.graph)
 
-    @cached_property
-    def solver(self) -> Mapping[str, Any]:
-        """How the solve went: what the file says under ``solver`` (docs/formats.md)."""
-        report: dict[str, Any] = json.loads(self.to_json()).get("solver", {})
-        return report
-
     @property
     def memory(self) -> Sequence[int]:
         """Bytes at every step."""
@@ -176,12 +196,6 @@ class Schedule:
         return [
             Residence(_tensor(self.graph, number), first, last) for number, first, last in self._answer.residences()
         ]
-
-    def __len__(self) -> int:
-        return self._answer.step_count
-
-    def __bool__(self) -> bool:
-        return self._answer.has_schedule
 
     def __eq__(self, other: object) -> bool:
         if other is self or not isinstance(other, Schedule):
@@ -223,18 +237,10 @@ class Schedule:
         """
         return read_file(path, lambda content: cls.from_json(content, graph))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the schedule as remora-schedule JSON, whole or not at all."""
-        write_text(path, self.to_json())
-
     @classmethod
     def from_json(cls, text: str | bytes, graph: Graph) -> Schedule:
         """The schedule in the text of a file."""
         return cls._of(_engine.Answer.read(graph_of(graph)._core, text_bytes(text)), graph)
-
-    def to_json(self) -> str:
-        """The text of the schedule's file; an `InputError` where ops have several modes, which no file knows."""
-        return self._answer.write()
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML page that explains the schedule: memory, retention, what is recomputed and why."""
