@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -64,6 +65,13 @@ def test_what_is_in_it(wheel: Path, tmp_path: Path) -> None:
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
     assert [name for name in names if "libtbb" in name], names
     assert not [name for name in names if re.search(r"onnx_proto|libonnx|protobuf|crypto", name)]
+    notices = next(path for path in tmp_path.glob("*.dist-info/**/*") if path.name == "third_party.md").read_text()
+    libraries = [path.name for path in (tmp_path / "remora.libs").iterdir()]
+    assert not [name for name in libraries if name.split("-")[0] not in notices], libraries
+    bill = json.loads(run(sys.executable, ROOT / "scripts" / "make_sbom", wheel))
+    carried = [one["relatedSpdxElement"] for one in bill["relationships"] if one["relationshipType"] == "CONTAINS"]
+    versions = {package["SPDXID"]: package.get("versionInfo") for package in bill["packages"]}
+    assert carried and all(versions[one] for one in carried), "each has its package and version"
     (extension,) = (tmp_path / "remora").glob("_engine*.so")
     shown = run("nm", "--dynamic", "--defined-only", extension).split()[2::3]
     assert shown == ["PyInit__engine"]
