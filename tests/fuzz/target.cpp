@@ -63,6 +63,11 @@ Input Draw::text(std::size_t most) {
 
 }  // namespace remora::fuzz
 
+// Clp's presolve never frees an array of no elements (1 byte) in some linear programs: seeds/solves/6.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:presolve_dupmajor\n";
+}
+
 extern "C" int LLVMFuzzerInitialize(int* count, char*** words) {
   constexpr std::string_view kOption = "--target=";
   for (int i = 1; i < *count; ++i) {
