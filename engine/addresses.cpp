@@ -44,6 +44,19 @@ std::int64_t rounded_up(std::int64_t amount, std::int64_t alignment) {
   return (amount + alignment - 1) / alignment * alignment;
 }
 
+/// Throws InputError where sizes, each rounded up, add up to more than `place` takes.
+void check_rounded(const Graph& graph, Bytes alignment) {
+  const std::int64_t more = alignment.count() - 1;
+  std::int64_t total = graph.fixed_memory.count();
+  for (const Tensor& tensor : graph.tensors) {
+    total = saturating_sum(total, saturating_sum(tensor.size.count(), more));
+  }
+  for (const Op& op : graph.ops) {
+    if (saturating_sum(total, saturating_sum(op.workspace.count(), more)) < kSaturated) continue;
+    throw InputError("", "sizes rounded up to the alignment add up to more than 2^62 bytes: they get no addresses");
+  }
+}
+
 class AddressSearch {
  public:
   AddressSearch(const Instance& instance, const SolveOptions& options, Bytes alignment, const SolveCallbacks& callbacks)
@@ -346,6 +359,7 @@ Schedule solve_with_addresses(const Instance& instance, const SolveOptions& opti
     throw InputError("op " + quote(reuses->name),
                      "graphs with in_place get no addresses: an output is placed beside its input");
   }
+  check_rounded(instance.graph(), alignment);
   if (instance.op_count() > 0) return AddressSearch(instance, options, alignment, callbacks).run(warm_start);
   Schedule schedule = solve(instance, options, callbacks, warm_start);
   if (schedule.has_schedule()) schedule.arena = Arena{.alignment = alignment};

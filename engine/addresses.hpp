@@ -28,8 +28,8 @@ namespace remora {
 
 /// As solve() (engine/solve.hpp), with Schedule::arena. Status unknown, with a note, where schedules within the budget were
 /// found and none that packs. The callbacks' schedules have no arena yet, and need not pack. Throws InputError as solve()
-/// does, for an alignment that is not from 1 to 2^30, for ops with several
-/// modes, and for a graph with `in_place`.
+/// does, for an alignment that is not from 1 to 2^30, for sizes that, each rounded up, add up to 2^62 bytes or more, for
+/// ops with several modes, and for a graph with `in_place`.
 REMORA_API Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
                                          const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {});
 

@@ -307,6 +307,18 @@ TEST(Addresses, OfAGraphWithoutOpsAreNone) {
   EXPECT_EQ(solve_placed(Instance(graph, {.budget = Bytes(5)}), Bytes(2), 10).status, Status::infeasible);
 }
 
+TEST(Addresses, RefuseSizesThatCannotBeRoundedUp) {
+  const auto of_size = [](Bytes size) {
+    auto graph = std::make_shared<Graph>();
+    const TensorId made = graph->add_tensor("made", size);
+    graph->add_op({.name = "make", .duration = Duration(1), .outputs = {made}});
+    return Instance(graph, {.budget = Bytes::max()});
+  };
+  EXPECT_TRUE(solve(of_size(Bytes::max()), test::work_limited(10, 1)).has_schedule());
+  EXPECT_THROW(solve_with_addresses(of_size(Bytes::max()), test::work_limited(10, 1), Bytes(5)), InputError);
+  EXPECT_TRUE(solve_placed(of_size(Bytes((std::int64_t{1} << 62) - 8)), Bytes(2), 10).has_schedule());
+}
+
 TEST(Addresses, RefuseAlignmentsOutOfRange) {
   const Instance instance(test::figure_1(), {});
   EXPECT_THROW(solve_with_addresses(instance, test::work_limited(10, 1), Bytes(0)), InputError);
