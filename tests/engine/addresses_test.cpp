@@ -139,6 +139,7 @@ TEST(Addresses, LayeredGraphsPackWithinTheirBudget) {
 std::shared_ptr<const Graph> graph_of(const std::vector<Buffer>& buffers, int times, bool recompute = false) {
   auto graph = std::make_shared<Graph>();
   std::vector<TensorId> tensors;
+  tensors.reserve(buffers.size());
   for (const Buffer& buffer : buffers) tensors.push_back(graph->add_tensor(buffer.id, buffer.size));
   for (int k = 0; k < times; ++k) {
     Op op{.name = "op" + std::to_string(k), .duration = Duration(1 + k % 3), .recompute = recompute};
