@@ -110,12 +110,19 @@ def vit() -> Network:
     return model, (torch.randn(32, 3, 96, 96), torch.randint(0, 10, (32,))), classified, list(model.encoder.layers)
 
 
+def medium() -> Any:
+    """GPT-2 medium's configuration, without dropout."""
+    import transformers as t
+
+    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    return t.GPT2Config(n_embd=1024, n_layer=24, n_head=16, use_cache=False, **no_dropout)
+
+
 def gpt2_medium() -> Network:
     """GPT-2 medium as published, 24 layers of width 1024, without dropout, on eight times 512 tokens."""
     import transformers as t
 
-    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    model = t.GPT2LMHeadModel(t.GPT2Config(n_embd=1024, n_layer=24, n_head=16, use_cache=False, **no_dropout))
+    model = t.GPT2LMHeadModel(medium())
     words = torch.randint(0, 50257, (8, 512))
     return model, (words, words), in_bf16(named_words_lost), list(model.transformer.h)
 
@@ -124,8 +131,7 @@ def gpt2_24() -> Network:
     """The layers of GPT-2 medium without its head, which takes more memory than many layers."""
     import transformers as t
 
-    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    model = t.GPT2Model(t.GPT2Config(n_embd=1024, n_layer=24, n_head=16, use_cache=False, **no_dropout))
+    model = t.GPT2Model(medium())
 
     def loss(called: nn.Module, x: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
         return called(input_ids=x).last_hidden_state.square().mean()
@@ -290,11 +296,7 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
     elif kind not in ("eager", "remora", "fused"):
         raise SystemExit(f"there is no contender {contender}")
 
-    def step(*inputs: torch.Tensor) -> torch.Tensor:
-        value = loss(called, *inputs)
-        value.backward()
-        return value.detach()
-
+    step = checking.Case.body(called, loss)
     if kind not in ("remora", "fused"):
         return step, dict
     planned = planned_step(step, network, amount, kind == "fused")
@@ -311,11 +313,9 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
 def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: bool) -> Any:
     """The step under a budget, captured."""
     import remora.torch as rt
-    from remora.torch import _capture
 
     model, inputs, _, _ = network
-    _capture.measured = GPU.during(_capture.measured)
-    rt.TrainStep._compile = GPU.before_run(rt.TrainStep._compile)
+    GPU.lead_remora()
     planned = rt.train_step(step, budget="100%", fuse=fuse, time_limit=SECONDS, threads=1)
     planned(*inputs)
     model.zero_grad()
@@ -372,6 +372,14 @@ class Turns:
                 self.leave()
 
         return called
+
+    def lead_remora(self) -> None:
+        """From now on Remora enters to measure, and when a step is planned."""
+        import remora.torch as rt
+        from remora.torch import _capture
+
+        _capture.measured = self.during(_capture.measured)
+        rt.TrainStep._compile = self.before_run(rt.TrainStep._compile)
 
     def before_run(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
         """The compiler, which enters when it is done, because what it compiled runs next."""

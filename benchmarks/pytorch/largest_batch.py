@@ -55,17 +55,10 @@ def step_of(contender: str, network: contenders.Network, limit: int) -> Callable
         contenders.GPU.enter()
         return contenders.step_of(contender, network)[0]
     import remora.torch as rt
-    from remora.torch import _capture
 
     model, _, loss, _ = network
-    _capture.measured = contenders.GPU.during(_capture.measured)
-    rt.TrainStep._compile = contenders.GPU.before_run(rt.TrainStep._compile)
-
-    def body(*inputs: torch.Tensor) -> torch.Tensor:
-        value = loss(model, *inputs)
-        value.backward()
-        return value.detach()
-
+    contenders.GPU.lead_remora()
+    body = checking.Case.body(model, loss)
     return rt.train_step(body, budget=int(0.9 * limit), time_limit=contenders.SECONDS, threads=1)
 
 

@@ -14,9 +14,9 @@ import copy
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
+import checking
 import contenders
 import torch
 
@@ -26,22 +26,13 @@ TURNS = 15
 BUDGETS = ("100%", "80%")
 
 
-def step_of(model: Any, loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    def step(*inputs: torch.Tensor) -> torch.Tensor:
-        value = loss(model, *inputs)
-        value.backward()
-        return value.detach()
-
-    return step
-
-
 def row(name: str) -> str:
     torch.manual_seed(0)
     model, inputs, loss, _ = contenders.NETWORKS[name]()
     models = [model, *(copy.deepcopy(model) for _ in BUDGETS)]
-    steps: list[Any] = [step_of(model, loss)]
+    steps: list[Any] = [checking.Case.body(model, loss)]
     for twin, budget in zip(models[1:], BUDGETS, strict=True):
-        steps.append(rt.train_step(step_of(twin, loss), budget=budget, time_limit=10, threads=1))
+        steps.append(rt.train_step(checking.Case.body(twin, loss), budget=budget, time_limit=10, threads=1))
     times: list[list[float]] = [[] for _ in steps]
     for turn in range(TURNS + 2):
         for owner, step, taken in zip(models, steps, times, strict=True):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import checking
 import pytest
 import torch
 
@@ -24,7 +25,7 @@ def deterministic(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Everything below is compared bit by bit."""
     os.environ.setdefault("REMORA_CACHE", str(tmp_path_factory.mktemp("cache")))
     torch.set_num_threads(1)
-    on_gpu = "REMORA_TEST_DEVICE" in os.environ  # where some kernels have no deterministic form
+    on_gpu = checking.DEVICE.type == "cuda"  # where some kernels have no deterministic form
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=on_gpu)
 
