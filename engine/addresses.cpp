@@ -44,7 +44,7 @@ std::int64_t rounded_up(std::int64_t amount, std::int64_t alignment) {
   return (amount + alignment - 1) / alignment * alignment;
 }
 
-/// Throws InputError where sizes, each rounded up, add up to more than `place` takes.
+/// Throws InputError where sizes, each rounded up, add up to as much as `place` refuses.
 void check_rounded(const Graph& graph, Bytes alignment) {
   const std::int64_t more = alignment.count() - 1;
   std::int64_t total = graph.fixed_memory.count();
@@ -53,7 +53,7 @@ void check_rounded(const Graph& graph, Bytes alignment) {
   }
   for (const Op& op : graph.ops) {
     if (saturating_sum(total, saturating_sum(op.workspace.count(), more)) < kSaturated) continue;
-    throw InputError("", "sizes rounded up to the alignment add up to more than 2^62 bytes: they get no addresses");
+    throw InputError("", "sizes rounded up to the alignment add up to 2^62 bytes or more: they get no addresses");
   }
 }
 
