@@ -19,9 +19,8 @@ namespace {
 constexpr Effort kFirstRoundPart = 64;
 constexpr double kSecondsBeforeRescue = 0.4;
 constexpr Work kWorkBeforeRescue(20'000);
-/// The period relaxation has a core to itself, and a late start waits for it, for such a part of the time limit and so many
-/// seconds at most. Then the late start waits so many rounds for what it leads to, and is not needed where a schedule is proved
-/// to be so near to the optimum.
+/// A late start waits for the period relaxation for such a part of the time limit and so many seconds at most; then so many
+/// rounds for what it leads to. It is not needed where a schedule is proved to be so near to the optimum.
 constexpr double kPartForRelaxation = 0.1;
 constexpr double kSecondsForRelaxation = 10;
 constexpr int kRoundsOfRounding = 10;
@@ -166,10 +165,10 @@ void Search::hear_prover() {
   prover_->set_share(prover_share());
 }
 
-/// All of it at first, and where there is no schedule. Then, as long as the search finds better ones, little; the longer it
-/// has found none, a part of its time, the more.
+/// All of it until the first linear program is solved, and where there is no schedule. Then, as long as the search finds better
+/// ones, little; the longer it has found none, a part of its time, the more.
 double Search::prover_share() const {
-  if (!holds_budget() || waits_for_relaxation()) return 1;
+  if (!holds_budget() || cover_.roundings == 0) return 1;
   const double found = report_.history.empty() ? 0 : report_.history.back().seconds;
   const double now = std::max(elapsed(), 1e-3);
   return std::clamp(kShareOfQuiet * (now - found) / now, kLeastShare, 1.0);

@@ -11,9 +11,11 @@
 namespace remora {
 namespace {
 
-/// Few periods say nearly as much as many (docs/bounds.md).
-constexpr int kFirstSegments = 8;
+/// One checkpoint says as much as many on training graphs, a few nearly as much on others (docs/bounds.md).
+constexpr int kFewSegments = 8;
 constexpr int kMostSegments = 32;
+/// A program with more periods is left out where it would have more columns: it takes minutes.
+constexpr int kMostColumns = 150'000;
 /// Places where a replay breaks that are mended at once.
 constexpr std::size_t kMended = 4;
 /// With more the integer program does not end.
@@ -26,7 +28,7 @@ constexpr double kMostPatience = 1e6;
 /// So often periods are made finer by what the linear program comes near to, where the integer one is too large.
 constexpr int kMostRefinements = 60;
 
-/// More periods must close this part of the gap between bound and ceiling.
+/// More periods must close this part of the gap between bound and ceiling; without a ceiling, raise the bound by it.
 constexpr std::int64_t kLeastGain = 20;
 
 /// A linear program is solved once more without what it has ruled out where that is more than such a part.
@@ -119,9 +121,8 @@ std::set<Stage> peaks(const Instance& instance, const std::vector<Bytes>& live, 
 PeriodProof::PeriodProof(const Instance& instance)
     : instance_(instance),
       live_(evaluate(instance, input_order(instance)).memory),
-      ends_(peaks(instance, live_, kFirstSegments)),
-      out_(instance.op_count()),
-      segments_(kFirstSegments) {
+      ends_(peaks(instance, live_, 1)),
+      out_(instance.op_count()) {
   // What must be kept may be recomputed after the last first compute.
   if (stages_of(instance) > instance.op_count()) end_period(Stage{instance.op_count() - 1});
 }
@@ -192,6 +193,7 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
 
 ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
+  if (segments_ < kFewSegments && split(limits, news)) return news;
   if (choices_ > limits.choices || program_.rows.size() > kMostRows) {
     news.finished = !split(limits, news) && !refine_rounded();
     return news;
@@ -287,27 +289,30 @@ bool PeriodProof::refine(const RecomputePlan& plan) {
 /// Counts memory where what the linear program comes near to takes too much. False where it does not, or was done often.
 bool PeriodProof::refine_rounded() {
   if (++refinements_ > kMostRefinements) return false;
+  const int periods = periods_->periods().count();
+  if (program_.columns() / periods > kMostColumns / (periods + static_cast<int>(kMended))) return false;
   const std::size_t before = ends_.size() + events_.size();
   return refine(rounded_) && ends_.size() + events_.size() > before;
 }
 
-/// Twice as many periods, where the linear program gains by it: the integer one takes longer then. False if not.
+/// More periods, where the linear program gains by it: the integer one takes longer then. False if not.
 bool PeriodProof::split(const ProofLimits& limits, ProofNews& news) {
   if (segments_ >= kMostSegments) return false;
-  segments_ *= 2;
+  segments_ = std::max(2 * segments_, kFewSegments);
   std::set<Stage> ends = ends_;
   for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
+  if (ends_.size() == ends.size()) return split(limits, news);
   Solved finer(program(limits.interrupted));
   bool pays = false;
-  if (!takes_more_than(limits.work - news.work, finer.program)) {
+  if (finer.program.columns() <= kMostColumns && !takes_more_than(limits.work - news.work, finer.program)) {
     news.work = plus(news.work, work_of_linear(finer.program));
     finer.answer = solve_linear(finer.program, limits.interrupted);
     pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
   }
   if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {
     const Duration gain = program_bound(finer.program, finer.answer.prices).bound - exact_bound_;
-    pays = gain.count() > 0 &&
-           (limits.ceiling == Duration::max() || gain.count() > (limits.ceiling - exact_bound_).count() / kLeastGain);
+    const Duration gap = limits.ceiling == Duration::max() ? exact_bound_ : limits.ceiling - exact_bound_;
+    pays = gain.count() > gap.count() / kLeastGain;
   }
   if (pays) {
     finer_.emplace(std::move(finer));

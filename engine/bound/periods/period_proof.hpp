@@ -102,7 +102,7 @@ class PeriodProof {
   std::set<RecomputeEvent> events_;
   /// By op and stage: what is out in every schedule that costs less than ceilings given so far.
   RuledOut out_;
-  int segments_;
+  int segments_ = 1;
   /// Times the seconds that were given.
   double patience_ = 1;
   /// The periods whose linear program was solved last; that, with the rows that it was given; the recomputes left to decide.
