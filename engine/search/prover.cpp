@@ -55,7 +55,8 @@ class Prover::Ration {
 };
 
 void Prover::start(const Deadline& deadline) {
-  if (finished_ || thread_.joinable()) return;
+  // While there is a thread, finished_ is its own.
+  if (thread_.joinable() || finished_) return;
   stopped_ = false;
   thread_ = std::thread([this, &deadline] {
     try {

@@ -179,7 +179,7 @@ void print_reasons(std::ostream& out, const Merged& merged) {
   for (const MergedTask& task : merged.tasks) {
     if (!task.is_missing() && !task.has_failed()) continue;
     out << std::left << std::setw(11) << task.status << " " << printable(task.task.id);
-    if (!task.message.empty()) out << ": " << task.message;
+    if (!task.message.empty()) out << ": " << text::visible(task.message);
     out << "\n";
   }
 }

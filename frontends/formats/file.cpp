@@ -137,14 +137,30 @@ void replace(const std::string& target, std::optional<mode_t> permissions, std::
 
 }  // namespace
 
+namespace {
+
+/// A quarter of this machine's memory: what is read takes several times as much as its file.
+std::size_t longest_input() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) / 4 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
 std::string read_file(const std::string& path) {
   const bool standard_input = path == "-";
   const std::string place = standard_input ? "standard input" : path;
   const Descriptor file(standard_input ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.number() < 0) fail(place, "read", errno);
+  const std::size_t most = longest_input();
+  const auto refuse_more_than_most = [&](std::size_t bytes) {
+    if (bytes > most) throw InputError(place, "is larger than a quarter of this machine's memory");
+  };
+  struct stat status {};
+  if (::fstat(file.number(), &status) == 0) refuse_more_than_most(static_cast<std::size_t>(status.st_size));
   std::string text;
   std::array<char, 1 << 16> buffer{};
   while (true) {
+    refuse_more_than_most(text.size());  // a device or a pipe may never end
     const ssize_t count = ::read(file.number(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(place, "read", errno);
@@ -175,8 +191,10 @@ void check_writable(const std::string& path) {
     return;
   }
   if (path.empty()) throw InputError("output", "the file name is empty");
-  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) fail(path, "write", errno);
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string directory = parent.empty() ? "." : parent.string();
+  if (::stat(directory.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) fail(path, "write", ENOTDIR);
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) fail(path, "write", errno);
 }
 
 void remove_leftovers(const std::string& folder) {

@@ -20,7 +20,8 @@ class REMORA_API NoRoomError : public InputError {
   using InputError::InputError;
 };
 
-/// The bytes of the file, or of standard input for "-". Throws InputError with the path and the system's reason.
+/// The bytes of the file, or of standard input for "-". Throws InputError with the path and the system's reason, also for what
+/// is larger than a quarter of this machine's memory.
 REMORA_API std::string read_file(const std::string& path);
 
 /// Calls `write` on a stream and puts what it wrote into the file, whole or not at all: a temporary file beside `path`

@@ -22,6 +22,7 @@
 
 #include "model/budget.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::text {
 
@@ -33,6 +34,18 @@ std::string csv_field(std::string_view text) {
     field += character;
   }
   return field + '"';
+}
+
+std::string visible(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x20 || byte == 0x7F)
+      result += printable(text.substr(i, 1));
+    else
+      result += text[i];
+  }
+  return result;
 }
 
 std::string now_text() {

@@ -25,6 +25,9 @@ std::string written(const std::function<void(std::ostream&)>& write);
 /// quote or the end of a line; otherwise as it is.
 std::string csv_field(std::string_view text);
 
+/// `text` with control characters as \xHH: a name out of a file neither ends a line nor changes a terminal.
+std::string visible(std::string_view text);
+
 /// Now, UTC, ISO 8601.
 std::string now_text();
 

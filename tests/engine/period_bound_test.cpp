@@ -6,9 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/deadline.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/bound/periods/period_proof.hpp"
+#include "engine/search/prover.hpp"
 #include "engine/search/solution.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/fewer.hpp"
@@ -245,6 +247,27 @@ TEST(PeriodProof, ThatIsInterruptedAnywhereClaimsNothingWrong) {
           ASSERT_LE(instance->baseline_duration() + news.bound, *truth);
         }
       }
+    }
+  }
+}
+
+TEST(Prover, MayBeToldTwiceToBegin) {
+  // ThreadSanitizer sees whether the second time touches what is the thread's.
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  std::mt19937 random(3);
+  for (int round = 0; round < 20; ++round) {
+    const auto instance = random_instance(random, 8);
+    if (!instance) continue;
+    const auto best = test::optimum(*instance);
+    const Deadline deadline(5, nullptr);
+    Prover prover(*instance);
+    prover.start(deadline);
+    prover.start(deadline);
+    prover.pause();
+    for (const ProofNews& news : prover.take()) {
+      if (!best) continue;
+      EXPECT_LE(instance->baseline_duration() + news.bound, *best);
+      EXPECT_FALSE(news.infeasible);
     }
   }
 }

@@ -218,6 +218,64 @@ class Calls {
         draw_.below(3) == 0 ? remora_solve_with_addresses(instance, options, draw_.amount(), given, warm, &made)
                             : remora_solve(instance, options, given, warm, &made);
     schedules_.add(status, made);
+    if (status == REMORA_OK) expect_within(instance, made);
+  }
+
+  static void expect_within(const remora_instance* instance, const remora_schedule* schedule) {
+    const remora_result result = remora_schedule_result(schedule);
+    if (result != REMORA_OPTIMAL && result != REMORA_FEASIBLE) return;
+    expect(remora_schedule_peak(schedule) <= remora_instance_budget(instance), "a schedule is within its budget");
+    expect(remora_schedule_lower_bound(schedule) <= remora_schedule_duration(schedule), "a bound is no more");
+    expect(remora_schedule_duration(schedule) >= remora_instance_baseline_duration(instance), "each op is computed");
+    expect(remora_schedule_gap(schedule) >= 0 && remora_schedule_overhead(schedule) >= 0, "a gap is not negative");
+  }
+
+  void sweep() {
+    const remora_instance* instance = instances_.any(draw_);
+    remora_options* usual = nullptr;
+    options_.add(remora_options_new(&usual), usual);
+    shorten(usual);
+    std::vector<std::string> texts(draw_.below(4));
+    for (std::string& text : texts) text = budget();
+    std::vector<const char*> budgets;
+    for (const std::string& text : texts) budgets.push_back(text.c_str());
+    remora_curve* curve = nullptr;
+    const std::int32_t points = static_cast<std::int32_t>(draw_.below(5)) - 1;
+    if (remora_sweep(instance, usual, budgets.data(), budgets.size(), points, nullptr, &curve) != REMORA_OK) return;
+    const std::size_t count = remora_curve_point_count(curve);
+    expect(remora_curve_schedule(curve, count) == nullptr, "a point beyond the last is none");
+    expect(remora_curve_knee(curve) < static_cast<std::int64_t>(count), "the knee is a point");
+    for (std::size_t i = 0; i < count; ++i) {
+      const remora_schedule* schedule = remora_curve_schedule(curve, i);
+      expect(schedule != nullptr, "a point has an answer");
+      if (remora_schedule_step_count(schedule) > 0) {
+        expect(remora_schedule_peak(schedule) <= remora_schedule_budget(schedule), "a point is within its budget");
+      }
+      remora_schedule* copy = nullptr;
+      const remora_status status = remora_schedule_copy(schedule, &copy);
+      if (i == 0) {
+        schedules_.add(status, copy);
+      } else {
+        remora_schedule_free(copy);
+      }
+    }
+    expect(remora_curve_write(curve, "/dev/null") == REMORA_OK, "a curve is written");
+    remora_curve_free(curve);
+  }
+
+  /// A schedule gets addresses, or a word why not.
+  void place_schedule(const remora_schedule* schedule, const remora_graph* graph) {
+    remora_options* usual = nullptr;
+    options_.add(remora_options_new(&usual), usual);
+    shorten(usual);
+    remora_result result{};
+    std::int64_t arena = 0;
+    std::int64_t bound = 0;
+    remora_schedule* made = nullptr;
+    const remora_status status =
+        remora_schedule_place(schedule, graph, draw_.amount(), usual, nullptr, &result, &arena, &bound, &made);
+    if (made != nullptr) expect(status == REMORA_OK && bound <= arena, "a bound is no more than the arena");
+    remora_schedule_free(made);
   }
 
   void use_schedule() {
@@ -239,6 +297,11 @@ class Calls {
       static_cast<void>(remora_schedule_offset(schedule, step, id()));
       static_cast<void>(remora_schedule_workspace_offset(schedule, step));
     }
+    static_cast<void>(remora_schedule_arena(schedule));
+    static_cast<void>(remora_schedule_input_offset(schedule, id()));
+    static_cast<void>(remora_schedule_write(schedule, graph, "/dev/null"));
+    static_cast<void>(remora_graph_write(graph, "/dev/null"));
+    place_schedule(schedule, graph);
     const remora_instance* instance = instances_.any(draw_);
     std::vector<std::int32_t> sequence(draw_.below(16));
     for (std::int32_t& op : sequence) op = id();
@@ -262,6 +325,7 @@ class Calls {
     const remora_graph* graph = graphs_.any(draw_);
     const remora_status status = remora_graph_reordered(graph, ops.data(), ops.size(), &reordered);
     graphs_.add(status, reordered);
+    sweep();
   }
 
   void place() {

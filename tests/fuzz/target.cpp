@@ -13,7 +13,7 @@ namespace remora::fuzz {
 namespace {
 
 using Target = void (*)(Input);
-constexpr std::array<std::pair<const char*, Target>, 16> kTargets{{{"graph", fuzz_graph},
+constexpr std::array<std::pair<const char*, Target>, 17> kTargets{{{"graph", fuzz_graph},
                                                                    {"schedule", fuzz_schedule},
                                                                    {"device_graph", fuzz_device_graph},
                                                                    {"device_schedule", fuzz_device_schedule},
@@ -28,6 +28,7 @@ constexpr std::array<std::pair<const char*, Target>, 16> kTargets{{{"graph", fuz
                                                                    {"budget", fuzz_budget},
                                                                    {"onnx", fuzz_onnx},
                                                                    {"calls", fuzz_calls},
+                                                                   {"device_calls", fuzz_device_calls},
                                                                    {"solves", fuzz_solves}}};
 
 // libFuzzer calls functions with arguments that it chooses: the target has to wait somewhere.

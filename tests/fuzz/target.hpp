@@ -68,6 +68,8 @@ void fuzz_budget(Input bytes);
 void fuzz_onnx(Input bytes);
 /// A sequence of calls of remora.h, right and wrong (calls.cpp).
 void fuzz_calls(Input bytes);
+/// A graph for two devices, and calls of remora_devices.h with it (device_calls.cpp).
+void fuzz_device_calls(Input bytes);
 /// A small graph solved with options of any kind, against brute force (solves.cpp).
 void fuzz_solves(Input bytes);
 

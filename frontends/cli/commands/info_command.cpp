@@ -160,14 +160,15 @@ void print_text(const Facts& facts, const SolveOptions& options) {
   const int width = text::terminal_width(STDOUT_FILENO, kNoWidth);
   std::ostringstream out;
   const double part = part_of_peak(facts.least_budget, facts.fixed_memory, facts.peak);
-  out << "graph                     " << (facts.name.empty() ? "without a name" : facts.name) << "\n"
+  out << "graph                     " << (facts.name.empty() ? "without a name" : printable(facts.name)) << "\n"
       << "ops                       " << facts.ops << ", " << facts.edges << " edges\n"
       << "tensors                   " << facts.tensors << ", " << text::bytes_text(facts.tensor_bytes)
       << " in all, the largest " << text::bytes_text(facts.largest_tensor) << "\n"
       << "fixed memory              " << text::exact_bytes_text(facts.fixed_memory) << "\n"
       << "with the graph's inputs   " << text::exact_bytes_text(facts.base_memory) << "\n"
       << "duration                  " << text::duration_text(facts.duration, facts.duration_unit) << "\n"
-      << "no-recompute peak         " << text::exact_bytes_text(facts.peak) << " at " << facts.peak_op << "\n"
+      << "no-recompute peak         " << text::exact_bytes_text(facts.peak)
+      << (facts.ops == 0 ? "" : " at " + printable(facts.peak_op)) << "\n"
       << "least conceivable budget  " << text::exact_bytes_text(facts.least_budget) << ", "
       << text::percent_text(part, 1) << ": below it some op alone does not fit\n";
   if (facts.bracket) {

@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "frontends/cli/commands/command.hpp"
 
+namespace {
+
+/// A standard stream that is closed gets a file that refuses what it is asked. Otherwise the next file that is opened would
+/// have its number, and messages would go into that.
+void hold_standard_streams() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(number, F_GETFD) < 0) {
+      static_cast<void>(::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+    }
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  hold_standard_streams();
   return remora::cli::run_remora({argv + 1, argv + argc});
 }

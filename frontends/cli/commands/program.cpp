@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <exception>
@@ -6,7 +7,6 @@
 #include <iomanip>
 #include <iostream>
 #include <new>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -214,11 +214,15 @@ int dispatch(const Words& words) {
 int fail(int code, const std::string& what) {
   constexpr std::size_t kLongestLine = 5000;
   constexpr std::size_t kShown = 300;
-  std::cerr << "remora: ";
-  std::istringstream lines(what);
-  for (std::string line; std::getline(lines, line);) {
+  // A file's name may hold ends of lines, too: only what begins so is a line of its own.
+  constexpr std::string_view kBeginning = "remora: ";
+  const std::string end = "\n" + std::string(kBeginning);
+  for (std::size_t begin = 0; begin <= what.size();) {
+    const std::size_t length = std::min(what.find(end, begin), what.size()) - begin;
+    std::string line = text::visible(std::string_view(what).substr(begin, length));
     if (line.size() > kLongestLine) line.replace(kShown, line.size() - 2 * kShown, " ... ");
-    std::cerr << line << "\n";
+    std::cerr << kBeginning << line << "\n";
+    begin += length + end.size();
   }
   return code;
 }

@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/file.hpp"
 #include "model/error.hpp"
 
 namespace remora::onnx_frontend {
@@ -109,16 +108,8 @@ namespace {
 
 using nlohmann::json;
 
-std::string read_text(const std::string& path, const std::string& what) {
-  if (std::filesystem::is_directory(path)) throw InputError(path, "is a folder, not a " + what + " file");
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) throw InputError(path, "cannot be read as a " + what + " file");
-  return text;
-}
-
 json read_object(const std::string& path, const std::string& what) {
-  json object = json::parse(read_text(path, what), nullptr, /*allow_exceptions=*/false);
+  json object = json::parse(remora::json::read_file(path), nullptr, /*allow_exceptions=*/false);
   if (object.is_discarded()) throw InputError(path, "not JSON; a " + what + " file is a JSON object");
   if (!object.is_object()) throw InputError(path + ": $", std::string("is ") + object.type_name() + ", not an object");
   return object;

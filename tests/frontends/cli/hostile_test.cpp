@@ -144,6 +144,51 @@ TEST_F(HostileFiles, NamesThatAreNotUtf8AreTakenAsTheyAre) {
   EXPECT_NE(gone.err.find("No such file"), std::string::npos) << gone.err;
 }
 
+TEST_F(HostileFiles, NamesWithControlCharactersChangeNoTerminal) {
+  const Outcome gone = run("info '" + path("two\nlines\x1b[31m.json") + "'");
+  EXPECT_EQ(gone.code, kBadInput);
+  EXPECT_EQ(std::count(gone.err.begin(), gone.err.end(), '\n'), 1) << gone.err;
+  EXPECT_NE(gone.err.find("two\\x0alines\\x1b[31m.json"), std::string::npos) << gone.err;
+  const std::string name = R"(\u001b[31m\u0000\n)";
+  write("g.json", R"({"format": "remora-graph", "version": 1, "name": ")" + name + R"(", "tensors": [{"name": ")" +
+                      name + R"(", "size": 1}], "ops": [{"name": ")" + name +
+                      R"(", "duration": 1, "inputs": [], "outputs": [")" + name + R"("]}]})");
+  for (const char* const command : {"info", "info --partition", "solve -b 1B --time-limit 9 -o /dev/null", "order",
+                                    "sweep --work-limit 9 -o /dev/null"}) {
+    const std::string words = std::string(command) + " " + path("g.json");
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, kSuccess) << words << ": " << outcome.err;
+    for (const std::string& text : {outcome.out, outcome.err}) {
+      EXPECT_EQ(text.find('\x1b'), std::string::npos) << words << ": " << text;
+      EXPECT_EQ(text.find('\0'), std::string::npos) << words << ": " << text;
+    }
+  }
+}
+
+TEST_F(HostileFiles, FilesThatNeverEndAreNotReadForEver) {
+  // 512 MiB are less than the quarter of a machine's memory that is read at most.
+  for (const std::string& words :
+       {std::string("info /dev/zero"), std::string("solve /dev/zero -b 1B"), "batch /dev/zero -o " + path("out")}) {
+    const Outcome outcome = run(words);
+    EXPECT_TRUE(outcome.code == kInternalError || outcome.code == kBadInput) << words << ": " << outcome.code;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST_F(HostileFiles, AClosedStreamsNumberIsNoFiles) {
+  ASSERT_EQ(run("generate layered --ops 5 --seed 1 -o " + path("g.json")).code, kSuccess);
+  const auto code_of = [&](const std::string& words, const std::string& closed) {
+    const int status = std::system(("'" REMORA_PROGRAM "' " + words + " " + closed).c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  EXPECT_EQ(code_of("info " + path("g.json"), ">&- 2>&-"), kBadInput) << "nowhere to write to";
+  EXPECT_EQ(code_of("info -", "<&- 2>&-"), kBadInput) << "nowhere to read from";
+  EXPECT_EQ(code_of("solve " + path("g.json") + " -b 100% -o " + path("s.json"), "<&- >&- 2>&-"), kSuccess);
+  EXPECT_EQ(run("verify " + path("g.json") + " " + path("s.json")).code, kSuccess) << read("s.json");
+  // That the numbers are taken shows where they are named.
+  EXPECT_EQ(code_of("convert " + path("g.json") + " -o /proc/self/fd/2", "2>&-"), kSuccess);
+}
+
 TEST_F(HostileFiles, LeftoversOfAKilledRunGoWithTheNext) {
   write(".remora-123-0", "half a schedule");
   ASSERT_EQ(run("generate layered --ops 5 --seed 1 -o " + path("g.json")).code, kSuccess);

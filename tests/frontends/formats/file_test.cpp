@@ -118,6 +118,10 @@ TEST_F(File, SaysWhyItCannotRead) {
             absent + ": cannot read: No such file or directory");
   EXPECT_EQ(fault_of([&] { static_cast<void>(read_file(directory_.string())); }).what,
             directory_.string() + ": cannot read: Is a directory");
+  write_text(directory_ / "huge", "");
+  fs::resize_file(directory_ / "huge", std::uintmax_t{1} << 42);  // of holes
+  EXPECT_NE(fault_of([&] { static_cast<void>(read_file((directory_ / "huge").string())); }).what.find("larger than"),
+            std::string::npos);
 }
 
 TEST_F(File, SaysWhyItCannotWrite) {
@@ -128,6 +132,7 @@ TEST_F(File, SaysWhyItCannotWrite) {
   const std::string below_file = (directory_ / "file" / "out").string();
   write_text(directory_ / "file", "old");
   EXPECT_EQ(fault_of([&] { write_text(below_file, "x"); }).what, below_file + ": cannot write: Not a directory");
+  EXPECT_EQ(fault_of([&] { check_writable(below_file); }).what, below_file + ": cannot write: Not a directory");
   EXPECT_EQ(listing(), std::vector<std::string>{"file"});
 }
 
