@@ -348,6 +348,7 @@ remora_status remora_schedule_place(const remora_schedule* schedule, const remor
   return capi::made_by(made, [&] {
     const remora::Graph& value = capi::given(graph, "graph").value;
     remora_schedule placed{capi::given(schedule, "schedule").value};
+    capi::about("graph", [&] { remora::validate(value); });
     capi::check_belongs(placed.value, value, "schedule");
     const capi::Placer placer(options, stop, result, arena, lower_bound);
     placer.tell(

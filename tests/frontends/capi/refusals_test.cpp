@@ -85,10 +85,15 @@ TEST(CRefusals, DuplicatesAreToldWhereTheyAreAdded) {
 
 TEST(CRefusals, AFaultOfTheWholeGraphIsTheGraphs) {
   const GraphHandle graph = network(2);
+  const ScheduleHandle schedule = solved(under(graph, "100%"));
   ASSERT_EQ(remora_graph_set_fixed_memory(graph.get(), std::numeric_limits<std::int64_t>::max()), REMORA_OK);
   remora_instance* instance = nullptr;
   expect_argument_refused(remora_instance_new(graph.get(), "80%", 2, REMORA_ORDER_INPUT, &instance),
                           "graph: tensor 0, size: fixed_memory and the sizes");
+  remora_schedule* made = nullptr;
+  expect_argument_refused(
+      remora_schedule_place(schedule.get(), graph.get(), 1, nullptr, nullptr, nullptr, nullptr, nullptr, &made),
+      "graph: tensor 0, size: fixed_memory and the sizes");
 }
 
 TEST(CRefusals, WhatIsReadNamesTheTextOrTheFileAndThePlaceInIt) {
