@@ -18,8 +18,9 @@ constexpr int kMostSegments = 32;
 constexpr int kMostColumns = 150'000;
 /// Places where a replay breaks that are mended at once.
 constexpr std::size_t kMended = 4;
-/// With more the integer program does not end.
+/// With more rows the integer program does not end: finer periods come first. With more choices it is not even begun.
 constexpr std::size_t kMostRows = 20'000;
+constexpr int kMostChoices = 40'000;
 /// Of a graph with more reads (an op's distinct inputs, over all ops) the program has some ten million coefficients: with
 /// 100,000 ops and 5.2 million reads Clp's memory ran out, in minutes in which nothing could stop it.
 constexpr std::size_t kMostReads = 400'000;
@@ -193,10 +194,14 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
 
 ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
-  if (segments_ < kFewSegments && split(limits, news)) return news;
+  if (segments_ < kFewSegments) finer_pays_ = split(limits, news);
+  if (finer_) return news;
+  finer_pays_ = finer_pays_ && sharpen(limits, news);
+  if (finer_) return news;
   if (choices_ > limits.choices || program_.rows.size() > kMostRows) {
-    news.finished = !split(limits, news) && !refine_rounded();
-    return news;
+    if (split(limits, news) || refine_rounded()) return news;
+    news.finished = choices_ > (limits.work == Work::max() ? kMostChoices : limits.choices);
+    if (news.finished) return news;
   }
   const double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
   bool is_outdated = false;
@@ -265,6 +270,7 @@ void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, Pr
   news.plan = periods_->plan(answer.solution);
   const std::size_t before = ends_.size() + events_.size();
   const bool broken = refine(*news.plan);
+  finer_pays_ = finer_pays_ || segments_paid_;
   // As cheap as the relaxation allows, and it holds the budget; or it does not, and the relaxation cannot say why.
   const bool is_stuck = broken && ends_.size() + events_.size() == before;
   const bool is_optimal = !broken && extra_duration(instance_, *news.plan) <= bound_;
@@ -295,30 +301,42 @@ bool PeriodProof::refine_rounded() {
   return refine(rounded_) && ends_.size() + events_.size() > before;
 }
 
-/// More periods, where the linear program gains by it: the integer one takes longer then. False if not.
+/// More periods at peaks, where the linear program gains by it: the integer one takes longer then. False if not.
 bool PeriodProof::split(const ProofLimits& limits, ProofNews& news) {
   if (segments_ >= kMostSegments) return false;
   segments_ = std::max(2 * segments_, kFewSegments);
-  std::set<Stage> ends = ends_;
+  const std::set<Stage> ends = ends_;
   for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
   if (ends_.size() == ends.size()) return split(limits, news);
+  if (finer_pays(limits, news)) return segments_paid_ = true;
+  ends_ = ends;
+  return false;
+}
+
+/// The same, where what the linear program comes near to takes too much.
+bool PeriodProof::sharpen(const ProofLimits& limits, ProofNews& news) {
+  const std::set<Stage> ends = ends_;
+  const std::set<RecomputeEvent> events = events_;
+  const bool broken = refine(rounded_);
+  if (broken && ends_.size() + events_.size() > ends.size() + events.size() && finer_pays(limits, news)) return true;
+  ends_ = ends;
+  events_ = events;
+  return false;
+}
+
+/// Whether the linear program of today's periods raises the bound enough. Then it is the next step's.
+bool PeriodProof::finer_pays(const ProofLimits& limits, ProofNews& news) {
   Solved finer(program(limits.interrupted));
-  bool pays = false;
-  if (finer.program.columns() <= kMostColumns && !takes_more_than(limits.work - news.work, finer.program)) {
-    news.work = plus(news.work, work_of_linear(finer.program));
-    finer.answer = solve_linear(finer.program, limits.interrupted);
-    pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
-  }
+  if (finer.program.columns() > kMostColumns || takes_more_than(limits.work - news.work, finer.program)) return false;
+  news.work = plus(news.work, work_of_linear(finer.program));
+  finer.answer = solve_linear(finer.program, limits.interrupted);
+  bool pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
   if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {
     const Duration gain = program_bound(finer.program, finer.answer.prices).bound - exact_bound_;
     const Duration gap = limits.ceiling == Duration::max() ? exact_bound_ : limits.ceiling - exact_bound_;
     pays = gain.count() > gap.count() / kLeastGain;
   }
-  if (pays) {
-    finer_.emplace(std::move(finer));
-  } else {
-    ends_ = std::move(ends);
-  }
+  if (pays) finer_.emplace(std::move(finer));
   return pays;
 }
 

@@ -93,6 +93,8 @@ class PeriodProof {
   void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news);
   [[nodiscard]] bool refine(const RecomputePlan& plan);
   bool split(const ProofLimits& limits, ProofNews& news);
+  bool sharpen(const ProofLimits& limits, ProofNews& news);
+  bool finer_pays(const ProofLimits& limits, ProofNews& news);
   bool refine_rounded();
   void end_period(Stage stage);
 
@@ -103,6 +105,9 @@ class PeriodProof {
   /// By op and stage: what is out in every schedule that costs less than ceilings given so far.
   RuledOut out_;
   int segments_ = 1;
+  /// More checkpoints at peaks have raised the bound enough; and those where rounded solutions break did the last time.
+  bool segments_paid_ = false;
+  bool finer_pays_ = false;
   /// Times the seconds that were given.
   double patience_ = 1;
   /// The periods whose linear program was solved last; that, with the rows that it was given; the recomputes left to decide.
