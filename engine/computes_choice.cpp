@@ -12,6 +12,7 @@
 #include "engine/base/work.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
+#include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/segments.hpp"
 #include "engine/solve.hpp"
@@ -23,18 +24,18 @@ namespace {
 
 /// More computes than these were never seen to pay where fewer did not.
 constexpr int kMostComputes = 8;
-/// Of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute more are better.
+/// Of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute more are better. Where
+/// nothing else has one either, but groups may, which are asked after a tenth and take a third, as much as they need.
 constexpr double kPatience = 0.25;
+constexpr double kPatienceForGroups = 0.5;
 /// A search gets so long before checkpoints of one compute more are looked for.
 constexpr double kSecondsOfDoubt = 0.6;
 constexpr double kPartOfDoubt = 0.05;
 /// Of what a proof has taken: for the same with one compute more.
 constexpr double kPartAfterProof = 0.25;
-/// The literature's methods may ask for as many, within such a part of what is left.
-constexpr int kMostOfMethods = static_cast<int>(kComputesWithin64Bits);
-constexpr double kPartOfMethods = 0.2;
-/// Under a work limit, which they do not count, of so many ops at most.
-constexpr int kMostOpsOfMethods = 5'000;
+/// What is constructed, where there is no schedule, may take as many, and such a part of what is left of the time.
+constexpr int kMostOfConstruction = static_cast<int>(kComputesWithin64Bits);
+constexpr double kPartOfConstruction = 0.2;
 constexpr const char* kShorter = "shorter than with fewer";
 constexpr const char* kHolds = "with fewer none was found";
 
@@ -57,7 +58,7 @@ Instance begin_with(const Instance& instance, const Sequence& start) {
     if (!op.valid() || op >= instance.op_count()) return instance;  // solve() refuses it
     most = std::max(most, ++computes[op.index()]);
   }
-  if (most <= instance.problem().max_computes || most > kMostOfMethods || instance.has_modes()) return instance;
+  if (most <= instance.problem().max_computes || most > kMostOfConstruction || instance.has_modes()) return instance;
   Instance wider = with_computes(instance, most);
   const bool holds = is_permitted(wider, start) && evaluate(wider, start).peak <= wider.budget();
   return holds ? wider : instance;
@@ -83,20 +84,21 @@ class ComputesChoice {
       const int most = stated.problem().max_computes + 1;
       Instance next = with_computes(stated, most);
       const bool is_last = most > kMostComputes || !allows_more(stated, next);
-      cut_.reset();
-      if (!take(solve_one(stated, start, is_last ? nullptr : &next)) || is_last || !goes_on()) break;
+      has_cut_ = false;
+      cut_ = {};
+      if (!take(solve_one(stated, start, is_last ? nullptr : &next)) || is_last || !may_pay()) break;
+      const Schedule& other = standby(next, !best_.has_schedule()).schedule;
+      if (is_over()) break;
       if (best_.has_schedule()) start = ops_of(best_);
-      const Schedule& cut = checkpoints(next);
-      if (is_better(cut, best_)) start = ops_of(cut);
-      stated = std::move(next);
       // Where it is proved that there is none, one compute more at a time finds the fewest.
-      if (best_.status != Status::unknown || cut.has_schedule()) continue;
-      Sequence found = by_methods();
-      if (found.empty()) continue;
-      start = std::move(found);
-      stated = begin_with(stated, start);
+      const bool is_next = other.solver.max_computes <= most || best_.status == Status::unknown;
+      if (is_better(other, best_) && is_next) {
+        tell_of_standby();
+        start = ops_of(other);
+      }
+      stated = begin_with(next, start);
     }
-    if (cut_ && is_better(*cut_, best_)) take_checkpoints();
+    if (is_better(standby().schedule, best_)) take_standby();
     best_.solver.history = std::move(history_);
     best_.solver.seconds = deadline_.elapsed();
     best_.solver.work = work_;
@@ -109,38 +111,55 @@ class ComputesChoice {
   }
 
  private:
-  /// What the literature's methods find where the search has found nothing; asked once.
-  Sequence by_methods() {
-    if (std::exchange(has_asked_methods_, true) || instance_.has_modes() || alignment_) return {};
-    if (options_.work_limit > 0 && instance_.op_count() > kMostOpsOfMethods) return {};
-    const Instance often = with_computes(instance_, std::max(kMostOfMethods, instance_.problem().max_computes));
-    Schedule best;
-    for (const Strategy strategy : {Strategy::rotor, Strategy::greedy}) {
-      SolveOptions options = options_;
-      options.strategy = strategy;
-      options.work_limit = 0;
-      if (options_.work_limit == 0) {
-        options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) * kPartOfMethods;
-      }
-      Schedule found = solve(often, options, {.cancel = callbacks_.cancel});
-      if (is_better(found, best)) best = std::move(found);
-    }
-    return best.has_schedule() ? ops_of(best) : Sequence{};
+  /// What was found beside the searches: the answer until one of them has a better one. Without steps if it takes more than
+  /// the budget.
+  struct Standby {
+    Schedule schedule{};
+    Source source = Source::segments;
+  };
+
+  [[nodiscard]] const Standby& standby() const {
+    return is_better(cut_.schedule, construction_.schedule) ? cut_ : construction_;
   }
 
-  /// Of the problem with one compute more, between segments: the same until cut_ is reset. Without steps if they take more
-  /// than the budget.
-  const Schedule& checkpoints(const Instance& next) {
-    if (cut_) return *cut_;
-    cut_.emplace();
-    if (next.problem().order == OrderMode::free || next.has_modes() || !options_.segments || alignment_) return *cut_;
-    const Solution found = start_from_segments(next, [&] { return deadline_.reached(); });
-    if (found.peak > next.budget()) return *cut_;
-    *cut_ = describe_problem(next, options_);
-    cut_->lower_bound = next.baseline_duration();
-    cut_->solver.reached_peak = found.peak;
-    write_steps(next, found.computes(next), *cut_);
-    return *cut_;
+  /// The same, once checkpoints of one compute more are asked and, where nothing holds the budget, what takes any number.
+  const Standby& standby(const Instance& next, bool has_none) {
+    const bool applies = next.problem().order == OrderMode::input && !next.has_modes() && !alignment_;
+    if (!applies || deadline_.reached()) return standby();
+    if (!std::exchange(has_cut_, true)) cut_ = checkpoints(next, deadline_);
+    const bool is_wanted = has_none && !standby().schedule.has_schedule() && !deadline_.reached();
+    if (is_wanted && !std::exchange(has_constructed_, true)) construction_ = construct_any();
+    return standby();
+  }
+
+  /// Between segments, as many computes as the problem allows.
+  [[nodiscard]] Standby checkpoints(const Instance& instance, const Deadline& deadline) const {
+    if (!options_.segments) return {};
+    return standing_by(instance, start_from_segments(instance, [&] { return deadline.reached(); }), Source::segments);
+  }
+
+  /// What holds the budget with however many computes: checkpoints, one part cut within another, or a method of the literature.
+  [[nodiscard]] Standby construct_any() const {
+    // Under a work limit nothing may depend on time.
+    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
+    const Deadline deadline(options_.work_limit > 0 ? left : left * kPartOfConstruction, callbacks_.cancel);
+    const int fewest = instance_.problem().max_computes;
+    Standby nested = checkpoints(with_computes(instance_, std::max(kMostComputes, fewest)), deadline);
+    if (nested.schedule.has_schedule() || deadline.reached()) return nested;
+    const Instance often = with_computes(instance_, std::max(kMostOfConstruction, fewest));
+    const Construction found = construct(often, options_, deadline);
+    return found.sequence.empty() ? Standby{} : standing_by(often, make_solution(often, found.sequence), found.source);
+  }
+
+  /// As an answer to the problem with as many computes as it takes.
+  [[nodiscard]] Standby standing_by(const Instance& instance, const Solution& found, Source source) const {
+    if (found.peak > instance.budget()) return {};
+    Schedule schedule = describe_problem(instance, options_);
+    schedule.lower_bound = instance.baseline_duration();
+    schedule.solver.reached_peak = found.peak;
+    write_steps(instance, found.computes(instance), schedule);
+    schedule.solver.max_computes = begin_with(instance_, ops_of(schedule)).problem().max_computes;
+    return {std::move(schedule), source};
   }
 
   /// Whether it is the answer so far; false where one compute more has brought nothing.
@@ -149,24 +168,31 @@ class ComputesChoice {
     const bool had_schedule = best_.has_schedule();
     const bool pays = is_better(found, best_);
     if (!pays && had_schedule) return false;
-    if (!is_first && pays) reason_ = had_schedule ? kShorter : kHolds;
+    if (pays && !is_first && found.solver.max_computes > best_.solver.max_computes)
+      reason_ = had_schedule ? kShorter : kHolds;
     best_ = std::move(found);
     return true;
   }
 
-  /// Limits were over before one compute more could be solved with, and its checkpoints are the best there is.
-  void take_checkpoints() {
-    cut_->solver.stop = best_.solver.stop;
-    take(std::move(*cut_));
+  /// Limits were over before its problem could be solved, and this is the best there is.
+  void take_standby() {
+    Schedule other = standby().schedule;
+    tell_of_standby();
+    other.solver.stop = best_.solver.stop;
+    if (other.solver.max_computes <= best_.solver.max_computes) other.lower_bound = best_.lower_bound;
+    take(std::move(other));
   }
 
-  /// Whether more computes may hold the budget, or cost less, and limits allow to look.
-  [[nodiscard]] bool goes_on() const {
-    const bool is_over = deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
-    if (is_over || caller_has_enough_) return false;
+  /// Whether more computes may hold the budget, or cost less.
+  [[nodiscard]] bool may_pay() const {
+    if (caller_has_enough_) return false;
     // What one op needs at once it needs whatever the computes.
     if (!best_.has_schedule()) return least_budget(instance_) <= instance_.budget();
-    return is_tired_ || (best_.status == Status::optimal && best_.duration > best_.baseline_duration);
+    return !is_over() && (is_tired_ || (best_.status == Status::optimal && best_.duration > best_.baseline_duration));
+  }
+
+  [[nodiscard]] bool is_over() const {
+    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
   }
 
   /// What listeners know: who listens hears of one solve, whose seconds and work go on, and of nothing that is no better.
@@ -176,7 +202,7 @@ class ComputesChoice {
     Duration best = Duration::max();
   };
 
-  /// `now`, of the solve at hand, as part of the whole; the checkpoints are its incumbent where they are better.
+  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better.
   [[nodiscard]] Progress as_one(Progress now, const Told& told) const {
     now.seconds += told.begun;
     now.work += told.worked;
@@ -188,17 +214,25 @@ class ComputesChoice {
     return now;
   }
 
-  /// Tells of checkpoints that are better than what was told of.
-  void announce(const Schedule& cut, const Progress& now, Told& told) {
-    if (cut.duration >= told.best) return;
-    told.best = cut.duration;
-    announced_ = {deadline_.elapsed(), cut.duration, cut.peak_memory, source_name(Source::segments)};
-    if (callbacks_.incumbent) callbacks_.incumbent(cut);
+  /// Tells of a standby that is better than what was told of.
+  void announce(const Standby& other, const Progress& now, Told& told) {
+    const Schedule& schedule = other.schedule;
+    if (schedule.duration >= told.best) return;
+    told.best = schedule.duration;
+    announced_ = {deadline_.elapsed(), schedule.duration, schedule.peak_memory, source_name(other.source)};
+    if (callbacks_.incumbent) callbacks_.incumbent(schedule);
     if (!callbacks_.progress) return;
     Progress news = as_one(now, told);
     news.event = Event::schedule;
-    news.source = Source::segments;
+    news.source = other.source;
     callbacks_.progress(news);
+  }
+
+  /// The same between two problems' solves.
+  void tell_of_standby() {
+    Told told{.best = announced_ ? announced_->duration : Duration::max()};
+    announce(standby(), {.seconds = deadline_.elapsed(), .peak = Bytes::max(), .work = work_}, told);
+    record({}, 0);
   }
 
   [[nodiscard]] bool is_later_than(const Progress& now, double seconds, double part) const {
@@ -208,13 +242,15 @@ class ComputesChoice {
 
   /// Whether one compute more is worth more than what this problem's solve has still to say.
   [[nodiscard]] bool is_tired(const Instance& next, const Progress& now, Told& told) {
-    if (!is_later_than(now, kSecondsOfDoubt, kPartOfDoubt)) return false;
-    const Schedule& cut = checkpoints(next);
     const bool has_none = now.peak > instance_.budget();
-    const bool cut_is_better = cut.has_schedule() && (has_none || cut.duration < now.duration);
-    if (cut_is_better) announce(cut, now, told);
-    if (cut_is_better && now.lower_bound >= cut.duration) return true;
-    return (has_none || cut_is_better) && is_later_than(now, kNoTimeLimit, kPatience);
+    if (!has_none && !is_later_than(now, kSecondsOfDoubt, kPartOfDoubt)) return false;
+    const Standby& other = standby(next, has_none);
+    const bool stands_by = other.schedule.has_schedule();
+    const bool is_beaten = stands_by && (has_none || other.schedule.duration < now.duration);
+    if (is_beaten) announce(other, now, told);
+    if (is_beaten && now.lower_bound >= other.schedule.duration) return true;
+    const bool waits = !stands_by && wants_groups(instance_, options_);
+    return (has_none || is_beaten) && is_later_than(now, kNoTimeLimit, waits ? kPatienceForGroups : kPatience);
   }
 
   /// `after_proof`: the problem before is solved.
@@ -316,13 +352,16 @@ class ComputesChoice {
   std::optional<Bytes> alignment_;
   Deadline deadline_;
   Schedule best_{};
-  std::optional<Schedule> cut_{};
-  /// The last checkpoints that listeners were told of.
+  /// Checkpoints with one compute more than the problem at hand, and what was constructed with any number; each asked once.
+  Standby cut_{};
+  Standby construction_{};
+  bool has_cut_ = false;
+  bool has_constructed_ = false;
+  /// The last of them that listeners were told of.
   std::optional<Incumbent> announced_{};
   std::vector<Incumbent> history_{};
   std::int64_t work_ = 0;
   bool caller_has_enough_ = false;
-  bool has_asked_methods_ = false;
   /// The last solve was ended for what comes next.
   bool is_tired_ = false;
   std::string reason_{};

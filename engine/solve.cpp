@@ -107,48 +107,10 @@ Schedule search_any_order(const Instance& instance, const SolveOptions& options,
   return search.answer();
 }
 
-/// Who brings what the strategy's method finds.
-Source source_of(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::greedy:
-      return Source::greedy;
-    case Strategy::sqrt:
-      return Source::sqrt;
-    case Strategy::rotor:
-      return Source::rotor;
-    case Strategy::twremat:
-      return Source::twremat;
-    case Strategy::checkmate:
-      return Source::checkmate;
-    case Strategy::checkmate_lp:
-      return Source::checkmate_lp;
-    default:
-      return Source::none;
-  }
-}
-
-/// The instance without `in_place`, of which the literature's methods know nothing: no sequence takes less memory there.
-std::optional<Instance> without_in_place(const Instance& instance) {
-  if (!instance.has_in_place()) return std::nullopt;
-  Graph graph = instance.graph();
-  for (Op& op : graph.ops) op.in_place.clear();
-  return Instance(std::make_shared<const Graph>(std::move(graph)), instance.problem());
-}
-
-/// What a method finds. Where it left something out, what it proves is of another problem.
-MethodResult run_method(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
-  const std::optional<Instance> plain = without_in_place(instance);
-  MethodResult result = method_of(options.strategy)({plain ? *plain : instance, options, deadline});
-  if (!plain) return result;
-  result.lower_bound = Duration(0);
-  result.note += std::string(result.note.empty() ? "" : "; ") + "it counts every output beside the inputs (in_place)";
-  return result;
-}
-
 /// What a method of the literature finds, written into the schedule; nothing if the instance does not permit it.
 void write_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                   const Deadline& deadline, Schedule& schedule) {
-  MethodResult result = run_method(instance, options, deadline);
+  MethodResult result = run_method({instance, options, deadline});
   SolverReport& report = schedule.solver;
   schedule.lower_bound = std::max(schedule.lower_bound, instance.baseline_duration() + result.lower_bound);
   report.work = result.work;
@@ -219,19 +181,13 @@ constexpr double kSearchShare = 0.3;
 /// Searches end when this part of the budget is all that is undecided.
 constexpr double kResolution = 1e-4;
 
-/// Checkpoints between segments, whatever they cost: the least peak counts.
-void offer_segments(Search& search) {
-  const auto interrupted = [&search] { return search.deadline().reached(); };
-  search.offer(start_from_segments(search.instance(), interrupted), Source::segments);
-}
-
 /// A search at one budget from a known sequence, ended by the first schedule that holds it; whether it was refuted. What has
 /// a smaller peak than what is known is taken over.
 bool refuted_by_search(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
                        BudgetBracket& bracket) {
   const auto starts = [&](Search& search) {
     if (instance.has_modes()) return;
-    if (options.segments) offer_segments(search);
+    start_from_checkpoints(search);
     if (wants_groups(instance, options)) start_from_groups(search, nullptr);
   };
   Search search(instance, options, {instance.has_modes() ? mode_crew : input_order_crew, {starts}}, bracket.sequence);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/baselines/method.hpp"
 
+#include <algorithm>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +18,12 @@
 
 namespace remora {
 namespace {
+
+/// Of the time limit, for what constructs starts.
+constexpr double kPartForStarts = 0.05;
+/// What greedy may look at as a start: a hundredth of a second.
+constexpr Effort kEffortOfStart = 5'000'000;
+constexpr int kMostOpsUnderWorkLimit = 5'000;
 
 MethodResult run_none(const MethodInput& input) {
   return {.sequence = input_order(input.instance)};
@@ -48,6 +57,78 @@ Method method_of(Strategy strategy) {
   }
 }
 
+Source source_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::greedy:
+      return Source::greedy;
+    case Strategy::sqrt:
+      return Source::sqrt;
+    case Strategy::rotor:
+      return Source::rotor;
+    case Strategy::twremat:
+      return Source::twremat;
+    case Strategy::checkmate:
+      return Source::checkmate;
+    case Strategy::checkmate_lp:
+      return Source::checkmate_lp;
+    default:
+      return Source::none;
+  }
+}
+
+namespace {
+
+std::optional<Instance> without_in_place(const Instance& instance) {
+  if (!instance.has_in_place()) return std::nullopt;
+  Graph graph = instance.graph();
+  for (Op& op : graph.ops) op.in_place.clear();
+  return Instance(std::make_shared<const Graph>(std::move(graph)), instance.problem());
+}
+
+}  // namespace
+
+MethodResult run_method(const MethodInput& input) {
+  const std::optional<Instance> plain = without_in_place(input.instance);
+  MethodResult result =
+      method_of(input.options.strategy)({plain ? *plain : input.instance, input.options, input.deadline});
+  if (!plain) return result;
+  result.lower_bound = Duration(0);
+  result.note += std::string(result.note.empty() ? "" : "; ") + "it counts every output beside the inputs (in_place)";
+  return result;
+}
+
+Construction construct(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
+  if (!options.segments || (options.work_limit > 0 && instance.op_count() > kMostOpsUnderWorkLimit)) return {};
+  const auto holds = [&](const Sequence& sequence) {
+    return !sequence.empty() && is_permitted(instance, sequence) &&
+           evaluate(instance, sequence).peak <= instance.budget();
+  };
+  SolveOptions asked = options;
+  for (const Strategy strategy : {Strategy::rotor, Strategy::sqrt}) {
+    if (deadline.reached()) return {};
+    asked.strategy = strategy;
+    MethodResult result = run_method({instance, asked, deadline});
+    if (holds(result.sequence)) return {std::move(result.sequence), source_of(strategy)};
+  }
+  if (deadline.reached()) return {};
+  RecomputePlan plan = greedy_plan(instance, deadline, kEffortOfStart);
+  Sequence sequence = sequence_of(instance, without_useless(instance, std::move(plan)));
+  if (holds(sequence)) return {std::move(sequence), Source::greedy};
+  return {};
+}
+
+void start_from_construction(Search& search) {
+  const SolveOptions& options = search.options();
+  if (search.holds_budget() || search.infeasible() || !is_whole_search(options.strategy)) return;
+  // Under a work limit nothing may depend on time.
+  const bool counts = options.work_limit > 0;
+  const double left = std::max(0.0, options.time_limit - search.deadline().elapsed());
+  const Deadline deadline(counts ? left : std::min(left, kPartForStarts * options.time_limit),
+                          search.deadline().cancel());
+  Construction found = construct(search.instance(), options, deadline);
+  if (!found.sequence.empty()) search.offer(make_solution(search.instance(), found.sequence), found.source);
+}
+
 namespace {
 
 /// The recompute, just before its next use, that lowers the memory at the event most; none if nothing does.
@@ -72,9 +153,10 @@ std::optional<Recompute> best_at(EventKey event, PlanMoves& moves, std::vector<T
   return best;
 }
 
-void relieve(EventKey event, PlanMoves& moves, const Deadline& deadline) {
+void relieve(EventKey event, PlanMoves& moves, const Deadline& deadline, Effort most) {
   std::vector<TensorId> crossing;
-  while (moves.state().memory(event) > moves.instance().budget() && !deadline.reached()) {
+  const auto is_over = [&] { return deadline.reached() || moves.state().effort() > most; };
+  while (moves.state().memory(event) > moves.instance().budget() && !is_over()) {
     const auto best = best_at(event, moves, crossing, deadline);
     if (!best) return;
     moves.add(*best);
@@ -84,13 +166,13 @@ void relieve(EventKey event, PlanMoves& moves, const Deadline& deadline) {
 
 }  // namespace
 
-RecomputePlan greedy_plan(const Instance& instance, const Deadline& deadline) {
+RecomputePlan greedy_plan(const Instance& instance, const Deadline& deadline, Effort most) {
   PlanMoves moves(instance);
   const EventKey end = EventKey::end(instance.op_count());
   // What is given up at an event runs again later, so that nothing is added behind.
-  for (EventKey event = EventKey::first_compute(0); event < end && !deadline.reached();
-       event = moves.state().event_after(event)) {
-    relieve(event, moves, deadline);
+  for (EventKey event = EventKey::first_compute(0);
+       event < end && !deadline.reached() && moves.state().effort() <= most; event = moves.state().event_after(event)) {
+    relieve(event, moves, deadline, most);
   }
   return moves.state().plan();
 }

@@ -2,14 +2,18 @@
 #include "engine/groups/hierarchical.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <iterator>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/base/options.hpp"
 #include "engine/base/tasks.hpp"
 #include "engine/baselines/chains/block_chain.hpp"
+#include "engine/baselines/method.hpp"
 #include "engine/groups/block_schedule.hpp"
 #include "engine/groups/composition.hpp"
 #include "engine/groups/partition.hpp"
@@ -31,27 +35,29 @@ constexpr std::int64_t kLeastWork = 100;
 constexpr const char* kKeyOfSchedules = "options of a group, 1, ";
 /// Below, the flat search alone does as well.
 constexpr int kLeastOps = 500;
-constexpr std::int64_t kFarAboveBound = 4;
 
 /// Whether sums over the events of a block, of its tensors and of schedules' times stay within 64 bits.
 bool amounts_fit(const Instance& instance) {
   constexpr double kMost = 9e18;
   constexpr double kEvents = 4096;
-  double bytes = 0;
+  Bytes workspace(0);
+  for (const OpId v : instance.ops()) workspace = std::max(workspace, instance.workspace(v));
+  auto bytes = static_cast<double>(workspace.count());
   for (int t = 0; t < instance.tensor_count(); ++t) bytes += static_cast<double>(instance.size(TensorId(t)).count());
-  double workspace = 0;
-  for (int v = 0; v < instance.op_count(); ++v) {
-    workspace = std::max(workspace, static_cast<double>(instance.workspace(OpId(v)).count()));
-  }
   const auto duration = static_cast<double>(instance.baseline_duration().count());
-  return (bytes + workspace) * kEvents < kMost && duration * 4 * kComputesWithin64Bits < kMost;
+  return bytes * kEvents < kMost && duration * 4 * kComputesWithin64Bits < kMost;
 }
 
 class GroupFinder {
  public:
   GroupFinder(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-              const Partitioner& partitioner, BlockStore* store)
-      : instance_(instance), options_(options), deadline_(deadline), partitioner_(partitioner), store_(store) {}
+              const Partitioner& partitioner, BlockStore* store, const std::function<bool()>& enough)
+      : instance_(instance),
+        options_(options),
+        deadline_(deadline),
+        partitioner_(partitioner),
+        store_(store),
+        enough_(enough) {}
 
   Groups run() {
     if (!amounts_fit(instance_)) {
@@ -59,8 +65,8 @@ class GroupFinder {
       return std::move(groups_);
     }
     partition();
-    if (!deadline_.reached()) find_schedules();
-    groups_.complete = !deadline_.reached();
+    if (!is_over()) find_schedules();
+    groups_.complete = !is_over();
     return std::move(groups_);
   }
 
@@ -82,6 +88,12 @@ class GroupFinder {
     bool known = false;
   };
 
+  /// `enough` is asked by the thread that called alone. What other threads do ends when it has come to an end by itself.
+  [[nodiscard]] bool is_over() {
+    if (enough_ && std::this_thread::get_id() == caller_ && enough_()) has_enough_ = true;
+    return has_enough_ || deadline_.reached();
+  }
+
   void note(const char* name, double value) { groups_.statistics.push_back({name, value}); }
   /// The seconds since the last call.
   void note_seconds(const char* name) {
@@ -93,9 +105,9 @@ class GroupFinder {
   void partition() {
     last_ = deadline_.elapsed();
     PartitionSettings settings = partition_settings(options_);
-    settings.interrupted = [this] { return deadline_.reached(); };
+    settings.interrupted = [this] { return is_over(); };
     const Partition partition = make_partition(instance_, partitioner_, settings);
-    if (deadline_.reached()) {
+    if (is_over()) {
       groups_.note = "none, for the limit came before the graph was cut";
       return;
     }
@@ -117,7 +129,7 @@ class GroupFinder {
   void find_schedules() {
     const auto& heights = groups_.hierarchy.classes.height;
     const int highest = heights.empty() ? 0 : heights[at(groups_.hierarchy.root_class())];
-    for (int height = 0; height < highest && !deadline_.reached(); ++height) solve_classes(height);
+    for (int height = 0; height < highest && !is_over(); ++height) solve_classes(height);
     double count = 0;
     for (const ClassSchedules& of_class : groups_.hierarchy.schedules)
       count += static_cast<double>(of_class.schedules.size());
@@ -131,7 +143,7 @@ class GroupFinder {
     std::vector<RowTask> rows;
     for (int c = 0; c < static_cast<int>(groups_.hierarchy.schedules.size()); ++c) {
       if (c == groups_.hierarchy.root_class() || groups_.hierarchy.classes.height[at(c)] != height) continue;
-      if (deadline_.reached()) return;
+      if (is_over()) return;
       ClassProblem problem{
           .index = c,
           .problem = groups_.hierarchy.problem_of(
@@ -149,7 +161,7 @@ class GroupFinder {
     for (ClassProblem& problem : problems) recall(problem, limits);
     run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
       const ClassProblem& problem = problems[at(rows[i].problem)];
-      if (!problem.known && !deadline_.reached()) {
+      if (!problem.known && !is_over()) {
         rows[i].result = solve_row(problem.problem, rows[i].row, problem.saving, options_, limits);
       }
     });
@@ -229,8 +241,7 @@ class GroupFinder {
     kept.schedules = select_schedules(std::move(schedules), at(options_.group_options));
     groups_.work += work;
     // What was cut short others should rather solve again.
-    if (store_ != nullptr && !deadline_.reached())
-      store_->keep(problem.key, text_of_schedules({kept.schedules, work.count()}));
+    if (store_ != nullptr && !is_over()) store_->keep(problem.key, text_of_schedules({kept.schedules, work.count()}));
   }
 
   const Instance& instance_;
@@ -238,6 +249,9 @@ class GroupFinder {
   const Deadline& deadline_;
   const Partitioner& partitioner_;
   BlockStore* store_;
+  const std::function<bool()>& enough_;
+  std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<bool> has_enough_ = false;
   Groups groups_;
   int known_ = 0;
   double last_ = 0;
@@ -250,12 +264,8 @@ bool hierarchy_pays(const Instance& instance) {
 }
 
 Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                   const Partitioner& partitioner, BlockStore* store) {
-  return GroupFinder(instance, options, deadline, partitioner, store).run();
-}
-
-Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline, BlockStore* store) {
-  return find_groups(instance, options, deadline, *make_partitioner(options.grouping), store);
+                   const Partitioner& partitioner, BlockStore* store, const std::function<bool()>& enough) {
+  return GroupFinder(instance, options, deadline, partitioner, store, enough).run();
 }
 
 namespace {
@@ -345,38 +355,32 @@ HierarchicalResult compose_groups(const Groups& groups, const Instance& instance
 }
 
 SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm) {
-  const bool cuts =
-      options.segments && (options.strategy == Strategy::automatic || options.strategy == Strategy::hierarchical);
-  const bool has_groups = wants_groups(instance, options);
-  const auto segments = [cuts, has_groups](Search& search) {
-    if (!cuts) return;
-    Solution found = start_from_segments(search.instance(), [&] { return search.deadline().reached(); });
-    // Far above the bound a search does better to look for a first schedule of its own; groups give a better one.
-    const bool is_near = found.extra.count() / kFarAboveBound <= search.lower_bound().count();
-    const bool fits = found.peak <= search.instance().budget();
-    if (has_groups || (is_near && fits)) search.offer(std::move(found), Source::segments);
-  };
   const auto groups = [blocks](Search& search) { start_from_groups(search, blocks); };
   SearchParts parts{.crew = input_order_crew, .proves = true};
-  if (has_groups) {
-    parts.early_start = segments;
-    (options.strategy == Strategy::hierarchical ? parts.starts.emplace_back() : parts.late_start) = groups;
-  } else {
-    parts.rescue = segments;
-    if (is_warm) parts.starts = {segments};  // a warm start of another budget may be far from good
+  if (wants_groups(instance, options)) {
+    parts.early_start = start_from_checkpoints;
+    (asks_for_groups(options) ? parts.starts.emplace_back() : parts.late_start) = groups;
+    parts.starts.emplace_back(start_from_construction);
+  } else if (is_whole_search(options.strategy)) {
+    parts.rescue = start_from_cheap_checkpoints;
+    parts.last_resort = [](Search& search) {
+      start_from_checkpoints(search);
+      start_from_construction(search);
+    };
+    if (is_warm) parts.starts = {start_from_cheap_checkpoints};  // a warm start of another budget may be far from good
   }
   return parts;
 }
 
 bool wants_groups(const Instance& instance, const SolveOptions& options) {
-  if (options.strategy == Strategy::hierarchical) return true;
-  return options.strategy == Strategy::automatic && options.hierarchy && hierarchy_pays(instance);
+  const bool may = options.strategy == Strategy::automatic && options.hierarchy;
+  return asks_for_groups(options) || (may && hierarchy_pays(instance));
 }
 
 void start_from_groups(Search& search, const Groups& groups) {
-  const bool asked = search.options().strategy == Strategy::hierarchical;
   SolverReport& report = search.report();
-  report.note = (asked ? "" : "large training graph, so started from groups: ") + groups.note;
+  report.note =
+      (asks_for_groups(search.options()) ? "" : "large training graph, so started from groups: ") + groups.note;
   report.statistics = groups.statistics;
   if (!groups.complete) return;
   HierarchicalResult result = compose_groups(groups, search.instance(), search.options(), search.deadline());
@@ -386,7 +390,8 @@ void start_from_groups(Search& search, const Groups& groups) {
 }
 
 void start_from_groups(Search& search, BlockStore* blocks) {
-  const Groups groups = find_groups(search.instance(), search.options(), search.deadline(), blocks);
+  const auto enough = [&search] { return !asks_for_groups(search.options()) && search.hears_of_end(); };
+  const Groups groups = find_groups(search.instance(), search.options(), search.deadline(), blocks, enough);
   search.charge(groups.work);
   start_from_groups(search, groups);
 }

@@ -3,6 +3,7 @@
 // The hierarchical solve: what the groups of a network can do, and what they make together under a budget.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "engine/base/callbacks.hpp"
@@ -42,13 +43,16 @@ bool hierarchy_pays(const Instance& instance);
 
 /// Takes a part of the options' time limit, or, under a work limit, fixed amounts of work. The instance is of the
 /// staged form and without modes of its own; its budget does not matter. `store`: where schedules are looked up and
-/// kept; may be null.
+/// kept; may be null. `enough`: asked by the calling thread between schedules; true ends it as the deadline does. May be
+/// empty. `partitioner`: a caller's own, in place of options.grouping.
 Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                   BlockStore* store = nullptr);
+                   const Partitioner& partitioner, BlockStore* store = nullptr,
+                   const std::function<bool()>& enough = {});
 
-/// The same with a partitioner of the caller's own in place of options.grouping.
-Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                   const Partitioner& partitioner, BlockStore* store = nullptr);
+inline Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                          BlockStore* store = nullptr, const std::function<bool()>& enough = {}) {
+  return find_groups(instance, options, deadline, *make_partitioner(options.grouping), store, enough);
+}
 
 // The hierarchical solve (HiRemate, section 3; Rockmate, section 3): partition, schedules of groups, composition, stitching.
 //
@@ -74,12 +78,18 @@ struct HierarchicalResult {
 HierarchicalResult compose_groups(const Groups& groups, const Instance& instance, const SolveOptions& options,
                                   const Deadline& deadline);
 
-/// Whether a solve starts from groups: strategy hierarchical, and automatic where it pays.
+/// Whether groups are solved whatever else is found.
+inline bool asks_for_groups(const SolveOptions& options) {
+  return options.strategy == Strategy::hierarchical;
+}
+
+/// Whether a solve starts from groups: where it is asked for them, and with strategy automatic where it pays.
 bool wants_groups(const Instance& instance, const SolveOptions& options);
 
 /// Offers the search what the groups' options compose to. Its report gets the statistics, and a note that says why.
 void start_from_groups(Search& search, const Groups& groups);
-/// The same of groups found here. `blocks`: see find_groups.
+/// The same of groups found here; those that were not asked for only as long as the search is not over. `blocks`: see
+/// find_groups.
 void start_from_groups(Search& search, BlockStore* blocks);
 
 /// What a search of the staged form is put together from: its workers, the proof by periods, starts from segments and from

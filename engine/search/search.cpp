@@ -19,6 +19,7 @@ namespace {
 constexpr Effort kFirstRoundPart = 64;
 constexpr double kSecondsBeforeRescue = 0.4;
 constexpr Work kWorkBeforeRescue(20'000);
+constexpr double kPartBeforeLastResort = 0.25;
 /// A late start waits for the period relaxation for such a part of the time limit and so many seconds at most; then so many
 /// rounds for what it leads to. It is not needed where a schedule is proved to be so near to the optimum.
 constexpr double kPartForRelaxation = 0.1;
@@ -165,6 +166,11 @@ void Search::hear_prover() {
   prover_->set_share(prover_share());
 }
 
+bool Search::hears_of_end() {
+  hear_prover();
+  return over();
+}
+
 /// All of it until the first linear program is solved, and where there is no schedule. Then, as long as the search finds better
 /// ones, little; the longer it has found none, a part of its time, the more.
 double Search::prover_share() const {
@@ -228,9 +234,13 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
 }
 
 void Search::ask_for_rescue() {
-  // Under a work limit nothing may depend on time.
-  const bool waited = options_.work_limit > 0 ? work_ > kWorkBeforeRescue : elapsed() > kSecondsBeforeRescue;
-  if (waited && !holds_budget() && parts_.rescue) std::exchange(parts_.rescue, {})(*this);
+  const auto ask = [this](std::function<void(Search&)>& start, double seconds, Work work) {
+    if (options_.work_limit > 0 ? work_ <= work : elapsed() <= seconds) return;  // a work limit knows no time
+    if (start && !holds_budget()) std::exchange(start, {})(*this);
+  };
+  ask(parts_.rescue, kSecondsBeforeRescue, kWorkBeforeRescue);
+  const Work last = part_of(work_limit(options_.work_limit), kPartBeforeLastResort);
+  ask(parts_.last_resort, kPartBeforeLastResort * options_.time_limit, last);
 }
 
 /// Under a work limit it comes at once, or not at all.

@@ -46,6 +46,8 @@ struct SearchParts {
   std::vector<std::function<void(Search&)>> starts{};
   /// Asked once where phase 1 has no schedule after a while; may be empty.
   std::function<void(Search&)> rescue{};
+  /// The same where it has none after a quarter of the limits.
+  std::function<void(Search&)> last_resort{};
   /// A start that takes long: asked once, where what the period relaxation comes near to has led to no schedule near the
   /// bound, or is not known after a while. May be empty.
   std::function<void(Search&)> late_start{};
@@ -54,6 +56,11 @@ struct SearchParts {
   /// Whether a proof by periods goes on beside the search, of the staged form with one mode an op.
   bool proves = false;
 };
+
+/// Whether the strategy may use all that a search knows: not one kind of worker alone.
+inline bool is_whole_search(Strategy strategy) {
+  return strategy == Strategy::automatic || strategy == Strategy::hierarchical;
+}
 
 /// Called from the thread that searches. Either may be empty.
 struct SearchListener {
@@ -131,6 +138,8 @@ class Search {
   void tell(Event event, Source source) const;
   /// Nothing is left to search for, or the listener has enough.
   [[nodiscard]] bool over() const { return settled() || enough(); }
+  /// The same after what the prover has found meanwhile; for starts that take long.
+  [[nodiscard]] bool hears_of_end();
 
   /// What is known, as solve() gives it out.
   [[nodiscard]] Schedule answer() const;

@@ -2,7 +2,10 @@
 #include "engine/search/segments.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/evaluate.hpp"
@@ -11,9 +14,11 @@ namespace remora {
 namespace {
 
 constexpr int kMostSegments = 128;
-/// Of segments that are cut once more, and of parts of one.
+/// Of segments that are cut further, and of parts of one.
 constexpr int kMostOuter = 32;
 constexpr int kMostInner = 8;
+/// So often at most is one part cut within another: an op then runs again once for each of them.
+constexpr std::size_t kMostNested = 7;
 /// A cut may move by this part of a segment's length, to where little is resident.
 constexpr int kSlackPart = 3;
 /// All cuts together are moved so often by a part of a segment's length.
@@ -84,53 +89,74 @@ class Segments {
     return part;
   }
 
-  /// `runs_again`: by segment. What other segments read stays. `part` cuts segments further; without inner cuts it is
-  /// `segment`. An op runs again early, for what later parts of its segment read when they run again, and late, for what is
-  /// read after the fullest event; once for both, if other parts read it or it may not run three times.
-  [[nodiscard]] RecomputePlan plan(const std::vector<int>& segment, const std::vector<int>& part,
+  /// `parts`: by op, segments, the parts of segments and so on. `runs_again`: by segment. What other segments read stays. Run i
+  /// of an op serves run i of what reads it in the same part. Where the i-th way to cut is the first that parts the op from
+  /// a reader, its run i - 1 is its last and stays.
+  ///
+  ///     segment      a b c d e f      read after the fullest event: f, then c; f reads e, e reads d and b, c reads b and a
+  ///     its parts    a b c | d e f    run 1 of a and b, for e; run 2 of d, e and f; later run 2 of a and c: b is still there
+  [[nodiscard]] RecomputePlan plan(const std::vector<std::vector<int>>& parts,
                                    const std::vector<bool>& runs_again) const {
     RecomputePlan plan;
-    std::vector<Runs> runs(at(turn_) + 1);
+    std::vector<Runs> runs(at(turn_) + 1, Runs{});
     for (Stage v = turn_; v >= 0; --v) {
       const OpId op(v);
-      if (!runs_again[at(segment[at(v)])] || instance_.max_computes(op) < 2) continue;
-      bool stays = false;
-      bool crosses = instance_.max_computes(op) < 3;
+      if (!runs_again[at(parts.front()[at(v)])]) continue;
+      const std::size_t last = last_run(op, parts);
+      if (last == 0) continue;
       Runs& own = runs[at(v)];
       for (const TensorId t : instance_.outputs(op)) {
         for (const OpId user : instance_.users(t)) {
           const Stage u{user};
           if (u > turn_) {
-            serve(own.late, u);
+            serve(own[last - 1], u);
             continue;
           }
-          const bool other = part[at(u)] != part[at(v)];
-          stays = stays || segment[at(u)] != segment[at(v)];
-          crosses = crosses || other;
-          serve(own.early, runs[at(u)].early);
-          serve(other ? own.early : own.late, runs[at(u)].late);
+          for (std::size_t i = 0; i < parts.size(); ++i) serve(own[std::min(i, last - 1)], runs[at(u)][i]);
         }
       }
-      if (stays) own = {};
-      if (own.early > 0 && own.late > 0 && (crosses || own.early >= own.late)) {
-        own = {std::min(own.early, own.late), Stage{0}};
+      join_runs(own, last);
+      for (const Stage stage : own) {
+        if (stage > 0) plan.push_back({stage, op});
       }
-      if (own.early > 0) plan.push_back({own.early, op});
-      if (own.late > 0) plan.push_back({own.late, op});
     }
     std::sort(plan.begin(), plan.end());
     return plan;
   }
 
  private:
-  /// The stages in which an op runs again, 0 for none.
-  struct Runs {
-    Stage early{0};
-    Stage late{0};
-  };
+  /// By number, the stages in which an op runs again; 0 for none.
+  using Runs = std::array<Stage, kMostNested>;
 
   static void serve(Stage& stage, Stage reader) {
     if (reader > 0) stage = stage == 0 ? reader : std::min(stage, reader);
+  }
+
+  /// The number of the run after which what the op writes stays; 0 for the first compute.
+  [[nodiscard]] std::size_t last_run(OpId op, const std::vector<std::vector<int>>& parts) const {
+    std::size_t last = std::min(parts.size(), at(instance_.max_computes(op) - 1));
+    for (const TensorId t : instance_.outputs(op)) {
+      for (const OpId user : instance_.users(t)) {
+        if (Stage{user} > turn_) continue;
+        for (std::size_t i = 0; i < last; ++i) {
+          if (parts[i][op.index()] != parts[i][user.index()]) last = i;
+        }
+      }
+    }
+    return last;
+  }
+
+  /// A run that is not before the next one serves for it.
+  static void join_runs(Runs& runs, std::size_t last) {
+    Stage next{0};
+    for (std::size_t i = last; i-- > 0;) {
+      if (runs[i] == 0) continue;
+      if (next > 0 && runs[i] >= next) {
+        runs[i] = Stage{0};
+      } else {
+        next = runs[i];
+      }
+    }
   }
 
   /// The bytes that ops before k leave to ops from k up to the turn.
@@ -178,40 +204,43 @@ Solution start_from_segments(const Instance& instance, const Interrupted& interr
   Solution best = make_solution(instance, RecomputePlan{});
   if (instance.op_count() == 0) return best;
   const Segments segments(instance);
-  std::vector<int> best_cut;
-  std::vector<int> best_part;
+  std::vector<std::vector<int>> best_parts;
   std::vector<bool> runs_again;
   const auto asked = [&] { return interrupted && interrupted(); };
-  const auto consider = [&](const std::vector<int>& cut, const std::vector<int>& part) {
-    const std::vector<bool> all(at(cut.back()) + 1, true);
-    Solution found = make_solution(instance, segments.plan(cut, part, all));
+  const auto consider = [&](const std::vector<std::vector<int>>& parts) {
+    const std::vector<bool> all(at(parts.front().back()) + 1, true);
+    Solution found = make_solution(instance, segments.plan(parts, all));
     if (!better(instance, found, best)) return;
     best = std::move(found);
-    best_cut = cut;
-    best_part = part;
+    best_parts = parts;
     runs_again = all;
   };
   for (int count = 1; count <= std::min(kMostSegments, segments.turn() / 2 + 1) && !asked(); count += 1 + count / 16) {
     std::vector<std::vector<int>> cuts{segments.cut_between(count)};
     for (int shift = 0; shift < kShifts; ++shift) cuts.push_back(segments.cut(count, shift));
     for (const std::vector<int>& cut : cuts) {
-      if (!asked()) consider(cut, cut);
+      if (!asked()) consider({cut});
     }
   }
-  const auto may_run_thrice = [&](OpId op) { return instance.max_computes(op) >= 3; };
-  if (best.peak > instance.budget() && std::ranges::any_of(instance.ops(), may_run_thrice)) {
-    for (int count = 1; count <= std::min(kMostOuter, segments.turn() / 4 + 1) && !asked(); count += 1 + count / 8) {
-      const std::vector<int> outer = segments.cut_between(count);
-      for (int inner = 2 * count; inner <= std::min(kMostInner * count, segments.turn() / 2) && !asked();
-           inner += count) {
-        consider(outer, Segments::refined(outer, segments.cut_between(inner)));
+  int most_computes = 0;
+  for (const OpId op : instance.ops()) most_computes = std::max(most_computes, instance.max_computes(op));
+  const std::size_t most_nested = std::min(kMostNested, at(std::max(1, most_computes) - 1));
+  for (std::size_t nested = 2; nested <= most_nested && best.peak > instance.budget() && !asked(); ++nested) {
+    for (int count = 1; count <= std::min(kMostOuter, segments.turn() / 4 + 1); count += 1 + count / 8) {
+      for (int factor = 2; factor <= kMostInner && !asked(); ++factor) {
+        std::vector<std::vector<int>> parts{segments.cut_between(count)};
+        for (int all = count * factor; parts.size() < nested && all <= segments.turn() / 2; all *= factor) {
+          parts.push_back(Segments::refined(parts.back(), segments.cut_between(all)));
+        }
+        if (parts.size() < nested) break;
+        consider(parts);
       }
     }
   }
   // The later segments are the cheaper ones to keep: they are read again the soonest.
   for (std::size_t i = runs_again.size(); i-- > 0 && !asked();) {
     runs_again[i] = false;
-    Solution found = make_solution(instance, segments.plan(best_cut, best_part, runs_again));
+    Solution found = make_solution(instance, segments.plan(best_parts, runs_again));
     if (better(instance, found, best)) {
       best = std::move(found);
     } else {
@@ -219,6 +248,19 @@ Solution start_from_segments(const Instance& instance, const Interrupted& interr
     }
   }
   return best;
+}
+
+void start_from_checkpoints(Search& search) {
+  const auto interrupted = [&search] { return search.deadline().reached(); };
+  if (search.options().segments) search.offer(start_from_segments(search.instance(), interrupted), Source::segments);
+}
+
+void start_from_cheap_checkpoints(Search& search) {
+  constexpr std::int64_t kFarAboveBound = 4;
+  if (!search.options().segments) return;
+  Solution found = start_from_segments(search.instance(), [&search] { return search.deadline().reached(); });
+  const bool is_near = found.extra.count() / kFarAboveBound <= search.lower_bound().count();
+  if (is_near && found.peak <= search.instance().budget()) search.offer(std::move(found), Source::segments);
 }
 
 }  // namespace remora

@@ -11,11 +11,13 @@
 // segments that need not run again, the last first, do not. No phases are needed.
 //
 // Where that does not hold the budget and ops may run three times, segments are cut once more: when a segment runs again,
-// what crosses its inner cuts stays, and the rest of an inner part runs a third time, when it is read after the fullest event
-// (the second level of Griewank and Walther's recursion, 2000).
+// what crosses its inner cuts stays, and the rest of an inner part runs a third time, when it is read after the fullest event.
+// Where that does not either and ops may run four times, inner parts are cut again, and so on up to eight computes (Griewank
+// and Walther's recursion, 2000).
 #pragma once
 
 #include "engine/bound/periods/period_solver.hpp"
+#include "engine/search/search.hpp"
 #include "engine/search/solution.hpp"
 #include "model/instance.hpp"
 
@@ -24,5 +26,10 @@ namespace remora {
 /// The best of these plans: within the budget and the shortest, or of the lowest peak. The instance is of the staged form
 /// and has one mode an op. Some hundred replays: 2 ms on a graph of 500 ops, 0.1 s on one of 6,000.
 Solution start_from_segments(const Instance& instance, const Interrupted& interrupted);
+/// Offers the search this, unless its options say no.
+void start_from_checkpoints(Search& search);
+/// The same if it holds the budget and costs no more than four times the bound: else a search does better to look for a first
+/// schedule of its own.
+void start_from_cheap_checkpoints(Search& search);
 
 }  // namespace remora

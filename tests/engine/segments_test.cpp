@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/random_training_graph.hpp"
 #include "tests/support/work_limited.hpp"
 
 namespace remora {
@@ -53,7 +55,7 @@ TEST(Segments, OfRandomGraphsAreSchedulesOfTheProblem) {
   for (int round = 0; round < test::fewer(2000) && !testing::Test::HasFatalFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const Instance unlimited(test::random_graph(random, {.most_ops = 14, .in_place = random() % 2 == 0}),
-                             {.max_computes = 2 + round % 2});
+                             {.max_computes = 2 + round % 5});
     const Bytes least = least_budget(unlimited);
     const Bytes peak = baseline_peak(unlimited);
     if (least >= peak) continue;
@@ -67,17 +69,18 @@ TEST(Segments, OfRandomGraphsAreSchedulesOfTheProblem) {
   EXPECT_GT(cheaper, test::fewer(100));
 }
 
-TEST(Segments, CutTwiceNeedLessThanCutOnce) {
-  const auto chain = test::training_chain(48, 1);
+TEST(Segments, NeedLessTheMoreOftenTheyAreCut) {
+  const auto chain = test::training_chain(160, 1);
   std::vector<Bytes> peaks;
-  for (const int most : {2, 3}) {
+  for (const int most : {2, 3, 4, 5}) {
     const Instance unlimited(chain, {.max_computes = most});
     const Instance instance = unlimited.with_budget(least_budget(unlimited));
     const Solution found = start_from_segments(instance, {});
     check(instance, found);
     peaks.push_back(found.peak);
   }
-  EXPECT_LT(peaks[1], peaks[0]);
+  EXPECT_TRUE(std::ranges::is_sorted(peaks, std::greater<>()));
+  EXPECT_EQ(std::ranges::adjacent_find(peaks), peaks.end());
 }
 
 TEST(Segments, AreWhatTheLeastBudgetBeginsWith) {
@@ -212,6 +215,55 @@ TEST(MoreComputes, LowerTheLeastBudgetAndWidenTheCurve) {
   for (const Schedule& schedule : result.schedules) {
     EXPECT_TRUE(verify(*chain, schedule).valid());
   }
+}
+
+/// With one unit of work nothing is searched.
+TEST(MoreComputes, HoldWhatAnyMethodHolds) {
+  std::mt19937 random(44);
+  int tight = 0;
+  for (int round = 0; round < test::fewer(400); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto graph = round % 4 == 0 ? test::training_chain(8 + static_cast<int>(random() % 60), 1)
+                                      : test::random_training_graph(random, 14);
+    const Instance unlimited(graph, {});
+    const Bytes least = least_budget(unlimited);
+    const Bytes peak = baseline_peak(unlimited);
+    if (least >= peak) continue;
+    const auto part = static_cast<std::int64_t>(random() % 40);
+    const Instance instance = unlimited.with_budget(least + Bytes((peak - least).count() * part / 100));
+    const Instance often(graph, {.budget = instance.budget(), .max_computes = 64});
+    bool is_held = false;
+    for (const Strategy strategy : {Strategy::rotor, Strategy::sqrt, Strategy::greedy}) {
+      SolveOptions options;
+      options.strategy = strategy;
+      is_held = is_held || solve(often, options).has_schedule();
+    }
+    if (!is_held) continue;
+    SolveOptions options = test::work_limited(1, 1);
+    options.period_bound = false;
+    options.covering_start = false;
+    const Schedule schedule = solve_with_more_computes(instance, options);
+    ASSERT_TRUE(schedule.has_schedule());
+    const Verdict verdict = verify(*graph, schedule);
+    ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
+    ASSERT_FALSE(schedule.solver.history.empty());
+    EXPECT_EQ(schedule.solver.history.back().duration, schedule.duration);
+    tight += schedule.solver.max_computes > 2 ? 1 : 0;
+  }
+  EXPECT_GT(tight, 0);
+}
+
+TEST(MoreComputes, AreNotConstructedWithoutSegments) {
+  const auto chain = test::training_chain(64, 1);
+  const Instance thrice(chain, {.max_computes = 3});
+  const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
+  const Instance instance = Instance(chain, {}).with_budget(segments.peak);
+  SolveOptions options = test::work_limited(1, 1);
+  options.period_bound = false;
+  options.covering_start = false;
+  EXPECT_TRUE(solve_with_more_computes(instance, options).has_schedule());
+  options.segments = false;
+  EXPECT_FALSE(solve_with_more_computes(instance, options).has_schedule());
 }
 
 TEST(MoreComputes, HoldWhatTwoCannot) {
