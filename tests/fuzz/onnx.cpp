@@ -24,6 +24,8 @@ void fuzz_onnx(Input bytes) {
   if ((how & 2U) != 0 && options.training) options.training->backward = BackwardRule::checkmate;
   if ((how & 4U) != 0) options.dimensions["N"] = 3;
   options.cost = (how & 8U) != 0 ? CostModel::flops : CostModel::roofline;
+  if ((how & 16U) != 0) options.folder = "/models";
+  options.allow_external = (how & 32U) != 0;
   const LoweredModel model = lower_onnx(bytes, "model", options);
   const Instance instance(std::make_shared<const Graph>(model.graph), {});
   const Schedule schedule = schedule_of(instance, input_order(instance));
