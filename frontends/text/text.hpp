@@ -81,11 +81,12 @@ std::string sha256_hex(std::string_view bytes);
 
 namespace remora::interchange {
 
-/// Rows of fields as RFC 4180 has them, LF and CRLF both; empty lines are no rows.
+/// Rows of fields as RFC 4180 has them, LF and CRLF both; empty lines are no rows, and a byte order mark is no text.
 class CsvReader {
  public:
   /// Both must outlive this. `source`: the file, for messages; may be empty.
-  CsvReader(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+  CsvReader(std::string_view text, const std::string& source)
+      : text_(text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text), source_(source) {}
 
   /// The next row; nothing at the end. Throws InputError with the line of a quoted field that is not one.
   std::optional<std::vector<std::string>> next();

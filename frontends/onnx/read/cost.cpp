@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "model/error.hpp"
 
@@ -106,17 +107,22 @@ Duration duration(const Network& network, NodeId id, CostModel model, const Devi
 
 namespace {
 
-using nlohmann::json;
+using remora::json::Document;
 
-json read_object(const std::string& path, const std::string& what) {
-  json object = json::parse(remora::json::read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded()) throw InputError(path, "not JSON; a " + what + " file is a JSON object");
+Document read_object(const std::string& path) {
+  const std::string text = remora::json::read_file(path);
+  Document object;
+  try {
+    object = remora::json::parse(text);
+  } catch (const InputError& error) {
+    throw InputError(path, error.what());
+  }
   if (!object.is_object()) throw InputError(path + ": $", std::string("is ") + object.type_name() + ", not an object");
   return object;
 }
 
 /// The key's number, at least 0, and above 0 unless `zero_allowed`.
-double read_number(const json& object, const std::string& path, const char* key, bool zero_allowed) {
+double read_number(const Document& object, const std::string& path, const char* key, bool zero_allowed) {
   const std::string place = path + ": $." + key;
   const auto found = object.find(key);
   if (found == object.end())
@@ -133,7 +139,7 @@ double read_number(const json& object, const std::string& path, const char* key,
 }  // namespace
 
 Device read_device(const std::string& path) {
-  const json object = read_object(path, "device");
+  const Document object = read_object(path);
   Device device;
   device.name = path;
   if (const auto name = object.find("name"); name != object.end()) {
@@ -149,7 +155,7 @@ Device read_device(const std::string& path) {
 }
 
 LinkModel read_link(const std::string& path) {
-  const json object = read_object(path, "link");
+  const Document object = read_object(path);
   LinkModel link;
   link.bandwidth = link.bandwidth_back = read_number(object, path, "bandwidth", false);
   link.latency = read_number(object, path, "latency", true);

@@ -161,6 +161,8 @@ TEST(BufferTable, IsReadAsMinimallocReadsIt) {
   EXPECT_EQ(read_buffers("id,lower,upper,size\na,0,3,4\n\"b,c\",-2,9,0\n", ""), plain);
   EXPECT_EQ(read_buffers("size,colour,begin,buffer_id,upper\r\n4,red,0,a,3\r\n0,,-2,\"b,c\",9", ""), plain);
   EXPECT_EQ(read_buffers("buffer,start,end,size\na,0,2,4\n\"b,c\",-2,8,0\n", ""), plain);
+  EXPECT_EQ(read_buffers("\xEF\xBB\xBFid,lower,upper,size\na,0,3,4\n\"b,c\",-2,9,0\n", ""), plain)
+      << "a byte order mark";
   const std::vector<Buffer> all =
       read_buffers("id,lower,upper,size,alignment,gaps,offset\na,0,9,4,2,1-2 4-7,6\nb,-9,0,4,,-8--6 ,\n", "");
   EXPECT_EQ(all[0].alignment, Bytes(2));

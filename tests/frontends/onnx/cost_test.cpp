@@ -148,6 +148,9 @@ TEST_F(DeviceFile, ErrorsNameTheKey) {
   EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1, "bandwidth": 1, "launch_overhead": -1})"), "$.launch_overhead"));
   EXPECT_TRUE(contains(complaint(R"({"name": 3, "peak_flops": 1, "bandwidth": 1, "launch_overhead": 1})"), "$.name"));
   EXPECT_TRUE(contains(complaint("[1, 2]"), "not an object"));
+  EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1, "bandwidth": 1, "launch_overhead": 1, "peak_flops": 2})"),
+                       "\"peak_flops\" stands twice"));
+  EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1e999, "bandwidth": 1, "launch_overhead": 1})"), "too large"));
   EXPECT_TRUE(contains(complaint("{"), "not JSON"));
   EXPECT_TRUE(contains(complaint(""), "not JSON"));
 }
