@@ -94,13 +94,13 @@ void prepare(OsiClpSolverInterface& solver) {
   solver.setSolveOptions(options);
 }
 
-void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound) {
+void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound, int trials) {
   model.setLogLevel(0);
   model.solver()->messageHandler()->setLogLevel(0);
   model.setCutoffIncrement(1.0 - slack);
   model.setAllowableGap(0);
-  model.setNumberStrong(10);
-  model.setNumberBeforeTrust(10);
+  model.setNumberStrong(trials);
+  model.setNumberBeforeTrust(trials);
   CbcRounding simple(model);
   model.addHeuristic(&simple);
   if (auto* const solver = dynamic_cast<OsiClpSolverInterface*>(model.solver())) stopper.watch(*solver);

@@ -77,8 +77,9 @@ class Watcher : public CbcEventHandler {
 };
 
 /// Branch and bound with the model's cut generators, in silence. Costs are whole: a better choice is better by 1, but for
-/// `slack`. What bounds the model goes to `bound` as it rises. The model knows its limits and integer columns.
-void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound);
+/// `slack`. What bounds the model goes to `bound` as it rises. The model knows its limits and integer columns. `trials`: columns
+/// of a node that are branched on for a trial (strong branching), at most.
+void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound, int trials = 10);
 
 struct CbcAnswer {
   /// No solution costs less; nothing where CBC says nothing that can be relied on.

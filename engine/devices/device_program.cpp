@@ -187,11 +187,11 @@ void DeviceProgram::add_arrivals(Sum& sum, TensorId t, DeviceId d, int period, i
 }
 
 /// Columns are 0 or 1: what always holds is left out.
-void DeviceProgram::add(const Sum& sum, std::int64_t least) {
+void DeviceProgram::add(const Sum& sum, std::int64_t least, bool follows) {
   std::int64_t fewest = sum.constant();
   for (const ProgramTerm& term : sum.terms()) fewest += std::min<std::int64_t>(0, term.factor);
   if (fewest >= least) return;
-  program_.rows.push_back({sum.terms(), least - sum.constant()});
+  (follows ? program_.more : program_.rows).push_back({sum.terms(), least - sum.constant()});
 }
 
 void DeviceProgram::add_first_runs() {
@@ -263,27 +263,32 @@ void DeviceProgram::add_copies(TensorId t) {
 
 void DeviceProgram::add_reruns(OpId v) {
   Sum all;
-  int first = v + 1;
-  for (std::size_t i = 0; i < reruns_[v].size(); ++i) {
-    const int last = op_ends_[v][i];
-    for (const DeviceId d : graph_.devices.ids()) {
-      const Presence run = reruns_[v][i][d.index()];
-      if (run == kNever) continue;
-      all.add(run, -1);
-      for (const TensorId t : instance_.op(v).inputs) {
-        if (instance_.at_home(t, d)) continue;
-        const int begin = period_of(t, first);
-        const int end = period_of(t, last);
-        Sum read;
-        read.add(before(t, d, begin), 1);
-        for (int j = begin; j <= end; ++j) add_arrivals(read, t, d, j, 1);
-        read.add(run, -1);
-        add(read, 0);
-      }
+  for (const DeviceId d : graph_.devices.ids()) {
+    for (const auto& runs : reruns_[v]) all.add(runs[d.index()], -1);
+    for (const TensorId t : instance_.op(v).inputs) {
+      if (!instance_.at_home(t, d)) add_reads(v, d, t);
     }
-    first = last + 1;
   }
   add(all, 1 - instance_.most_runs(v));
+}
+
+/// What one run again reads comes to the device once: where there is no other, all those in any stretch of periods need together what
+/// is there when it begins or comes there in it (of reserved parts the minimum cuts, docs/bounds.md).
+void DeviceProgram::add_reads(OpId v, DeviceId d, TensorId t) {
+  const bool once = instance_.most_runs(v) == 2;
+  const auto periods = reruns_[v].size();
+  for (std::size_t i = 0; i < periods; ++i) {
+    const int begin = period_of(t, i == 0 ? v + 1 : op_ends_[v][i - 1] + 1);
+    Sum read;
+    read.add(before(t, d, begin), 1);
+    int next = begin;
+    for (std::size_t j = i; j < (once ? periods : i + 1); ++j) {
+      for (const int end = period_of(t, op_ends_[v][j]); next <= end; ++next) add_arrivals(read, t, d, next, 1);
+      if (reruns_[v][j][d.index()] == kNever) continue;
+      read.add(reruns_[v][j][d.index()], -1);
+      add(read, 0, j > i);
+    }
+  }
 }
 
 void DeviceProgram::add_memory() {

@@ -16,7 +16,8 @@
 //   devices     sum over d of X(v,d) >= 1
 //   stays       K(t,d,i) <= P(t,d,i-1)        P(t,d,i) <= K(t,d,i) + what comes to d in the period: copies, R(v,d,i)
 //   reads       X(w,d) <= P(t,d,i)            w reads t, and its first run ends period i
-//               R(w,d,j) <= what of t there is on d when a period that meets j begins, or comes to d in one
+//               R(w,d,j) <= what of t there is on d when a period that meets j begins, or comes to d in one; where w may run
+//               again once, the sum of these over any stretch of periods
 //   copies      C(t,e,d,i) <= P(t,e,i-1) + what comes to e in the period;  and t was somewhere, or v runs again
 //   limits      sum over d and i of R(v,d,i) <= C_v - 1; the limit on what is not minimised
 //   memory      of d at first run k: what k reads and writes if it runs there, and every tensor that is there (P) or stays (K)
@@ -27,6 +28,7 @@
 // has come serves whoever reads it. Where there is no limit on a device's memory what is there stays.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -68,6 +70,9 @@ class DeviceProgram {
   /// The columns of X, of R and of C: what is there, and what stays, follows from these.
   using Decisions = std::array<std::vector<int>, 3>;
   [[nodiscard]] const Decisions& decisions() const { return decisions_; }
+  [[nodiscard]] bool is_first_run(int column) const {
+    return std::binary_search(decisions_[0].begin(), decisions_[0].end(), column);
+  }
   /// Marks the columns of the op's runs, and of all that is said of what it reads and writes.
   void mark(OpId v, std::vector<bool>& columns) const;
   /// Marks all columns of periods that meet these stages, but for X.
@@ -100,13 +105,14 @@ class DeviceProgram {
   void add_stays(TensorId t);
   void add_copies(TensorId t);
   void add_reruns(OpId v);
+  void add_reads(OpId v, DeviceId d, TensorId t);
   void add_memory();
   void add_memory(DeviceId d, int stage);
   void add_memory(DeviceId d, int stage, OpId rerun);
   [[nodiscard]] Bytes own_bytes(OpId v, DeviceId d) const;
   [[nodiscard]] bool counts(TensorId t, DeviceId d, int stage) const;
   void add_limit();
-  void add(const Sum& sum, std::int64_t least);
+  void add(const Sum& sum, std::int64_t least, bool follows = false);
 
   [[nodiscard]] const std::vector<int>& ends_of(TensorId t) const;
   /// The stage after which the tensor may be somewhere beside its home.
@@ -207,6 +213,8 @@ class DeviceProver {
   std::int64_t ruled_below_ = kNoWay;
   /// Times the seconds for one neighbourhood: what the whole program may take.
   double patience_ = 2;
+  /// Of the whole program: where ops run first is branched on before all else, in many nodes without cuts; else with cuts.
+  bool by_devices_ = false;
   /// Until the whole program is tried again.
   int improvements_ = 0;
   /// Columns of a neighbourhood.

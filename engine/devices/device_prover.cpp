@@ -143,6 +143,10 @@ DeviceNews DeviceProver::solve_whole(const Limits& limits) {
     return (limits.interrupted && limits.interrupted()) || (limits.seconds > 0 && cpu_seconds_of_thread() > end);
   };
   IntegerLimits integer{.interrupted = over};
+  if (by_devices_) {
+    integer.first = program_->decisions().front();
+    integer.by_bound = true;
+  }
   if (limits.below != kNoWay) integer.ceiling = Duration(limits.below);
   if (limits.seconds <= 0) integer.nodes = kNodes;
   const IntegerAnswer answer = solve_integer(program, integer);
@@ -160,6 +164,8 @@ DeviceNews DeviceProver::solve_whole(const Limits& limits) {
     if (answer.complete && !refined) news.finished = true;
   }
   if (!answer.complete) patience_ *= kPatienceGrowth;
+  // What leads nowhere in one way may in the other: cuts, or very many nodes.
+  if (!answer.complete && answer.solution.empty()) by_devices_ = !by_devices_;
   next_ = refined ? Next::relax : Next::improve;
   improvements_ = kImprovements;
   return news;
@@ -232,6 +238,10 @@ DeviceNews DeviceProver::improve(const Limits& limits) {
     return (limits.interrupted && limits.interrupted()) || (limits.seconds > 0 && cpu_seconds_of_thread() > end);
   };
   IntegerLimits integer{.ceiling = Duration(before - part.cost), .interrupted = over};
+  const bool by_devices = random_.below(2) == 0;
+  for (std::size_t j = 0; j < part.columns.size() && by_devices; ++j) {
+    if (program_->is_first_run(part.columns[j])) integer.first.push_back(static_cast<int>(j));
+  }
   if (limits.seconds <= 0) integer.nodes = kNodes;
   const IntegerAnswer answer = solve_integer(part.program, integer);
   news.work = work_of(part.program) * (1 + answer.nodes);

@@ -198,7 +198,10 @@ class Turns final : public DeviceTurns {
       limits.below = below_;
     }
     if (incumbent) limits.incumbent = &*incumbent;
-    limits.interrupted = [&] { return deadline_.reached() || stopped_; };
+    limits.interrupted = [&] {
+      rests_.wait(true);
+      return deadline_.reached() || stopped_;
+    };
     limits.seconds = options_.work_limit > 0 ? 0 : kSeconds;
     DeviceNews news = prover_.step(limits);
     const std::lock_guard lock(mutex_);
@@ -230,14 +233,22 @@ class Turns final : public DeviceTurns {
     }
   }
 
+  /// A program that is being solved beside waits at the next question whether it is to end.
+  void rest(bool waits) override {
+    rests_ = waits;
+    rests_.notify_all();
+  }
+
   void stop() {
     stopped_ = true;
+    rest(false);
     if (beside_.joinable()) beside_.join();
   }
 
   /// News have come from the thread beside.
   std::atomic<bool> called_ = false;
   std::atomic<bool> stopped_ = false;
+  std::atomic<bool> rests_ = false;
   DeviceTreeSearch tree_;
   DeviceProver prover_;
   std::int64_t turn_length_ = kFirstTurn;

@@ -6,8 +6,8 @@
 //     fewer choices      one device alone, by the search for one device; copies without recomputes, as a solve of its own
 //
 // Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then as much as that one
-// has had as long as what they have found is as good as the best schedule known, and else a small part of it. What one finds all
-// others go on from where they can.
+// has had as long as what they have found is as good as the best schedule known, and else a small part of it. The end of the limits
+// is for one that leads, if one does. What one finds all others go on from where they can.
 #pragma once
 
 #include <algorithm>
@@ -109,6 +109,8 @@ class DeviceTurns : public DeviceMember {
                                                                    const DeviceSolveOptions& options) const = 0;
   /// The best schedule known is another one.
   virtual void heed_incumbent() {}
+  /// Whatever else runs beside the search waits, until it is told that it need not.
+  virtual void rest(bool /*waits*/) {}
 
   [[nodiscard]] double left() const { return std::max(0.0, seconds_ - deadline_.elapsed()); }
   [[nodiscard]] bool over() const { return deadline_.reached() || work() >= until_; }
@@ -117,9 +119,9 @@ class DeviceTurns : public DeviceMember {
     return until_ < kNoWay ? std::min(wanted, done + until_ - work()) : wanted;
   }
 
-  /// Takes a schedule of the problem, or steps to go on from, over.
-  void take(const std::vector<DeviceStep>& steps) {
-    if (steps.empty()) return;
+  /// Takes a schedule of the problem, or steps to go on from, over. What it costs, if it is one.
+  std::int64_t take(const std::vector<DeviceStep>& steps) {
+    if (steps.empty()) return kNoWay;
     const std::int64_t cost = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
     if (cost < best_cost_) {
       best_cost_ = cost;
@@ -127,6 +129,7 @@ class DeviceTurns : public DeviceMember {
     }
     adopt(steps);
     heed_incumbent();
+    return cost;
   }
 
   /// The local search goes on from it, if it is better once it is mended.
@@ -185,6 +188,8 @@ class DeviceTurns : public DeviceMember {
   /// Of what the search with all choices has had: for a member whose schedule is the best known, and for others.
   static constexpr double kLeading = 1;
   static constexpr double kBehind = 0.125;
+  /// Of the limits, the end that a member whose schedule is the best known has for itself.
+  static constexpr double kEnd = 0.25;
   /// Seconds: where nobody waits for the limit.
   static constexpr double kLongest = 600;
 
@@ -220,12 +225,15 @@ class DeviceTurns : public DeviceMember {
   [[nodiscard]] double used() const { return counts_work() ? static_cast<double>(work()) : deadline_.elapsed(); }
   [[nodiscard]] double first() const { return kFirst * (counts_work() ? limit() : std::min(span(), left())); }
 
+  [[nodiscard]] double remaining() const { return counts_work() ? static_cast<double>(until_ - work()) : left(); }
+  [[nodiscard]] bool leads(const Entry& entry) const { return entry.cost <= best_cost_ && entry.cost < kNoWay; }
+
   [[nodiscard]] double due_to(const Entry& entry) const {
     if (!entry.begun) return first();
+    if (leads(entry) && remaining() <= kEnd * limit()) return remaining();
     double own = used();
     for (const Entry& other : members_) own -= other.spent;
-    const bool leads = entry.cost <= best_cost_ && entry.cost < kNoWay;
-    const double due = (leads ? kLeading : kBehind) * own - entry.spent;
+    const double due = (leads(entry) ? kLeading : kBehind) * own - entry.spent;
     return due < kLeast * limit() ? 0 : std::min(due, kFirst * limit());
   }
 
@@ -235,17 +243,16 @@ class DeviceTurns : public DeviceMember {
     const std::int64_t work_before = member.work();
     // First it finds its own.
     if (std::exchange(entry.begun, true) && best_cost_ < entry.cost) member.offer(best_);
+    if (leads(entry)) rest(true);
     if (counts_work()) {
       member.sit(left(), std::max<std::int64_t>(1, limited(static_cast<std::int64_t>(due), 0)));
     } else {
       member.sit(std::min(due, left()), kNoWay);
     }
+    rest(false);
     // At least one, so that who has nothing to do keeps no search under a work limit alive.
     members_work_ += std::max<std::int64_t>(1, member.work() - work_before);
-    if (const std::vector<DeviceStep> found = member.steps(); !found.empty()) {
-      entry.cost = cost_of_schedule(graph_, problem_, found).value_or(kNoWay);
-      take(found);
-    }
+    entry.cost = take(member.steps());
     entry.spent += used() - before;
   }
 

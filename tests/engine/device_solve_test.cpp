@@ -143,6 +143,7 @@ void check_relaxation(const DeviceGraph& graph, const DeviceProblem& problem, st
     const DeviceProgram program(instance, anywhere, detail);
     const std::vector<double> solution = program.solution(plan);
     EXPECT_TRUE(holds(program.program(), solution));
+    EXPECT_TRUE(violated_rows(program.program(), solution).empty());
     EXPECT_LE(cost_of(program.program(), solution), *truth);
   }
 }

@@ -11,6 +11,8 @@
 #include <ClpEventHandler.hpp>
 
 #include "engine/bound/cbc.hpp"
+// Behind CBC's first header.
+#include <CbcCompareObjective.hpp>
 #endif
 
 namespace remora {
@@ -51,6 +53,8 @@ constexpr int kRowsOfDense = 2;
 constexpr int kManyRows = 10'000;
 /// Rounding goes on where it has raised the optimum by so many units of the costs.
 constexpr double kLeastRise = 1e-3;
+/// Columns of a node that are branched on for a trial.
+constexpr int kTrials = 10;
 /// A dive takes so much for whole.
 constexpr double kWholeInDive = 1e-5;
 
@@ -137,10 +141,28 @@ void drop_unpriced(Program& program, std::size_t first, LinearAnswer& answer) {
   answer.prices.resize(std::min(kept, answer.prices.size()));
 }
 
-void branch(CbcModel& model, const Stopper& stopper, IntegerAnswer& answer, std::int64_t unit) {
+/// Which columns go before others.
+void prefer(CbcModel& model, const std::vector<int>& first) {
+  constexpr int kOthers = 2;
+  std::vector<int> ranks(at(model.getNumCols()), kOthers);
+  for (const int j : first) ranks[at(j)] = 1;
+  model.setLogLevel(0);
+  // Every column is an integer one.
+  model.findIntegers(false);
+  model.passInPriorities(ranks.data(), false);
+}
+
+void branch(CbcModel& model, const IntegerLimits& limits, const Stopper& stopper, IntegerAnswer& answer,
+            std::int64_t unit) {
   double bound = 0;
-  add_cut_generators(model);
-  branch_and_bound(model, stopper, kBelow, bound);
+  if (limits.first.empty()) {
+    add_cut_generators(model);
+  } else {
+    prefer(model, limits.first);
+  }
+  CbcCompareObjective by_bound;
+  if (limits.by_bound) model.setNodeComparison(by_bound);
+  branch_and_bound(model, stopper, kBelow, bound, limits.first.empty() ? kTrials : 0);
   const bool stopped = stopper.has_stopped();
   answer.complete = !stopped && (model.isProvenOptimal() || model.isProvenInfeasible());
   if (!stopped) bound = std::max(bound, model.getBestPossibleObjValue());
@@ -173,7 +195,8 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
   for (int steps = simplex.numberIterations(); answer.outcome == LinearAnswer::Outcome::optimal;) {
     if (simplex.objectiveValue() < reached + kLeastRise || steps > most_steps) break;
     reached = simplex.objectiveValue();
-    const std::vector<ProgramRow> found = rounded_rows(program, own, answer.solution);
+    std::vector<ProgramRow> found = rounded_rows(program, own, answer.solution);
+    for (ProgramRow& row : violated_rows(program, answer.solution)) found.push_back(std::move(row));
     if (found.empty()) break;
     const Rows more(found, 0);
     simplex.addRows(static_cast<int>(found.size()), more.least.data(), nullptr, more.begins.data(), more.columns.data(),
@@ -255,7 +278,7 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   CbcModel model(solver);
   if (has_ceiling) model.setCutoff(ceiling - kBelow);
   model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes, 1 << 30)));
-  branch(model, stopper, answer, unit);
+  branch(model, limits, stopper, answer, unit);
   if (model.bestSolution() != nullptr) {
     answer.solution.assign(model.bestSolution(), model.bestSolution() + model.getNumCols());
   }

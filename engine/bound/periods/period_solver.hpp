@@ -56,6 +56,10 @@ struct IntegerLimits {
   Duration ceiling = Duration::max();
   std::int64_t nodes = 1'000'000;
   Interrupted interrupted{};
+  /// Columns to branch on before others. Where there are some, nodes are many and cheap: without cuts, and without trials.
+  std::vector<int> first{};
+  /// The node of the least bound comes next, so that the bound rises; else solutions are looked for first.
+  bool by_bound = false;
 };
 
 IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits);

@@ -157,6 +157,16 @@ std::vector<ProgramRow> rounded_rows(const Program& program, std::size_t rows, s
   return found;
 }
 
+std::vector<ProgramRow> violated_rows(const Program& program, std::span<const double> solution) {
+  std::vector<ProgramRow> found;
+  for (const ProgramRow& row : program.more) {
+    double sum = 0;
+    for (const ProgramTerm& term : row.terms) sum += static_cast<double>(term.factor) * solution[at(term.column)];
+    if (sum < static_cast<double>(row.least) - kLeastViolation) found.push_back(row);
+  }
+  return found;
+}
+
 ProgramBound program_bound(const Program& program, std::span<const double> prices) {
   const WholePrices rounded = round_prices(program, prices);
   const std::vector<Wide> reduced = reduced_costs(program, rounded, true);

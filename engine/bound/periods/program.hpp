@@ -40,6 +40,8 @@ struct Program {
   /// Whether the column is 0 in every solution that is looked for.
   std::vector<bool> out{};
   std::vector<ProgramRow> rows{};
+  /// Rows that follow from those where columns are 0 or 1: they are worth their place only where a solution violates them.
+  std::vector<ProgramRow> more{};
 
   [[nodiscard]] int columns() const { return static_cast<int>(costs.size()); }
   int add_column(std::int64_t cost) {
@@ -65,6 +67,9 @@ bool proves_no_solution(const Program& program, std::span<const double> prices);
 /// Rows that follow from single ones among the first `rows`, where columns are 0 or 1, and that the solution violates.
 /// O(entries times distinct factors of columns that are neither).
 std::vector<ProgramRow> rounded_rows(const Program& program, std::size_t rows, std::span<const double> solution);
+
+/// Rows of `more` that the solution violates.
+std::vector<ProgramRow> violated_rows(const Program& program, std::span<const double> solution);
 
 /// A program in which most columns have a value already.
 struct RestrictedProgram {
