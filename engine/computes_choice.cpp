@@ -22,14 +22,12 @@
 namespace remora {
 namespace {
 
-/// More computes than these were never seen to pay where fewer did not.
-constexpr int kMostComputes = 8;
+constexpr int kMostComputes = 8;  // more were never seen to pay where fewer did not
 /// Of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute more are better. Where
 /// nothing else has one either, but groups may, which are asked after a tenth and take a third, as much as they need.
 constexpr double kPatience = 0.25;
 constexpr double kPatienceForGroups = 0.5;
-/// A search gets so long before checkpoints of one compute more are looked for.
-constexpr double kSecondsOfDoubt = 0.6;
+constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
 constexpr double kPartOfDoubt = 0.05;
 /// Of what a proof has taken: for the same with one compute more.
 constexpr double kPartAfterProof = 0.25;
@@ -127,8 +125,8 @@ class ComputesChoice {
     const bool applies = next.problem().order == OrderMode::input && !next.has_modes() && !alignment_;
     if (!applies || deadline_.reached()) return standby();
     if (!std::exchange(has_cut_, true)) cut_ = checkpoints(next, deadline_);
-    const bool is_wanted = has_none && !standby().schedule.has_schedule() && !deadline_.reached();
-    if (is_wanted && !std::exchange(has_constructed_, true)) construction_ = construct_any();
+    const bool wants_any = has_none && !standby().schedule.has_schedule() && !deadline_.reached();
+    if (wants_any && !std::exchange(has_constructed_, true)) construction_ = construct_any();
     return standby();
   }
 
@@ -214,18 +212,21 @@ class ComputesChoice {
     return now;
   }
 
-  /// Tells of a standby that is better than what was told of.
+  /// Tells of a standby that is better than what was told of. The first schedule of all is where phase 2 begins.
   void announce(const Standby& other, const Progress& now, Told& told) {
     const Schedule& schedule = other.schedule;
     if (schedule.duration >= told.best) return;
+    const bool is_first = told.best == Duration::max() && now.peak > instance_.budget() && !best_.has_schedule();
     told.best = schedule.duration;
     announced_ = {deadline_.elapsed(), schedule.duration, schedule.peak_memory, source_name(other.source)};
     if (callbacks_.incumbent) callbacks_.incumbent(schedule);
     if (!callbacks_.progress) return;
     Progress news = as_one(now, told);
-    news.event = Event::schedule;
     news.source = other.source;
-    callbacks_.progress(news);
+    for (const Event event : {Event::schedule, Event::phase}) {
+      news.event = event;
+      if (is_first || event == Event::schedule) callbacks_.progress(news);
+    }
   }
 
   /// The same between two problems' solves.

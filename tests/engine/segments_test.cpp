@@ -177,13 +177,16 @@ TEST(MoreComputes, AreToldAsOneSolve) {
     EXPECT_TRUE(verify(*chain, schedule).valid());
     best = schedule.duration;
   };
+  int phases = 0;
   callbacks.progress = [&](const Progress& now) {
+    phases += now.event == Event::phase ? 1 : 0;
     EXPECT_GE(now.seconds, seconds);
     seconds = now.seconds;
     EXPECT_TRUE(best == Duration::max() || now.duration == best);
   };
   const Schedule schedule = solve_with_more_computes(instance, test::work_limited(50'000), callbacks);
   EXPECT_EQ(schedule.duration, best);
+  EXPECT_EQ(phases, 1);
   ASSERT_FALSE(schedule.solver.history.empty());
   EXPECT_EQ(schedule.solver.history.back().duration, best);
   EXPECT_TRUE(std::ranges::is_sorted(schedule.solver.history, {}, &Incumbent::seconds));
