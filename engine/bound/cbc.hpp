@@ -76,10 +76,12 @@ class Watcher : public CbcEventHandler {
   double& bound_;
 };
 
+/// Columns of a node that are branched on for a trial (strong branching), at most.
+inline constexpr int kTrials = 10;
+
 /// Branch and bound with the model's cut generators, in silence. Costs are whole: a better choice is better by 1, but for
-/// `slack`. What bounds the model goes to `bound` as it rises. The model knows its limits and integer columns. `trials`: columns
-/// of a node that are branched on for a trial (strong branching), at most.
-void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound, int trials = 10);
+/// `slack`. What bounds the model goes to `bound` as it rises. The model knows its limits and integer columns.
+void branch_and_bound(CbcModel& model, const Stopper& stopper, double slack, double& bound, int trials = kTrials);
 
 struct CbcAnswer {
   /// No solution costs less; nothing where CBC says nothing that can be relied on.

@@ -250,15 +250,22 @@ Solution start_from_segments(const Instance& instance, const Interrupted& interr
   return best;
 }
 
+namespace {
+
+Solution checkpoints_of(const Search& search) {
+  return start_from_segments(search.instance(), [&search] { return search.deadline().reached(); });
+}
+
+}  // namespace
+
 void start_from_checkpoints(Search& search) {
-  const auto interrupted = [&search] { return search.deadline().reached(); };
-  if (search.options().segments) search.offer(start_from_segments(search.instance(), interrupted), Source::segments);
+  if (search.options().segments) search.offer(checkpoints_of(search), Source::segments);
 }
 
 void start_from_cheap_checkpoints(Search& search) {
   constexpr std::int64_t kFarAboveBound = 4;
   if (!search.options().segments) return;
-  Solution found = start_from_segments(search.instance(), [&search] { return search.deadline().reached(); });
+  Solution found = checkpoints_of(search);
   const bool is_near = found.extra.count() / kFarAboveBound <= search.lower_bound().count();
   if (is_near && found.peak <= search.instance().budget()) search.offer(std::move(found), Source::segments);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -151,30 +152,41 @@ TEST(MoreComputes, AreTakenWhereTheyHoldTheBudgetOrAreShorter) {
   EXPECT_GT(dear, 5);
 }
 
+/// A training chain, and what checkpoints hold of it with three computes per op and nothing does with two.
+struct TightChain {
+  std::shared_ptr<const Graph> chain = test::training_chain(64, 1);
+  Instance thrice{chain, {.max_computes = 3}};
+  Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
+  Instance instance = Instance(chain, {}).with_budget(segments.peak);
+};
+
+/// Nothing is searched, and no bound is asked.
+SolveOptions without_search() {
+  SolveOptions options = test::work_limited(1, 1);
+  options.period_bound = false;
+  options.covering_start = false;
+  return options;
+}
+
 TEST(MoreComputes, BeginWhereAWarmStartHoldsTheBudget) {
-  const auto chain = test::training_chain(64, 1);
-  const Instance thrice(chain, {.max_computes = 3});
-  const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
-  const Instance instance = Instance(chain, {}).with_budget(segments.peak);
+  const TightChain tight;
   SolveOptions nothing;
   nothing.time_limit = 0;
-  const Schedule schedule = solve_with_more_computes(instance, nothing, {}, segments.sequence(thrice));
+  const Schedule schedule =
+      solve_with_more_computes(tight.instance, nothing, {}, tight.segments.sequence(tight.thrice));
   ASSERT_TRUE(schedule.has_schedule());
   EXPECT_EQ(schedule.solver.max_computes, 3);
-  EXPECT_TRUE(verify(*chain, schedule).valid());
+  EXPECT_TRUE(verify(*tight.chain, schedule).valid());
 }
 
 TEST(MoreComputes, AreToldAsOneSolve) {
-  const auto chain = test::training_chain(64, 1);
-  const Instance thrice(chain, {.max_computes = 3});
-  const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
-  const Instance instance = Instance(chain, {}).with_budget(segments.peak);
+  const TightChain tight;
   Duration best = Duration::max();
   double seconds = 0;
   SolveCallbacks callbacks;
   callbacks.incumbent = [&](const Schedule& schedule) {
     EXPECT_LT(schedule.duration, best);
-    EXPECT_TRUE(verify(*chain, schedule).valid());
+    EXPECT_TRUE(verify(*tight.chain, schedule).valid());
     best = schedule.duration;
   };
   int phases = 0;
@@ -184,7 +196,7 @@ TEST(MoreComputes, AreToldAsOneSolve) {
     seconds = now.seconds;
     EXPECT_TRUE(best == Duration::max() || now.duration == best);
   };
-  const Schedule schedule = solve_with_more_computes(instance, test::work_limited(50'000), callbacks);
+  const Schedule schedule = solve_with_more_computes(tight.instance, test::work_limited(50'000), callbacks);
   EXPECT_EQ(schedule.duration, best);
   EXPECT_EQ(phases, 1);
   ASSERT_FALSE(schedule.solver.history.empty());
@@ -220,7 +232,6 @@ TEST(MoreComputes, LowerTheLeastBudgetAndWidenTheCurve) {
   }
 }
 
-/// With one unit of work nothing is searched.
 TEST(MoreComputes, HoldWhatAnyMethodHolds) {
   std::mt19937 random(44);
   int tight = 0;
@@ -242,10 +253,7 @@ TEST(MoreComputes, HoldWhatAnyMethodHolds) {
       is_held = is_held || solve(often, options).has_schedule();
     }
     if (!is_held) continue;
-    SolveOptions options = test::work_limited(1, 1);
-    options.period_bound = false;
-    options.covering_start = false;
-    const Schedule schedule = solve_with_more_computes(instance, options);
+    const Schedule schedule = solve_with_more_computes(instance, without_search());
     ASSERT_TRUE(schedule.has_schedule());
     const Verdict verdict = verify(*graph, schedule);
     ASSERT_TRUE(verdict.valid()) << verdict.errors.front();
@@ -257,29 +265,21 @@ TEST(MoreComputes, HoldWhatAnyMethodHolds) {
 }
 
 TEST(MoreComputes, AreNotConstructedWithoutSegments) {
-  const auto chain = test::training_chain(64, 1);
-  const Instance thrice(chain, {.max_computes = 3});
-  const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
-  const Instance instance = Instance(chain, {}).with_budget(segments.peak);
-  SolveOptions options = test::work_limited(1, 1);
-  options.period_bound = false;
-  options.covering_start = false;
-  EXPECT_TRUE(solve_with_more_computes(instance, options).has_schedule());
+  const TightChain tight;
+  SolveOptions options = without_search();
+  EXPECT_TRUE(solve_with_more_computes(tight.instance, options).has_schedule());
   options.segments = false;
-  EXPECT_FALSE(solve_with_more_computes(instance, options).has_schedule());
+  EXPECT_FALSE(solve_with_more_computes(tight.instance, options).has_schedule());
 }
 
 TEST(MoreComputes, HoldWhatTwoCannot) {
-  const auto chain = test::training_chain(64, 1);
+  const TightChain tight;
   const SolveOptions options = test::work_limited(50'000);
-  const Instance thrice(chain, {.max_computes = 3});
-  const Solution segments = start_from_segments(thrice.with_budget(least_budget(thrice)), {});
-  const Instance instance = Instance(chain, {}).with_budget(segments.peak);
-  const Schedule schedule = solve_with_more_computes(instance, options);
+  const Schedule schedule = solve_with_more_computes(tight.instance, options);
   EXPECT_TRUE(schedule.has_schedule());
   EXPECT_EQ(schedule.solver.max_computes, 3);
   EXPECT_FALSE(schedule.solver.note.empty());
-  EXPECT_TRUE(verify(*chain, schedule).valid());
+  EXPECT_TRUE(verify(*tight.chain, schedule).valid());
 }
 
 }  // namespace

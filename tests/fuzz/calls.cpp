@@ -59,9 +59,14 @@ class Calls {
     remora_graph* graph = nullptr;
     const remora_status status = remora_graph_new("fuzz", &graph);
     graphs_.add(status, graph);
+    usual_options();
+  }
+
+  remora_options* usual_options() {
     remora_options* options = nullptr;
     options_.add(remora_options_new(&options), options);
     shorten(options);
+    return options;
   }
 
   static void shorten(remora_options* options) {
@@ -206,12 +211,7 @@ class Calls {
     };
     // Without options of ours the limit would be a minute.
     remora_options* options = options_.any(draw_);
-    remora_options* usual = nullptr;
-    if (options == nullptr) {
-      options_.add(remora_options_new(&usual), usual);
-      shorten(usual);
-      options = usual;
-    }
+    if (options == nullptr) options = usual_options();
     const remora_callbacks* given = draw_.below(3) == 0 ? &callbacks : nullptr;
     const remora_schedule* warm = draw_.below(2) == 0 ? schedules_.any(draw_) : nullptr;
     const remora_status status =
@@ -232,9 +232,7 @@ class Calls {
 
   void sweep() {
     const remora_instance* instance = instances_.any(draw_);
-    remora_options* usual = nullptr;
-    options_.add(remora_options_new(&usual), usual);
-    shorten(usual);
+    const remora_options* usual = usual_options();
     std::vector<std::string> texts(draw_.below(4));
     for (std::string& text : texts) text = budget();
     std::vector<const char*> budgets;
@@ -265,9 +263,7 @@ class Calls {
 
   /// A schedule gets addresses, or a word why not.
   void place_schedule(const remora_schedule* schedule, const remora_graph* graph) {
-    remora_options* usual = nullptr;
-    options_.add(remora_options_new(&usual), usual);
-    shorten(usual);
+    const remora_options* usual = usual_options();
     remora_result result{};
     std::int64_t arena = 0;
     std::int64_t bound = 0;
@@ -312,9 +308,7 @@ class Calls {
 
   void order() {
     const remora_instance* instance = instances_.any(draw_);
-    remora_options* usual = nullptr;
-    options_.add(remora_options_new(&usual), usual);
-    shorten(usual);
+    const remora_options* usual = usual_options();
     remora_ordering* made = nullptr;
     if (remora_order_ops(instance, usual, nullptr, nullptr, &made) != REMORA_OK) return;
     expect(remora_ordering_lower_bound(made) <= remora_ordering_peak(made), "a bound is no more than the peak");
@@ -343,9 +337,7 @@ class Calls {
     remora_result result{};
     std::int64_t arena = 0;
     std::int64_t bound = 0;
-    remora_options* usual = nullptr;
-    options_.add(remora_options_new(&usual), usual);
-    shorten(usual);
+    const remora_options* usual = usual_options();
     const std::int64_t capacity = draw_.below(2) == 0 ? -1 : draw_.amount();
     const remora_status status =
         remora_place(buffers.data(), buffers.size(), capacity, usual, nullptr, &result, offsets.data(), &arena, &bound);

@@ -53,8 +53,6 @@ constexpr int kRowsOfDense = 2;
 constexpr int kManyRows = 10'000;
 /// Rounding goes on where it has raised the optimum by so many units of the costs.
 constexpr double kLeastRise = 1e-3;
-/// Columns of a node that are branched on for a trial.
-constexpr int kTrials = 10;
 /// A dive takes so much for whole.
 constexpr double kWholeInDive = 1e-5;
 
