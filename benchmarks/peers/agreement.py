@@ -16,6 +16,11 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+
+from harness.page import contradictions  # noqa: E402
+from harness.results import Result  # noqa: E402
+
 BUDGETS = (95, 90, 85, 80)
 SMALLEST, LARGEST = 40, 100
 INFEASIBLE, NONE_FOUND = 20, 21
@@ -40,18 +45,6 @@ def solved(remora, command, graph, out):
             "lower_bound": found.get("lower_bound", 0)}
 
 
-def contradiction(a, b):
-    """What is wrong if both speak of one problem, or an empty text."""
-    for one, other in ((a, b), (b, a)):
-        if one["status"] == "infeasible" and other["duration"] is not None:
-            return "infeasible beside a schedule"
-        if other["duration"] is not None and one["status"] != "infeasible" and one["lower_bound"] > other["duration"]:
-            return "a bound above a schedule"
-    if a["status"] == b["status"] == "optimal" and a["duration"] != b["duration"]:
-        return "two optima"
-    return ""
-
-
 def compare(arguments, index, folder):
     ops = SMALLEST + (LARGEST - SMALLEST) * index // max(1, arguments.graphs - 1)
     seed = arguments.first_seed + index
@@ -66,8 +59,11 @@ def compare(arguments, index, folder):
     theirs = solved(arguments.remora, [
         sys.executable, os.path.join(HERE, "moccasin_cpsat.py"), graph, "--budget", str(budget), "--max-computes", "2", "--threads", "2",
         "--time-limit", str(arguments.time_limit)], graph, os.path.join(folder, "theirs.json"))
+    answers = [Result("layered", f"{percent}%", who, seed, float(arguments.time_limit), 2, status=answer["status"],
+                      duration=answer["duration"] or 0, lower_bound=answer["lower_bound"])
+               for who, answer in (("remora", ours), ("cpsat", theirs))]
     return {"ops": ops, "seed": seed, "budget": f"{percent}%", "remora": ours, "cpsat": theirs,
-            "wrong": contradiction(ours, theirs)}
+            "wrong": "; ".join(contradictions(answers))}
 
 
 def main():
