@@ -22,7 +22,6 @@
 namespace remora {
 namespace {
 
-constexpr int kMostComputes = 8;  // more were never seen to pay where fewer did not
 /// Of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute more are better. Where
 /// nothing else has one either, but groups may, which are asked after a tenth and take a third, as much as they need.
 constexpr double kPatience = 0.25;

@@ -25,6 +25,9 @@
 
 namespace remora {
 
+/// More were never seen to pay where fewer did not.
+inline constexpr int kMostComputes = 8;
+
 /// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
 /// that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why. A warm start that
 /// holds the budget with more computes is where it begins. Methods that do not search keep to the instance's.

@@ -240,7 +240,7 @@ class CoverMip {
         lp_.initialSolve();
       solved_ = true;
       if (lp_.isProvenPrimalInfeasible()) {
-        explain_infeasibility();
+        prove_infeasibility();
         return false;
       }
       if (!lp_.isProvenOptimal()) return false;
@@ -270,7 +270,7 @@ class CoverMip {
   }
 
   /// Minimises the part of its excess by which any event is missed. If that is not 0, the dual values prove it.
-  void explain_infeasibility() {
+  void prove_infeasibility() {
     OsiClpSolverInterface elastic(lp_);
     prepare(elastic);
     stopper_.watch(elastic);
@@ -282,16 +282,7 @@ class CoverMip {
     elastic.getModelPtr()->setMaximumWallSeconds(std::max(0.0, seconds_left()));
     elastic.initialSolve();
     if (!elastic.isProvenOptimal()) return;
-    const auto missing = shortfalls(elastic.getColSolution());
-    if (missing.empty()) return;
     result_.infeasible = proves_infeasible(problem_, prices(elastic, 1.0));
-    const auto worst = std::max_element(missing.begin(), missing.end()) - missing.begin();
-    result_.event = OpId(static_cast<std::size_t>(worst));
-    // What the LP gives up in part counts as resident: that makes the certificate's sum exceed the budget, too.
-    result_.given_up.assign(problem_.items.size(), false);
-    for (std::size_t i = 0; i < problem_.items.size(); ++i) {
-      result_.given_up[i] = elastic.getColSolution()[i] > 1.0 - kViolated;
-    }
   }
 
   /// The integer program over the present rows; false if it was not solved to the end.

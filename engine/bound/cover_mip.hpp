@@ -38,10 +38,8 @@ struct CoverMipLimits {
 struct CoverMipResult {
   /// No choice of items that covers every excess costs less.
   Duration bound{};
-  /// Proved in exact arithmetic: nothing covers every excess. `event` is then where the choice that comes nearest,
-  /// `given_up`, misses most.
+  /// Proved in exact arithmetic: nothing covers every excess.
   bool infeasible = false;
-  OpId event{};
   /// By item: the cheapest choice found that covers every row looked at; empty if none was.
   std::vector<bool> given_up{};
   /// Of the LP's prices.

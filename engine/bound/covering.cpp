@@ -151,18 +151,18 @@ CoverProblem covering_relaxation(const Instance& instance, bool limit_computes) 
   return problem;
 }
 
-Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event,
-                              const std::vector<bool>& given_up) {
+Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event) {
   Table<OpId, bool> may_be_away(instance.op_count(), false);
-  for (std::size_t i = 0; i < problem.items.size(); ++i) {
-    const bool away = given_up.empty() || given_up[i];
-    if (away && problem.items[i].gain(Stage{event}) > Bytes(0)) may_be_away[problem.items[i].op] = true;
+  for (const CoverItem& item : problem.items) {
+    if (item.gain(Stage{event}) > Bytes(0)) may_be_away[item.op] = true;
   }
   Certificate certificate{event, instance.base_memory() + first_workspace(instance, event), {}};
   const auto used = instance.inputs(event);
   for (const RetentionInterval& interval : evaluate(instance, input_order(instance)).intervals) {
     if (interval.first_step > event || interval.last_step < event) continue;
-    const bool in_gap = interval.first_step < event && interval.last_step > event &&
+    // What is kept may also come back after the last op.
+    const bool comes_later = interval.last_step > event || instance.keep(interval.tensor);
+    const bool in_gap = interval.first_step < event && comes_later &&
                         std::find(used.begin(), used.end(), interval.tensor) == used.end();
     if (in_gap && may_be_away[instance.producer(interval.tensor)]) continue;
     certificate.required += instance.size(interval.tensor);

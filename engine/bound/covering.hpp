@@ -94,10 +94,9 @@ struct CoverBoundResult {
   OpId event{};
 };
 
-/// What must be resident at the first compute of op `event` in the staged form, as a certificate: tensors in a gap of
-/// theirs may be away if their item is `given_up` (by item; empty: all are), all others not.
-Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event,
-                              const std::vector<bool>& given_up = {});
+/// What must be resident at the first compute of op `event` in the staged form, even if all that may be away there is,
+/// as a certificate.
+Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event);
 
 /// `interrupted`: asked between events; true ends it with what is known. May be empty.
 CoverBoundResult covering_bound(const CoverProblem& problem, const std::function<bool()>& interrupted = {});

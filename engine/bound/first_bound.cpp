@@ -152,17 +152,14 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   found.infeasible = ascent.infeasible;
   found.lower_bound = found.exact_bound = ascent.extra;
   // What is resident at an event is known for the input order only.
-  const bool is_certain = instance.problem().order == OrderMode::input;
-  if (ascent.event.valid() && is_certain) found.certificate = cover_certificate(instance, problem, ascent.event);
+  if (ascent.event.valid() && instance.problem().order == OrderMode::input)
+    found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
   if (found.infeasible || !exceeded || !options.covering_mip || problem.items.size() > kMostItems) return found;
   auto mip = solve_cover_mip(problem, cover_mip_limits(options, deadline));
   found.infeasible = mip.infeasible;
   found.lower_bound = std::max(found.lower_bound, mip.bound);
   found.exact_bound = std::max(found.exact_bound, mip.priced.bound);
-  if (mip.infeasible && is_certain) {
-    found.certificate = cover_certificate(instance, problem, mip.event, mip.given_up);
-  }
   found.cover.given_up = std::move(mip.given_up);
   if (options.reduced_costs) found.cover.priced = std::move(mip.priced);
   return found;

@@ -2,14 +2,18 @@
 #include "frontends/mlir/plan.hpp"
 
 #include <bit>
+#include <charconv>
 #include <exception>
 #include <filesystem>
 #include <locale>
 #include <memory>
+#include <optional>
 #include <sstream>
+#include <string>
 #include <string_view>
 
 #include "engine/addresses.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/order_choice.hpp"
 #include "engine/placement/place.hpp"
 #include "engine/solve.hpp"
@@ -38,9 +42,23 @@ SolveOptions solve_options(const PlanRequest& request) {
   return options;
 }
 
+constexpr std::string_view kChosenComputes = "auto";
+
+bool chooses_computes(const PlanRequest& request) {
+  return request.max_computes == kChosenComputes;
+}
+
 Problem problem_of(const PlanRequest& request) {
   static_cast<void>(order_request_from_name(request.order, "order"));
-  return {.max_computes = request.max_computes};
+  Problem problem;
+  if (chooses_computes(request)) return problem;
+  const std::string& text = request.max_computes;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, problem.max_computes);
+  if (error != std::errc() || stop != end) {
+    throw InputError("max-computes", "'" + text + "' is neither a number nor auto");
+  }
+  return problem;
 }
 
 /// A percentage is of all memory: arguments and constants count, whatever they are in the graph.
@@ -88,7 +106,8 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
        << " bytes (budget " << schedule.budget.count() << "), work "
        << text::duration_text(schedule.baseline_duration, unit) << " -> "
        << text::duration_text(schedule.duration, unit) << " (+" << text::percent_text(schedule.overhead())
-       << ", at least +" << text::percent_text(schedule.least_overhead())
+       << ", at least +" << text::percent_text(schedule.least_overhead()) << " with up to "
+       << schedule.solver.max_computes << " computes per op"
        << (schedule.status == Status::optimal ? ", proved optimal), " : "), ") << graph.ops.size() << " ops and "
        << plan.recomputes << " recomputes";
   if (schedule.arena) text << ", arena " << schedule.arena->size.count() << " bytes";
@@ -100,7 +119,8 @@ std::string failure_of(const Graph& graph, const Schedule& schedule) {
   text.imbue(std::locale::classic());
   const std::string budget = text::exact_bytes_text(schedule.budget);
   if (schedule.status == Status::infeasible) {
-    text << "infeasible, proved: no schedule holds " << kBudgetOption << " of " << budget;
+    text << "infeasible, proved: no schedule with up to " << schedule.solver.max_computes << " computes per op holds "
+         << kBudgetOption << " of " << budget;
     if (schedule.certificate) {
       text << "; " << graph[schedule.certificate->op].name << " alone needs "
            << text::exact_bytes_text(schedule.certificate->required);
@@ -122,6 +142,16 @@ void take_steps(const Instance& instance, Plan& plan) {
   plan.changes = plan.sequence != input_order(instance);
 }
 
+Schedule solved(const Instance& instance, const PlanRequest& request) {
+  const SolveOptions options = solve_options(request);
+  const Bytes alignment(request.alignment);
+  if (chooses_computes(request)) {
+    const std::optional<Bytes> packed = request.arena ? std::optional(alignment) : std::nullopt;
+    return solve_with_more_computes(instance, options, {}, {}, packed);
+  }
+  return request.arena ? solve_with_addresses(instance, options, alignment) : solve(instance, options);
+}
+
 Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   const Instance unlimited(std::make_shared<const Graph>(graph), problem_of(request));
   const Bytes budget = budget_of(request, baseline_peak(unlimited));
@@ -130,8 +160,7 @@ Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   const OrderChoice choice = settle_order(limited, order, solve_options(request));
   const Instance instance = with_order(limited, choice.mode);
   Plan plan;
-  plan.schedule = request.arena ? solve_with_addresses(instance, solve_options(request), Bytes(request.alignment))
-                                : solve(instance, solve_options(request));
+  plan.schedule = solved(instance, request);
   choice.explain(plan.schedule);
   if (plan.schedule.has_schedule()) {
     ensure(verify(graph, plan.schedule).valid(), "remora-rematerialize: the schedule found does not verify");
@@ -160,6 +189,10 @@ std::string message_of(const Act& act) noexcept {
 }
 
 }  // namespace
+
+int most_computes(const PlanRequest& request) {
+  return chooses_computes(request) ? static_cast<int>(kComputesWithin64Bits) : problem_of(request).max_computes;
+}
 
 std::string check_request(const PlanRequest& request) {
   return message_of([&] {

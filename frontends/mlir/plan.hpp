@@ -30,7 +30,8 @@ struct PlanRequest {
   std::int64_t work_limit = 0;
   std::int64_t seed = 1;
   int threads = 0;
-  int max_computes = 2;
+  /// A number, or "auto": two, and more where they hold the budget or are shorter.
+  std::string max_computes = "auto";
   /// Whether the schedule's tensors must fit one arena within the budget, at multiples of `alignment` bytes; what lies
   /// elsewhere is the graph's fixed memory.
   bool arena = false;
@@ -57,6 +58,9 @@ struct Plan {
 
 /// What is wrong with the request, whatever the graph; empty if nothing. The budget may be empty here.
 std::string check_request(const PlanRequest& request);
+
+/// No schedule's op runs more often. The request must be right.
+int most_computes(const PlanRequest& request);
 
 /// Solves and verifies. The budget must not be empty. A schedule that is not found, proved impossible or not, is an
 /// error: a budget that is not held must be noticed.

@@ -165,7 +165,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     const auto empty = [](const Tensor& tensor) { return tensor.size == Bytes(0); };
     remark_on(units);
     if (units.units.empty() || llvm::all_of(graph.tensors, empty)) return mlir::success();
-    if (!sums_fit(graph, asked.max_computes)) {
+    if (!sums_fit(graph, most_computes(asked))) {
       leave_alone(function, "bytes or work beyond 64 bits");
       return mlir::success();
     }
@@ -234,8 +234,10 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
       llvm::cl::desc("Limit in units of work for each function, 0 for none; under it the same seed gives "
                      "the same schedule"),
       llvm::cl::init(0)};
-  Option<int> max_computes_{*this, "max-computes", llvm::cl::desc("Maximum computes per op, the first included"),
-                            llvm::cl::init(2)};
+  Option<std::string> max_computes_{*this, "max-computes",
+                                    llvm::cl::desc("Maximum computes per op, the first included; auto: two, and more "
+                                                   "where they hold the budget or are shorter"),
+                                    llvm::cl::init("auto")};
   Option<bool> arena_{*this, "arena",
                       llvm::cl::desc("Find a schedule whose buffers fit one arena within the budget, for remora-arena "
                                      "after bufferization"),

@@ -17,7 +17,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 import remora
 import remora.torch as rt
-from remora.torch import _costs, _plan
+from remora.torch import _costs, _plan, _solver
 from remora.torch._graph import Step
 from remora.torch._simplify import simplify
 
@@ -154,6 +154,26 @@ def test_replay_takes_what_the_engine_says() -> None:
             continue
         runs = _plan.runs_of(step, json.loads(answer.to_json()))
         assert _plan.replay(step, costs, runs) == answer.peak
+
+
+def test_an_op_runs_as_often_as_the_budget_needs() -> None:
+    # What `a` makes is read after each of two diamonds, beside which there is no room for it.
+    g = remora.Graph("diamonds")
+    a = g.op("a", duration=1, outputs={"a": 1})
+    c = g.op("c", duration=1, inputs=[a], outputs={"c": 1})
+    for k in range(2):
+        p = g.op(f"p{k}", duration=1, inputs=[c], outputs={f"p{k}": 1})
+        q = g.op(f"q{k}", duration=1, inputs=[c, p], outputs={f"q{k}": 1})
+        c = g.op(f"c{k}", duration=1, inputs=[q, a], outputs={f"c{k}": 1}, keep=k == 1)
+    graph = json.loads(g.to_json())
+    found = _solver.schedule_for(graph, 3, rt.Options(time_limit=3, cache=False))
+    assert found["status"] == "optimal"
+    assert [step["op"] for step in found["steps"]].count("a") == 3
+    assert found["solver"]["limits"]["max_computes"] == 3
+    with pytest.raises(rt.Infeasible) as caught:
+        _solver.schedule_for(graph, 2, rt.Options(time_limit=3, cache=False))
+    assert caught.value.proved
+    assert caught.value.least == 3
 
 
 @pytest.mark.parametrize(

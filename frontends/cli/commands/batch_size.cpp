@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "engine/base/deadline.hpp"
+#include "engine/base/work.hpp"
+#include "engine/baselines/method.hpp"
+#include "engine/computes_choice.hpp"
 #include "engine/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -65,22 +68,60 @@ Duration most_duration(const std::string& overhead, Duration baseline) {
   throw UsageError("--overhead: '" + overhead + "' is not a percentage (10%)");
 }
 
+Fit fit_of(const Schedule& schedule, Duration most) {
+  if (schedule.has_schedule() && schedule.duration <= most) return Fit::fits;
+  const bool is_impossible = schedule.status == Status::infeasible || schedule.lower_bound > most;
+  return is_impossible ? Fit::impossible : Fit::undecided;
+}
+
 /// Solves until it is clear whether the duration holds.
-Schedule solve_until_clear(const Instance& instance, const SolveOptions& options, Duration most,
+Schedule solve_until_clear(const Instance& instance, const SolveOptions& options, Duration most, bool more_computes,
                            const std::atomic<bool>& cancel) {
   const auto is_clear = [&](const Progress& progress) {
     const bool fits = progress.peak <= instance.budget() && progress.duration <= most;
     return fits || progress.lower_bound > most;
   };
-  return solve(instance, options, {.enough = is_clear, .cancel = &cancel});
+  const SolveCallbacks callbacks{.enough = is_clear, .cancel = &cancel};
+  return more_computes ? solve_with_more_computes(instance, options, callbacks) : solve(instance, options, callbacks);
+}
+
+/// The same, where ops may run more often than the problem says: what is proved to be impossible is tried with one compute
+/// more, for a quarter as long again. What that leaves undecided is proved of the fewer.
+Schedule solve_until_clear_of_all(const Instance& instance, const SolveOptions& options, Duration most,
+                                  const std::atomic<bool>& cancel) {
+  constexpr double kPartAfterProof = 0.25;
+  const Deadline deadline(options.time_limit, &cancel);
+  Schedule clear = solve_until_clear(instance, options, most, true, cancel);
+  std::int64_t work = clear.solver.work;
+  while (fit_of(clear, most) == Fit::impossible && clear.solver.max_computes < kMostComputes && !deadline.reached()) {
+    Problem problem = instance.problem();
+    problem.max_computes = clear.solver.max_computes + 1;
+    const Instance wider(instance.shared_graph(), problem, instance.shared_modes());
+    SolveOptions some = options;
+    some.time_limit = options.time_limit - deadline.elapsed();
+    // Under a work limit nothing may depend on time.
+    if (options.work_limit == 0) some.time_limit = std::min(some.time_limit, kPartAfterProof * deadline.elapsed());
+    if (options.work_limit > 0) {
+      some.work_limit = std::min(options.work_limit - work, part_of(Work(work), kPartAfterProof).count());
+      if (some.work_limit < 1) break;
+    }
+    Schedule next = solve_until_clear(wider, some, most, true, cancel);
+    work += next.solver.work;
+    if (fit_of(next, most) == Fit::undecided) break;
+    clear = std::move(next);
+  }
+  clear.solver.seconds = deadline.elapsed();
+  clear.solver.work = work;
+  return clear;
 }
 
 class BatchSizeSearch {
  public:
-  BatchSizeSearch(const Arguments& arguments, const SolveOptions& options, const Problem& problem)
+  BatchSizeSearch(const Arguments& arguments, const SolveOptions& options, const Problem& problem, bool more_computes)
       : arguments_(arguments),
         options_(options),
         problem_(problem),
+        more_computes_(more_computes),
         dimension_(arguments.get<std::string>("batch-size")),
         overhead_(arguments.has("overhead") ? arguments.get<std::string>("overhead") : kDefaultOverhead),
         budget_(budget_of(arguments)),
@@ -130,7 +171,10 @@ class BatchSizeSearch {
     SolveOptions options = options_;
     const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
     options.time_limit = std::min(left, std::max(kShareOfRest * left, kShareOfAll * options_.time_limit));
-    Trial trial{.size = size, .schedule = solve_until_clear(instance, options, most, signals_.flag())};
+    const bool chooses = more_computes_ && is_search(options.strategy);
+    Trial trial{.size = size,
+                .schedule = chooses ? solve_until_clear_of_all(instance, options, most, signals_.flag())
+                                    : solve_until_clear(instance, options, most, false, signals_.flag())};
     Schedule& schedule = trial.schedule;
     schedule.graph_sha256 = loaded.sha256;
     schedule.reading = reading_of(arguments_);
@@ -138,11 +182,7 @@ class BatchSizeSearch {
     if (schedule.has_schedule()) {
       ensure(verify(*loaded.graph, schedule).valid(), "batch size: the schedule found does not verify");
     }
-    if (schedule.has_schedule() && schedule.duration <= most) {
-      trial.fit = Fit::fits;
-    } else if (schedule.status == Status::infeasible || schedule.lower_bound > most) {
-      trial.fit = Fit::impossible;
-    }
+    trial.fit = fit_of(schedule, most);
     if (!quiet_) print(trial);
     trials_.push_back(std::move(trial));
     return trials_.back().fit;
@@ -198,6 +238,7 @@ class BatchSizeSearch {
       object.integer("peak_memory", trial.schedule.peak_memory.count());
     }
     object.integer("baseline_peak_memory", trial.schedule.baseline_peak_memory.count());
+    object.integer("max_computes", trial.schedule.solver.max_computes);
     object.number("seconds", trial.schedule.solver.seconds);
     object.close();
   }
@@ -215,7 +256,8 @@ class BatchSizeSearch {
     }
     std::cerr << "largest     " << dimension_ << " = " << text::grouped(*answer.largest) << with;
     if (is_proved(answer)) {
-      std::cerr << ": proved, one more is impossible\n";
+      std::cerr << ": proved, one more is impossible with at most "
+                << trial_of(*answer.next).schedule.solver.max_computes << " computes per op\n";
     } else if (answer.next) {
       std::cerr << "; " << text::grouped(*answer.next) << " is " << fit_word(trial_of(*answer.next).fit)
                 << (*answer.next > *answer.largest + 1 ? ", what is between was not tried\n" : "\n");
@@ -227,6 +269,7 @@ class BatchSizeSearch {
   const Arguments& arguments_;
   const SolveOptions& options_;
   const Problem& problem_;
+  bool more_computes_;
   std::string dimension_;
   std::string overhead_;
   Bytes budget_;
@@ -261,8 +304,9 @@ LargestFit find_largest_fit(std::int64_t most, const std::function<std::optional
   return answer;
 }
 
-int find_batch_size(const Arguments& arguments, const SolveOptions& options, const Problem& problem) {
-  return BatchSizeSearch(arguments, options, problem).run();
+int find_batch_size(const Arguments& arguments, const SolveOptions& options, const Problem& problem,
+                    bool more_computes) {
+  return BatchSizeSearch(arguments, options, problem, more_computes).run();
 }
 
 }  // namespace remora::cli

@@ -33,7 +33,8 @@ struct LargestFit {
 LargestFit find_largest_fit(std::int64_t most, const std::function<std::optional<Fit>(std::int64_t)>& fit);
 
 /// The command's work: prints a line a size, writes the answer as JSON and the largest batch's schedule. Returns the
-/// exit code. Throws UsageError and InputError.
-int find_batch_size(const Arguments& arguments, const SolveOptions& options, const Problem& problem);
+/// exit code. `more_computes`: more an op than the problem's where they make a batch fit. Throws UsageError and InputError.
+int find_batch_size(const Arguments& arguments, const SolveOptions& options, const Problem& problem,
+                    bool more_computes);
 
 }  // namespace remora::cli

@@ -274,8 +274,7 @@ int sweep_command(const Words& words) {
   const ProblemRequest request = read_problem(arguments, options.strategy);
   const Problem problem = problem_of_all(request);
   if (arguments.has("batch-size")) {
-    refuse_more_computes(arguments, "--batch-size");
-    return find_batch_size(arguments, options, problem);
+    return find_batch_size(arguments, options, problem, request.more_computes);
   }
   if (problem.order == OrderMode::free && is_search(options.strategy)) {
     throw UsageError(

@@ -223,6 +223,23 @@ TEST_F(BatchSize, FindsTheLargestBatchThatFits) {
   EXPECT_EQ(schedule["budget"], 4 << 20);
 }
 
+TEST_F(BatchSize, MoreComputesMayFitMore) {
+  const auto largest = [&](const std::string& computes) {
+    const Outcome outcome = find("--batch-size batch --budget 1MiB --overhead 60% --work-limit 5000 " + computes);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out);
+  };
+  const auto two = largest("--max-computes 2");
+  for (const auto& trial : two["trials"]) EXPECT_EQ(trial["max_computes"], 2);
+  const auto chosen = largest("");
+  EXPECT_GT(chosen["largest"], two["largest"]);
+  bool has_more = false;
+  for (const auto& trial : chosen["trials"])
+    has_more = has_more || (trial["answer"] == "fits" && trial["max_computes"] > 2);
+  EXPECT_TRUE(has_more);
+  EXPECT_EQ(largest("--max-computes auto")["largest"], chosen["largest"]);
+}
+
 TEST_F(BatchSize, SaysWhenNotEvenOneFits) {
   const Outcome outcome = find("--batch-size batch --budget 1KiB --work-limit 5000 -q");
   EXPECT_EQ(outcome.code, 20);

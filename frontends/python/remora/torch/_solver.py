@@ -22,8 +22,8 @@ import remora
 from ._costs import cache_folder, write_json
 from ._errors import Infeasible, SolverError
 
-FEW, MANY = 2, 3
-"""So often an op may run; more often only where a budget is not held otherwise."""
+FEW = 2
+"""With so many computes an op a search begins."""
 LEAST_SECONDS = 10.0
 """At least so long the least budget is looked for."""
 MOST = 24
@@ -182,30 +182,32 @@ def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, A
 
 
 def _answer(given: remora.Graph, budget: int, options: Options, known: Known) -> remora.Schedule:
-    """A schedule; where none is found in time, ops may run three times, and the least budget is looked for."""
+    """A schedule; where none is found in time, the least budget is looked for."""
     words = {**_words(options), "time_limit": options.time_limit}
     start = known.start(budget)
-    if start is None or _computes(start) > FEW:
-        found = _found(given, budget, words, FEW)
-        if found is None and start is None:
-            found = _found(given, budget, words, MANY)
-        if found is None and start is None:
-            # In input order, whose schedules are schedules in any order.
-            seconds = max(LEAST_SECONDS, options.time_limit)
-            threads = options.threads or None
-            _learn_least(
-                given,
-                remora.least_budget(given, time_limit=seconds, seed=options.seed, threads=threads, max_computes=MANY),
-                known,
-            )
-        if found is not None:
+    if start is None or max(Counter(start).values(), default=1) > FEW:
+        # What is known with more computes would begin with so many.
+        try:
+            found = remora.solve(given, max(1, budget), **words)
             known.learn(found)
+            if known.start(budget) == _ops_of(found):
+                return found
+        except remora.NoSchedule as refusal:
+            if start is None and isinstance(refusal, remora.Infeasible):
+                raise
+            if start is None:
+                _look_for_least(given, options, known)
         start = known.start(budget)
         if start is None:
             raise Infeasible(budget, known.least or budget, False, given.fixed_memory, given.baseline_peak)
-        if found is not None and start == _ops_of(found):
-            return found
-    return remora.solve(given, budget, **words, max_computes=max(FEW, _computes(start)), warm_start=start)
+    return remora.solve(given, budget, **words, warm_start=start)
+
+
+def _look_for_least(given: remora.Graph, options: Options, known: Known) -> None:
+    """In input order, whose schedules are schedules in any order."""
+    seconds = max(LEAST_SECONDS, options.time_limit)
+    threads = options.threads or None
+    _learn_least(given, remora.least_budget(given, time_limit=seconds, seed=options.seed, threads=threads), known)
 
 
 def _with_addresses(found: remora.Schedule, budget: int, options: Options) -> remora.Schedule:
@@ -215,32 +217,13 @@ def _with_addresses(found: remora.Schedule, budget: int, options: Options) -> re
     placed = remora.place(found, capacity=capacity, time_limit=options.time_limit, seed=options.seed, threads=threads)
     if placed.schedule is not None:
         return placed.schedule
-    start = _ops_of(found)
     words = {**_words(options), "time_limit": options.time_limit}
     try:
-        return remora.solve(
-            found.graph, budget, **words, max_computes=max(FEW, _computes(start)), warm_start=start, addresses=True
-        )
+        return remora.solve(found.graph, budget, **words, warm_start=_ops_of(found), addresses=True)
     except remora.NoSchedule:
         fixed = found.graph.fixed_memory
         least = fixed + remora.place(found, time_limit=options.time_limit).arena
         raise Infeasible(budget, least, False, fixed, found.graph.baseline_peak) from None
-
-
-def _found(given: remora.Graph, budget: int, words: dict[str, Any], most: int) -> remora.Schedule | None:
-    """A schedule in which no op runs more often; none where none is found, or none is there but ops may run oftener."""
-    try:
-        return remora.solve(given, max(1, budget), **words, max_computes=most)
-    except remora.Infeasible:
-        if most == MANY:
-            raise
-    except remora.NoSchedule:
-        pass
-    return None
-
-
-def _computes(ops: list[int]) -> int:
-    return max(Counter(ops).values(), default=1)
 
 
 def _ops_of(schedule: remora.Schedule) -> list[int]:
@@ -249,7 +232,7 @@ def _ops_of(schedule: remora.Schedule) -> list[int]:
 
 def _learn_least(given: remora.Graph, least: remora.BudgetBracket, known: Known) -> None:
     if least.ops:
-        known.learn(remora.evaluate(given, least.ops, order="free", max_computes=MANY))
+        known.learn(remora.evaluate(given, least.ops, order="free"))
 
 
 def sweep_graph(graph: dict[str, Any], points: int, time_limit: float, options: Options) -> list[SweepPoint]:
