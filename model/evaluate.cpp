@@ -70,16 +70,15 @@ Bytes workspace_of(const Instance& instance, int step, bool last, const Compute&
   if (peaks.empty()) return instance.workspace(compute.op, compute.mode);
   std::size_t count = 0;
   while (count < readings.size() && readings[count].step == step) ++count;
-  const auto own = readings.first(count);
+  std::vector<Reading> own(readings.begin(), readings.begin() + static_cast<std::ptrdiff_t>(count));
+  std::ranges::stable_sort(own, {}, &Reading::tensor);
   readings = readings.subspan(count);
   return highest_peak(peaks, [&](TensorId tensor) {
-    for (const Reading& reading : own) {
-      const RetentionInterval& interval = intervals[at(reading.interval)];
-      if (reading.tensor != tensor) continue;
-      const bool released = interval.last_step == step && !(last && instance.keep(tensor));
-      return released ? interval.size : Bytes(0);
-    }
-    return Bytes(0);
+    const auto reading = std::ranges::lower_bound(own, tensor, {}, &Reading::tensor);
+    if (reading == own.end() || reading->tensor != tensor) return Bytes(0);
+    const RetentionInterval& interval = intervals[at(reading->interval)];
+    const bool released = interval.last_step == step && !(last && instance.keep(tensor));
+    return released ? interval.size : Bytes(0);
   });
 }
 

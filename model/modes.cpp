@@ -4,6 +4,7 @@
 #include "model/modes.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -301,22 +302,24 @@ void Instance::check_modes() const {
 void Instance::check_inner(std::size_t entry) const {
   const OpId op = (*modes_)[entry].op;
   const std::string place = "modes[" + std::to_string(entry) + "].inner";
-  const auto& all = (*graph_)[op].inputs;
-  const auto contains = [](std::span<const TensorId> tensors, TensorId t) {
-    return std::find(tensors.begin(), tensors.end(), t) != tensors.end();
+  const auto sorted = [](std::span<const TensorId> tensors) {
+    std::vector<TensorId> result(tensors.begin(), tensors.end());
+    std::ranges::sort(result);
+    return result;
   };
+  const std::vector<TensorId> all = sorted((*graph_)[op].inputs);
   for (ModeNumber mode = 0; mode < mode_count(op); ++mode) {
-    if (!offers(op, mode)) continue;
+    if (!offers(op, mode) || inner(op, mode).empty()) continue;
+    std::vector<TensorId> read;
+    std::ranges::set_difference(all, sorted(unread(op, mode)), std::back_inserter(read));
     for (const InnerPeak& peak : inner(op, mode)) {
-      for (std::size_t i = 0; i < peak.freed.size(); ++i) {
-        const TensorId t = peak.freed[i].tensor;
-        if (!contains(all, t) || contains(unread(op, mode), t)) {
-          throw InputError(place, "what is freed must be read by the mode");
-        }
-        const bool twice = std::any_of(peak.freed.begin(), peak.freed.begin() + static_cast<std::ptrdiff_t>(i),
-                                       [&](const FreedInput& other) { return other.tensor == t; });
-        if (twice) throw InputError(place, "each input is freed once");
-      }
+      std::vector<TensorId> freed;
+      for (const FreedInput& one : peak.freed) freed.push_back(one.tensor);
+      std::ranges::sort(freed);
+      const bool twice = std::ranges::adjacent_find(freed) != freed.end();
+      std::erase_if(freed, [&](TensorId t) { return std::ranges::binary_search(read, t); });
+      if (!freed.empty()) throw InputError(place, "what is freed must be read by the mode");
+      if (twice) throw InputError(place, "each input is freed once");
     }
   }
 }

@@ -33,10 +33,10 @@ class BlockBuilder {
     for (const Op& op : instance.graph().ops) has_after_ = has_after_ || !op.after.empty();
   }
 
-  std::vector<Block> run() {
+  std::vector<Block> run(const std::function<bool()>& interrupted) {
     std::vector<Block> blocks;
     blocks.reserve(faces_.size());
-    for (std::size_t group = 0; group < faces_.size(); ++group) {
+    for (std::size_t group = 0; group < faces_.size() && !(interrupted && interrupted()); ++group) {
       blocks.push_back(build(group));
       faces_[group] = face_of(blocks.back());
     }
@@ -315,8 +315,9 @@ int position_in(const std::vector<int>& interface, int tensor) {
   return found != interface.end() && *found == tensor ? static_cast<int>(found - interface.begin()) : -1;
 }
 
-std::vector<Block> make_blocks(const Instance& instance, const Partition& partition) {
-  return BlockBuilder(instance, partition).run();
+std::vector<Block> make_blocks(const Instance& instance, const Partition& partition,
+                               const std::function<bool()>& interrupted) {
+  return BlockBuilder(instance, partition).run(interrupted);
 }
 
 namespace {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -84,8 +85,9 @@ struct Block {
 int position_in(const std::vector<int>& interface, int tensor);
 
 /// The blocks of all groups of a partition, root last: blocks[i] is of node unit_count + i. O(levels (ops + edges))
-/// expected time.
-std::vector<Block> make_blocks(const Instance& instance, const Partition& partition);
+/// expected time. `interrupted`: asked before each block; true ends it with those before. May be empty.
+std::vector<Block> make_blocks(const Instance& instance, const Partition& partition,
+                               const std::function<bool()>& interrupted = {});
 
 /// What a parent needs to know of a group besides its block: which tensors of the network its halves read and make.
 struct Face {
@@ -118,7 +120,9 @@ struct BlockClasses {
 };
 
 /// O(sum of the blocks' sizes) expected time. `unit_count`: where the numbers of partition nodes begin to be groups.
-BlockClasses classify(const Instance& instance, const std::vector<Block>& blocks, std::size_t unit_count);
+/// `interrupted`: as of make_blocks().
+BlockClasses classify(const Instance& instance, const std::vector<Block>& blocks, std::size_t unit_count,
+                      const std::function<bool()>& interrupted = {});
 
 // A block as an instance of the retention model: its graph, and its children's schedules as modes of their halves.
 //

@@ -93,12 +93,13 @@ class Description {
 
 }  // namespace
 
-BlockClasses classify(const Instance& instance, const std::vector<Block>& blocks, std::size_t unit_count) {
+BlockClasses classify(const Instance& instance, const std::vector<Block>& blocks, std::size_t unit_count,
+                      const std::function<bool()>& interrupted) {
   BlockClasses classes;
   classes.class_of.reserve(blocks.size());
   Description description(instance);
   std::unordered_map<std::string, int> seen;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
+  for (std::size_t b = 0; b < blocks.size() && !(interrupted && interrupted()); ++b) {
     description.describe(blocks[b], classes.class_of, unit_count);
     const auto [found, is_new] = seen.try_emplace(description.whole(), static_cast<int>(classes.representative.size()));
     classes.class_of.push_back(found->second);

@@ -93,23 +93,27 @@ class Half {
   void add_peak(int step, Bytes workspace, const std::vector<FreedInput>& done, std::vector<HalfPeak>& peaks) const {
     const Bytes here = beyond_[at(step - first_)] + workspace;
     if (!peaks.empty() && here <= peaks.back().workspace) return;
+    const std::vector<TensorId> whole = freed_whole(done);
     std::vector<int> freed;
     for (int i = 0; i < static_cast<int>(interface_.size()); ++i) {
       const int last = last_use_[at(i)];
       // Whether an input goes at the step of its last use, too, is for the parent to say: others may need it.
-      const bool goes = last == step && goes_whole(TensorId(interface_[at(i)]), done);
+      const bool goes = last == step && std::ranges::binary_search(whole, TensorId(interface_[at(i)]));
       if (last >= 0 && (last < step || goes)) freed.push_back(i);
     }
     if (!peaks.empty() && peaks.back().freed == freed) peaks.pop_back();
     peaks.push_back({here, std::move(freed)});
   }
 
-  /// Whether all of the input is freed. A half says no more of its inputs than that they are gone, so that one of which
+  /// What is freed altogether, sorted. A half says no more of its inputs than that they are gone, so that one of which
   /// an output takes over a part is counted in full.
-  [[nodiscard]] bool goes_whole(TensorId input, const std::vector<FreedInput>& done) const {
-    return std::any_of(done.begin(), done.end(), [&](const FreedInput& freed) {
-      return freed.tensor == input && freed.most >= block_.tensors[at(input)].size;
-    });
+  [[nodiscard]] std::vector<TensorId> freed_whole(const std::vector<FreedInput>& done) const {
+    std::vector<TensorId> result;
+    for (const FreedInput& freed : done) {
+      if (freed.most >= block_.tensors[at(freed.tensor)].size) result.push_back(freed.tensor);
+    }
+    std::ranges::sort(result);
+    return result;
   }
 
   /// What a child's half releases before its peak of the tensors that are no inputs of this half.

@@ -90,7 +90,7 @@ class GroupFinder {
 
   /// `enough` is asked by the thread that called alone. What other threads do ends when it has come to an end by itself.
   [[nodiscard]] bool is_over() {
-    if (enough_ && std::this_thread::get_id() == caller_ && enough_()) has_enough_ = true;
+    if (!has_enough_ && enough_ && std::this_thread::get_id() == caller_ && enough_()) has_enough_ = true;
     return has_enough_ || deadline_.reached();
   }
 
@@ -105,15 +105,17 @@ class GroupFinder {
   void partition() {
     last_ = deadline_.elapsed();
     PartitionSettings settings = partition_settings(options_);
-    settings.interrupted = [this] { return is_over(); };
+    const auto interrupted = [this] { return is_over(); };
+    settings.interrupted = interrupted;
     const Partition partition = make_partition(instance_, partitioner_, settings);
+    groups_.hierarchy.unit_count = at(partition.unit_count());
+    if (!is_over()) groups_.hierarchy.blocks = make_blocks(instance_, partition, interrupted);
+    groups_.hierarchy.classes =
+        classify(instance_, groups_.hierarchy.blocks, groups_.hierarchy.unit_count, interrupted);
     if (is_over()) {
       groups_.note = "none, for the limit came before the graph was cut";
       return;
     }
-    groups_.hierarchy.unit_count = at(partition.unit_count());
-    groups_.hierarchy.blocks = make_blocks(instance_, partition);
-    groups_.hierarchy.classes = classify(instance_, groups_.hierarchy.blocks, groups_.hierarchy.unit_count);
     groups_.hierarchy.schedules.resize(groups_.hierarchy.classes.representative.size());
     const auto groups = groups_.hierarchy.blocks.size() - 1;
     const auto distinct = groups_.hierarchy.schedules.size() - 1;
@@ -148,9 +150,13 @@ class GroupFinder {
           .index = c,
           .problem = groups_.hierarchy.problem_of(
               instance_, groups_.hierarchy.blocks[at(groups_.hierarchy.classes.representative[at(c)])])};
-      problem.saving = saving_schedule(problem.problem);
+      // Each takes a good part of a second where a group reads much of a network of 100,000 ops.
+      if (is_over()) return;
+      const Instance unlimited = without_budgets(problem.problem);
+      if (is_over()) return;
+      problem.saving = saving_schedule(problem.problem, unlimited);
       problem.first_row = rows.size();
-      for (const GridRow& row : grid_rows(problem.problem, problem.saving)) {
+      for (const GridRow& row : grid_rows(problem.problem, unlimited, problem.saving)) {
         rows.push_back({static_cast<int>(problems.size()), row, {}});
       }
       problem.end_row = rows.size();
@@ -165,7 +171,9 @@ class GroupFinder {
         rows[i].result = solve_row(problem.problem, rows[i].row, problem.saving, options_, limits);
       }
     });
-    for (const ClassProblem& problem : problems) keep_schedules(problem, rows);
+    for (const ClassProblem& problem : problems) {
+      if (!is_over()) keep_schedules(problem, rows);
+    }
   }
 
   /// Takes the schedules from the store if they are there.

@@ -24,7 +24,8 @@ constexpr std::array kPeakParts{0.5, 0.15};
 /// The part of a row's time that one solve may take. Most need less, being proved optimal.
 constexpr double kSolveShare = 1.0 / 20;
 
-Bytes unlimited(const BlockProblem& problem) {
+/// More than any schedule needs.
+Bytes no_limit(const BlockProblem& problem) {
   Bytes sum;
   for (const Tensor& tensor : problem.graph->tensors) sum += tensor.size;
   Bytes workspace;
@@ -208,15 +209,14 @@ class Row {
 
 }  // namespace
 
-BlockSchedule saving_schedule(const BlockProblem& problem) {
-  const Instance instance = without_budgets(problem);
-  return measure_schedule(problem, instance, computes_of(input_order(instance)));
+BlockSchedule saving_schedule(const BlockProblem& problem, const Instance& unlimited) {
+  return measure_schedule(problem, unlimited, computes_of(input_order(unlimited)));
 }
 
-std::vector<GridRow> grid_rows(const BlockProblem& problem, const BlockSchedule& saving) {
-  const Bytes least = least_budget(without_budgets(problem));
-  std::vector<GridRow> rows{{unlimited(problem)}};
-  if (problem.block->has_halves()) rows.push_back({unlimited(problem), Interface::free});
+std::vector<GridRow> grid_rows(const BlockProblem& problem, const Instance& unlimited, const BlockSchedule& saving) {
+  const Bytes least = least_budget(unlimited);
+  std::vector<GridRow> rows{{no_limit(problem)}};
+  if (problem.block->has_halves()) rows.push_back({no_limit(problem), Interface::free});
   for (const double part : kPeakParts) {
     const auto way = static_cast<double>(std::max<std::int64_t>(0, (saving.peak - least).count()));
     rows.push_back({least + Bytes(static_cast<std::int64_t>(way * part))});

@@ -43,8 +43,8 @@ struct RowResult {
   Work work{};
 };
 
-/// The schedule that runs every op once and saves what the input order saves.
-BlockSchedule saving_schedule(const BlockProblem& problem);
+/// The schedule that runs every op once and saves what the input order saves. `unlimited`: the problem without_budgets().
+BlockSchedule saving_schedule(const BlockProblem& problem, const Instance& unlimited);
 
 struct GridRow {
   /// No limit where it is at least what all tensors need.
@@ -53,7 +53,7 @@ struct GridRow {
 };
 
 /// Rows without a limit on the peak, the interface counted and free, and with two lower limits.
-std::vector<GridRow> grid_rows(const BlockProblem& problem, const BlockSchedule& saving);
+std::vector<GridRow> grid_rows(const BlockProblem& problem, const Instance& unlimited, const BlockSchedule& saving);
 
 /// The schedules found in the row.
 RowResult solve_row(const BlockProblem& problem, const GridRow& row, const BlockSchedule& saving,

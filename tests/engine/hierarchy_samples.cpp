@@ -181,7 +181,7 @@ Hierarchy make_hierarchy(const Instance& instance, const Partition& partition, s
     const BlockProblem problem = problem_of(instance, hierarchy, block);
     const Instance local(problem.graph, {.max_computes = problem.max_computes}, problem.modes);
     ClassSchedules& made = hierarchy.schedules[at(c)];
-    made.schedules.push_back(saving_schedule(problem));
+    made.schedules.push_back(saving_schedule(problem, local));
     for (int i = 0; i < further; ++i) {
       made.schedules.push_back(measure_schedule(problem, local, random_sequence(local, random)));
     }

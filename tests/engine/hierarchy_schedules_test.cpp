@@ -165,10 +165,11 @@ TEST(HierarchyOptions, OfARowKeepItsLimits) {
     const Block& block = sample.hierarchy.blocks[random() % sample.hierarchy.blocks.size()];
     if (&block == &sample.hierarchy.blocks.back()) continue;
     const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, block);
-    const BlockSchedule saving = saving_schedule(problem);
+    const Instance unlimited = without_budgets(problem);
+    const BlockSchedule saving = saving_schedule(problem, unlimited);
     EXPECT_EQ(saving.computes, 1);
     EXPECT_TRUE(saving.forward.size() + saving.backward.size() <= block.ops.size());
-    for (const GridRow& row : grid_rows(problem, saving)) {
+    for (const GridRow& row : grid_rows(problem, unlimited, saving)) {
       RowLimits limits;
       limits.solves = 4;
       limits.work = Work(2000);
@@ -197,7 +198,7 @@ TEST(HierarchyOptions, ThatAreSelectedLeaveNothingBetter) {
     const Block& block = sample.hierarchy.blocks.front();
     const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, block);
     const Instance local(problem.graph, {.max_computes = problem.max_computes}, problem.modes);
-    std::vector<BlockSchedule> all{saving_schedule(problem)};
+    std::vector<BlockSchedule> all{saving_schedule(problem, local)};
     for (int i = 0; i < 30; ++i) all.push_back(measure_schedule(problem, local, test::random_sequence(local, random)));
     const std::vector<BlockSchedule> selected = select_schedules(all, 1000);
     for (const BlockSchedule& schedule : all) {

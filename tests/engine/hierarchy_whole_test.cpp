@@ -260,6 +260,32 @@ std::vector<Instance> instances_to_repeat() {
   return result;
 }
 
+TEST(Hierarchical, GroupsAreAskedToEndBeforeEachPieceOfWorkAndThenDoNoMore) {
+  const Instance instance(std::make_shared<const Graph>(test::generate_transformer({.layers = 3})), {});
+  SolveOptions options = small_groups(1'000);
+  options.group_size = 5;
+  const Deadline deadline(options.time_limit, nullptr);
+  int asked = 0;
+  int end = 0;
+  const auto run = [&](int at_ask) {
+    asked = 0;
+    end = at_ask;
+    return find_groups(instance, options, deadline, IntervalPartition(), nullptr, [&] { return ++asked == end; });
+  };
+  const Groups whole = run(-1);
+  EXPECT_TRUE(whole.complete);
+  const int all = asked;
+  const auto blocks = static_cast<int>(whole.hierarchy.blocks.size());
+  const auto classes = static_cast<int>(whole.hierarchy.schedules.size());
+  ASSERT_GT(blocks, 10);
+  // Each block is made and classified; each class becomes a problem in three steps, has rows, and keeps what they found.
+  EXPECT_GE(all, 2 * blocks + 5 * (classes - 1));
+  for (int at_ask = 1; at_ask <= all; at_ask += std::max(1, all / 20)) {
+    EXPECT_FALSE(run(at_ask).complete) << at_ask;
+    EXPECT_EQ(asked, at_ask);
+  }
+}
+
 TEST(Hierarchical, IsTheSameForAnyNumberOfThreads) {
   for (const Instance& instance : instances_to_repeat()) {
     SolveOptions options = small_groups(8'000);
