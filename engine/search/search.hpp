@@ -158,6 +158,7 @@ class Search {
   void search_phases();
   void begin_phase_2();
   void run_rounds(SearchPhase phase, const std::function<bool()>& finished);
+  [[nodiscard]] Work work_of_round() const;
   [[nodiscard]] bool limit_reached() const;
   [[nodiscard]] bool enough() const;
   [[nodiscard]] std::vector<RoundResult> run_round(const std::vector<Worker*>& workers, const RoundInput& input) const;

@@ -8,8 +8,6 @@
 namespace remora {
 namespace {
 
-/// A fixed number, so that results don't depend on the thread count.
-constexpr std::size_t kWorkersOfRound = 4;
 constexpr double kLearning = 0.1;
 constexpr double kLeastWeight = 0.15;
 

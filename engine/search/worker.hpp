@@ -28,6 +28,9 @@ namespace remora {
 /// first rounds are shorter, for easy instances.
 inline constexpr Effort kRoundEffort = 12'000'000;
 
+/// A fixed number, so that results don't depend on the thread count.
+inline constexpr std::size_t kWorkersOfRound = 4;
+
 /// What propagation does for a copy takes as long as so many looks of the local search.
 inline constexpr Effort kEffortOfCopy = 30;
 /// The effort of a search node: propagation looks at every copy and, faster, along all slots.
@@ -51,6 +54,8 @@ struct RoundInput {
   /// True when the round should end at once. Called from several threads.
   const std::function<bool()>& interrupted;
   Effort effort = kRoundEffort;
+  /// Under a work limit, for the last rounds: nodes of the constraint program, which may cost little effort.
+  Work work = Work::max();
 };
 
 struct RoundResult {

@@ -107,8 +107,9 @@ RoundResult CompleteWorker::run(const RoundInput& input) {
   Solution incumbent = input.incumbent;
   Duration lower_bound = input.lower_bound;
   Effort effort = 0;
-  while (effort < input.effort && !result.infeasible && !input.interrupted()) {
-    const RoundInput now{input.instance, incumbent, lower_bound, input.cover, input.interrupted, input.effort};
+  while (effort < input.effort && result.work < input.work && !result.infeasible && !input.interrupted()) {
+    const RoundInput now{input.instance,          incumbent, lower_bound, input.cover, input.interrupted, input.effort,
+                         input.work - result.work};
     if (holds_budget(now) && incumbent.extra <= lower_bound) break;
     effort += search_on(now, input.effort - effort, result);
     lower_bound = std::max(lower_bound, result.lower_bound);
@@ -129,7 +130,7 @@ Effort CompleteWorker::search_on(const RoundInput& input, Effort effort, RoundRe
   const std::int64_t before = pass_->search.advance(0).nodes;
   const Effort of_node = node_effort(pass_->problem);
   const Effort of_posting = posting_effort(pass_->problem);
-  const std::int64_t share = std::max<std::int64_t>(1, effort / of_node);
+  const std::int64_t share = std::clamp<std::int64_t>(effort / of_node, 1, input.work.count());
   const cp::SearchOutcome outcome = pass_->search.advance(std::min(share, pass_->node_limit - before));
   if (outcome.sequence) {
     Solution found = make_solution(input.instance, *outcome.sequence);
@@ -172,7 +173,9 @@ class Walk {
   explicit Walk(const RoundInput& input)
       : input_(input), current_(input.incumbent), view_(input.instance, current_.sequence(input.instance)) {}
 
-  [[nodiscard]] bool over() const { return effort_ >= input_.effort || input_.interrupted(); }
+  [[nodiscard]] bool over() const { return effort_ >= input_.effort || left() < 1 || input_.interrupted(); }
+  /// So many nodes.
+  [[nodiscard]] std::int64_t left() const { return (input_.work - work_).count(); }
   [[nodiscard]] const Solution& current() const { return current_; }
   [[nodiscard]] const ScheduleView& view() const { return view_; }
 
@@ -181,7 +184,8 @@ class Walk {
                            const cp::SearchSettings& settings, RoundResult& result) {
     const cp::RetentionProblem problem(input_.instance, computes_of(view_.sequence()), free, limits, inferences);
     auto outcome = cp::solve_retention(problem, settings);
-    result.work += Work(std::max<std::int64_t>(1, outcome.nodes));
+    work_ += Work(std::max<std::int64_t>(1, outcome.nodes));
+    result.work = work_;
     effort_ += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
     if (!outcome.sequence) return outcome;
     current_ = make_solution(input_.instance, *outcome.sequence);
@@ -195,6 +199,7 @@ class Walk {
   Solution current_;
   ScheduleView view_;
   Effort effort_ = 0;
+  Work work_{};
 };
 
 cp::SearchSettings settings_of(const RoundInput& input, std::int64_t node_limit, Random& random) {
@@ -229,7 +234,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     const auto free_ops = relax_above(walk.view(), target, static_cast<int>(size_), random_, input.interrupted);
     const auto baseline = static_cast<double>(input.instance.baseline_duration().count());
     const Duration below = walk.current().extra + Duration(1 + static_cast<std::int64_t>(margin_ * baseline));
-    cp::SearchSettings settings = settings_of(input, node_limit_, random_);
+    cp::SearchSettings settings = settings_of(input, std::min(node_limit_, walk.left()), random_);
     settings.first_only = true;
     settings.noise = 0.4;
     const auto outcome = walk.search(free_ops, {target, below}, inferences_, settings, result);
@@ -298,7 +303,7 @@ RoundResult NeighbourhoodWorker::run(const RoundInput& input) {
     const std::size_t chosen = draw_weighted(arms_.size(), random_, weight_of);
     Arm& arm = arms_[chosen];
     const auto free_ops = relax(walk.view(), kRelaxations[chosen], static_cast<int>(arm.size), random_, disputed);
-    cp::SearchSettings settings = settings_of(input, node_limit_, random_);
+    cp::SearchSettings settings = settings_of(input, std::min(node_limit_, walk.left()), random_);
     settings.noise = 0.2;
     const auto outcome =
         walk.search(free_ops, {input.instance.budget(), walk.current().extra, bans}, inferences_, settings, result);

@@ -40,7 +40,7 @@ RoundResult BendersWorker::run(const RoundInput& input) {
   for (Effort effort = 0; !exhausted_ && effort < input.effort && !input.interrupted();) {
     if (incumbent.extra <= std::max(input.lower_bound, result.lower_bound)) break;
     const Effort spent = iterate(input, incumbent, result);
-    if (spent == 0 || rest_ > 0) break;
+    if (spent == 0 || rest_ > 0 || result.work >= input.work) break;
     effort += spent;
   }
   return result;
@@ -61,7 +61,7 @@ Effort BendersWorker::iterate(const RoundInput& input, Solution& incumbent, Roun
   for (std::size_t i = 0; i < allowed.size(); ++i) {
     if (!can_be_banned(input.instance, problem.items[i])) allowed[i] = true;
   }
-  const auto outcome = search_within(input, incumbent, allowed, share_, effort);
+  const auto outcome = search_within(input, incumbent, allowed, share_, input.work - result.work, effort);
   result.work += Work(outcome.nodes);
   if (outcome.sequence) {
     incumbent = make_solution(input.instance, *outcome.sequence);
@@ -88,13 +88,15 @@ Effort BendersWorker::iterate(const RoundInput& input, Solution& incumbent, Roun
 }
 
 cp::SearchOutcome BendersWorker::search_within(const RoundInput& input, const Solution& incumbent,
-                                               const std::vector<bool>& allowed, double share, Effort& effort) {
+                                               const std::vector<bool>& allowed, double share, Work most,
+                                               Effort& effort) {
   const auto bans = bans_outside(input.instance, input.cover.problem, allowed);
   const cp::RetentionProblem problem(input.instance, incumbent.plan(), input_order(input.instance),
                                      {input.instance.budget(), incumbent.extra, bans}, inferences_);
   cp::SearchSettings settings;
   const std::int64_t nodes_of_round = kRoundEffort / node_effort(problem);
-  settings.node_limit = 1 + static_cast<std::int64_t>(share * static_cast<double>(nodes_of_round));
+  settings.node_limit =
+      std::min(most.count(), 1 + static_cast<std::int64_t>(share * static_cast<double>(nodes_of_round)));
   settings.seed = random_.next();
   settings.interrupted = input.interrupted;
   auto outcome = cp::solve_retention(problem, settings);
@@ -105,7 +107,7 @@ cp::SearchOutcome BendersWorker::search_within(const RoundInput& input, const So
 /// Allows half of what is left as long as that, too, is quickly proved to be in vain.
 void BendersWorker::widen(const RoundInput& input, const Solution& incumbent, std::vector<bool>& allowed,
                           Effort& effort, RoundResult& result) {
-  for (int attempt = 0; attempt < kWidenings; ++attempt) {
+  for (int attempt = 0; attempt < kWidenings && result.work < input.work; ++attempt) {
     std::vector<bool> more = allowed;
     bool any = false;
     for (std::size_t i = 0; i < more.size(); ++i) {
@@ -114,7 +116,8 @@ void BendersWorker::widen(const RoundInput& input, const Solution& incumbent, st
       any = true;
     }
     if (!any) continue;
-    const auto outcome = search_within(input, incumbent, more, share_ / kWideningPart, effort);
+    const Work most = input.work - result.work;
+    const auto outcome = search_within(input, incumbent, more, share_ / kWideningPart, most, effort);
     result.work += Work(outcome.nodes);
     // A schedule found here would be better than the incumbent: it is left for the master to propose.
     if (outcome.complete && !outcome.sequence) allowed = std::move(more);

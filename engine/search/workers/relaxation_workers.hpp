@@ -37,9 +37,9 @@ class BendersWorker : public Worker {
  private:
   /// One master solve and its subproblem. Returns the effort spent, or 0 if nothing more can be done.
   Effort iterate(const RoundInput& input, Solution& incumbent, RoundResult& result);
-  /// Searches below the incumbent's cost with only the allowed items given up, for a share of a round.
+  /// Searches below the incumbent's cost with only the allowed items given up, for a share of a round and `most` nodes.
   cp::SearchOutcome search_within(const RoundInput& input, const Solution& incumbent, const std::vector<bool>& allowed,
-                                  double share, Effort& effort);
+                                  double share, Work most, Effort& effort);
   void widen(const RoundInput& input, const Solution& incumbent, std::vector<bool>& allowed, Effort& effort,
              RoundResult& result);
 
