@@ -29,7 +29,7 @@ namespace {
 
 /// Share of the time limit.
 constexpr double kScheduleShare = 0.25;
-/// Units of work for one solve of a group at least.
+/// Units of work for one solve of a group at least; with less, groups are solved only where they are asked for.
 constexpr std::int64_t kLeastWork = 100;
 /// The number goes up with every change of the engine that makes schedules other ones, or their text.
 constexpr const char* kKeyOfSchedules = "options of a group, 1, ";
@@ -66,7 +66,7 @@ class GroupFinder {
     }
     partition();
     if (!is_over()) find_schedules();
-    groups_.complete = !is_over();
+    groups_.complete = !is_over() && !has_too_little_;
     return std::move(groups_);
   }
 
@@ -131,7 +131,7 @@ class GroupFinder {
   void find_schedules() {
     const auto& heights = groups_.hierarchy.classes.height;
     const int highest = heights.empty() ? 0 : heights[at(groups_.hierarchy.root_class())];
-    for (int height = 0; height < highest && !is_over(); ++height) solve_classes(height);
+    for (int height = 0; height < highest && !is_over() && !has_too_little_; ++height) solve_classes(height);
     double count = 0;
     for (const ClassSchedules& of_class : groups_.hierarchy.schedules)
       count += static_cast<double>(of_class.schedules.size());
@@ -164,6 +164,11 @@ class GroupFinder {
     }
     // The same whether some are known already: what is found must not depend on that.
     const RowLimits limits = row_limits(rows.size());
+    if (limits.work < Work(kLeastWork) && !asks_for_groups(options_)) {
+      has_too_little_ = true;
+      groups_.note = "none, for the work limit leaves too little for each";
+      return;
+    }
     for (ClassProblem& problem : problems) recall(problem, limits);
     run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
       const ClassProblem& problem = problems[at(rows[i].problem)];
@@ -226,7 +231,7 @@ class GroupFinder {
     if (options_.work_limit > 0) {
       const double work = static_cast<double>(options_.work_limit) * part;
       limits.solves = std::clamp(static_cast<int>(work / kLeastWork), 1, limits.solves);
-      limits.work = Work(std::max(kLeastWork, static_cast<std::int64_t>(work / limits.solves)));
+      limits.work = std::max(Work(1), Work(static_cast<std::int64_t>(work / limits.solves)));
     } else {
       const auto side_by_side = std::min(at(thread_count(options_)), rows);
       const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
@@ -260,6 +265,7 @@ class GroupFinder {
   const std::function<bool()>& enough_;
   std::thread::id caller_ = std::this_thread::get_id();
   std::atomic<bool> has_enough_ = false;
+  bool has_too_little_ = false;
   Groups groups_;
   int known_ = 0;
   double last_ = 0;

@@ -12,6 +12,7 @@
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/training_graphs.hpp"
 #include "tests/support/work_limited.hpp"
 
 namespace remora {
@@ -221,6 +222,26 @@ TEST(Solve, TheHeartbeatComesAfterEveryRoundAndItsWorkGrows) {
   for (std::size_t i = 1; i < beats.size(); ++i) EXPECT_GT(beats[i].work, beats[i - 1].work);
   EXPECT_EQ(beats.back().work, schedule.solver.work);
   EXPECT_EQ(beats.back().duration, schedule.duration);
+}
+
+TEST(Solve, KeepsToItsWorkLimit) {
+  const auto half = [](Graph graph) {
+    const Instance unlimited(std::make_shared<const Graph>(std::move(graph)), {});
+    return unlimited.with_budget(Bytes(baseline_peak(unlimited).count() / 2));
+  };
+  const Instance transformer = half(test::generate_transformer({.layers = 4}));
+  const Instance tight = tight_chain(40);
+  for (const std::int64_t limit : {300, 3'000, 20'000}) {
+    for (const Strategy strategy : {Strategy::automatic, Strategy::hierarchical, Strategy::cp, Strategy::local}) {
+      for (const Instance* instance : {&transformer, &tight}) {
+        SCOPED_TRACE(std::string(strategy_name(strategy)) + ", " + std::to_string(limit) + ", " +
+                     std::to_string(instance->op_count()) + " ops");
+        SolveOptions options = test::work_limited(limit);
+        options.strategy = strategy;
+        EXPECT_LE(solve_verified(*instance, options).solver.work, limit + limit / 10);
+      }
+    }
+  }
 }
 
 TEST(Solve, AWorkLimitEndsAWorkerThatHasNothingToDo) {
