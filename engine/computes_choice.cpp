@@ -22,8 +22,9 @@
 namespace remora {
 namespace {
 
-/// Of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute more are better. Where
-/// nothing else has one either, but groups may, which are asked after a tenth and take a third, as much as they need.
+/// Of what is left of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute
+/// more are better. Where nothing else has one either, but groups may, which are asked after a tenth and take a third, as much
+/// as they need.
 constexpr double kPatience = 0.25;
 constexpr double kPatienceForGroups = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
@@ -236,8 +237,8 @@ class ComputesChoice {
   }
 
   [[nodiscard]] bool is_later_than(const Progress& now, double seconds, double part) const {
-    if (options_.work_limit > 0) return now.work > part_of(Work(options_.work_limit), part).count();
-    return now.seconds > std::min(seconds, part * options_.time_limit);
+    if (work_limit_ > 0) return now.work > part_of(Work(work_limit_), part).count();
+    return now.seconds > std::min(seconds, part * time_limit_);
   }
 
   /// Whether one compute more is worth more than what this problem's solve has still to say.
@@ -298,6 +299,8 @@ class ComputesChoice {
     const bool had_schedule = best_.has_schedule();
     const SolveOptions options = limits_of_next(had_schedule && !std::exchange(is_tired_, false));
     is_tired_ = false;
+    time_limit_ = options.time_limit;
+    work_limit_ = options.work_limit;
     Told told{.begun = deadline_.elapsed(), .worked = work_};
     if (had_schedule) told.best = best_.duration;
     if (announced_) told.best = std::min(told.best, announced_->duration);
@@ -361,6 +364,9 @@ class ComputesChoice {
   std::optional<Incumbent> announced_{};
   std::vector<Incumbent> history_{};
   std::int64_t work_ = 0;
+  /// Of the solve at hand.
+  double time_limit_ = 0;
+  std::int64_t work_limit_ = 0;
   bool caller_has_enough_ = false;
   /// The last solve was ended for what comes next.
   bool is_tired_ = false;
