@@ -48,6 +48,12 @@ SolveOptions options_alone(const DeviceSolveOptions& limits) {
   return options;
 }
 
+SearchParts parts_alone(const Instance& instance, const SolveOptions& options) {
+  SearchParts parts = whole_search(instance, options, nullptr, false);
+  parts.proof_rests = true;
+  return parts;
+}
+
 class OneDevice final : public DeviceMember {
  public:
   OneDevice(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device, Graph alone,
@@ -59,7 +65,7 @@ class OneDevice final : public DeviceMember {
         instance_(std::make_shared<const Graph>(std::move(alone)),
                   {problem.budget[device].value_or(Bytes::max()), problem.max_computes}),
         options_(options_alone(options)),
-        search_(instance_, options_, whole_search(instance_, options_, nullptr, false)) {}
+        search_(instance_, options_, parts_alone(instance_, options_)) {}
 
   void sit(double seconds, std::int64_t work) override {
     const double before = search_.elapsed();
@@ -209,6 +215,7 @@ class Turns final : public DeviceTurns {
     prover_work_ += news.work;
     if (!news.plans.empty() || news.infeasible || news.bound > told_) called_ = true;
     told_ = news.bound;
+    has_bound_ = true;
     news_.push_back(std::move(news));
     return goes_on;
   }
@@ -233,9 +240,10 @@ class Turns final : public DeviceTurns {
     }
   }
 
-  /// A program that is being solved beside waits at the next question whether it is to end.
+  /// A program that is being solved beside waits at the next question whether it is to end. Not the first: until then there is
+  /// no bound to speak of.
   void rest(bool waits) override {
-    rests_ = waits;
+    rests_ = waits && has_bound_;
     rests_.notify_all();
   }
 
@@ -249,6 +257,7 @@ class Turns final : public DeviceTurns {
   std::atomic<bool> called_ = false;
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> rests_ = false;
+  std::atomic<bool> has_bound_ = false;
   DeviceTreeSearch tree_;
   DeviceProver prover_;
   std::int64_t turn_length_ = kFirstTurn;

@@ -5,8 +5,8 @@
 //     all choices        what a solve asks for: one thing at a time (device_solve.cpp), or with copies beside (device_overlap.cpp)
 //     fewer choices      one device alone, by the search for one device; copies without recomputes, as a solve of its own
 //
-// Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then as much as that one
-// has had as long as what they have found is as good as the best schedule known, and else a small part of it. The end of the limits
+// Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then several times as much as
+// that one has had as long as the best schedule known is one of theirs, and else a small part of it. The end of the limits
 // is for one that leads, if one does. What one finds all others go on from where they can.
 #pragma once
 
@@ -152,6 +152,7 @@ class DeviceTurns : public DeviceMember {
     for (Entry& entry : members_) {
       if (over() || finished()) return;
       if (entry.member->finished()) continue;
+      if (entry.is_alone) tell(entry);
       const double due = due_to(entry);
       if (due > 0) let_sit(entry, due);
     }
@@ -186,6 +187,7 @@ class DeviceTurns : public DeviceMember {
   static constexpr double kTurn = 0.05;
   static constexpr std::int64_t kLeastTurn = 250;
   /// Of what the search with all choices has had: for a member whose schedule is the best known, and for others.
+  static constexpr double kLeadingAlone = 8;
   static constexpr double kLeading = 1;
   static constexpr double kBehind = 0.125;
   /// Of the limits, the end that a member whose schedule is the best known has for itself.
@@ -195,10 +197,14 @@ class DeviceTurns : public DeviceMember {
 
   struct Entry {
     std::unique_ptr<DeviceMember> member;
+    /// One device alone: its search gains most by time, and is known to lead as soon as others find plans of its own kind.
+    bool is_alone = false;
     double spent = 0;
     bool begun = false;
     /// What its best schedule costs here.
     std::int64_t cost = kNoWay;
+    /// Of the best one that it was told of.
+    std::int64_t told = kNoWay;
   };
 
   void find_members() {
@@ -206,16 +212,16 @@ class DeviceTurns : public DeviceMember {
     options.start.clear();
     options.time_limit = kFirst * span();
     options.work_limit = options_.work_limit > 0 ? std::max<std::int64_t>(1, static_cast<std::int64_t>(first())) : 0;
-    const auto add = [&](std::unique_ptr<DeviceMember> member) {
-      if (member) members_.push_back({.member = std::move(member)});
+    const auto add = [&](std::unique_ptr<DeviceMember> member, bool is_alone) {
+      if (member) members_.push_back({.member = std::move(member), .is_alone = is_alone});
     };
-    for (const DeviceId d : graph_.devices.ids()) add(one_device_alone(graph_, problem_, d, options));
+    for (const DeviceId d : graph_.devices.ids()) add(one_device_alone(graph_, problem_, d, options), true);
     if (graph_.links.empty()) return;
     DeviceProblem once = problem_;
     once.max_computes = 1;
     options.threads = 1;
     options.time_limit = span();
-    add(copies_alone(once, options));
+    add(copies_alone(once, options), false);
   }
 
   [[nodiscard]] double span() const { return std::min(options_.time_limit, kLongest); }
@@ -233,16 +239,25 @@ class DeviceTurns : public DeviceMember {
     if (leads(entry) && remaining() <= kEnd * limit()) return remaining();
     double own = used();
     for (const Entry& other : members_) own -= other.spent;
-    const double due = (leads(entry) ? kLeading : kBehind) * own - entry.spent;
+    const double due = (leads(entry) ? (entry.is_alone ? kLeadingAlone : kLeading) : kBehind) * own - entry.spent;
     return due < kLeast * limit() ? 0 : std::min(due, kFirst * limit());
+  }
+
+  /// It hears of a better schedule, which may be one of its own problem. First it finds its own.
+  void tell(Entry& entry) {
+    if (!entry.begun || best_cost_ >= std::min(entry.cost, entry.told)) return;
+    entry.told = best_cost_;
+    entry.member->offer(best_);
+    const std::vector<DeviceStep> steps = entry.member->steps();
+    if (!steps.empty()) entry.cost = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
   }
 
   void let_sit(Entry& entry, double due) {
     DeviceMember& member = *entry.member;
     const double before = used();
     const std::int64_t work_before = member.work();
-    // First it finds its own.
-    if (std::exchange(entry.begun, true) && best_cost_ < entry.cost) member.offer(best_);
+    const bool goes_on = std::exchange(entry.begun, true);
+    if (goes_on && !entry.is_alone && best_cost_ < entry.cost) member.offer(best_);
     if (leads(entry)) rest(true);
     if (counts_work()) {
       member.sit(left(), std::max<std::int64_t>(1, limited(static_cast<std::int64_t>(due), 0)));

@@ -55,9 +55,10 @@ class Prover::Ration {
 };
 
 void Prover::start(const Deadline& deadline) {
+  wish(Wish::goes_on);
   // While there is a thread, finished_ is its own.
   if (thread_.joinable() || finished_) return;
-  stopped_ = false;
+  idle_ = false;
   thread_ = std::thread([this, &deadline] {
     try {
       run(deadline);
@@ -65,12 +66,43 @@ void Prover::start(const Deadline& deadline) {
       // The search goes on without it.
       finished_ = true;
     }
+    const std::lock_guard lock(mutex_);
+    idle_ = true;
+    changed_.notify_all();
   });
 }
 
 void Prover::pause() {
-  stopped_ = true;
+  wish(Wish::ends);
   if (thread_.joinable()) thread_.join();
+}
+
+void Prover::rest() {
+  if (!rests_) return pause();
+  if (!thread_.joinable()) return;
+  wish(Wish::rests);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return idle_; });
+}
+
+void Prover::wish(Wish wish) {
+  const std::lock_guard lock(mutex_);
+  wish_ = wish;
+  changed_.notify_all();
+}
+
+bool Prover::ends(const Deadline& deadline) {
+  for (;;) {
+    const Wish now = wish_.load(std::memory_order_relaxed);
+    if (now == Wish::goes_on && !deadline.reached()) return false;
+    if (now == Wish::ends || !rests_) return true;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] {
+      if (wish_ == Wish::rests && !std::exchange(idle_, true)) changed_.notify_all();
+      return wish_ == Wish::ends || (wish_ == Wish::goes_on && idle_);
+    });
+    idle_ = false;
+  }
 }
 
 std::vector<ProofNews> Prover::take() {
@@ -80,10 +112,9 @@ std::vector<ProofNews> Prover::take() {
 
 void Prover::run(const Deadline& deadline) {
   Ration ration(deadline);
-  const auto stopped = [&] { return stopped_.load(std::memory_order_relaxed) || deadline.reached(); };
   const auto interrupted = [&] {
     ration.wait(share_.load(std::memory_order_relaxed));
-    return stopped();
+    return ends(deadline);
   };
   while (!finished_ && !interrupted()) {
     const Duration ceiling(ceiling_.load());
@@ -95,12 +126,13 @@ void Prover::run(const Deadline& deadline) {
     ProofNews news =
         proof_.step({.ceiling = ceiling, .seconds = kPatience, .interrupted = interrupted, .outdated = outdated});
     const bool proved = news.infeasible || news.bound >= ceiling;
-    finished_ = news.finished && proved && !interrupted();
-    const bool waits = news.finished && !proved;
+    const bool is_done = news.finished;
     {
       const std::lock_guard lock(mutex_);
       news_.push_back(std::move(news));
     }
+    finished_ = is_done && proved && !interrupted();
+    const bool waits = is_done && !proved;
     // A better incumbent rules out more.
     while (waits && !interrupted() && Duration(ceiling_.load()) >= ceiling) std::this_thread::sleep_for(kPause);
   }

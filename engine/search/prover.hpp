@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -19,8 +20,8 @@ namespace remora {
 
 class Prover {
  public:
-  /// The instance outlives the prover.
-  explicit Prover(const Instance& instance) : proof_(instance) {}
+  /// The instance outlives the prover. If it `rests`, it ends no program for a deadline: it waits there for rest() or pause().
+  explicit Prover(const Instance& instance, bool rests = false) : proof_(instance), rests_(rests) {}
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
   ~Prover() { pause(); }
@@ -29,6 +30,8 @@ class Prover {
   void start(const Deadline& deadline);
   /// Ends the thread, within the time of one of its questions.
   void pause();
+  /// The thread waits, with what it is at, until start() or pause(); one that does not rest ends.
+  void rest();
   /// What costs less is looked for.
   void set_ceiling(Duration extra) { ceiling_ = extra.count(); }
   /// The part of a core that it may use, above 0 and at most 1.
@@ -40,16 +43,25 @@ class Prover {
 
  private:
   class Ration;
+  enum class Wish { goes_on, rests, ends };
 
   void run(const Deadline& deadline);
+  void wish(Wish wish);
+  /// Whether the thread is to end; it waits here meanwhile.
+  [[nodiscard]] bool ends(const Deadline& deadline);
 
   PeriodProof proof_;
   std::atomic<std::int64_t> ceiling_ = Duration::max().count();
   std::atomic<double> share_ = 1;
-  std::atomic<bool> stopped_ = false;
+  bool rests_;
+  std::atomic<Wish> wish_ = Wish::goes_on;
   /// Of the thread, and of whoever has joined it.
   bool finished_ = false;
+  /// Of what follows, and of changes of the wish.
   std::mutex mutex_;
+  std::condition_variable changed_;
+  /// The thread does nothing: it rests, or has ended.
+  bool idle_ = false;
   std::vector<ProofNews> news_;
   std::thread thread_;
 };

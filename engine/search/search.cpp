@@ -72,7 +72,7 @@ void Search::sit(const Sitting& sitting) {
   until_ = std::max(sitting.until, plus(work_, Work(1)));
   if (prover_ && !settled() && options_.work_limit == 0) prover_->start(deadline_);
   if (!infeasible_) search_phases();
-  if (prover_) prover_->pause();
+  if (prover_) prover_->rest();
   hear_prover();
   stopped_at_ = deadline_.elapsed();
 }
@@ -83,7 +83,7 @@ void Search::begin(const Deadline& deadline) {
   if (std::exchange(begun_, true) || infeasible_) return;
   if (proves() && !settled()) {
     if (PeriodProof::is_within_reach(instance_))
-      prover_ = std::make_unique<Prover>(instance_);
+      prover_ = std::make_unique<Prover>(instance_, parts_.proof_rests);
     else
       report_.note = "without the period relaxation, whose programs would be too large";
   }

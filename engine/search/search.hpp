@@ -55,6 +55,8 @@ struct SearchParts {
   std::function<void(Search&)> early_start{};
   /// Whether a proof by periods goes on beside the search, of the staged form with one mode an op.
   bool proves = false;
+  /// Whether it keeps the program that it is at from one sitting to the next: for many short ones.
+  bool proof_rests = false;
 };
 
 /// Whether the strategy may use all that a search knows: not one kind of worker alone.
