@@ -23,10 +23,10 @@ namespace remora {
 namespace {
 
 /// Of what is left of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute
-/// more are better. Where nothing else has one either, but groups may, which are asked after a tenth and take a third, as much
-/// as they need.
+/// more are better. Half of it after the first, and where nothing stands by, but groups may, which are asked after a tenth and
+/// take a third, as much as they need.
 constexpr double kPatience = 0.25;
-constexpr double kPatienceForGroups = 0.5;
+constexpr double kLongerPatience = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
 constexpr double kPartOfDoubt = 0.05;
 /// Of what a proof has taken: for the same with one compute more.
@@ -250,8 +250,8 @@ class ComputesChoice {
     const bool is_beaten = stands_by && (has_none || other.schedule.duration < now.duration);
     if (is_beaten) announce(other, now, told);
     if (is_beaten && now.lower_bound >= other.schedule.duration) return true;
-    const bool waits = !stands_by && wants_groups(instance_, options_);
-    return (has_none || is_beaten) && is_later_than(now, kNoTimeLimit, waits ? kPatienceForGroups : kPatience);
+    const bool waits = !stands_by && (told.worked > 0 || wants_groups(instance_, options_));
+    return (has_none || is_beaten) && is_later_than(now, kNoTimeLimit, waits ? kLongerPatience : kPatience);
   }
 
   /// `after_proof`: the problem before is solved.

@@ -4,7 +4,7 @@
 // are near; at tight budgets, on deep networks above all, only more computes hold the budget, or are shorter. So the problem
 // with two comes first, and one more at a time is allowed
 //
-//     where it is proved that there is no schedule, or none was found in a quarter of what is left of the limits
+//     where it is proved that there is no schedule, or none was found in a quarter or half of what is left of the limits
 //     where checkpoints between segments (docs/search.md), which take milliseconds, are better with one more, and two have
 //     been given a quarter of what was left, or are proved to be worse; they are the answer until something better is found
 //     where the best schedule is proved, for a quarter as long again as that took
