@@ -2,6 +2,7 @@
 #include "engine/bound/first_bound.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -64,14 +65,24 @@ constexpr double kUnlimitedSeconds = 1e9;
 /// nothing on a training step of GPT-2 with 1000 layers (66,010 ops).
 constexpr std::size_t kMostItems = 30'000;
 constexpr std::int64_t kCoverNodes = 5000;
+/// Under a work limit, which does not count them: of 400 items they take two seconds, of 1,000 half a minute. Of more items
+/// so many fewer are solved that it stays at two seconds; of the largest programs the linear one is enough.
+constexpr double kItemsOfAllNodes = 400;
+constexpr std::int64_t kLeastNodes = 100;
+
+std::int64_t nodes_under_work_limit(std::size_t items) {
+  const double part = std::min(1.0, std::pow(kItemsOfAllNodes / std::max(1.0, static_cast<double>(items)), 3));
+  const auto nodes = static_cast<std::int64_t>(part * static_cast<double>(kCoverNodes));
+  return nodes < kLeastNodes ? 0 : nodes;
+}
 
 /// How much of a solve CBC may take.
-CoverMipLimits cover_mip_limits(const SolveOptions& options, const Deadline& deadline) {
+CoverMipLimits cover_mip_limits(const SolveOptions& options, std::size_t items, const Deadline& deadline) {
   CoverMipLimits limits;
   // Under a work limit nothing may depend on time.
   limits.seconds =
       options.work_limit > 0 ? kUnlimitedSeconds : std::min(kMostCoverSeconds, options.time_limit * kCoverShare);
-  limits.nodes = kCoverNodes;
+  limits.nodes = options.work_limit > 0 ? nodes_under_work_limit(items) : kCoverNodes;
   limits.interrupted = [&deadline] { return deadline.reached(); };
   return limits;
 }
@@ -156,7 +167,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
     found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
   if (found.infeasible || !exceeded || !options.covering_mip || problem.items.size() > kMostItems) return found;
-  auto mip = solve_cover_mip(problem, cover_mip_limits(options, deadline));
+  auto mip = solve_cover_mip(problem, cover_mip_limits(options, problem.items.size(), deadline));
   found.infeasible = mip.infeasible;
   found.lower_bound = std::max(found.lower_bound, mip.bound);
   found.exact_bound = std::max(found.exact_bound, mip.priced.bound);

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/deadline.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -242,6 +244,18 @@ TEST(Solve, KeepsToItsWorkLimit) {
       }
     }
   }
+}
+
+// The nodes of the covering program are not counted, and of GPT-2 with 96 layers took minutes.
+TEST(Solve, TheFirstBoundOfALargeGraphIsTheLinearProgramsUnderAWorkLimit) {
+  const auto graph = std::make_shared<const Graph>(test::generate_transformer({.layers = 100}));
+  const Instance unlimited(graph, {});
+  const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() / 2));
+  const Deadline deadline(kNoTimeLimit, nullptr);
+  const FirstBound found = find_first_bound(instance, test::work_limited(10), deadline);
+  ASSERT_GT(found.cover.problem.items.size(), 1500U);
+  EXPECT_GT(found.exact_bound, Duration(0));
+  EXPECT_EQ(found.lower_bound, found.exact_bound);
 }
 
 TEST(Solve, AWorkLimitEndsAWorkerThatHasNothingToDo) {
