@@ -27,10 +27,6 @@
 namespace remora {
 namespace {
 
-/// Share of the time limit.
-constexpr double kScheduleShare = 0.25;
-/// Units of work for one solve of a group at least; with less, groups are solved only where they are asked for.
-constexpr std::int64_t kLeastWork = 100;
 /// The number goes up with every change of the engine that makes schedules other ones, or their text.
 constexpr const char* kKeyOfSchedules = "options of a group, 1, ";
 /// Below, the flat search alone does as well.
@@ -163,8 +159,9 @@ class GroupFinder {
       problems.push_back(std::move(problem));
     }
     // The same whether some are known already: what is found must not depend on that.
-    const RowLimits limits = row_limits(rows.size());
-    if (limits.work < Work(kLeastWork) && !asks_for_groups(options_)) {
+    const int levels = std::max(1, groups_.hierarchy.classes.height[at(groups_.hierarchy.root_class())]);
+    const RowLimits limits = row_limits(options_, deadline_, levels, rows.size());
+    if (limits.work < kLeastWorkOfSolve && !asks_for_groups(options_)) {
       has_too_little_ = true;
       groups_.note = "none, for the work limit leaves too little for each";
       return;
@@ -218,26 +215,6 @@ class GroupFinder {
       key.append("\n").append(std::to_string(text.size())).append("\n").append(text);
     }
     return key;
-  }
-
-  /// Every class of one height gets the same.
-  [[nodiscard]] RowLimits row_limits(std::size_t rows) const {
-    RowLimits limits;
-    limits.solves = options_.grid_levels;
-    limits.cancel = deadline_.cancel();
-    limits.seconds = kNoTimeLimit;
-    const int levels = std::max(1, groups_.hierarchy.classes.height[at(groups_.hierarchy.root_class())]);
-    const double part = kScheduleShare / levels / static_cast<double>(std::max<std::size_t>(1, rows));
-    if (options_.work_limit > 0) {
-      const double work = static_cast<double>(options_.work_limit) * part;
-      limits.solves = std::clamp(static_cast<int>(work / kLeastWork), 1, limits.solves);
-      limits.work = std::max(Work(1), Work(static_cast<std::int64_t>(work / limits.solves)));
-    } else {
-      const auto side_by_side = std::min(at(thread_count(options_)), rows);
-      const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
-      limits.seconds = std::min(left, options_.time_limit * part * static_cast<double>(side_by_side));
-    }
-    return limits;
   }
 
   void keep_schedules(const ClassProblem& problem, std::vector<RowTask>& rows) {

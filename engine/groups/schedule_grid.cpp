@@ -18,6 +18,9 @@
 namespace remora {
 namespace {
 
+/// Of the limits, for all groups.
+constexpr double kScheduleShare = 0.25;
+
 /// Limits on the peak, as parts of the way from the least that an op needs to what the schedule without a limit needs.
 constexpr std::array kPeakParts{0.5, 0.15};
 
@@ -222,6 +225,25 @@ std::vector<GridRow> grid_rows(const BlockProblem& problem, const Instance& unli
     rows.push_back({least + Bytes(static_cast<std::int64_t>(way * part))});
   }
   return rows;
+}
+
+RowLimits row_limits(const SolveOptions& options, const Deadline& deadline, int levels, std::size_t rows) {
+  RowLimits limits;
+  limits.solves = options.grid_levels;
+  limits.cancel = deadline.cancel();
+  limits.seconds = kNoTimeLimit;
+  const double part = kScheduleShare / levels / static_cast<double>(std::max<std::size_t>(1, rows));
+  if (options.work_limit > 0) {
+    const double work = static_cast<double>(options.work_limit) * part;
+    limits.solves =
+        std::clamp(static_cast<int>(work / static_cast<double>(kLeastWorkOfSolve.count())), 1, limits.solves);
+    limits.work = std::max(Work(1), Work(static_cast<std::int64_t>(work / limits.solves)));
+  } else {
+    const auto side_by_side = std::min(at(thread_count(options)), rows);
+    const double left = std::max(0.0, options.time_limit - deadline.elapsed());
+    limits.seconds = std::min(left, options.time_limit * part * static_cast<double>(side_by_side));
+  }
+  return limits;
 }
 
 RowResult solve_row(const BlockProblem& problem, const GridRow& row, const BlockSchedule& saving,

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
 #include "engine/groups/block.hpp"
@@ -37,6 +38,12 @@ struct RowLimits {
   /// True when the row should end at once. May be null.
   const std::atomic<bool>* cancel = nullptr;
 };
+
+/// Units of work for one solve of a group at least; with less, groups are solved only where they are asked for.
+inline constexpr Work kLeastWorkOfSolve{100};
+
+/// Of each of so many rows: every class of one height gets the same, and the hierarchy has so many heights.
+RowLimits row_limits(const SolveOptions& options, const Deadline& deadline, int levels, std::size_t rows);
 
 struct RowResult {
   std::vector<BlockSchedule> schedules{};

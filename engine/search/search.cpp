@@ -223,9 +223,8 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
     if (phase == SearchPhase::feasibility) ask_for_rescue();
     ask_for_late_start();
     if (finished() || infeasible_ || deadline_.cancelled()) return;
-    const Work work = work_of_round();
-    const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, std::min(effort, effort_of(work)),
-                           work};
+    const Effort most = std::min(effort, effort_of(work_of_round()));
+    const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, most, work_of_round()};
     const std::vector<Worker*> workers = mix->draw(input);
     if (workers.empty()) return;
     std::vector<RoundResult> results = run_round(workers, input);
@@ -233,12 +232,6 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
     for (std::size_t i = 0; i < workers.size(); ++i) merge(workers[i]->source(), results[i]);
     tell(Event::round, source_);
   }
-}
-
-/// Of each worker: of what is left an equal share.
-Work Search::work_of_round() const {
-  if (until_ == Work::max()) return Work::max();
-  return std::max(Work(1), Work((until_ - work_).count() / static_cast<std::int64_t>(kWorkersOfRound)));
 }
 
 void Search::ask_for_rescue() {

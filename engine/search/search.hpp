@@ -160,7 +160,11 @@ class Search {
   void search_phases();
   void begin_phase_2();
   void run_rounds(SearchPhase phase, const std::function<bool()>& finished);
-  [[nodiscard]] Work work_of_round() const;
+  /// Of each worker: of what is left an equal share.
+  [[nodiscard]] Work work_of_round() const {
+    if (until_ == Work::max()) return Work::max();
+    return std::max(Work(1), Work((until_ - work_).count() / static_cast<std::int64_t>(kWorkersOfRound)));
+  }
   [[nodiscard]] bool limit_reached() const;
   [[nodiscard]] bool enough() const;
   [[nodiscard]] std::vector<RoundResult> run_round(const std::vector<Worker*>& workers, const RoundInput& input) const;

@@ -181,7 +181,8 @@ TEST_F(BatchCommand, TheOrderIsPartOfTheQuestion) {
   for (const json& result : results) {
     EXPECT_EQ(result["question"]["options"]["order"], result["task"]);
     const std::string order = result["schedule"]["order"];
-    EXPECT_TRUE(order == result["task"] || result["task"] == "auto") << order;
+    const std::string task = result["task"];
+    EXPECT_TRUE(order == task || task == "auto") << order;
   }
   // Every record is replayed and held against its question.
   EXPECT_EQ(merge().code, 0);
