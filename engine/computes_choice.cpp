@@ -23,8 +23,7 @@ namespace remora {
 namespace {
 
 /// Of what is left of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute
-/// more are better. Half of it after the first, and where nothing stands by, but groups may, which are asked after a tenth and
-/// take a third, as much as they need.
+/// more are better. Half after the first, and where nothing stands by but groups may, which take as much as they need.
 constexpr double kPatience = 0.25;
 constexpr double kLongerPatience = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
@@ -237,8 +236,9 @@ class ComputesChoice {
   }
 
   [[nodiscard]] bool is_later_than(const Progress& now, double seconds, double part) const {
-    if (work_limit_ > 0) return now.work > part_of(Work(work_limit_), part).count();
-    return now.seconds > std::min(seconds, part * time_limit_);
+    const auto& [time_limit, work_limit] = limits_;
+    if (work_limit > 0) return now.work > part_of(Work(work_limit), part).count();
+    return now.seconds > std::min(seconds, part * time_limit);
   }
 
   /// Whether one compute more is worth more than what this problem's solve has still to say.
@@ -299,8 +299,7 @@ class ComputesChoice {
     const bool had_schedule = best_.has_schedule();
     const SolveOptions options = limits_of_next(had_schedule && !std::exchange(is_tired_, false));
     is_tired_ = false;
-    time_limit_ = options.time_limit;
-    work_limit_ = options.work_limit;
+    limits_ = {options.time_limit, options.work_limit};
     Told told{.begun = deadline_.elapsed(), .worked = work_};
     if (had_schedule) told.best = best_.duration;
     if (announced_) told.best = std::min(told.best, announced_->duration);
@@ -360,16 +359,12 @@ class ComputesChoice {
   Standby construction_{};
   bool has_cut_ = false;
   bool has_constructed_ = false;
-  /// The last of them that listeners were told of.
-  std::optional<Incumbent> announced_{};
+  std::optional<Incumbent> announced_{};  // the last of them that listeners were told of
   std::vector<Incumbent> history_{};
   std::int64_t work_ = 0;
-  /// Of the solve at hand.
-  double time_limit_ = 0;
-  std::int64_t work_limit_ = 0;
+  std::pair<double, std::int64_t> limits_{};  // of the solve at hand: time and work
   bool caller_has_enough_ = false;
-  /// The last solve was ended for what comes next.
-  bool is_tired_ = false;
+  bool is_tired_ = false;  // the last solve was ended for what comes next
   std::string reason_{};
 };
 
