@@ -28,19 +28,11 @@ constexpr double kPatience = 0.25;
 constexpr double kLongerPatience = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
 constexpr double kPartOfDoubt = 0.05;
-/// Of what a proof has taken: for the same with one compute more.
-constexpr double kPartAfterProof = 0.25;
 /// What is constructed, where there is no schedule, may take as many, and such a part of what is left of the time.
 constexpr int kMostOfConstruction = static_cast<int>(kComputesWithin64Bits);
 constexpr double kPartOfConstruction = 0.2;
 constexpr const char* kShorter = "shorter than with fewer";
 constexpr const char* kHolds = "with fewer none was found";
-
-Instance with_computes(const Instance& instance, int most) {
-  Problem problem = instance.problem();
-  problem.max_computes = most;
-  return {instance.shared_graph(), problem, instance.shared_modes()};
-}
 
 /// Whether any op may run more often in b than in a.
 bool allows_more(const Instance& a, const Instance& b) {
@@ -369,6 +361,12 @@ class ComputesChoice {
 };
 
 }  // namespace
+
+Instance with_computes(const Instance& instance, int most) {
+  Problem problem = instance.problem();
+  problem.max_computes = most;
+  return {instance.shared_graph(), problem, instance.shared_modes()};
+}
 
 Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
                                   const SolveCallbacks& callbacks, std::span<const OpId> warm_start,

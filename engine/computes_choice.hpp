@@ -27,6 +27,11 @@ namespace remora {
 
 /// More were never seen to pay where fewer did not.
 inline constexpr int kMostComputes = 8;
+/// Of what a proof has taken: for the same with one compute more.
+inline constexpr double kPartAfterProof = 0.25;
+
+/// The same problem with at most so many computes an op.
+Instance with_computes(const Instance& instance, int most);
 
 /// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
 /// that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why. A warm start that

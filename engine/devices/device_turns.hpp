@@ -5,9 +5,9 @@
 //     all choices        what a solve asks for: one thing at a time (device_solve.cpp), or with copies beside (device_overlap.cpp)
 //     fewer choices      one device alone, by the search for one device; copies without recomputes, as a solve of its own
 //
-// Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then several times as much as
-// that one has had as long as the best schedule known is one of theirs, and else a small part of it. The end of the limits
-// is for one that leads, if one does. What one finds all others go on from where they can.
+// Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then as much as that one
+// has had (one device alone: several times that) as long as the best schedule known is one of theirs, and else a small part of
+// it. The end of the limits is for one that leads, if one does. What one finds all others go on from where they can.
 #pragma once
 
 #include <algorithm>
@@ -186,7 +186,8 @@ class DeviceTurns : public DeviceMember {
   static constexpr double kLeast = 0.02;
   static constexpr double kTurn = 0.05;
   static constexpr std::int64_t kLeastTurn = 250;
-  /// Of what the search with all choices has had: for a member whose schedule is the best known, and for others.
+  /// Of what the search with all choices has had: for one device alone and for copies alone where the best schedule known is one
+  /// of theirs, and for others.
   static constexpr double kLeadingAlone = 8;
   static constexpr double kLeading = 1;
   static constexpr double kBehind = 0.125;
@@ -239,7 +240,8 @@ class DeviceTurns : public DeviceMember {
     if (leads(entry) && remaining() <= kEnd * limit()) return remaining();
     double own = used();
     for (const Entry& other : members_) own -= other.spent;
-    const double due = (leads(entry) ? (entry.is_alone ? kLeadingAlone : kLeading) : kBehind) * own - entry.spent;
+    const double leading = entry.is_alone ? kLeadingAlone : kLeading;
+    const double due = (leads(entry) ? leading : kBehind) * own - entry.spent;
     return due < kLeast * limit() ? 0 : std::min(due, kFirst * limit());
   }
 

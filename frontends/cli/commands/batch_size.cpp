@@ -89,14 +89,11 @@ Schedule solve_until_clear(const Instance& instance, const SolveOptions& options
 /// more, for a quarter as long again. What that leaves undecided is proved of the fewer.
 Schedule solve_until_clear_of_all(const Instance& instance, const SolveOptions& options, Duration most,
                                   const std::atomic<bool>& cancel) {
-  constexpr double kPartAfterProof = 0.25;
   const Deadline deadline(options.time_limit, &cancel);
   Schedule clear = solve_until_clear(instance, options, most, true, cancel);
   std::int64_t work = clear.solver.work;
   while (fit_of(clear, most) == Fit::impossible && clear.solver.max_computes < kMostComputes && !deadline.reached()) {
-    Problem problem = instance.problem();
-    problem.max_computes = clear.solver.max_computes + 1;
-    const Instance wider(instance.shared_graph(), problem, instance.shared_modes());
+    const Instance wider = with_computes(instance, clear.solver.max_computes + 1);
     SolveOptions some = options;
     some.time_limit = options.time_limit - deadline.elapsed();
     // Under a work limit nothing may depend on time.
