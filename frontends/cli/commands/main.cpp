@@ -20,5 +20,6 @@ void hold_standard_streams() {
 
 int main(int argc, char** argv) {
   hold_standard_streams();
+  const remora::cli::MemoryWatch watch(remora::cli::MemoryWatch::Until::hardly_any, remora::cli::end_out_of_memory);
   return remora::cli::run_remora({argv + 1, argv + argc});
 }
