@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "engine/bound/highs.hpp"
+
 namespace remora {
 namespace {
 
@@ -24,6 +26,8 @@ constexpr double kCredit = 0.2;
 
 /// CPU seconds of the first integer program that does not end.
 constexpr double kPatience = 2;
+/// HiGHS comes to an end where CBC does not.
+constexpr double kPatienceOfHighs = 30;
 
 }  // namespace
 
@@ -112,6 +116,7 @@ std::vector<ProofNews> Prover::take() {
 
 void Prover::run(const Deadline& deadline) {
   Ration ration(deadline);
+  const double patience = find_highs().name.empty() ? kPatience : kPatienceOfHighs;
   const auto interrupted = [&] {
     ration.wait(share_.load(std::memory_order_relaxed));
     return ends(deadline);
@@ -124,7 +129,7 @@ void Prover::run(const Deadline& deadline) {
              (now - bound).count() / kMuchLower < (limits.ceiling - bound).count() / (kMuchLower + 1);
     };
     ProofNews news =
-        proof_.step({.ceiling = ceiling, .seconds = kPatience, .interrupted = interrupted, .outdated = outdated});
+        proof_.step({.ceiling = ceiling, .seconds = patience, .interrupted = interrupted, .outdated = outdated});
     const bool proved = news.infeasible || news.bound >= ceiling;
     const bool is_done = news.finished;
     {

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,3 +94,14 @@ def test_order(path: Path, program: Program) -> None:
 
 def test_the_graph_comes_back_as_the_program_writes_it(path: Path, program: Program) -> None:
     assert remora.Graph.load(path).to_json() == program("convert", path)
+
+
+def test_highs_is_taken_from_the_package_highsbox_unless_it_is_switched_off() -> None:
+    words = [sys.executable, "-c", "import remora; print(remora._engine.highs_name())"]
+
+    def named(**settings: str) -> str:
+        return subprocess.run(words, env={**others, **settings}, capture_output=True, text=True, check=True).stdout
+
+    others = {name: value for name, value in os.environ.items() if name != "REMORA_HIGHS"}
+    assert named().startswith("HiGHS 1.")
+    assert named(REMORA_HIGHS="off") == "\n"

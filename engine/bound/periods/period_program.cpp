@@ -30,6 +30,20 @@ class PeriodProgram::Sum {
     constant_ += constant;
     return *this;
   }
+  /// Each column once.
+  Sum& merge() {
+    std::sort(terms_.begin(), terms_.end(), [](auto& a, auto& b) { return a.column < b.column; });
+    std::size_t kept = 0;
+    for (const ProgramTerm& term : terms_) {
+      if (kept > 0 && terms_[kept - 1].column == term.column) {
+        terms_[kept - 1].factor += term.factor;
+      } else {
+        terms_[kept++] = term;
+      }
+    }
+    terms_.resize(kept);
+    return *this;
+  }
   [[nodiscard]] const std::vector<ProgramTerm>& terms() const { return terms_; }
   [[nodiscard]] std::int64_t constant() const { return constant_; }
 
@@ -258,7 +272,7 @@ void PeriodProgram::add_event(const RecomputeEvent& event) {
   std::int64_t most = -sum.constant();
   for (const ProgramTerm& term : sum.terms()) most -= term.factor;
   const std::int64_t above = most - instance_.budget().count();
-  if (above > 0) add(sum.add(runs, -above), -instance_.budget().count() - above);
+  if (above > 0) add(sum.add(runs, -above).merge(), -instance_.budget().count() - above);
 }
 
 RecomputePlan PeriodProgram::plan(std::span<const double> solution, double least) const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "engine/bound/highs.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -20,6 +21,7 @@ constexpr int kMostColumns = 150'000;
 constexpr std::size_t kMended = 4;
 /// With more rows the integer program does not end: finer periods come first. With more choices it is not even begun.
 constexpr std::size_t kMostRows = 20'000;
+constexpr std::size_t kMostRowsOfHighs = 30'000;
 constexpr int kMostChoices = 40'000;
 /// Of a graph with more reads (an op's distinct inputs, over all ops) the program has some ten million coefficients: with
 /// 100,000 ops and 5.2 million reads Clp's memory ran out, in minutes in which nothing could stop it.
@@ -158,13 +160,17 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   }
   periods_.emplace(std::move(solved->periods));
   program_ = std::move(solved->program);
+  choices_ = 0;
+  periods_->for_each_recompute([&](OpId, int, int) { ++choices_; });
   const LinearAnswer& linear = solved->answer;
   if (linear.outcome == LinearAnswer::Outcome::no_solution) {
     const bool proved = !linear.prices.empty() && proves_no_solution(program_, linear.prices);
     // Where columns are out, it is only proved below the ceiling.
     if (proved && limits.ceiling == Duration::max()) news.infeasible = true;
     if (proved && limits.ceiling != Duration::max()) news.bound = news.exact_bound = limits.ceiling;
-    news.finished = true;
+    news.finished = proved;
+    // Clp does not always say why: then the integer program is to say so.
+    is_relaxed_ = !proved;
     return news;
   }
   news.finished = linear.outcome != LinearAnswer::Outcome::optimal;
@@ -178,9 +184,7 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   news.exact_bound = exact_bound_;
   news.finished = bound_ >= limits.ceiling;
   if (news.finished) return news;
-  int before = 0;
-  periods_->for_each_recompute([&](OpId, int, int) { ++before; });
-  choices_ = before;
+  const int before = choices_;
   if (limits.ceiling != Duration::max()) {
     choices_ = rule_out(bound, limits.ceiling);
     news.bans = bans();
@@ -198,7 +202,9 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   if (finer_) return news;
   finer_pays_ = finer_pays_ && sharpen(limits, news);
   if (finer_) return news;
-  if (choices_ > limits.choices || program_.rows.size() > kMostRows) {
+  // Work is counted in CBC's nodes.
+  const bool by_highs = limits.work == Work::max() && !find_highs().name.empty();
+  if (choices_ > limits.choices || program_.rows.size() > (by_highs ? kMostRowsOfHighs : kMostRows)) {
     if (split(limits, news) || refine_rounded()) return news;
     news.finished = choices_ > (limits.work == Work::max() ? kMostChoices : limits.choices);
     if (news.finished) return news;
@@ -213,7 +219,8 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
       std::min(limits.nodes, limits.work.count() / work_of_node(program_).count() - kNodesOfRoot);
   news.finished = nodes <= 0;
   if (news.finished) return news;
-  const IntegerAnswer answer = solve_integer(program_, {limits.ceiling, nodes, is_over});
+  const IntegerAnswer answer = solve_integer(
+      program_, {.ceiling = limits.ceiling, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
   news.work = work_of_integer(program_, answer.nodes);
   if (is_outdated && answer.solution.empty()) {
     news.bound = bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));

@@ -4,24 +4,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <ctime>
+#include <limits>
 #include <memory>
+#include <utility>
 
 #ifdef REMORA_HAVE_CBC
 #include <ClpEventHandler.hpp>
 
 #include "engine/bound/cbc.hpp"
+#include "engine/bound/highs.hpp"
 // Behind CBC's first header.
 #include <CbcCompareObjective.hpp>
 #endif
 
 namespace remora {
-
-double cpu_seconds_of_thread() {
-  std::timespec now{};
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 #ifndef REMORA_HAVE_CBC
 
@@ -43,6 +39,8 @@ namespace {
 
 constexpr double kLargestFactor = 100;
 constexpr double kLoosening = 1e-6;
+/// Solvers leave smaller factors out.
+constexpr double kLeastFactor = 1e-8;
 /// Costs are whole: a solution below the ceiling costs 1 less.
 constexpr double kBelow = 1e-2;
 
@@ -66,7 +64,7 @@ double scale_of(const ProgramRow& row) {
   return std::ldexp(1, -exponent);
 }
 
-/// Rows as the solvers take them.
+/// Rows as the solvers take them; what they would leave out is as if its columns were 1 where that helps.
 struct Rows {
   std::vector<CoinBigIndex> begins{0};
   std::vector<int> columns{};
@@ -77,12 +75,32 @@ struct Rows {
   Rows(std::span<const ProgramRow> rows, double loosening) {
     for (const ProgramRow& row : rows) {
       const double scale = scale_of(row);
+      double left_out = 0;
       for (const ProgramTerm& term : row.terms) {
+        const double factor = static_cast<double>(term.factor) * scale;
+        if (std::abs(factor) < kLeastFactor) {
+          left_out += std::max(0.0, factor);
+          continue;
+        }
         columns.push_back(term.column);
-        factors.push_back(static_cast<double>(term.factor) * scale);
+        factors.push_back(factor);
       }
       begins.push_back(static_cast<CoinBigIndex>(columns.size()));
-      least.push_back(static_cast<double>(row.least) * scale - (scale < 1 ? loosening : 0));
+      least.push_back(static_cast<double>(row.least) * scale - left_out - (scale < 1 ? loosening : 0));
+    }
+  }
+};
+
+/// Costs in units and the highest values of all columns, as the solvers take them.
+struct Columns {
+  std::vector<double> costs{};
+  std::vector<double> highest{};
+
+  Columns(const Program& program, std::int64_t unit) : highest(program.costs.size(), 1.0) {
+    costs.reserve(program.costs.size());
+    for (const std::int64_t cost : program.costs) costs.push_back(whole_units(cost, unit));
+    for (std::size_t j = 0; j < highest.size(); ++j) {
+      if (program.out[j]) highest[j] = 0;
     }
   }
 };
@@ -90,18 +108,13 @@ struct Rows {
 void load(const Program& program, std::int64_t unit, double loosening, OsiClpSolverInterface& solver) {
   prepare(solver);
   const Rows rows(program.rows, loosening);
+  const Columns columns(program, unit);
   const CoinPackedMatrix matrix(false, program.columns(), static_cast<int>(program.rows.size()), rows.begins.back(),
                                 rows.factors.data(), rows.columns.data(), rows.begins.data(), nullptr);
-  std::vector<double> costs;
-  costs.reserve(program.costs.size());
-  for (const std::int64_t cost : program.costs) costs.push_back(whole_units(cost, unit));
-  const std::vector<double> zeros(costs.size(), 0.0);
-  std::vector<double> highest(costs.size(), 1.0);
-  for (std::size_t j = 0; j < highest.size(); ++j) {
-    if (program.out[j]) highest[j] = 0;
-  }
+  const std::vector<double> zeros(columns.costs.size(), 0.0);
   const std::vector<double> no_limit(rows.least.size(), solver.getInfinity());
-  solver.loadProblem(matrix, zeros.data(), highest.data(), costs.data(), rows.least.data(), no_limit.data());
+  solver.loadProblem(matrix, zeros.data(), columns.highest.data(), columns.costs.data(), rows.least.data(),
+                     no_limit.data());
 }
 
 /// What the simplex method has said of the program; unknown where it was stopped.
@@ -166,6 +179,20 @@ void branch(CbcModel& model, const IntegerLimits& limits, const Stopper& stopper
   if (!stopped) bound = std::max(bound, model.getBestPossibleObjValue());
   answer.bound = safe_bound(std::min(bound, 1e15), unit);
   answer.nodes = model.getNodeCount();
+}
+
+IntegerAnswer solve_by_highs(const Program& program, const IntegerLimits& limits, std::int64_t unit) {
+  const Rows rows(program.rows, kLoosening);
+  const Columns columns(program, unit);
+  const bool has_ceiling = limits.ceiling != Duration::max();
+  const double most =
+      has_ceiling ? whole_units_up(limits.ceiling.count(), unit) - 1 : std::numeric_limits<double>::infinity();
+  HighsAnswer found = run_highs({columns.costs, columns.highest, rows.begins, rows.columns, rows.factors, rows.least},
+                                most, limits.interrupted);
+  IntegerAnswer answer{.complete = found.complete, .solution = std::move(found.solution), .nodes = found.nodes};
+  answer.bound = safe_bound(std::min(found.bound, 1e15), unit);
+  if (answer.complete && answer.solution.empty() && has_ceiling) answer.bound = limits.ceiling;
+  return answer;
 }
 
 }  // namespace
@@ -259,6 +286,7 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   IntegerAnswer answer;
   if (program.costs.empty() || program.rows.empty()) return answer;
   const std::int64_t unit = common_unit(program.costs);
+  if (limits.by_highs && !find_highs().name.empty()) return solve_by_highs(program, limits, unit);
   OsiClpSolverInterface solver;
   load(program, unit, kLoosening, solver);
   // Those too that follow: CBC's cuts need it (docs/bounds.md).

@@ -12,15 +12,13 @@
 #include <span>
 #include <vector>
 
+#include "engine/bound/cpu_seconds.hpp"
 #include "engine/bound/periods/program.hpp"
 
 namespace remora {
 
 /// Asked now and then; true ends the work. May be empty.
 using Interrupted = std::function<bool()>;
-
-/// CPU seconds that the calling thread has used: what programs may take is counted in these.
-double cpu_seconds_of_thread();
 
 struct LinearAnswer {
   enum class Outcome { optimal, no_solution, unknown };
@@ -56,6 +54,8 @@ struct IntegerLimits {
   Duration ceiling = Duration::max();
   std::int64_t nodes = 1'000'000;
   Interrupted interrupted{};
+  /// By HiGHS, where the machine has it: it looks at no other limit than these two.
+  bool by_highs = false;
   /// Columns to branch on before others. Where there are some, nodes are many and cheap: without cuts, and without trials.
   std::vector<int> first{};
   /// The node of the least bound comes next, so that the bound rises; else solutions are looked for first.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "engine/bound/highs.hpp"
 #include "frontends/cli/commands/command.hpp"
 
 namespace {
@@ -20,6 +23,8 @@ void hold_standard_streams() {
 
 int main(int argc, char** argv) {
   hold_standard_streams();
-  const remora::cli::MemoryWatch watch(remora::cli::MemoryWatch::Until::hardly_any, remora::cli::end_out_of_memory);
-  return remora::cli::run_remora({argv + 1, argv + argc});
+  const int code = remora::cli::run_remora({argv + 1, argv + argc});
+  // Everything is written.
+  if (remora::highs_lingers()) std::_Exit(code);
+  return code;
 }

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "engine/base/options.hpp"
+#include "engine/bound/cover_mip.hpp"
+#include "engine/bound/highs.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/text/text.hpp"
@@ -197,7 +199,10 @@ int dispatch(const Words& words) {
   const Words rest{words.begin() + 1, words.end()};
   if (name == "--help" || name == "-h" || name == "help") return help(rest);
   if (name == "--version" || name == "-V") {
-    std::cout << "remora " << version() << " (commit " << kBuiltCommit << ")\n";
+    const HighsFound& highs = find_highs();
+    std::cout << "remora " << version() << " (commit " << kBuiltCommit << ")\n"
+              << (cover_mip_available() ? "with" : "without") << " COIN-OR CBC, "
+              << (highs.name.empty() ? "without HiGHS (" + highs.why_not + ")" : "with " + highs.name) << "\n";
     return kSuccess;
   }
   if (name == "--help-man") {
@@ -227,22 +232,14 @@ int fail(int code, const std::string& what) {
   return code;
 }
 
-}  // namespace
-
-void end_out_of_memory() noexcept {
-  constexpr std::string_view kLine = "remora: out of memory\n";
-  static_cast<void>(!::write(STDERR_FILENO, kLine.data(), kLine.size()));
-  ::_exit(kInternalError);
-}
-
-namespace {
-
 /// Memory may run out where nothing can be thrown any more: in a destructor (nlohmann's allocates), or a thread.
 [[noreturn]] void end_at_once() noexcept {
+  constexpr std::string_view kLine = "remora: out of memory\n";
   try {
     if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
-    end_out_of_memory();
+    static_cast<void>(!::write(STDERR_FILENO, kLine.data(), kLine.size()));
+    ::_exit(kInternalError);
   } catch (...) {
   }
   std::abort();
@@ -305,9 +302,9 @@ const std::atomic<bool>& SignalGuard::flag() const {
 }
 
 void SignalGuard::heed_memory() {
-  memory_.emplace(MemoryWatch::Until::little, [] {
+  memory_.emplace([] {
     signalled.store(true, std::memory_order_relaxed);
-    std::cerr << "remora: little memory is left; ending with the best so far\n";
+    std::cerr << "remora: --memory-limit: little memory is left; ending with the best so far\n";
   });
 }
 

@@ -15,6 +15,7 @@
 
 #include "engine/baselines/method.hpp"
 #include "engine/bound/cover_mip.hpp"
+#include "engine/bound/highs.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
@@ -315,6 +316,8 @@ ProblemRequest read_problem(const Arguments& arguments, Strategy strategy) {
 }
 
 void warn_of_weaker_bound(const SolveOptions& options) {
+  if (find_highs().is_missed)
+    std::cerr << "remora: REMORA_HIGHS: " << find_highs().why_not << ": the proof does without HiGHS\n";
   if (!options.covering_bound || !options.covering_mip || cover_mip_available()) return;
   std::cerr << "remora: built without COIN-OR CBC: the lower bound is weaker\n";
 }

@@ -14,6 +14,7 @@
 
 #include "engine/base/options.hpp"
 #include "engine/bound/cover_mip.hpp"
+#include "engine/bound/highs.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "model/error.hpp"
@@ -61,7 +62,9 @@ NB_MODULE(_engine, module) {
   module.def("version", &remora::version)
       .def("option_table", &option_table)
       .def("strategy_names", &remora::strategy_names)
-      .def("has_cbc", &remora::cover_mip_available);
+      .def("has_cbc", &remora::cover_mip_available)
+      .def("offer_highs", &remora::offer_highs)
+      .def("highs_name", [] { return remora::find_highs().name; });
   remora::python::bind_graph(module);
   remora::python::bind_answer(module);
   remora::python::bind_solve(module);

@@ -15,7 +15,7 @@ Examples
 0.0
 """
 
-from remora import _engine
+from remora import _engine, _highs
 from remora.curve import Curve, CurvePoint
 from remora.device_schedule import DeviceSchedule, DeviceStep
 from remora.devices import Device, DeviceGraph, load_graph
@@ -43,6 +43,7 @@ from remora.solving import (
 from remora.verdict import DeviceVerdict, Verdict, verify
 
 __version__ = _engine.version()
+_highs.offer()
 
 __all__ = [
     "Arena",

@@ -62,6 +62,20 @@ long lines(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
+TEST_F(Program, SaysWhichSolversItHasAndThatALibraryOfHighsIsMissed) {
+  const std::string solve = "solve graph.json --budget 100%";
+  EXPECT_NE(run("--version", "REMORA_HIGHS=off").out.find("without HiGHS (REMORA_HIGHS is off)"), std::string::npos);
+  EXPECT_EQ(run(solve, "REMORA_HIGHS=off").err.find("HiGHS"), std::string::npos);
+  EXPECT_NE(run("--version", "REMORA_HIGHS=./nowhere.so").out.find("without HiGHS (./nowhere.so: "), std::string::npos);
+  const auto missed = run(solve, "REMORA_HIGHS=./nowhere.so");
+  EXPECT_EQ(missed.code, 0);
+  EXPECT_NE(missed.err.find("remora: REMORA_HIGHS: ./nowhere.so: "), std::string::npos);
+  // A library, but not this one.
+  const auto other = run(solve, "REMORA_HIGHS=libm.so.6");
+  EXPECT_EQ(other.code, 0);
+  EXPECT_NE(other.err.find("lacks a function of HiGHS"), std::string::npos);
+}
+
 TEST_F(Program, HelpOfEachCommandListsItsOptions) {
   EXPECT_EQ(run("--help").code, 0);
   EXPECT_NE(run("--version").out.find("remora "), std::string::npos);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a thread uses, with what others use for it.
+#pragma once
+
+#include <ctime>
+
+namespace remora {
+
+/// CPU seconds that other threads have used for the calling one.
+inline double& lent_cpu_seconds() {
+  thread_local double seconds = 0;
+  return seconds;
+}
+
+/// CPU seconds that the calling thread has used, with those: what programs may take is counted in these.
+inline double cpu_seconds_of_thread() {
+  std::timespec now{};
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) + lent_cpu_seconds();
+}
+
+}  // namespace remora

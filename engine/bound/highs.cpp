@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bound/highs.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdlib>
+#include <ctime>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "engine/bound/cpu_seconds.hpp"
+
+namespace remora {
+namespace {
+
+// The part of HiGHS's C interface that is used (highs_c_api.h of 1.8 to 1.16).
+constexpr int kOldestMinor = 8;
+constexpr int kRowWise = 2;
+constexpr int kMinimize = 1;
+constexpr int kInteger = 1;
+constexpr int kOptimal = 7;
+constexpr int kInfeasible = 8;
+constexpr int kSimplexInterrupt = 1;
+constexpr int kMipInterrupt = 6;
+constexpr int kHasSolution = 2;
+
+/// Only the first member is written; more follow.
+struct CallbackInput {
+  int user_interrupt;
+};
+using Callback = void (*)(int, const char*, const void*, CallbackInput*, void*);
+
+struct Interface {
+  const char* (*version)() = nullptr;
+  int (*major)() = nullptr;
+  int (*minor)() = nullptr;
+  std::size_t (*size_of_int)(const void*) = nullptr;
+  void* (*create)() = nullptr;
+  void (*destroy)(void*) = nullptr;
+  int (*set_bool)(void*, const char*, int) = nullptr;
+  int (*set_int)(void*, const char*, int) = nullptr;
+  int (*set_double)(void*, const char*, double) = nullptr;
+  int (*pass)(void*, int, int, int, int, int, double, const double*, const double*, const double*, const double*,
+              const double*, const int*, const int*, const double*, const int*) = nullptr;
+  int (*set_callback)(void*, Callback, void*) = nullptr;
+  int (*start_callback)(void*, int) = nullptr;
+  int (*run)(void*) = nullptr;
+  int (*status)(const void*) = nullptr;
+  int (*solution)(const void*, double*, double*, double*, double*) = nullptr;
+  int (*int_info)(const void*, const char*, int*) = nullptr;
+  int (*int64_info)(const void*, const char*, std::int64_t*) = nullptr;
+  int (*double_info)(const void*, const char*, double*) = nullptr;
+  const void* (*item_of_output)(const void*, const char*) = nullptr;
+};
+
+template <class Function>
+bool take(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+bool take_all(void* library, Interface& api) {
+  return take(library, "Highs_version", api.version) && take(library, "Highs_versionMajor", api.major) &&
+         take(library, "Highs_versionMinor", api.minor) && take(library, "Highs_getSizeofHighsInt", api.size_of_int) &&
+         take(library, "Highs_create", api.create) && take(library, "Highs_destroy", api.destroy) &&
+         take(library, "Highs_setBoolOptionValue", api.set_bool) &&
+         take(library, "Highs_setIntOptionValue", api.set_int) &&
+         take(library, "Highs_setDoubleOptionValue", api.set_double) && take(library, "Highs_passMip", api.pass) &&
+         take(library, "Highs_setCallback", api.set_callback) &&
+         take(library, "Highs_startCallback", api.start_callback) && take(library, "Highs_run", api.run) &&
+         take(library, "Highs_getModelStatus", api.status) && take(library, "Highs_getSolution", api.solution) &&
+         take(library, "Highs_getIntInfoValue", api.int_info) &&
+         take(library, "Highs_getInt64InfoValue", api.int64_info) &&
+         take(library, "Highs_getDoubleInfoValue", api.double_info) &&
+         take(library, "Highs_getCallbackDataOutItem", api.item_of_output);
+}
+
+struct Loaded {
+  Interface api{};
+  HighsFound found{};
+};
+
+std::string& offered() {
+  static std::string library;
+  return library;
+}
+
+Loaded load() {
+  Loaded loaded;
+  const char* named = std::getenv("REMORA_HIGHS");
+  if (named == nullptr && !offered().empty()) named = offered().c_str();
+  if (named != nullptr && std::string_view(named) == "off") {
+    loaded.found.why_not = "REMORA_HIGHS is off";
+    return loaded;
+  }
+  // Never closed: its threads' memory belongs to it.
+  void* library = nullptr;
+  if (named != nullptr) {
+    library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+  } else {
+    for (const char* const name : {"libhighs.so.1", "libhighs.so"}) {
+      library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+      if (library != nullptr) break;
+    }
+  }
+  if (library == nullptr) {
+    const char* const reason = dlerror();
+    loaded.found.why_not = named != nullptr && reason != nullptr ? reason : "libhighs.so is not there";
+    loaded.found.is_missed = named != nullptr;
+    return loaded;
+  }
+  if (!take_all(library, loaded.api)) {
+    loaded.found.why_not = "the library lacks a function of HiGHS 1.8";
+  } else if (loaded.api.major() != 1 || loaded.api.minor() < kOldestMinor) {
+    loaded.found.why_not = std::string("HiGHS ") + loaded.api.version() + " is not of 1.8 or later";
+  } else {
+    loaded.found.name = std::string("HiGHS ") + loaded.api.version();
+  }
+  loaded.found.is_missed = named != nullptr && loaded.found.name.empty();
+  return loaded;
+}
+
+const Loaded& loaded() {
+  static const Loaded once = load();
+  return once;
+}
+
+/// A program that a thread of its own solves, which may outlive the call that asked for it.
+class Run {
+ public:
+  Run(const BinaryProgram& program, double most)
+      : costs_(program.costs.begin(), program.costs.end()),
+        highest_(program.highest.begin(), program.highest.end()),
+        begins_(program.begins.begin(), program.begins.end()),
+        columns_(program.columns.begin(), program.columns.end()),
+        factors_(program.factors.begin(), program.factors.end()),
+        least_(program.least.begin(), program.least.end()),
+        most_of_rows_(least_.size(), kNone) {
+    if (most < kNone) limit_costs(most);
+  }
+
+  /// In the run's own thread.
+  void solve() {
+    HighsAnswer answer;
+    try {
+      answer = answered();
+    } catch (const std::bad_alloc&) {
+      answer = {};
+    }
+    const std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+    is_done_ = true;
+    changed_.notify_all();
+  }
+
+  /// Waits so long, or until it is done.
+  bool is_done_after(std::chrono::milliseconds pause) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, pause, [this] { return is_done_; });
+  }
+
+  /// It waits at its next question, or goes on.
+  void rest(bool waits) {
+    const std::lock_guard lock(mutex_);
+    rests_ = waits;
+    changed_.notify_all();
+  }
+
+  /// What is known until now: a bound.
+  HighsAnswer cancel() {
+    const std::lock_guard lock(mutex_);
+    is_cancelled_ = true;
+    changed_.notify_all();
+    return {.bound = bound_};
+  }
+
+  /// Once it is done.
+  [[nodiscard]] HighsAnswer take() { return std::move(answer_); }
+
+ private:
+  static constexpr double kNone = std::numeric_limits<double>::infinity();
+
+  void limit_costs(double most) {
+    for (std::size_t j = 0; j < costs_.size(); ++j) {
+      if (costs_[j] == 0) continue;
+      columns_.push_back(static_cast<int>(j));
+      factors_.push_back(costs_[j]);
+    }
+    begins_.push_back(static_cast<int>(columns_.size()));
+    least_.push_back(-kNone);
+    most_of_rows_.push_back(most);
+  }
+
+  static void ask(int kind, const char*, const void* output, CallbackInput* input, void* data) {
+    const auto item_of_output = loaded().api.item_of_output;
+    const void* const bound = kind == kMipInterrupt ? item_of_output(output, "mip_dual_bound") : nullptr;
+    const double known = bound == nullptr ? -1 : *static_cast<const double*>(bound);
+    if (static_cast<Run*>(data)->ends(known) && input != nullptr) input->user_interrupt = 1;
+  }
+
+  bool ends(double known) {
+    std::unique_lock lock(mutex_);
+    if (std::isfinite(known)) bound_ = std::max(bound_, known);
+    changed_.wait(lock, [this] { return !rests_ || is_cancelled_; });
+    return is_cancelled_;
+  }
+
+  /// In silence and in this thread; costs are whole: a solution within 0.9 of the bound is the cheapest.
+  static void set_options(const Interface& api, void* highs) {
+    api.set_bool(highs, "output_flag", 0);
+    api.set_int(highs, "threads", 1);
+    api.set_double(highs, "mip_rel_gap", 0.0);
+    api.set_double(highs, "mip_abs_gap", 0.9);
+  }
+
+  bool pass(const Interface& api, void* highs) const {
+    const int width = static_cast<int>(costs_.size());
+    const std::vector<double> zeros(costs_.size(), 0.0);
+    const std::vector<int> kinds(costs_.size(), kInteger);
+    return api.pass(highs, width, static_cast<int>(least_.size()), static_cast<int>(columns_.size()), kRowWise,
+                    kMinimize, 0, costs_.data(), zeros.data(), highest_.data(), least_.data(), most_of_rows_.data(),
+                    begins_.data(), columns_.data(), factors_.data(), kinds.data()) == 0;
+  }
+
+  HighsAnswer answered() {
+    HighsAnswer answer;
+    const Interface& api = loaded().api;
+    const std::unique_ptr<void, void (*)(void*)> highs(api.create(), api.destroy);
+    if (!highs || api.size_of_int(highs.get()) != sizeof(int)) return answer;
+    set_options(api, highs.get());
+    if (!pass(api, highs.get()) || api.set_callback(highs.get(), ask, this) != 0) return answer;
+    for (const int kind : {kSimplexInterrupt, kMipInterrupt}) {
+      if (api.start_callback(highs.get(), kind) != 0) return answer;
+    }
+    api.run(highs.get());
+    const int status = api.status(highs.get());
+    answer.complete = status == kOptimal || status == kInfeasible;
+    api.double_info(highs.get(), "mip_dual_bound", &answer.bound);
+    if (!std::isfinite(answer.bound)) answer.bound = -1;
+    api.int64_info(highs.get(), "mip_node_count", &answer.nodes);
+    answer.nodes = std::max<std::int64_t>(answer.nodes, 1);
+    int kind_of_solution = 0;
+    api.int_info(highs.get(), "primal_solution_status", &kind_of_solution);
+    if (kind_of_solution == kHasSolution && status != kInfeasible) {
+      answer.solution.resize(costs_.size());
+      if (api.solution(highs.get(), answer.solution.data(), nullptr, nullptr, nullptr) != 0) answer.solution.clear();
+    }
+    return answer;
+  }
+
+  std::vector<double> costs_;
+  std::vector<double> highest_;
+  std::vector<int> begins_;
+  std::vector<int> columns_;
+  std::vector<double> factors_;
+  std::vector<double> least_;
+  std::vector<double> most_of_rows_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rests_ = false;
+  bool is_cancelled_ = false;
+  bool is_done_ = false;
+  double bound_ = -1;
+  HighsAnswer answer_{};
+};
+
+/// Runs that nobody waits for any more: HiGHS asks only now and then whether it is to end. The process ends after them.
+class Abandoned {
+ public:
+  ~Abandoned() {
+    // The threads of the process that this one was forked from are not here.
+    const bool is_here = process_ == getpid();
+    for (auto& [run, thread] : runs_) is_here ? thread.join() : thread.detach();
+  }
+
+  void take(std::shared_ptr<Run> run, std::thread thread) {
+    const std::lock_guard lock(mutex_);
+    forget_ended();
+    runs_.emplace_back(std::move(run), std::move(thread));
+  }
+
+  bool are_there() {
+    const std::lock_guard lock(mutex_);
+    forget_ended();
+    return process_ == getpid() && !runs_.empty();
+  }
+
+  static Abandoned& all() {
+    // What the library keeps for the whole process goes after this.
+    loaded();
+    static Abandoned once;
+    return once;
+  }
+
+ private:
+  void forget_ended() {
+    for (auto& [old, its_thread] : runs_) {
+      if (process_ == getpid() && old->is_done_after({})) its_thread.join();
+    }
+    std::erase_if(runs_, [](const auto& old) { return !old.second.joinable(); });
+  }
+
+  pid_t process_ = getpid();
+  std::mutex mutex_;
+  std::vector<std::pair<std::shared_ptr<Run>, std::thread>> runs_;
+};
+
+/// CPU seconds that a thread has used.
+double cpu_seconds(pthread_t thread) {
+  clockid_t clock{};
+  std::timespec now{};
+  if (pthread_getcpuclockid(thread, &clock) != 0 || clock_gettime(clock, &now) != 0) return 0;
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Whether there ever was such a run.
+std::atomic<bool> any_abandoned{false};
+
+}  // namespace
+
+const HighsFound& find_highs() {
+  return loaded().found;
+}
+
+void offer_highs(const std::string& library) {
+  offered() = library;
+}
+
+HighsAnswer run_highs(const BinaryProgram& program, double most, const std::function<bool()>& interrupted) {
+  if (find_highs().name.empty()) return {};
+  constexpr std::chrono::milliseconds kPause{2};
+  Abandoned& abandoned = Abandoned::all();
+  const auto run = std::make_shared<Run>(program, most);
+  std::thread thread([run] { run->solve(); });
+  const double before = lent_cpu_seconds();
+  while (!run->is_done_after(kPause)) {
+    lent_cpu_seconds() = before + cpu_seconds(thread.native_handle());
+    // Who asks may be made to wait, since too much was used: then so is the run.
+    run->rest(true);
+    const bool ends = interrupted && interrupted();
+    run->rest(false);
+    if (!ends) continue;
+    HighsAnswer known = run->cancel();
+    abandoned.take(run, std::move(thread));
+    any_abandoned = true;
+    return known;
+  }
+  thread.join();
+  return run->take();
+}
+
+bool highs_lingers() {
+  return any_abandoned && Abandoned::all().are_there();
+}
+
+}  // namespace remora
