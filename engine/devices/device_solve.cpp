@@ -11,99 +11,15 @@
 
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
-#include "engine/base/work.hpp"
 #include "engine/devices/device_plan.hpp"
 #include "engine/devices/device_program.hpp"
 #include "engine/devices/device_search.hpp"
 #include "engine/devices/device_state.hpp"
 #include "engine/devices/device_turns.hpp"
-#include "engine/groups/hierarchical.hpp"
-#include "engine/search/search.hpp"
-#include "engine/search/solution.hpp"
 #include "model/error.hpp"
-#include "model/sequence.hpp"
 
 namespace remora {
 namespace {
-
-/// Everything on one device: its graph with what it costs there as duration; nothing where it cannot be.
-std::optional<Graph> alone_on(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device) {
-  Graph alone = graph.graph;
-  alone.fixed_memory = graph.devices[device].fixed_memory;
-  for (const OpId v : graph.runs.ids()) {
-    const RunCost* const run = run_cost(graph, v, device);
-    if (run == nullptr) return std::nullopt;
-    alone[v].duration = Duration(price(problem, run->duration, run->energy));
-    alone[v].workspace = run->workspace;
-  }
-  return alone;
-}
-
-SolveOptions options_alone(const DeviceSolveOptions& limits) {
-  SolveOptions options;
-  options.time_limit = limits.time_limit;
-  options.work_limit = limits.work_limit;
-  options.seed = static_cast<std::int64_t>(limits.seed >> 1U);
-  options.threads = limits.threads;
-  return options;
-}
-
-SearchParts parts_alone(const Instance& instance, const SolveOptions& options) {
-  SearchParts parts = whole_search(instance, options, nullptr, false);
-  parts.proof_rests = true;
-  return parts;
-}
-
-class OneDevice final : public DeviceMember {
- public:
-  OneDevice(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device, Graph alone,
-            const DeviceSolveOptions& options)
-      : graph_(graph),
-        problem_(problem),
-        device_(device),
-        cancel_(options.cancel),
-        instance_(std::make_shared<const Graph>(std::move(alone)),
-                  {problem.budget[device].value_or(Bytes::max()), problem.max_computes}),
-        options_(options_alone(options)),
-        search_(instance_, options_, parts_alone(instance_, options_)) {}
-
-  void sit(double seconds, std::int64_t work) override {
-    const double before = search_.elapsed();
-    const Work done = search_.work();
-    search_.sit({Deadline(before + seconds, cancel_, before), work < kNoWay ? plus(done, Work(work)) : Work::max()});
-    exhausted_ = search_.work() == done;
-  }
-  [[nodiscard]] bool finished() const override { return exhausted_ || search_.settled(); }
-  [[nodiscard]] std::vector<DeviceStep> steps() const override {
-    if (!search_.holds_budget()) return {};
-    DevicePlan plan;
-    for (const OpId op : search_.incumbent().sequence(instance_)) plan.push_back({.op = op, .device = device_});
-    const auto whole = mended(graph_, problem_, std::move(plan));
-    return whole ? with_releases(whole->evaluation, whole->plan) : DevicePlan();
-  }
-  void offer(const std::vector<DeviceStep>& steps) override {
-    if (problem_.order == OrderMode::free) return;
-    Sequence sequence;
-    for (const DeviceStep& step : steps) {
-      // Inputs of the graph may have to be brought.
-      if (step.is_copy() && !instance_.producer(step.copied).valid()) continue;
-      if (step.is_copy() || step.device != device_) return;
-      sequence.push_back(step.op);
-    }
-    search_.offer(make_solution(instance_, sequence), Source::start);
-  }
-  [[nodiscard]] std::int64_t work() const override { return search_.work().count(); }
-
- private:
-  const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
-  DeviceId device_;
-  const std::atomic<bool>* cancel_;
-  Instance instance_;
-  SolveOptions options_;
-  Search search_;
-  bool exhausted_ = false;
-};
 
 /// Local search, complete search and the relaxation's programs on one incumbent: the first two in turns of growing length, the
 /// last in turns too, or in a thread of its own.
@@ -301,13 +217,6 @@ void describe_baseline(const DeviceGraph& graph, const DeviceProblem& problem, D
 
 }  // namespace
 
-std::unique_ptr<DeviceMember> one_device_alone(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
-                                               const DeviceSolveOptions& options) {
-  std::optional<Graph> alone = alone_on(graph, problem, device);
-  if (!alone) return nullptr;
-  return std::make_unique<OneDevice>(graph, problem, device, *std::move(alone), options);
-}
-
 std::unique_ptr<DeviceTurns> sequential_turns(const DeviceGraph& graph, const DeviceProblem& problem,
                                               const DeviceSolveOptions& options, bool shares) {
   return std::make_unique<Turns>(graph, problem, options, device_bound(graph, problem), shares);
@@ -320,7 +229,8 @@ DeviceSolveOptions shared_options(const SolveOptions& options) {
           .threads = options.threads};
 }
 
-DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options) {
+DeviceSchedule solve_or_wish(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
+                             DeviceWish* wish, bool doubts) {
   check(graph, problem);
   const Deadline deadline(options.time_limit, options.cancel);
   DeviceSchedule schedule{.graph = graph.graph.name,
@@ -337,11 +247,17 @@ DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, con
   const bool overlaps = problem.copies == CopyMode::overlap;
   (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, schedule);
   const auto turns = (overlaps ? overlapped_turns : sequential_turns)(graph, problem, options, true);
+  if (wish != nullptr) turns->choose_computes(doubts);
   turns->sit(std::max(0.0, options.time_limit - deadline.elapsed()),
              options.work_limit > 0 ? options.work_limit : kNoWay);
   turns->write(schedule);
   schedule.solver.seconds = deadline.elapsed();
+  if (wish != nullptr) *wish = turns->wish();
   return schedule;
+}
+
+DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options) {
+  return solve_or_wish(graph, problem, options, nullptr, false);
 }
 
 }  // namespace remora

@@ -42,6 +42,11 @@ DeviceSolveOptions shared_options(const SolveOptions& options);
 /// max_computes at least 1, and a start that the graph allows, else InputError.
 DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options);
 
+/// As solve(), for the problem's computes an op or more (as in computes_choice.hpp): the best schedule there is, of the problem
+/// with the fewest computes that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why.
+DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const DeviceProblem& problem,
+                                        const DeviceSolveOptions& options);
+
 // Many budgets of one device: the curve of its memory against time, while the other devices keep the budgets that they have.
 //
 // Two rounds. The first goes from the largest budget down, so that each search starts from its neighbour's schedule with a little

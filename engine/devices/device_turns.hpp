@@ -26,6 +26,12 @@
 
 namespace remora {
 
+/// That ops may run so often instead, and a schedule where they do, if there is one.
+struct DeviceWish {
+  int computes = 0;
+  std::vector<DeviceStep> steps{};
+};
+
 /// One of the searches that a solve goes on with by turns. For one thread at a time.
 class DeviceMember {
  public:
@@ -43,12 +49,15 @@ class DeviceMember {
   /// A schedule of the problem with all choices: the search goes on from it if it is one of its own, too, and better.
   virtual void offer(const std::vector<DeviceStep>& steps) = 0;
   [[nodiscard]] virtual std::int64_t work() const = 0;
+  /// More computes an op than the problem's, where they hold the budget or cost less.
+  [[nodiscard]] virtual DeviceWish wish() const { return {}; }
 };
 
 /// Everything on that device, in the staged form, by the search for one device; null where some op cannot run there. What is limited
 /// beside memory and what is minimised is not regarded. The graph must outlive it; of the options, the limits are a first sitting's.
+/// `chooses`: it also looks whether more computes pay, and begins from the options' start.
 std::unique_ptr<DeviceMember> one_device_alone(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
-                                               const DeviceSolveOptions& options);
+                                               const DeviceSolveOptions& options, bool chooses);
 
 /// A search by local search and whatever else, with searches that have fewer choices beside it.
 class DeviceTurns : public DeviceMember {
@@ -67,6 +76,14 @@ class DeviceTurns : public DeviceMember {
     if (cost_of_schedule(graph_, problem_, steps)) take(steps);
   }
   [[nodiscard]] std::int64_t work() const override { return local_.work() + members_work_; }
+  /// A sitting also ends where more computes an op are worth more than this problem: where one device alone costs less with
+  /// more than all that is known here, or after half of the limits without a schedule. `doubts`: or later, where one device
+  /// alone leads and that is not proved. To be said before the first one.
+  void choose_computes(bool doubts) {
+    chooses_ = true;
+    doubts_ = doubts;
+  }
+  [[nodiscard]] DeviceWish wish() const final { return wish_; }
   /// What is known of all schedules; and why there is none, if that is known.
   [[nodiscard]] const DeviceBound& bound() const { return bound_; }
   [[nodiscard]] bool refuted() const { return !bound_.infeasible.empty(); }
@@ -113,7 +130,7 @@ class DeviceTurns : public DeviceMember {
   virtual void rest(bool /*waits*/) {}
 
   [[nodiscard]] double left() const { return std::max(0.0, seconds_ - deadline_.elapsed()); }
-  [[nodiscard]] bool over() const { return deadline_.reached() || work() >= until_; }
+  [[nodiscard]] bool over() const { return deadline_.reached() || work() >= until_ || wish_.computes > 0; }
   /// As much as the work limit leaves for whoever has done `done`.
   [[nodiscard]] std::int64_t limited(std::int64_t wanted, std::int64_t done) const {
     return until_ < kNoWay ? std::min(wanted, done + until_ - work()) : wanted;
@@ -156,6 +173,7 @@ class DeviceTurns : public DeviceMember {
       const double due = due_to(entry);
       if (due > 0) let_sit(entry, due);
     }
+    if (chooses_ && !over() && !finished()) look_for_more();
   }
 
   /// A turn of the search itself takes so many plans or nodes, and no longer than others can wait.
@@ -193,6 +211,11 @@ class DeviceTurns : public DeviceMember {
   static constexpr double kBehind = 0.125;
   /// Of the limits, the end that a member whose schedule is the best known has for itself.
   static constexpr double kEnd = 0.25;
+  /// Of the limits, before more computes an op are taken up where they are known to cost less; without any schedule; and where
+  /// one device alone leads.
+  static constexpr double kPatience = 0.2;
+  static constexpr double kPatienceWithoutAny = 0.5;
+  static constexpr double kPatienceAlone = 0.6;
   /// Seconds: where nobody waits for the limit.
   static constexpr double kLongest = 600;
 
@@ -210,13 +233,13 @@ class DeviceTurns : public DeviceMember {
 
   void find_members() {
     DeviceSolveOptions options = options_;
-    options.start.clear();
     options.time_limit = kFirst * span();
     options.work_limit = options_.work_limit > 0 ? std::max<std::int64_t>(1, static_cast<std::int64_t>(first())) : 0;
     const auto add = [&](std::unique_ptr<DeviceMember> member, bool is_alone) {
       if (member) members_.push_back({.member = std::move(member), .is_alone = is_alone});
     };
-    for (const DeviceId d : graph_.devices.ids()) add(one_device_alone(graph_, problem_, d, options), true);
+    for (const DeviceId d : graph_.devices.ids()) add(one_device_alone(graph_, problem_, d, options, chooses_), true);
+    options.start.clear();
     if (graph_.links.empty()) return;
     DeviceProblem once = problem_;
     once.max_computes = 1;
@@ -273,12 +296,40 @@ class DeviceTurns : public DeviceMember {
     entry.spent += used() - before;
   }
 
+  /// Of what members wish for, the cheapest where it beats all that is known.
+  void look_for_more() {
+    if (used() < kPatience * limit()) return;
+    std::int64_t least = best_cost_;
+    for (const Entry& entry : members_) {
+      DeviceWish wish = entry.member->wish();
+      if (wish.steps.empty()) continue;
+      DeviceProblem more = problem_;
+      more.max_computes = wish.computes;
+      const std::int64_t cost = cost_of_schedule(graph_, more, wish.steps).value_or(kNoWay);
+      if (cost >= least) continue;
+      least = cost;
+      wish_ = std::move(wish);
+    }
+    const bool is_alone = std::any_of(members_.begin(), members_.end(),
+                                      [&](const Entry& entry) { return entry.is_alone && leads(entry); });
+    const bool has_none = least == kNoWay && used() >= kPatienceWithoutAny * limit();
+    const bool is_in_doubt = doubts_ && is_alone && used() >= kPatienceAlone * limit();
+    if (wish_.computes == 0 && (has_none || is_in_doubt)) wish_ = {problem_.max_computes + 1, {}};
+  }
+
   bool begun_ = false;
+  bool chooses_ = false;
+  bool doubts_ = false;
+  DeviceWish wish_{};
   /// Others are still to be found.
   bool shares_;
   std::vector<Entry> members_;
   std::int64_t members_work_ = 0;
 };
+
+/// As solve(). With `wish`, which is then set, it ends early where more computes an op are worth more (DeviceTurns::choose_computes).
+DeviceSchedule solve_or_wish(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
+                             DeviceWish* wish, bool doubts);
 
 /// Local search, complete search and the relaxation on one incumbent, one thing at a time (device_solve.cpp).
 std::unique_ptr<DeviceTurns> sequential_turns(const DeviceGraph& graph, const DeviceProblem& problem,

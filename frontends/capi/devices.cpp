@@ -213,7 +213,11 @@ remora_status remora_device_solve(const remora_device_graph* graph, const remora
                         ? warm_start->value.steps
                         : capi::device_schedule_from(of, capi::text_of(*warm_start), "warm_start").value.steps;
     }
-    return remora_device_schedule{of.value, capi::about("", [&] { return remora::solve(*of.value, asked, given); })};
+    const bool more_computes = problem->max_computes == 0;
+    return remora_device_schedule{of.value, capi::about("", [&] {
+                                    return more_computes ? remora::solve_with_more_computes(*of.value, asked, given)
+                                                         : remora::solve(*of.value, asked, given);
+                                  })};
   });
 }
 

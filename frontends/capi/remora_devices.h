@@ -52,7 +52,7 @@ typedef struct remora_device_problem {
   size_t budget_count;
   int32_t objective;      /* remora_objective */
   int32_t order;          /* REMORA_ORDER_INPUT or REMORA_ORDER_FREE */
-  int32_t max_computes;   /* of an op on all devices together, the first one counted; 0: 2 */
+  int32_t max_computes;   /* of an op on all devices together, the first one counted; 0: 2, and more where they pay */
   int64_t duration_limit; /* no schedule may take more; 0: no limit */
   int64_t energy_limit;
   int32_t copies; /* remora_copies */

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/computes_choice.hpp"
 #include "engine/devices/device_solve.hpp"
 #include "engine/solve.hpp"
 #include "tests/support/random_training_graph.hpp"
@@ -62,6 +63,15 @@ void expect_no_worse_than_alone(CopyMode copies, int rounds) {
     SolveOptions options = test::work_limited(kWork / 10);
     options.seed = 1;
     const Schedule again = solve(Instance(graph, {.budget = *problem.budget[DeviceId(0)]}), options);
+    const Schedule chosen =
+        solve_with_more_computes(Instance(graph, {.budget = *problem.budget[DeviceId(0)]}), options);
+    const DeviceSchedule all =
+        solve_with_more_computes(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork, .seed = 2});
+    if (chosen.has_schedule()) {
+      ASSERT_TRUE(all.has_schedule());
+      EXPECT_TRUE(verify(devices, all).valid());
+      EXPECT_LE(all.cost(), chosen.duration.count());
+    }
     problem.max_computes = 1;
     const DeviceSchedule moved =
         solve(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork / 10, .seed = 2});

@@ -278,6 +278,51 @@ TEST(DeviceSolve, EndsWithoutMemoryLimits) {
   }
 }
 
+/// What is said of the answer is true of the problem with as many computes as it states, and no fewer computes do as well.
+TEST(DeviceSolve, ChoosesHowOftenOpsRun) {
+  constexpr int kMostOfOracle = 3;
+  std::mt19937 random(91);
+  int compared = 0;
+  int more = 0;
+  for (int round = 0; round < test::fewer(16000); ++round) {
+    SCOPED_TRACE(round);
+    const DeviceGraph graph = random_device_graph(random, 1 + round % 2, 6);
+    DeviceProblem problem = draw_problem(random, graph, round % 5 == 4 ? OrderMode::free : OrderMode::input);
+    problem.max_computes = 1;
+    const DeviceSolveOptions options{
+        .time_limit = kNoTimeLimit, .work_limit = 2000, .seed = static_cast<std::uint64_t>(round)};
+    const DeviceSchedule fewest = solve(graph, problem, options);
+    const DeviceSchedule schedule = solve_with_more_computes(graph, problem, options);
+    if (fewest.status == Status::optimal) {
+      ASSERT_TRUE(schedule.has_schedule());
+      EXPECT_LE(schedule.cost(), fewest.cost());
+    }
+    problem.max_computes = std::min(schedule.solver.max_computes, kMostOfOracle);
+    const auto truth = test::device_optimum(graph, problem);
+    if (schedule.status == Status::infeasible) {
+      EXPECT_FALSE(truth.has_value());
+    }
+    if (!schedule.has_schedule()) continue;
+    EXPECT_TRUE(verify(graph, schedule).valid());
+    if (schedule.solver.max_computes > kMostOfOracle) continue;
+    ASSERT_TRUE(truth.has_value());
+    EXPECT_GE(schedule.cost(), *truth);
+    EXPECT_LE(schedule.lower_bound, *truth);
+    ++compared;
+    if (schedule.solver.max_computes == 1) continue;
+    ++more;
+    EXPECT_FALSE(schedule.solver.note.empty());
+    --problem.max_computes;
+    const auto fewer = test::device_optimum(graph, problem);
+    if (schedule.status == Status::optimal) {
+      EXPECT_TRUE(!fewer || *fewer > schedule.cost());
+    }
+  }
+  EXPECT_GT(compared, 50);
+  EXPECT_GT(more, 10);
+  std::cout << compared << " compared, " << more << " with more computes\n";
+}
+
 /// A schedule of other budgets is a start; one of the problem is never lost.
 TEST(DeviceSolve, BeginsFromASchedule) {
   std::mt19937 random(77);

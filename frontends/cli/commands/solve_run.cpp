@@ -158,7 +158,8 @@ int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   SignalGuard signals;
   signals.heed_memory();
   request.options.cancel = &signals.flag();
-  DeviceSchedule schedule = solve(graph, request.problem, request.options);
+  DeviceSchedule schedule = request.more_computes ? solve_with_more_computes(graph, request.problem, request.options)
+                                                  : solve(graph, request.problem, request.options);
   schedule.graph_sha256 = loaded.sha256;
   if (schedule.has_schedule()) ensure(verify(graph, schedule).valid(), "solve: the schedule found does not verify");
   arguments.files().write(arguments.output("output"),

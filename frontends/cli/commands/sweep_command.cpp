@@ -159,6 +159,7 @@ int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   const bool quiet = arguments.has("quiet");
   const DeviceGraph& graph = loaded.graph;
   DeviceRequest request = read_device_request(arguments, graph, {"budgets", "csv", "svg", "schedules"});
+  refuse_more_computes(arguments, "sweeps of graphs with devices");
   if (request.problem.objective != Objective::duration) {
     throw UsageError("--objective: the curve of a sweep is of the duration");
   }

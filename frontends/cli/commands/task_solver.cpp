@@ -152,16 +152,20 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, co
   asked.problem.budget = read_device_budgets(request.task.budget, graph);
   asked.options.cancel = cancel_;
   std::int64_t bound = 0;
+  int computes = 0;
   if (request.begun) {
     const DeviceSchedule former = json::read_device_schedule(json::Text(request.begun->schedule), graph);
     if (former.has_schedule()) asked.options.start = former.steps;
     bound = former.lower_bound;
+    computes = former.solver.max_computes;
     subtract(*request.begun, asked.options);
   }
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
-  DeviceSchedule schedule = remora::solve(graph, asked.problem, asked.options);
+  DeviceSchedule schedule = asked.more_computes ? solve_with_more_computes(graph, asked.problem, asked.options)
+                                                : remora::solve(graph, asked.problem, asked.options);
   schedule.graph_sha256 = loaded.sha256;
-  schedule.lower_bound = std::max(schedule.lower_bound, bound);
+  // Of more computes an op it holds for fewer, too.
+  if (schedule.solver.max_computes <= computes) schedule.lower_bound = std::max(schedule.lower_bound, bound);
   if (schedule.has_schedule()) {
     ensure(verify(graph, schedule).valid(), "batch: the schedule found does not verify");
     if (schedule.cost() <= schedule.lower_bound) schedule.status = Status::optimal;
@@ -185,11 +189,14 @@ std::string verify_devices(const batch::Task& task, const batch::Record& record,
   if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
     return "states another status";
   }
-  const DeviceProblem problem = read_device_request(task_arguments(task), graph, {"threads"}).problem;
+  const DeviceRequest asked = read_device_request(task_arguments(task), graph, {"threads"});
+  const DeviceProblem& problem = asked.problem;
+  const int computes = schedule.solver.max_computes;
   if (schedule.budget != read_device_budgets(record.question.budget, graph)) return "its schedule is of another budget";
   if (schedule.objective != problem.objective || schedule.duration_limit != problem.duration_limit ||
       schedule.energy_limit != problem.energy_limit || schedule.order != problem.order ||
-      schedule.copies != problem.copies || schedule.solver.max_computes != problem.max_computes) {
+      schedule.copies != problem.copies ||
+      (asked.more_computes ? computes < problem.max_computes : computes != problem.max_computes)) {
     return "its schedule is of another problem: objective, copies, limits, order, or computes an op";
   }
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";

@@ -107,7 +107,6 @@ void refuse_others(const Arguments& arguments, const std::vector<std::string>& o
 DeviceProblem read_device_problem(const Arguments& arguments, const DeviceGraph& graph) {
   const ProblemRequest request = read_problem(arguments, SolveOptions{}.strategy);
   if (request.order == OrderRequest::automatic) throw UsageError("--order auto: not for graphs with devices");
-  refuse_more_computes(arguments, "graphs with devices");
   const std::string budgets = arguments.has("budget") ? arguments.get<std::string>("budget") : "";
   DeviceProblem problem{.budget = read_device_budgets(budgets, graph),
                         .max_computes = request.max_computes,
@@ -155,7 +154,9 @@ DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph&
                                   const std::vector<std::string>& others) {
   refuse_others(arguments, others);
   const DeviceSolveOptions options = shared_options(read_solve_options(arguments));
-  DeviceRequest request{.problem = read_device_problem(arguments, graph), .options = options};
+  DeviceRequest request{.problem = read_device_problem(arguments, graph),
+                        .more_computes = read_problem(arguments, SolveOptions{}.strategy).more_computes,
+                        .options = options};
   if (arguments.has("warm-start")) {
     const std::string& path = arguments.input("warm-start");
     request.options.start = load_device_schedule(read_once(path), graph).steps;

@@ -133,6 +133,8 @@ void refuse_device_options(const Arguments& arguments);
 /// What is asked of a graph with devices, and how it is to be searched.
 struct DeviceRequest {
   DeviceProblem problem{};
+  /// Or more, as solve_with_more_computes() sees fit.
+  bool more_computes = true;
   DeviceSolveOptions options{};
 };
 /// Throws UsageError for an option that such a graph does not know and that is not among `others`. --warm-start is read.

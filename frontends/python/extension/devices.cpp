@@ -195,10 +195,10 @@ using Budgets = std::vector<std::optional<std::string>>;
 using Limit = std::optional<std::int64_t>;
 
 DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, bool least_energy, bool overlap,
-                           bool is_free, int max_computes, Limit duration_limit, Limit energy_limit) {
+                           bool is_free, std::optional<int> max_computes, Limit duration_limit, Limit energy_limit) {
   DeviceProblem problem{.objective = least_energy ? Objective::energy : Objective::duration,
                         .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
-                        .max_computes = max_computes,
+                        .max_computes = max_computes.value_or(DeviceProblem{}.max_computes),
                         .order = is_free ? OrderMode::free : OrderMode::input};
   problem.budget.assign(graph.devices.size(), std::nullopt);
   for (const DeviceId d : graph.devices.ids()) {
@@ -217,8 +217,9 @@ DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, boo
 }
 
 std::pair<DeviceAnswer, nb::object> solve_devices(const DeviceGraphHandle& graph, const Budgets& budgets,
-                                                  bool least_energy, bool overlap, bool is_free, int max_computes,
-                                                  Limit duration_limit, Limit energy_limit, const OptionTexts& texts,
+                                                  bool least_energy, bool overlap, bool is_free,
+                                                  std::optional<int> max_computes, Limit duration_limit,
+                                                  Limit energy_limit, const OptionTexts& texts,
                                                   const DeviceAnswer* start, nb::object stop) {
   const SolveOptions options = options_from(texts);
   const DeviceProblem problem =
@@ -229,7 +230,8 @@ std::pair<DeviceAnswer, nb::object> solve_devices(const DeviceGraphHandle& graph
     DeviceSolveOptions given = shared_options(options);
     given.cancel = &watch.cancel();
     if (start != nullptr) given.start = start->schedule.steps;
-    answer.schedule = solve(*graph.graph, problem, given);
+    answer.schedule =
+        max_computes ? solve(*graph.graph, problem, given) : solve_with_more_computes(*graph.graph, problem, given);
     if (answer.schedule.has_schedule()) {
       ensure(verify(*graph.graph, answer.schedule).valid(), "solve: the schedule found does not verify");
     }
@@ -301,7 +303,7 @@ void bind_devices(nanobind::module_& module) {
   devices::bind_answer(module);
   module.def("names_devices", [](const nb::bytes& text) { return json::names_devices(json::Text(view_of(text))); });
   module.def("solve_devices", &solve_devices, nb::arg("graph"), nb::arg("budgets"), nb::arg("least_energy"),
-             nb::arg("overlap"), nb::arg("is_free"), nb::arg("max_computes"), nb::arg("duration_limit").none(),
+             nb::arg("overlap"), nb::arg("is_free"), nb::arg("max_computes").none(), nb::arg("duration_limit").none(),
              nb::arg("energy_limit").none(), nb::arg("options"), nb::arg("start").none(), nb::arg("stop").none());
 }
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DeviceSchedule", "DeviceStep"]
 
-_MOST_COMPUTES = 2
-
 
 @dataclass(frozen=True)
 class DeviceStep:
@@ -234,7 +232,7 @@ def solve_devices(
         objective == "energy",
         copies == "overlap",
         order == "free",
-        count(max_computes, "max_computes") or _MOST_COMPUTES,
+        count(max_computes, "max_computes"),
         duration_limit,
         energy_limit,
         texts,
