@@ -28,6 +28,7 @@ constexpr double kPatience = 0.25;
 constexpr double kLongerPatience = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
 constexpr double kPartOfDoubt = 0.05;
+constexpr double kSecondsAfterProof = 0.5;  // at least, or such a part of the limit
 /// What is constructed, where there is no schedule, may take as many, and such a part of what is left of the time.
 constexpr int kMostOfConstruction = static_cast<int>(kComputesWithin64Bits);
 constexpr double kPartOfConstruction = 0.2;
@@ -253,7 +254,8 @@ class ComputesChoice {
     options.time_limit = std::max(0.0, options_.time_limit - spent);
     // Under a work limit nothing may depend on time.
     if (after_proof && options_.work_limit == 0) {
-      options.time_limit = std::min(options.time_limit, kPartAfterProof * spent);
+      const double some = std::min(kSecondsAfterProof, kPartOfDoubt * options_.time_limit);
+      options.time_limit = std::min(options.time_limit, std::max(kPartAfterProof * spent, some));
     }
     if (options.work_limit > 0) {
       const std::int64_t left = options_.work_limit - work_;
