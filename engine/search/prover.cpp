@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "engine/bound/highs.hpp"
@@ -68,6 +69,9 @@ void Prover::start(const Deadline& deadline) {
       run(deadline);
     } catch (const std::bad_alloc&) {
       // The search goes on without it.
+      finished_ = true;
+    } catch (const std::system_error&) {
+      // So it does where there are no more threads for HiGHS.
       finished_ = true;
     }
     const std::lock_guard lock(mutex_);
