@@ -238,6 +238,14 @@ Bytes HalfCost::workspace() const {
   return most;
 }
 
+std::size_t BlockSchedule::freed_inputs() const {
+  std::size_t count = 0;
+  for (const HalfCost* cost : {&forward_cost, &backward_cost}) {
+    for (const HalfPeak& moment : cost->peaks) count += moment.freed.size();
+  }
+  return count;
+}
+
 BlockSchedule measure_schedule(const BlockProblem& problem, const Instance& instance, std::vector<Compute> sequence) {
   const Block& block = *problem.block;
   const Evaluation evaluation = evaluate(instance, sequence);

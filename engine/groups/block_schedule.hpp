@@ -4,6 +4,7 @@
 // 3.2.2: time of both halves, peaks, and the phantom that stays in memory between them).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -51,6 +52,8 @@ struct BlockSchedule {
   Bytes peak{};
 
   [[nodiscard]] Duration duration() const { return forward_cost.duration + backward_cost.duration; }
+  /// Over all peaks: what this takes in memory, and in problems whose modes are such schedules.
+  [[nodiscard]] std::size_t freed_inputs() const;
 };
 
 /// What a sequence of the problem's computes costs as a schedule.

@@ -29,6 +29,8 @@ namespace {
 
 /// The number goes up with every change of the engine that makes schedules other ones, or their text.
 constexpr const char* kKeyOfSchedules = "options of a group, 1, ";
+/// Over all groups; networks of 100,000 ops have thousands.
+constexpr std::size_t kMostFreedInputs = 10'000'000;
 /// Below, the flat search alone does as well.
 constexpr int kLeastOps = 500;
 
@@ -62,7 +64,7 @@ class GroupFinder {
     }
     partition();
     if (!is_over()) find_schedules();
-    groups_.complete = !is_over() && !has_too_little_;
+    groups_.complete = !is_over() && !given_up_;
     return std::move(groups_);
   }
 
@@ -127,11 +129,10 @@ class GroupFinder {
   void find_schedules() {
     const auto& heights = groups_.hierarchy.classes.height;
     const int highest = heights.empty() ? 0 : heights[at(groups_.hierarchy.root_class())];
-    for (int height = 0; height < highest && !is_over() && !has_too_little_; ++height) solve_classes(height);
-    double count = 0;
-    for (const ClassSchedules& of_class : groups_.hierarchy.schedules)
-      count += static_cast<double>(of_class.schedules.size());
-    note("options", count);
+    for (int height = 0; height < highest && !is_over() && !given_up_; ++height) solve_classes(height);
+    double options = 0;
+    for (const ClassSchedules& of : groups_.hierarchy.schedules) options += static_cast<double>(of.schedules.size());
+    note("options", options);
     if (store_ != nullptr) note("known_groups", known_);
     note_seconds("options");
   }
@@ -151,6 +152,7 @@ class GroupFinder {
       const Instance unlimited = without_budgets(problem.problem);
       if (is_over()) return;
       problem.saving = saving_schedule(problem.problem, unlimited);
+      if (count_freed(problem.saving); given_up_) return;
       problem.first_row = rows.size();
       for (const GridRow& row : grid_rows(problem.problem, unlimited, problem.saving)) {
         rows.push_back({static_cast<int>(problems.size()), row, {}});
@@ -162,9 +164,7 @@ class GroupFinder {
     const int levels = std::max(1, groups_.hierarchy.classes.height[at(groups_.hierarchy.root_class())]);
     const RowLimits limits = row_limits(options_, deadline_, levels, rows.size());
     if (limits.work < kLeastWorkOfSolve && !asks_for_groups(options_)) {
-      has_too_little_ = true;
-      groups_.note = "none, for the work limit leaves too little for each";
-      return;
+      return give_up("none, for the work limit leaves too little for each");
     }
     for (ClassProblem& problem : problems) recall(problem, limits);
     run_tasks(thread_count(options_), rows.size(), [&](std::size_t i) {
@@ -175,8 +175,17 @@ class GroupFinder {
     });
     for (const ClassProblem& problem : problems) {
       if (!is_over()) keep_schedules(problem, rows);
+      for (const BlockSchedule& schedule : groups_.hierarchy.schedules[at(problem.index)].schedules)
+        count_freed(schedule);
     }
   }
+
+  /// Where groups share many tensors with others, their schedules would take gigabytes, and seconds to give back.
+  void count_freed(const BlockSchedule& schedule) {
+    freed_inputs_ += schedule.freed_inputs();
+    if (freed_inputs_ > kMostFreedInputs) give_up("none, for groups share too many tensors");
+  }
+  void give_up(const char* why) { given_up_ = true, groups_.note = why; }
 
   /// Takes the schedules from the store if they are there.
   void recall(ClassProblem& problem, const RowLimits& limits) {
@@ -242,7 +251,8 @@ class GroupFinder {
   const std::function<bool()>& enough_;
   std::thread::id caller_ = std::this_thread::get_id();
   std::atomic<bool> has_enough_ = false;
-  bool has_too_little_ = false;
+  bool given_up_ = false;
+  std::size_t freed_inputs_ = 0;
   Groups groups_;
   int known_ = 0;
   double last_ = 0;

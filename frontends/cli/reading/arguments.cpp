@@ -36,6 +36,19 @@ void read_path(boost::any& value, const std::vector<std::string>& words) {
   value = File{po::validators::get_single_string(words)};
 }
 
+/// An empty word is no value of any option, and no file: a shell's variable that is not set, as a rule.
+void refuse_empty(const po::parsed_options& parsed, const std::vector<FileArgument>& files) {
+  std::size_t position = 0;
+  for (const auto& option : parsed.options) {
+    const bool is_file = option.string_key == kFiles;
+    const std::string file = is_file && position < files.size() ? files[position].name : "an argument";
+    position += is_file ? 1 : 0;
+    for (const std::string& value : option.value) {
+      if (value.empty()) throw UsageError((is_file ? file : "--" + option.string_key) + ": is empty");
+    }
+  }
+}
+
 }  // namespace
 
 /// How Boost reads the two: found by the type of the last but one argument.
@@ -77,7 +90,9 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   // No guessing: an abbreviation that works today would be ambiguous after the next option.
   const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   try {
-    po::store(po::command_line_parser(words).options(all).positional(positional).style(style).run(), values_);
+    const auto parsed = po::command_line_parser(words).options(all).positional(positional).style(style).run();
+    refuse_empty(parsed, files_);
+    po::store(parsed, values_);
     if (print_asked()) return false;
     po::notify(values_);
   } catch (const po::unknown_option& error) {

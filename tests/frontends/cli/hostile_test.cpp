@@ -165,6 +165,20 @@ TEST_F(HostileFiles, NamesWithControlCharactersChangeNoTerminal) {
   }
 }
 
+TEST_F(HostileFiles, EmptyWordsAreNoValues) {
+  write("g.json", "{}");
+  write("tasks.jsonl", "");
+  for (const std::string& words :
+       {std::string("info ''"), "solve " + path("g.json") + " ''", "solve " + path("g.json") + " -b ''",
+        "solve " + path("g.json") + " --output ''", "batch " + path("tasks.jsonl") + " -o ''",
+        "batch " + path("tasks.jsonl") + " --warm-start '' -o " + path("out"), std::string("merge ''")}) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, kUsage) << words << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(": is empty\n"), std::string::npos) << words << ": " << outcome.err;
+  }
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(HostileFiles, FilesThatNeverEndAreNotReadForEver) {
   // 512 MiB are less than the quarter of a machine's memory that is read at most.
   for (const std::string& words :
