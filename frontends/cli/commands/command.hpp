@@ -43,6 +43,9 @@ int rewrite_command(const Words& words);
 /// The whole program: finds the command, runs it, and catches what it throws. Returns the exit code.
 int run_remora(const Words& words);
 
+/// Writes "out of memory" and ends the process at once, with exit code 70. Allocates nothing.
+[[noreturn]] void end_out_of_memory() noexcept;
+
 /// Turns the first SIGINT, SIGTERM or SIGHUP into a flag and lets a second one kill; a reader that goes away (SIGPIPE)
 /// is an error of the write, not the end. Signals that the caller ignores stay ignored. Restores the former handlers at
 /// the end. One at a time in a program, for signal handlers are the process's.
@@ -56,7 +59,7 @@ class SignalGuard {
   /// True once a signal has come. The flag may be watched from any thread.
   [[nodiscard]] const std::atomic<bool>& flag() const;
 
-  /// From now on little memory under --memory-limit is a signal, too, of which a line on standard error tells.
+  /// From now on little memory (MemoryWatch) is a signal, too, of which a line on standard error tells.
   void heed_memory();
 
  private:

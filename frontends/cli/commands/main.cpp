@@ -23,6 +23,7 @@ void hold_standard_streams() {
 
 int main(int argc, char** argv) {
   hold_standard_streams();
+  const remora::cli::MemoryWatch watch(remora::cli::MemoryWatch::Until::hardly_any, remora::cli::end_out_of_memory);
   const int code = remora::cli::run_remora({argv + 1, argv + argc});
   // Everything is written.
   if (remora::highs_lingers()) std::_Exit(code);

@@ -232,14 +232,22 @@ int fail(int code, const std::string& what) {
   return code;
 }
 
+}  // namespace
+
+void end_out_of_memory() noexcept {
+  constexpr std::string_view kLine = "remora: out of memory\n";
+  static_cast<void>(!::write(STDERR_FILENO, kLine.data(), kLine.size()));
+  ::_exit(kInternalError);
+}
+
+namespace {
+
 /// Memory may run out where nothing can be thrown any more: in a destructor (nlohmann's allocates), or a thread.
 [[noreturn]] void end_at_once() noexcept {
-  constexpr std::string_view kLine = "remora: out of memory\n";
   try {
     if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
-    static_cast<void>(!::write(STDERR_FILENO, kLine.data(), kLine.size()));
-    ::_exit(kInternalError);
+    end_out_of_memory();
   } catch (...) {
   }
   std::abort();
@@ -302,9 +310,9 @@ const std::atomic<bool>& SignalGuard::flag() const {
 }
 
 void SignalGuard::heed_memory() {
-  memory_.emplace([] {
+  memory_.emplace(MemoryWatch::Until::little, [] {
     signalled.store(true, std::memory_order_relaxed);
-    std::cerr << "remora: --memory-limit: little memory is left; ending with the best so far\n";
+    std::cerr << "remora: little memory is left; ending with the best so far\n";
   });
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --memory-limit: the program ends with a word where the kernel would kill it.
+// Memory that runs out: the program ends with a word where the kernel would kill it, at the limit that --memory-limit
+// sets, or else where the machine, or a control group that the process is in, has no more to give.
 //
-// What counts is the process's data: heap, stacks of threads and other memory of its own, as RLIMIT_DATA counts it, some
+// Under --memory-limit what counts is the process's data: heap, stacks of threads and other memory of its own, as RLIMIT_DATA counts it, some
 // of which may never be touched. A search ends with its best so far when less than a tenth is left; what cannot be had at
 // all is "out of memory", exit 70, and of a batch the task's error.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -17,11 +20,18 @@ namespace remora::cli {
 /// process has already.
 void limit_memory(const std::string& text);
 
-/// Calls a function once, from a thread of its own, when less than a tenth of the limit is left. Without a limit it does
-/// nothing.
+/// Bytes that the process can still have: what the machine has available, swap included, or less where a control group
+/// says so. Nothing where the system does not tell. `root`: where its files are, instead of /.
+std::optional<std::uint64_t> memory_left(const std::string& root = {});
+
+/// Calls a function once, from a thread of its own, when memory is short.
 class MemoryWatch {
  public:
-  explicit MemoryWatch(std::function<void()> is_short);
+  enum class Until {
+    little,     ///< less than a tenth is left: of the limit, or of what the process has and can still have
+    hardly_any  ///< the process would soon be killed
+  };
+  MemoryWatch(Until until, std::function<void()> is_short);
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
   ~MemoryWatch() = default;
