@@ -119,10 +119,7 @@ Loaded load() {
   if (library == nullptr) {
     const char* const reason = dlerror();
     loaded.found.why_not = named != nullptr && reason != nullptr ? reason : "libhighs.so is not there";
-    loaded.found.is_missed = named != nullptr;
-    return loaded;
-  }
-  if (!take_all(library, loaded.api)) {
+  } else if (!take_all(library, loaded.api)) {
     loaded.found.why_not = "the library lacks a function of HiGHS 1.8";
   } else if (loaded.api.major() != 1 || loaded.api.minor() < kOldestMinor) {
     loaded.found.why_not = std::string("HiGHS ") + loaded.api.version() + " is not of 1.8 or later";
@@ -321,9 +318,7 @@ class Abandoned {
 /// CPU seconds that a thread has used.
 double cpu_seconds(pthread_t thread) {
   clockid_t clock{};
-  std::timespec now{};
-  if (pthread_getcpuclockid(thread, &clock) != 0 || clock_gettime(clock, &now) != 0) return 0;
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  return pthread_getcpuclockid(thread, &clock) == 0 ? seconds_of_clock(clock) : 0;
 }
 
 /// Whether there ever was such a run.
