@@ -188,14 +188,26 @@ class DeviceProver {
   DeviceNews step(const Limits& limits);
 
  private:
-  void build();
+  /// A program, where memory is counted in it, and what its linear program has said.
+  struct Relaxation {
+    DeviceProgram::Detail detail{};
+    std::unique_ptr<DeviceProgram> program{};
+    std::vector<double> prices{};
+    /// Below this the reduced costs were used last.
+    std::int64_t ruled_below = kNoWay;
+  };
+
+  void build(Relaxation& relaxation) const;
+  [[nodiscard]] static bool is_within(const Limits& limits, const Relaxation& relaxation);
+  bool solve(Relaxation& relaxation, const Limits& limits, DeviceNews& news);
+  Relaxation& finer(const Limits& limits, DeviceNews& news);
   DeviceNews relax(const Limits& limits);
   DeviceNews fall(const Limits& limits);
   DeviceNews solve_whole(const Limits& limits);
   DeviceNews improve(const Limits& limits);
-  void rule_out(std::int64_t below);
-  bool refine(const DevicePlan& plan);
-  std::vector<bool> neighbourhood(std::size_t most);
+  void rule_out(Relaxation& relaxation, std::int64_t below);
+  bool refine(const DevicePlan& plan, DeviceProgram::Detail& detail) const;
+  std::vector<bool> neighbourhood(const DeviceProgram& program, std::size_t most);
   [[nodiscard]] static std::int64_t work_of(const Program& program);
 
   enum class Next : std::uint8_t { relax, dive, whole, improve, none };
@@ -203,20 +215,21 @@ class DeviceProver {
   DeviceInstance instance_;
   DeviceState::Allowed allowed_;
   Random random_;
-  DeviceProgram::Detail detail_;
-  std::unique_ptr<DeviceProgram> program_;
+  Relaxation whole_;
+  /// With more memory counted; without a program where it is the same.
+  Relaxation finer_;
   Next next_ = Next::relax;
   std::int64_t bound_ = 0;
-  /// Of the linear program.
-  std::vector<double> prices_;
-  /// Below this the reduced costs were used last.
-  std::int64_t ruled_below_ = kNoWay;
   /// Times the seconds for one neighbourhood: what the whole program may take.
   double patience_ = 2;
   /// Of the whole program: where ops run first is branched on before all else, in many nodes without cuts; else with cuts.
   bool by_devices_ = false;
-  /// Until the whole program is tried again.
+  /// Until the whole program is tried again: neighbourhoods, and CPU seconds, as many as it took the last time.
   int improvements_ = 0;
+  double owed_ = 0;
+  /// CPU seconds of the last finer linear program, and of neighbourhoods since.
+  double relaxing_ = 0;
+  double improving_ = 0;
   /// Columns of a neighbourhood.
   double size_;
 };

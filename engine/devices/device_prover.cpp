@@ -79,72 +79,95 @@ std::int64_t DeviceProver::work_of(const Program& program) {
 DeviceNews DeviceProver::step(const Limits& limits) {
   if (next_ == Next::relax) return relax(limits);
   if (next_ == Next::none) return {.bound = bound_, .finished = true};
-  if (limits.below < ruled_below_) rule_out(limits.below);
+  rule_out(whole_, limits.below);
   if (next_ == Next::dive) return fall(limits);
-  return next_ == Next::whole ? solve_whole(limits) : improve(limits);
+  if (next_ == Next::whole) return solve_whole(limits);
+  const double begin = cpu_seconds_of_thread();
+  DeviceNews news = improve(limits);
+  const double seconds = cpu_seconds_of_thread() - begin;
+  owed_ -= seconds;
+  improving_ += seconds;
+  const bool waits = limits.seconds > 0 && limits.incumbent != nullptr && owed_ > 0;
+  if (--improvements_ <= 0 && !waits) next_ = Next::whole;
+  return news;
 }
 
 DeviceNews DeviceProver::relax(const Limits& limits) {
   next_ = Next::none;
   const double tensors = static_cast<double>(instance_.graph().places.size());
   if (tensors * instance_.op_count() * instance_.device_count() > kMostEntries) return {.finished = true};
-  program_ = std::make_unique<DeviceProgram>(instance_, allowed_, detail_);
-  prices_.clear();
-  ruled_below_ = kNoWay;
-  Program& program = program_->program();
-  if (program.columns() > (limits.seconds > 0 ? kMostColumns : kMostColumnsOfWork)) {
-    return {.bound = bound_, .finished = true};
-  }
-  DeviceNews news{.work = work_of(program)};
-  LinearAnswer answer = solve_linear(program, limits.interrupted);
-  if (answer.outcome == LinearAnswer::Outcome::no_solution && !answer.prices.empty()) {
-    news.infeasible = proves_no_solution(program, answer.prices);
-  }
-  if (answer.outcome == LinearAnswer::Outcome::optimal) {
-    bound_ = std::max(bound_, program_bound(program, answer.prices).bound.count());
-    prices_ = std::move(answer.prices);
-    for (const double least : kLeastParts) news.plans.push_back(program_->plan(answer.solution, least));
-    next_ = Next::dive;
-  }
+  build(whole_);
+  finer_.program.reset();
+  finer_.detail.ends.insert(whole_.detail.ends.begin(), whole_.detail.ends.end());
+  finer_.detail.reruns.insert(whole_.detail.reruns.begin(), whole_.detail.reruns.end());
+  DeviceNews news{.bound = bound_};
+  if (is_within(limits, whole_) && solve(whole_, limits, news)) next_ = Next::dive;
   news.bound = bound_;
   news.finished = next_ == Next::none;
   return news;
 }
 
+void DeviceProver::build(Relaxation& relaxation) const {
+  relaxation.program = std::make_unique<DeviceProgram>(instance_, allowed_, relaxation.detail);
+  relaxation.prices.clear();
+  relaxation.ruled_below = kNoWay;
+}
+
+bool DeviceProver::is_within(const Limits& limits, const Relaxation& relaxation) {
+  return relaxation.program->program().columns() <= (limits.seconds > 0 ? kMostColumns : kMostColumnsOfWork);
+}
+
+/// The linear program: a bound, prices and plans, or that there is no schedule. False without a solution.
+bool DeviceProver::solve(Relaxation& relaxation, const Limits& limits, DeviceNews& news) {
+  Program& program = relaxation.program->program();
+  news.work += work_of(program);
+  LinearAnswer answer = solve_linear(program, limits.interrupted);
+  if (answer.outcome == LinearAnswer::Outcome::no_solution && !answer.prices.empty()) {
+    news.infeasible = proves_no_solution(program, answer.prices);
+  }
+  if (answer.outcome != LinearAnswer::Outcome::optimal) return false;
+  bound_ = std::max(bound_, program_bound(program, answer.prices).bound.count());
+  relaxation.prices = std::move(answer.prices);
+  for (const double least : kLeastParts) news.plans.push_back(relaxation.program->plan(answer.solution, least));
+  return true;
+}
+
 /// By the linear program's reduced costs.
-void DeviceProver::rule_out(std::int64_t below) {
-  ruled_below_ = below;
-  Program& program = program_->program();
-  const ProgramBound bound = program_bound(program, prices_);
-  for (const auto& group : program_->decisions()) {
+void DeviceProver::rule_out(Relaxation& relaxation, std::int64_t below) {
+  if (relaxation.prices.empty() || below >= relaxation.ruled_below) return;
+  relaxation.ruled_below = below;
+  Program& program = relaxation.program->program();
+  const ProgramBound bound = program_bound(program, relaxation.prices);
+  for (const auto& group : relaxation.program->decisions()) {
     for (const int j : group) {
       if (bound.bound + bound.penalties[at(j)] >= Duration(below)) program.out[at(j)] = true;
     }
   }
-  bound_ = std::max(bound_, std::min(below, program_bound(program, prices_).bound.count()));
+  bound_ = std::max(bound_, std::min(below, program_bound(program, relaxation.prices).bound.count()));
 }
 
 DeviceNews DeviceProver::fall(const Limits& limits) {
   next_ = Next::whole;
-  Program& program = program_->program();
+  Program& program = whole_.program->program();
   DeviceNews news{.bound = bound_, .work = 4 * work_of(program)};
   if (limits.seconds <= 0 && program.columns() > kMostChoicesOfWork) next_ = Next::none;
-  const std::vector<double> solution = dive(program, program_->decisions(), limits.interrupted);
-  if (!solution.empty()) news.plans.push_back(program_->plan(solution, 0.5));
+  const std::vector<double> solution = dive(program, whole_.program->decisions(), limits.interrupted);
+  if (!solution.empty()) news.plans.push_back(whole_.program->plan(solution, 0.5));
   news.finished = next_ == Next::none;
   return news;
 }
 
 DeviceNews DeviceProver::solve_whole(const Limits& limits) {
-  const Program& program = program_->program();
+  const Program& program = whole_.program->program();
   DeviceNews news{.bound = bound_};
-  const double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
+  const double begin = cpu_seconds_of_thread();
+  const double end = begin + patience_ * limits.seconds;
   const auto over = [&] {
     return (limits.interrupted && limits.interrupted()) || (limits.seconds > 0 && cpu_seconds_of_thread() > end);
   };
   IntegerLimits integer{.interrupted = over};
   if (by_devices_) {
-    integer.first = program_->decisions().front();
+    integer.first = whole_.program->decisions().front();
     integer.by_bound = true;
   }
   if (limits.below != kNoWay) integer.ceiling = Duration(limits.below);
@@ -159,8 +182,8 @@ DeviceNews DeviceProver::solve_whole(const Limits& limits) {
   news.bound = bound_;
   bool refined = false;
   if (!answer.solution.empty()) {
-    news.plans.push_back(program_->plan(answer.solution, 0.5));
-    refined = refine(news.plans.back());
+    news.plans.push_back(whole_.program->plan(answer.solution, 0.5));
+    refined = refine(news.plans.back(), whole_.detail);
     if (answer.complete && !refined) news.finished = true;
   }
   if (!answer.complete) patience_ *= kPatienceGrowth;
@@ -168,34 +191,35 @@ DeviceNews DeviceProver::solve_whole(const Limits& limits) {
   if (!answer.complete && answer.solution.empty()) by_devices_ = !by_devices_;
   next_ = refined ? Next::relax : Next::improve;
   improvements_ = kImprovements;
+  owed_ = cpu_seconds_of_thread() - begin;
   return news;
 }
 
 /// Counts memory where the plan takes too much; false if it does not, or if there it is counted.
-bool DeviceProver::refine(const DevicePlan& plan) {
+bool DeviceProver::refine(const DevicePlan& plan, DeviceProgram::Detail& detail) const {
   const auto whole = mended(instance_.graph(), instance_.problem(), plan);
   if (!whole) return false;
   std::vector<Excess> found = excesses(instance_, *whole);
   found.resize(std::min(found.size(), kMended));
-  const std::size_t before = detail_.ends.size() + detail_.reruns.size();
+  const std::size_t before = detail.ends.size() + detail.reruns.size();
   for (const Excess& excess : found) {
-    if (excess.rerun.valid()) detail_.reruns.insert({excess.stage, excess.rerun});
-    detail_.ends.insert(excess.stage);
-    if (!excess.is_first) detail_.ends.insert(excess.stage - 1);
+    if (excess.rerun.valid()) detail.reruns.insert({excess.stage, excess.rerun});
+    detail.ends.insert(excess.stage);
+    if (!excess.is_first) detail.ends.insert(excess.stage - 1);
   }
-  return detail_.ends.size() + detail_.reruns.size() > before;
+  return detail.ends.size() + detail.reruns.size() > before;
 }
 
 /// Stages beside each other, or ops that are read or written together, up to so many columns.
-std::vector<bool> DeviceProver::neighbourhood(std::size_t most) {
-  std::vector<bool> columns(program_->program().costs.size(), false);
+std::vector<bool> DeviceProver::neighbourhood(const DeviceProgram& program, std::size_t most) {
+  std::vector<bool> columns(program.program().costs.size(), false);
   const auto size = [&] { return static_cast<std::size_t>(std::count(columns.begin(), columns.end(), true)); };
   const int ops = instance_.op_count();
   const int centre = static_cast<int>(random_.below(at(ops)));
   const std::size_t kind = random_.below(3);
   if (kind == 0) {
     for (int reach = 0; reach < ops && size() < most; ++reach) {
-      program_->mark_stages(std::max(0, centre - reach), std::min(ops, centre + reach), columns);
+      program.mark_stages(std::max(0, centre - reach), std::min(ops, centre + reach), columns);
     }
     return columns;
   }
@@ -204,7 +228,7 @@ std::vector<bool> DeviceProver::neighbourhood(std::size_t most) {
   seen[at(centre)] = true;
   for (std::size_t next = 0; next < queue.size() && size() < most; ++next) {
     const OpId v = queue[next];
-    program_->mark(v, columns);
+    program.mark(v, columns);
     std::vector<OpId> others;
     if (kind == 1 && v + 1 < ops) others.emplace_back(v + 1);
     for (const TensorId t : instance_.op(v).inputs) {
@@ -224,13 +248,35 @@ std::vector<bool> DeviceProver::neighbourhood(std::size_t most) {
   return columns;
 }
 
+/// What neighbourhoods are parts of. Memory is counted wherever plans of theirs broke budgets: the whole of it would take too
+/// long to solve. Its linear program, which makes neighbourhoods smaller, takes no more time than they do.
+DeviceProver::Relaxation& DeviceProver::finer(const Limits& limits, DeviceNews& news) {
+  const auto size = [](const DeviceProgram::Detail& detail) { return detail.ends.size() + detail.reruns.size(); };
+  if (!finer_.program && size(finer_.detail) > size(whole_.detail)) {
+    build(finer_);
+    if (!is_within(limits, finer_)) {
+      finer_ = {.detail = whole_.detail};
+    } else if (limits.seconds > 0 && improving_ >= relaxing_) {
+      const double begin = cpu_seconds_of_thread();
+      solve(finer_, limits, news);
+      relaxing_ = cpu_seconds_of_thread() - begin;
+      improving_ = -relaxing_;
+    }
+  }
+  return finer_.program ? finer_ : whole_;
+}
+
 DeviceNews DeviceProver::improve(const Limits& limits) {
-  Program& program = program_->program();
-  DeviceNews news{.bound = bound_, .work = work_of(program)};
-  if (--improvements_ <= 0) next_ = Next::whole;
+  DeviceNews news{.bound = bound_};
   if (limits.incumbent == nullptr) return news;
-  std::vector<double> from = program_->solution(*limits.incumbent);
-  const RestrictedProgram part = restricted(program, neighbourhood(static_cast<std::size_t>(size_)), from);
+  Relaxation& relaxation = finer(limits, news);
+  rule_out(relaxation, limits.below);
+  news.bound = bound_;
+  const DeviceProgram& whole = *relaxation.program;
+  const Program& program = whole.program();
+  news.work += work_of(program);
+  std::vector<double> from = whole.solution(*limits.incumbent);
+  const RestrictedProgram part = restricted(program, neighbourhood(whole, static_cast<std::size_t>(size_)), from);
   const std::int64_t before = cost_of(program, from);
   if (before <= part.cost) return news;
   const double end = cpu_seconds_of_thread() + limits.seconds;
@@ -240,15 +286,16 @@ DeviceNews DeviceProver::improve(const Limits& limits) {
   IntegerLimits integer{.ceiling = Duration(before - part.cost), .interrupted = over};
   const bool by_devices = random_.below(2) == 0;
   for (std::size_t j = 0; j < part.columns.size() && by_devices; ++j) {
-    if (program_->is_first_run(part.columns[j])) integer.first.push_back(static_cast<int>(j));
+    if (whole.is_first_run(part.columns[j])) integer.first.push_back(static_cast<int>(j));
   }
   if (limits.seconds <= 0) integer.nodes = kNodes;
   const IntegerAnswer answer = solve_integer(part.program, integer);
-  news.work = work_of(part.program) * (1 + answer.nodes);
+  news.work += work_of(part.program) * (1 + answer.nodes);
   size_ = answer.complete ? std::min(size_ * kGrowth, program.columns() + 1.0) : std::max(kLeastSize, size_ / kGrowth);
   if (answer.solution.empty()) return news;
   for (std::size_t j = 0; j < part.columns.size(); ++j) from[at(part.columns[j])] = answer.solution[j] > 0.5 ? 1 : 0;
-  news.plans.push_back(program_->plan(from, 0.5));
+  news.plans.push_back(whole.plan(from, 0.5));
+  if (refine(news.plans.back(), finer_.detail)) finer_.program.reset();
   return news;
 }
 
