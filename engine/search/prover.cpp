@@ -74,6 +74,7 @@ void Prover::start(const Deadline& deadline) {
       // So it does where there are no more threads for HiGHS.
       finished_ = true;
     }
+    works_ = false;
     const std::lock_guard lock(mutex_);
     idle_ = true;
     changed_.notify_all();
@@ -132,6 +133,7 @@ void Prover::run(const Deadline& deadline) {
       return now < limits.ceiling &&
              (now - bound).count() / kMuchLower < (limits.ceiling - bound).count() / (kMuchLower + 1);
     };
+    works_ = true;
     ProofNews news =
         proof_.step({.ceiling = ceiling, .seconds = patience, .interrupted = interrupted, .outdated = outdated});
     const bool proved = news.infeasible || news.bound >= ceiling;
@@ -142,6 +144,7 @@ void Prover::run(const Deadline& deadline) {
     }
     finished_ = is_done && proved && !interrupted();
     const bool waits = is_done && !proved;
+    works_ = !is_done;
     // A better incumbent rules out more.
     while (waits && !interrupted() && Duration(ceiling_.load()) >= ceiling) std::this_thread::sleep_for(kPause);
   }

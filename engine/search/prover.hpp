@@ -36,6 +36,8 @@ class Prover {
   void set_ceiling(Duration extra) { ceiling_ = extra.count(); }
   /// The part of a core that it may use, above 0 and at most 1.
   void set_share(double share) { share_ = share; }
+  /// Whether the thread is at a program; false where it waits for a better schedule, rests or has ended.
+  [[nodiscard]] bool works() const { return works_; }
   /// Takes what was found since.
   [[nodiscard]] std::vector<ProofNews> take();
   /// A few small steps here and now, the same on every machine.
@@ -53,6 +55,7 @@ class Prover {
   PeriodProof proof_;
   std::atomic<std::int64_t> ceiling_ = Duration::max().count();
   std::atomic<double> share_ = 1;
+  std::atomic<bool> works_ = false;
   bool rests_;
   std::atomic<Wish> wish_ = Wish::goes_on;
   /// Of the thread, and of whoever has joined it.

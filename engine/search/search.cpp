@@ -27,10 +27,6 @@ constexpr double kSecondsForRelaxation = 10;
 constexpr int kRoundsOfRounding = 10;
 constexpr double kPartOfWorkForRelaxation = 0.2;
 constexpr double kNear = 0.01;
-/// The prover's part of a core: at least, and where the search has found nothing in this part of its time, a whole one.
-constexpr double kLeastShare = 0.25;
-constexpr double kShareOfQuiet = 2;
-
 /// What each worker has brought: of the peak above the budget or else of the extra duration, and of the bound.
 std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
                                const RoundInput& input) {
@@ -152,55 +148,6 @@ void Search::start_from_relaxation() {
   if (better(instance_, suggested, incumbent_)) incumbent_ = std::move(suggested);
 }
 
-// The proof by periods.
-
-bool Search::proves() const {
-  const bool applies = instance_.problem().order == OrderMode::input && !instance_.has_modes();
-  return parts_.proves && options_.period_bound && applies && cover_mip_available();
-}
-
-void Search::hear_prover() {
-  if (!prover_) return;
-  take_news(prover_->take());
-  if (holds_budget()) prover_->set_ceiling(incumbent_.extra);
-  prover_->set_share(prover_share());
-}
-
-bool Search::hears_of_end() {
-  hear_prover();
-  return over();
-}
-
-/// All of it until the first linear program is solved, and where there is no schedule. Then, as long as the search finds better
-/// ones, little; the longer it has found none, a part of its time, the more.
-double Search::prover_share() const {
-  if (!holds_budget() || cover_.roundings == 0) return 1;
-  const double found = report_.history.empty() ? 0 : report_.history.back().seconds;
-  const double now = std::max(elapsed(), 1e-3);
-  return std::clamp(kShareOfQuiet * (now - found) / now, kLeastShare, 1.0);
-}
-
-void Search::take_news(std::vector<ProofNews> news) {
-  for (ProofNews& item : news) {
-    if (item.infeasible) refute();
-    if (item.plan) offer(make_solution(instance_, within_limits(instance_, *std::move(item.plan))), Source::periods);
-    if (item.rounded) {
-      cover_.rounded = *std::move(item.rounded);
-      ++cover_.roundings;
-    }
-    exact_bound_ = std::max(exact_bound_, item.exact_bound);
-    if (options_.work_limit > 0) charge(item.work);
-    if (item.bans_below > Duration(0)) {
-      cover_.banned = std::move(item.bans);
-      cover_.banned_below = item.bans_below;
-    }
-    if (item.bound <= lower_bound_) continue;
-    raise_bound(item.bound);
-    ensure(!holds_budget() || lower_bound_ <= incumbent_.extra, "search: the period bound is above a schedule");
-    if (announced_) tell(Event::bound, Source::periods);
-  }
-}
-
 void Search::begin_phase_2() {
   if (std::exchange(phase_, SearchPhase::duration) == SearchPhase::duration) return;
   // In free order phases begin again and again: no news.
@@ -262,7 +209,7 @@ void Search::ask_for_late_start() {
 
 std::vector<RoundResult> Search::run_round(const std::vector<Worker*>& workers, const RoundInput& input) const {
   std::vector<RoundResult> results(workers.size());
-  run_tasks(thread_count(options_), workers.size(), [&](std::size_t i) {
+  run_tasks(threads_of_round(), workers.size(), [&](std::size_t i) {
     if (!deadline_.cancelled()) results[i] = workers[i]->run(input);
   });
   return results;

@@ -155,6 +155,7 @@ class Search {
   [[nodiscard]] bool proves() const;
   void hear_prover();
   [[nodiscard]] double prover_share() const;
+  [[nodiscard]] int threads_of_round() const;
   void take_news(std::vector<ProofNews> news);
   void start_from_relaxation();
   void search_phases();
