@@ -209,11 +209,16 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
     news.finished = choices_ > (limits.work == Work::max() ? kMostChoices : limits.choices);
     if (news.finished) return news;
   }
-  const double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
+  double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
   bool is_outdated = false;
   const auto is_over = [&] {
     is_outdated = is_outdated || (limits.outdated && limits.outdated(limits, bound_));
-    return is_outdated || (limits.interrupted && limits.interrupted()) || cpu_seconds_of_thread() >= end;
+    if (is_outdated || finer_ || (limits.interrupted && limits.interrupted())) return true;
+    if (cpu_seconds_of_thread() < end) return false;
+    // It goes on where more periods would say no more: begun again it would take as long.
+    grow_patience(limits, news);
+    end += patience_ * limits.seconds;
+    return finer_.has_value();
   };
   const std::int64_t nodes =
       std::min(limits.nodes, limits.work.count() / work_of_node(program_).count() - kNodesOfRoot);
@@ -269,8 +274,7 @@ void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, Pr
   if (answer.solution.empty()) {
     // Complete: nothing costs less than the ceiling. If not, more periods may say more.
     if (answer.complete && limits.ceiling != Duration::max()) news.bound = bound_ = limits.ceiling;
-    // Where they do not, it is to end, however long that takes.
-    if (!answer.complete) patience_ *= split(limits, news) ? kPatienceGrowth : kMostPatience;
+    if (!answer.complete && !finer_) grow_patience(limits, news);
     news.finished = answer.complete;
     return;
   }
@@ -282,6 +286,11 @@ void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, Pr
   const bool is_stuck = broken && ends_.size() + events_.size() == before;
   const bool is_optimal = !broken && extra_duration(instance_, *news.plan) <= bound_;
   news.finished = answer.complete && (is_stuck || is_optimal);
+}
+
+/// Makes periods finer where an integer program does not end; where they say no more, it is to end, however long that takes.
+void PeriodProof::grow_patience(const ProofLimits& limits, ProofNews& news) {
+  patience_ *= split(limits, news) ? kPatienceGrowth : kMostPatience;
 }
 
 /// Counts memory where the plan takes too much; false if it does not.

@@ -51,7 +51,7 @@ struct ProofNews {
 struct ProofLimits {
   /// The incumbent's extra duration; what costs less is looked for. Never more than in the step before.
   Duration ceiling = Duration::max();
-  /// CPU seconds of the calling thread for an integer program; every one that does not end in that time doubles it.
+  /// CPU seconds of the calling thread for an integer program; one that does not end in that time doubles them.
   double seconds = 1e9;
   std::int64_t nodes = 1'000'000;
   /// With more recomputes left to decide there is no integer program.
@@ -90,6 +90,7 @@ class PeriodProof {
   /// How many recomputes are left to decide.
   int rule_out(const ProgramBound& bound, Duration ceiling);
   [[nodiscard]] std::vector<cp::StageBan> bans() const;
+  void grow_patience(const ProofLimits& limits, ProofNews& news);
   void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news);
   [[nodiscard]] bool refine(const RecomputePlan& plan);
   bool split(const ProofLimits& limits, ProofNews& news);
