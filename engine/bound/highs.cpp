@@ -26,8 +26,10 @@
 namespace remora {
 namespace {
 
-// The part of HiGHS's C interface that is used (highs_c_api.h of 1.8 to 1.16).
+// The part of HiGHS's C interface that is used (highs_c_api.h of 1.8 to 1.11).
 constexpr int kOldestMinor = 8;
+/// From 1.12 on (1.15.1 is the last one tried) its presolve loses solutions of some small programs (Highs.FindsTheOptimum...).
+constexpr int kFirstWrongMinor = 12;
 constexpr int kRowWise = 2;
 constexpr int kMinimize = 1;
 constexpr int kInteger = 1;
@@ -123,6 +125,8 @@ Loaded load() {
     loaded.found.why_not = "the library lacks a function of HiGHS 1.8";
   } else if (loaded.api.major() != 1 || loaded.api.minor() < kOldestMinor) {
     loaded.found.why_not = std::string("HiGHS ") + loaded.api.version() + " is not of 1.8 or later";
+  } else if (loaded.api.minor() >= kFirstWrongMinor) {
+    loaded.found.why_not = std::string("HiGHS ") + loaded.api.version() + " loses solutions; 1.8 to 1.11 do not";
   } else {
     loaded.found.name = std::string("HiGHS ") + loaded.api.version();
   }

@@ -17,7 +17,7 @@ namespace remora {
 /// What there is of HiGHS: the library that the environment's REMORA_HIGHS names, else one that was offered, else libhighs as
 /// the system finds it; REMORA_HIGHS=off leaves it out. The first call decides for the whole process.
 struct HighsFound {
-  /// "HiGHS 1.15.1"; empty where it is not there.
+  /// "HiGHS 1.11.0"; empty where it is not there.
   std::string name{};
   std::string why_not{};
   /// REMORA_HIGHS names a library that is not there or no good.

@@ -36,7 +36,7 @@ class Prover {
   void set_ceiling(Duration extra) { ceiling_ = extra.count(); }
   /// The part of a core that it may use, above 0 and at most 1.
   void set_share(double share) { share_ = share; }
-  /// Whether the thread is at a program; false where it waits for a better schedule, rests or has ended.
+  /// Whether the thread is at a program; false where it waits for a better schedule or has ended.
   [[nodiscard]] bool works() const { return works_; }
   /// Takes what was found since.
   [[nodiscard]] std::vector<ProofNews> take();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -166,6 +167,42 @@ TEST(Highs, SolvesSmallProgramsAsBruteForceDoes) {
   }
   EXPECT_GT(solved, test::fewer(500));
   EXPECT_GT(without, test::fewer(400));
+}
+
+TEST(Highs, FindsTheOptimumThatItsVersionsFrom1Point12OnLose) {
+  NEEDS_HIGHS();
+  // Of the period relaxation of six ops. HiGHS 1.12.0, 1.13.0, 1.13.1 and 1.15.1 call a solution of 17 the optimum.
+  struct Row {
+    std::vector<std::pair<int, double>> terms;
+    double least;
+  };
+  const std::vector<Row> rows{
+      {{{0, 1}, {6, 1}, {7, -1}}, 0},  {{{0, -1}, {1, -1}}, -1},
+      {{{2, -1}, {8, -1}}, -1},        {{{0, 1}, {2, -1}, {6, 1}}, 0},
+      {{{0, 1}, {2, -1}, {5, 1}}, 0},  {{{3, -1}, {9, -1}}, -1},
+      {{{3, 1}, {9, 1}, {10, -1}}, 0}, {{{4, -1}, {10, -1}}, -1},
+      {{{4, 1}, {10, 1}}, 1},          {{{3, -1}, {4, -1}}, -1},
+      {{{0, 1}, {3, -1}, {6, 1}}, 0},  {{{1, 1}, {4, -1}, {7, 1}}, 0},
+      {{{6, 1}, {11, -1}}, 0},         {{{0, 1}, {3, -1}, {11, 1}, {12, -1}}, 0},
+      {{{7, 1}, {12, -1}}, 0},         {{{1, 1}, {4, -1}, {12, 1}}, 0},
+      {{{0, 1}, {6, 1}}, 1},           {{{0, 1}, {5, 1}}, 1},
+      {{{2, 1}, {8, 1}}, 1},           {{{5, -1}, {8, -2}, {9, -6}}, -2},
+  };
+  OwnedProgram program;
+  program.costs = {3, 3, 8, 9, 9, 0, 0, 0, 0, 0, 0, 0, 0};
+  program.highest.assign(program.costs.size(), 1);
+  for (const Row& row : rows) {
+    for (const auto& [column, factor] : row.terms) {
+      program.columns.push_back(column);
+      program.factors.push_back(factor);
+    }
+    program.end_row(row.least);
+  }
+  constexpr double kOptimum = 12;
+  ASSERT_EQ(program.optimum(), kOptimum);
+  const HighsAnswer answer = run_highs(program.view(), kNone, {});
+  EXPECT_TRUE(answer.complete);
+  EXPECT_NEAR(answer.bound, kOptimum, 1e-6);
 }
 
 TEST(Highs, EndsAtOnceWhenItIsAskedToAndItsSecondsCount) {
