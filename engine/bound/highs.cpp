@@ -108,6 +108,7 @@ Loaded load() {
     loaded.found.why_not = "REMORA_HIGHS is off";
     return loaded;
   }
+  const auto its_name = [&loaded] { return std::string("HiGHS ") + loaded.api.version(); };
   // Never closed: its threads' memory belongs to it.
   void* library = nullptr;
   if (named != nullptr) {
@@ -124,11 +125,11 @@ Loaded load() {
   } else if (!take_all(library, loaded.api)) {
     loaded.found.why_not = "the library lacks a function of HiGHS 1.8";
   } else if (loaded.api.major() != 1 || loaded.api.minor() < kOldestMinor) {
-    loaded.found.why_not = std::string("HiGHS ") + loaded.api.version() + " is not of 1.8 or later";
+    loaded.found.why_not = its_name() + " is not of 1.8 or later";
   } else if (loaded.api.minor() >= kFirstWrongMinor) {
-    loaded.found.why_not = std::string("HiGHS ") + loaded.api.version() + " loses solutions; 1.8 to 1.11 do not";
+    loaded.found.why_not = its_name() + " loses solutions; 1.8 to 1.11 do not";
   } else {
-    loaded.found.name = std::string("HiGHS ") + loaded.api.version();
+    loaded.found.name = its_name();
   }
   loaded.found.is_missed = named != nullptr && loaded.found.name.empty();
   return loaded;

@@ -52,6 +52,8 @@ class DeviceProgram {
     std::set<int> ends{};
     /// Runs again, by stage and op, with memory of their own where that stage is a period of the op's.
     std::set<std::pair<int, OpId>> reruns{};
+
+    [[nodiscard]] std::size_t size() const { return ends.size() + reruns.size(); }
   };
 
   /// First runs where `allowed` says so alone. All three outlive the program.

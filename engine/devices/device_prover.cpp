@@ -201,13 +201,13 @@ bool DeviceProver::refine(const DevicePlan& plan, DeviceProgram::Detail& detail)
   if (!whole) return false;
   std::vector<Excess> found = excesses(instance_, *whole);
   found.resize(std::min(found.size(), kMended));
-  const std::size_t before = detail.ends.size() + detail.reruns.size();
+  const std::size_t before = detail.size();
   for (const Excess& excess : found) {
     if (excess.rerun.valid()) detail.reruns.insert({excess.stage, excess.rerun});
     detail.ends.insert(excess.stage);
     if (!excess.is_first) detail.ends.insert(excess.stage - 1);
   }
-  return detail.ends.size() + detail.reruns.size() > before;
+  return detail.size() > before;
 }
 
 /// Stages beside each other, or ops that are read or written together, up to so many columns.
@@ -251,8 +251,7 @@ std::vector<bool> DeviceProver::neighbourhood(const DeviceProgram& program, std:
 /// What neighbourhoods are parts of. Memory is counted wherever plans of theirs broke budgets: the whole of it would take too
 /// long to solve. Its linear program, which makes neighbourhoods smaller, takes no more time than they do.
 DeviceProver::Relaxation& DeviceProver::finer(const Limits& limits, DeviceNews& news) {
-  const auto size = [](const DeviceProgram::Detail& detail) { return detail.ends.size() + detail.reruns.size(); };
-  if (!finer_.program && size(finer_.detail) > size(whole_.detail)) {
+  if (!finer_.program && finer_.detail.size() > whole_.detail.size()) {
     build(finer_);
     if (!is_within(limits, finer_)) {
       finer_ = {.detail = whole_.detail};
@@ -260,6 +259,7 @@ DeviceProver::Relaxation& DeviceProver::finer(const Limits& limits, DeviceNews& 
       const double begin = cpu_seconds_of_thread();
       solve(finer_, limits, news);
       relaxing_ = cpu_seconds_of_thread() - begin;
+      // This is part of a neighbourhood's seconds, which step() adds.
       improving_ = -relaxing_;
     }
   }

@@ -7,7 +7,6 @@
 
 #include "engine/base/options.hpp"
 #include "engine/base/tasks.hpp"
-#include "engine/bound/cover_mip.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -27,6 +26,7 @@ constexpr double kSecondsForRelaxation = 10;
 constexpr int kRoundsOfRounding = 10;
 constexpr double kPartOfWorkForRelaxation = 0.2;
 constexpr double kNear = 0.01;
+
 /// What each worker has brought: of the peak above the budget or else of the extra duration, and of the bound.
 std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
                                const RoundInput& input) {
