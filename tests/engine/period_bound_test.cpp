@@ -176,6 +176,62 @@ TEST(RoundedRows, HoldForEveryChoiceThatTheRowAllowsAndForbidThePointGiven) {
   EXPECT_GT(found, test::fewer(5000));
 }
 
+bool is_one_of(int column, unsigned choice) {
+  return (choice >> static_cast<unsigned>(column)) % 2 != 0;
+}
+
+/// Of all choices that hold the program and cost less than the ceiling, the columns that are 1 in one of them.
+unsigned used_below(const Program& program, Duration ceiling) {
+  unsigned used = 0;
+  for (unsigned choice = 0; choice < 1U << static_cast<unsigned>(program.columns()); ++choice) {
+    Duration cost(0);
+    for (int j = 0; j < program.columns(); ++j) {
+      if (is_one_of(j, choice)) cost += Duration(program.costs[at(j)]);
+    }
+    const bool holds = std::all_of(program.rows.begin(), program.rows.end(),
+                                   [&](const ProgramRow& row) { return sum_of(row, choice) >= row.least; });
+    if (holds && cost < ceiling) used |= choice;
+  }
+  return used;
+}
+
+TEST(Probing, RulesOutOnlyWhatNoSolutionBelowTheCeilingHas) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  std::mt19937 random(65);
+  int ruled_out = 0;
+  int beyond_reduced_costs = 0;
+  for (int round = 0; round < test::fewer(8'000); ++round) {
+    Program program;
+    for (int columns = 2 + below(random, 9); columns > 0; --columns) program.add_column(1 + below(random, 20));
+    for (int rows = 1 + below(random, 6); rows > 0; --rows) {
+      ProgramRow row{.least = 1 + below(random, 12)};
+      for (int j = 0; j < program.columns(); ++j) {
+        const int factor = below(random, 12) - 3;
+        if (factor != 0 && below(random, 3) > 0) row.terms.push_back({j, factor});
+      }
+      program.rows.push_back(row);
+    }
+    const LinearAnswer linear = solve_linear(program, {});
+    if (linear.outcome != LinearAnswer::Outcome::optimal) continue;
+    const ProgramBound bound = program_bound(program, linear.prices);
+    const Duration ceiling = bound.bound + Duration(1 + below(random, 20));
+    std::vector<std::vector<int>> groups(1);
+    for (int j = 0; j < program.columns(); ++j) {
+      if (below(random, 2) == 0) groups.emplace_back();
+      groups.back().push_back(j);
+    }
+    if (groups.front().empty()) groups.erase(groups.begin());
+    const unsigned used = used_below(program, ceiling);
+    for (const int j : probe(program, linear, groups, ceiling, 100, {})) {
+      ASSERT_FALSE(is_one_of(j, used)) << "round " << round << ", column " << j;
+      ++ruled_out;
+      beyond_reduced_costs += bound.bound + bound.penalties[at(j)] < ceiling ? 1 : 0;
+    }
+  }
+  EXPECT_GT(ruled_out, test::fewer(2'000));
+  EXPECT_GT(beyond_reduced_costs, test::fewer(400));
+}
+
 /// Schedules at random that cost less than the ceiling do nothing that is banned.
 void check_bans(std::mt19937& random, const Instance& instance, const ProofNews& news) {
   constexpr int kPlans = 60;

@@ -7,6 +7,13 @@
 
 namespace remora {
 
+namespace {
+
+/// Of an op that may be recomputed in so few periods, a row for each window is less than columns for what is reserved.
+constexpr std::size_t kFewWindows = 5;
+
+}  // namespace
+
 Periods::Periods(int stages, const std::set<Stage>& ends) {
   int period = 0;
   for (Stage k{0}; k < stages; ++k) {
@@ -63,11 +70,12 @@ PeriodProgram::PeriodProgram(const Instance& instance, Periods periods, const st
     if (op % kOpsBetweenQuestions == 0 && interrupted && interrupted()) return;
     add_supply(op);
     add_uses(op);
-    if (instance.max_computes(op) != 2) continue;
-    for (const TensorId t : instance.inputs(op)) add_flow(op, t);
   }
   for (int i = 0; i < periods_.count(); ++i) add_memory(i);
   for (const RecomputeEvent& event : events) add_event(event);
+  // Where all that could be recomputed is out, nothing may be left: solvers want a column and a row.
+  if (program_.costs.empty()) program_.add_column(0);
+  if (program_.rows.empty()) program_.rows.push_back({{{0, 1}}, 0});
 }
 
 /// A period in which every stage is out.
@@ -82,6 +90,13 @@ void PeriodProgram::find_out(const RuledOut& out) {
   }
 }
 
+/// The first period in which the op may be recomputed, or the number of periods.
+int PeriodProgram::first_open(OpId op) const {
+  int period = instance_.max_computes(op) < 2 ? periods_.count() : period_of(op) + 1;
+  while (period < periods_.count() && is_out(op, period)) ++period;
+  return period;
+}
+
 /// Users come after their producers: going down, the last periods of all that might read an op are known.
 void PeriodProgram::find_horizons() {
   first_.assign(instance_.op_count(), 0);
@@ -92,17 +107,20 @@ void PeriodProgram::find_horizons() {
   for (int v = instance_.op_count(); v-- > 0;) {
     const OpId op(v);
     last_[op] = period_of(op);
+    const int open = first_open(op);
     for (const TensorId t : instance_.outputs(op)) {
-      int natural = period_of(op);
-      int latest = natural;
+      int latest = period_of(op);
+      const auto is_used = [&](int period) {
+        latest = std::max(latest, period);
+        if (period < open) certain_[t] = std::max(certain_[t], period);
+      };
       for (const OpId user : instance_.users(t)) {
-        natural = std::max(natural, period_of(user));
-        latest = std::max({latest, natural, last_[user]});
+        is_used(period_of(user));
+        latest = std::max(latest, last_[user]);
       }
-      if (instance_.keep(t)) natural = latest = periods_.count() - 1;
+      if (instance_.keep(t)) is_used(periods_.count() - 1);
       const bool weightless = instance_.size(t) == Bytes(0);
       if (weightless) certain_[t] = latest;
-      if (instance_.max_computes(op) < 2) certain_[t] = std::max(certain_[t], natural);
       last_presence_[t] = latest;
       if (instance_.max_computes(op) > 1 && !weightless) last_[op] = std::max(last_[op], latest);
     }
@@ -170,27 +188,52 @@ void PeriodProgram::add_supply(OpId op) {
 }
 
 void PeriodProgram::add_uses(OpId op) {
+  std::vector<int> open;
+  for (int i = period_of(op) + 1; i <= last_[op]; ++i) {
+    if (!is_out(op, i)) open.push_back(i);
+  }
+  const int own = period_of(op);
   for (const TensorId t : instance_.inputs(op)) {
     const OpId producer = instance_.producer(t);
-    const int own = period_of(op);
     if (period_of(producer) < own) add(Sum().add(resident(t, own), 1).add(recomputed(producer, own), 1), 1);
-    for (int i = own + 1; i <= last_[op]; ++i) {
-      add(Sum().add(resident(t, i), 1).add(recomputed(producer, i), 1).add(recomputed(op, i), -1), 0);
+    const bool is_reserved = instance_.max_computes(op) == 2 && open.size() > 1 && certain_[t] < open.back();
+    if (is_reserved && open.size() > kFewWindows) {
+      add_flow(op, t, open);
+      continue;
+    }
+    // Of each window, from one period of the op to another.
+    for (std::size_t first = 0; first < open.size(); ++first) {
+      const std::size_t end = is_reserved ? open.size() : first + 1;
+      for (std::size_t last = first; last < end; ++last) {
+        Sum window;
+        window.add(resident(t, open[first]), 1);
+        for (int i = open[first]; i <= open[last]; ++i) window.add(recomputed(producer, i), 1);
+        for (std::size_t n = first; n <= last; ++n) window.add(recomputed(op, open[n]), -1);
+        add(window, 0);
+      }
     }
   }
 }
 
-void PeriodProgram::add_flow(OpId op, TensorId input) {
+/// Only the periods in which the op may be recomputed matter: over those in between, supply says as much.
+void PeriodProgram::add_flow(OpId op, TensorId input, std::span<const int> open) {
   const OpId producer = instance_.producer(input);
-  const int first = period_of(op) + 1;
-  // With one period left, or where the input is always there, the rows of its uses say as much.
-  if (last_[op] <= first || certain_[input] >= last_[op]) return;
-  Presence here = kNever;
-  for (int i = first; i <= last_[op]; ++i) {
-    if (i == first) here = program_.add_column(0);
-    add(Sum().add(resident(input, i), 1).add(here, -1), 0);
-    const Presence next = i < last_[op] ? program_.add_column(0) : kNever;
-    add(Sum().add(here, 1).add(recomputed(producer, i), 1).add(recomputed(op, i), -1).add(next, -1), 0);
+  Presence here = program_.add_column(0);
+  add(Sum().add(resident(input, open.front()), 1).add(here, -1), 0);
+  for (std::size_t n = 0; n < open.size(); ++n) {
+    const bool is_last = n + 1 == open.size();
+    const int after = is_last ? open[n] + 1 : open[n + 1];
+    const Presence next = is_last ? kNever : program_.add_column(0);
+    Sum left;
+    left.add(here, 1).add(recomputed(op, open[n]), -1).add(next, -1);
+    for (int i = open[n]; i < after; ++i) left.add(recomputed(producer, i), 1);
+    add(left, 0);
+    if (!is_last) add(Sum().add(resident(input, after), 1).add(next, -1), 0);
+    // What the producer supplies later than that comes too late for the op.
+    if (after > open[n] + 1) {
+      add(Sum().add(resident(input, open[n]), 1).add(recomputed(producer, open[n]), 1).add(recomputed(op, open[n]), -1),
+          0);
+    }
     here = next;
   }
 }

@@ -108,11 +108,12 @@ class PeriodProgram {
   class Sum;
 
   void find_out(const RuledOut& out);
+  [[nodiscard]] int first_open(OpId op) const;
   void find_horizons();
   void number_columns();
   void add_supply(OpId op);
   void add_uses(OpId op);
-  void add_flow(OpId op, TensorId input);
+  void add_flow(OpId op, TensorId input, std::span<const int> open);
   void add_memory(int period);
   void add_event(const RecomputeEvent& event);
   /// Calls visit(input, bytes) for what outputs of the op take over of inputs that its run releases.

@@ -34,9 +34,6 @@ constexpr int kMostRefinements = 60;
 /// More periods must close this part of the gap between bound and ceiling; without a ceiling, raise the bound by it.
 constexpr std::int64_t kLeastGain = 20;
 
-/// A linear program is solved once more without what it has ruled out where that is more than such a part.
-constexpr int kManyRuledOut = 5;
-
 /// Rounded, a linear program's recomputes are those of at least so large a part.
 constexpr std::array kLeastParts{0.5, 0.2, 0.8};
 
@@ -162,7 +159,8 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   program_ = std::move(solved->program);
   choices_ = 0;
   periods_->for_each_recompute([&](OpId, int, int) { ++choices_; });
-  const LinearAnswer& linear = solved->answer;
+  linear_ = std::move(solved->answer);
+  const LinearAnswer& linear = linear_;
   if (linear.outcome == LinearAnswer::Outcome::no_solution) {
     const bool proved = !linear.prices.empty() && proves_no_solution(program_, linear.prices);
     // Where columns are out, it is only proved below the ceiling.
@@ -191,7 +189,7 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
     news.bans_below = limits.ceiling;
   }
   // Without those that are out it says more.
-  const bool pays = choices_ <= limits.choices && before - choices_ > before / kManyRuledOut;
+  const bool pays = choices_ <= limits.choices && are_many(before - choices_, before);
   is_relaxed_ = !pays || takes_more_than(limits.work - news.work, program_);
   return news;
 }
@@ -201,11 +199,11 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   if (segments_ < kFewSegments) finer_pays_ = split(limits, news);
   if (finer_) return news;
   finer_pays_ = finer_pays_ && sharpen(limits, news);
-  if (finer_) return news;
+  if (finer_ || probe_whole(limits, news)) return news;
   // Work is counted in CBC's nodes.
   const bool by_highs = limits.work == Work::max() && !find_highs().name.empty();
   if (choices_ > limits.choices || program_.rows.size() > (by_highs ? kMostRowsOfHighs : kMostRows)) {
-    if (split(limits, news) || refine_rounded()) return news;
+    if (split(limits, news) || (by_highs ? sharpen(limits, news) : refine_rounded())) return news;
     news.finished = choices_ > (limits.work == Work::max() ? kMostChoices : limits.choices);
     if (news.finished) return news;
   }
@@ -233,39 +231,6 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   }
   use(answer, limits, news);
   return news;
-}
-
-int PeriodProof::rule_out(const ProgramBound& bound, Duration ceiling) {
-  int left = 0;
-  const Periods& periods = periods_->periods();
-  periods_->for_each_recompute([&](OpId op, int period, int column) {
-    if (bound.bound + bound.penalties[at(column)] < ceiling) {
-      ++left;
-      return;
-    }
-    program_.out[at(column)] = true;
-    std::vector<bool>& out = out_[op];
-    out.resize(at(stages_of(instance_)), false);
-    std::fill(out.begin() + periods.first(period), out.begin() + periods.last(period) + 1, true);
-  });
-  return left;
-}
-
-/// What is out, as stretches of stages.
-std::vector<cp::StageBan> PeriodProof::bans() const {
-  std::vector<cp::StageBan> bans;
-  for (const OpId op : instance_.ops()) {
-    const std::vector<bool>& out = out_[op];
-    for (std::size_t k = at(op) + 1; k < out.size(); ++k) {
-      if (!out[k]) continue;
-      if (out[k - 1] && k > at(op) + 1) {
-        ++bans.back().last;
-      } else {
-        bans.push_back({op, Stage(k), Stage(k)});
-      }
-    }
-  }
-  return bans;
 }
 
 void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news) {

@@ -89,6 +89,11 @@ class PeriodProof {
   ProofNews solve_whole(const ProofLimits& limits);
   /// How many recomputes are left to decide.
   int rule_out(const ProgramBound& bound, Duration ceiling);
+  void rule_out(OpId op, int period, int column);
+  /// Enough for the linear program to be solved again.
+  static bool are_many(int ruled_out, int choices);
+  bool probe_whole(const ProofLimits& limits, ProofNews& news);
+  int probe_groups(bool by_op, const ProofLimits& limits);
   [[nodiscard]] std::vector<cp::StageBan> bans() const;
   void grow_patience(const ProofLimits& limits, ProofNews& news);
   void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news);
@@ -114,6 +119,7 @@ class PeriodProof {
   /// The periods whose linear program was solved last; that, with the rows that it was given; the recomputes left to decide.
   std::optional<PeriodProgram> periods_{};
   Program program_{};
+  LinearAnswer linear_{};
   int choices_ = 0;
   /// That of the next step, where it has been solved to see whether it pays.
   std::optional<Solved> finer_{};

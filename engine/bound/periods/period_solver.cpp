@@ -11,8 +11,8 @@
 #ifdef REMORA_HAVE_CBC
 #include <ClpEventHandler.hpp>
 
-#include "engine/bound/cbc.hpp"
 #include "engine/bound/highs.hpp"
+#include "engine/bound/periods/clp_program.hpp"
 // Behind CBC's first header.
 #include <CbcCompareObjective.hpp>
 #endif
@@ -33,110 +33,48 @@ std::vector<double> dive(const Program&, std::span<const std::vector<int>>, cons
   return {};
 }
 
+std::vector<int> probe(const Program&, const LinearAnswer&, std::span<const std::vector<int>>, Duration, std::size_t,
+                       const Interrupted&) {
+  return {};
+}
+
 #else
 
 namespace {
 
-constexpr double kLargestFactor = 100;
 constexpr double kLoosening = 1e-6;
-/// Solvers leave smaller factors out.
-constexpr double kLeastFactor = 1e-8;
 /// Costs are whole: a solution below the ceiling costs 1 less.
 constexpr double kBelow = 1e-2;
 
-/// Programs of training graphs have fewer rows a column than this, since there are fewer edges an op. The larger ones the
-/// primal simplex solves in a quarter of the dual's time (6,346 ops of GPT-2: 2.5 s and 10 s); those of dense graphs the dual in
-/// a hundredth of the primal's (1,000 ops: 0.1 s).
-constexpr int kRowsOfDense = 2;
+/// Programs of training graphs have fewer rows for each column that costs than this (some 4; of dense graphs 12 and more), since
+/// there are fewer edges an op. The larger ones the primal simplex solves in a quarter of the dual's time (6,346 ops of GPT-2:
+/// 2.5 s and 10 s); those of dense graphs the dual in a hundredth of the primal's (1,000 ops: 0.1 s).
+constexpr int kRowsOfDense = 8;
 constexpr int kManyRows = 10'000;
 /// Rounding goes on where it has raised the optimum by so many units of the costs.
 constexpr double kLeastRise = 1e-3;
 /// A dive takes so much for whole.
 constexpr double kWholeInDive = 1e-5;
 
-/// What a row is multiplied by: 1 where its factors are 1.
-double scale_of(const ProgramRow& row) {
-  double largest = 0;
-  for (const ProgramTerm& term : row.terms) largest = std::max(largest, std::abs(static_cast<double>(term.factor)));
-  if (largest <= kLargestFactor) return 1;
-  int exponent = 0;
-  std::frexp(largest / kLargestFactor, &exponent);
-  return std::ldexp(1, -exponent);
-}
-
-/// Rows as the solvers take them; what they would leave out is as if its columns were 1 where that helps.
-struct Rows {
-  std::vector<CoinBigIndex> begins{0};
-  std::vector<int> columns{};
-  std::vector<double> factors{};
-  std::vector<double> least{};
-
-  /// `loosening`: what rows that are scaled ask less.
-  Rows(std::span<const ProgramRow> rows, double loosening) {
-    for (const ProgramRow& row : rows) {
-      const double scale = scale_of(row);
-      double left_out = 0;
-      for (const ProgramTerm& term : row.terms) {
-        const double factor = static_cast<double>(term.factor) * scale;
-        if (std::abs(factor) < kLeastFactor) {
-          left_out += std::max(0.0, factor);
-          continue;
-        }
-        columns.push_back(term.column);
-        factors.push_back(factor);
-      }
-      begins.push_back(static_cast<CoinBigIndex>(columns.size()));
-      least.push_back(static_cast<double>(row.least) * scale - left_out - (scale < 1 ? loosening : 0));
-    }
-  }
-};
-
-/// Costs in units and the highest values of all columns, as the solvers take them.
-struct Columns {
-  std::vector<double> costs{};
-  std::vector<double> highest{};
-
-  Columns(const Program& program, std::int64_t unit) : highest(program.costs.size(), 1.0) {
-    costs.reserve(program.costs.size());
-    for (const std::int64_t cost : program.costs) costs.push_back(whole_units(cost, unit));
-    for (std::size_t j = 0; j < highest.size(); ++j) {
-      if (program.out[j]) highest[j] = 0;
-    }
-  }
-};
-
-void load(const Program& program, std::int64_t unit, double loosening, OsiClpSolverInterface& solver) {
-  prepare(solver);
-  const Rows rows(program.rows, loosening);
-  const Columns columns(program, unit);
-  const CoinPackedMatrix matrix(false, program.columns(), static_cast<int>(program.rows.size()), rows.begins.back(),
-                                rows.factors.data(), rows.columns.data(), rows.begins.data(), nullptr);
-  const std::vector<double> zeros(columns.costs.size(), 0.0);
-  const std::vector<double> no_limit(rows.least.size(), solver.getInfinity());
-  solver.loadProblem(matrix, zeros.data(), columns.highest.data(), columns.costs.data(), rows.least.data(),
-                     no_limit.data());
-}
-
 /// What the simplex method has said of the program; unknown where it was stopped.
 LinearAnswer answer_of(const ClpSimplex& simplex, const Program& program, std::int64_t unit, const Stopper& stopper) {
   LinearAnswer answer;
   if (stopper.has_stopped()) return answer;
-  std::span<const double> prices;
+  std::span<const double> duals;
   std::unique_ptr<double[]> ray;
   if (simplex.isProvenOptimal()) {
     answer.outcome = LinearAnswer::Outcome::optimal;
     answer.solution.assign(simplex.primalColumnSolution(), simplex.primalColumnSolution() + program.columns());
-    prices = {simplex.dualRowSolution(), program.rows.size()};
+    duals = {simplex.dualRowSolution(), program.rows.size()};
   } else if (simplex.isProvenPrimalInfeasible()) {
     answer.outcome = LinearAnswer::Outcome::no_solution;
     ray.reset(simplex.infeasibilityRay());
     // Clp's rays point the other way.
     if (ray) std::transform(ray.get(), ray.get() + program.rows.size(), ray.get(), std::negate<>());
-    if (ray) prices = {ray.get(), program.rows.size()};
+    if (ray) duals = {ray.get(), program.rows.size()};
   }
-  for (std::size_t r = 0; r < prices.size(); ++r) {
-    answer.prices.push_back(prices[r] * scale_of(program.rows[r]) * static_cast<double>(unit));
-  }
+  answer.prices = prices_of(duals, program, unit);
+  answer.basis.assign(simplex.statusArray(), simplex.statusArray() + program.costs.size() + program.rows.size());
   return answer;
 }
 
@@ -146,10 +84,12 @@ void drop_unpriced(Program& program, std::size_t first, LinearAnswer& answer) {
   for (std::size_t r = first; r < program.rows.size(); ++r) {
     if (!(answer.prices[r] > 0)) continue;
     std::swap(program.rows[kept], program.rows[r]);
+    answer.basis[program.costs.size() + kept] = answer.basis[program.costs.size() + r];
     answer.prices[kept++] = answer.prices[r];
   }
   program.rows.resize(kept);
   answer.prices.resize(std::min(kept, answer.prices.size()));
+  answer.basis.resize(std::min(program.costs.size() + kept, answer.basis.size()));
 }
 
 /// Which columns go before others.
@@ -210,7 +150,8 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
   simplex.setLogLevel(0);
   leave_signals_alone(options);
   const int rows = simplex.numberRows();
-  const bool is_sparse = rows < kRowsOfDense * simplex.numberColumns();
+  const auto costly = std::count_if(program.costs.begin(), program.costs.end(), [](std::int64_t c) { return c > 0; });
+  const bool is_sparse = rows < kRowsOfDense * costly;
   options.setSolveType(is_sparse && rows > kManyRows ? ClpSolve::usePrimal : ClpSolve::useDual);
   simplex.initialSolve(options);
   LinearAnswer answer = answer_of(simplex, program, unit, stopper);

@@ -27,11 +27,20 @@ struct LinearAnswer {
   std::vector<double> solution{};
   /// By row, those added included: dual values, or where there is no solution a ray of them.
   std::vector<double> prices{};
+  /// Where the simplex method ended: Clp's status of each column and row, those added included.
+  std::vector<unsigned char> basis{};
 };
 
 /// Rows that its solution violates (rounded_rows()) are added to the program as long as that raises the optimum, and that
 /// takes no more steps of the simplex method than the program itself.
 LinearAnswer solve_linear(Program& program, const Interrupted& interrupted);
+
+/// Columns that are 0 in every solution below the ceiling. Of each group in turn at least one column is to be 1, and the simplex
+/// method goes on from the answer's basis (probing, in constraint programming shaving): its prices rule out, in whole
+/// numbers, what they can of all groups. Groups likely to be ruled out come first: it ends after many in a row that are not, and
+/// with more than `most` columns.
+std::vector<int> probe(const Program& program, const LinearAnswer& answer, std::span<const std::vector<int>> groups,
+                       Duration ceiling, std::size_t most, const Interrupted& interrupted);
 
 /// A solution, or nothing where the way there ends: the linear program's columns of each group in turn are put to 1, those
 /// that are nearly there together and else the largest, and it is solved again (a dive; 0 where 1 leads nowhere). The groups'

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifdef REMORA_HAVE_CBC
+
+#include "engine/bound/periods/clp_program.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace remora {
+namespace {
+
+constexpr double kLargestFactor = 100;
+/// Solvers leave smaller factors out.
+constexpr double kLeastFactor = 1e-8;
+
+/// What a row is multiplied by: 1 where its factors are 1.
+double scale_of(const ProgramRow& row) {
+  double largest = 0;
+  for (const ProgramTerm& term : row.terms) largest = std::max(largest, std::abs(static_cast<double>(term.factor)));
+  if (largest <= kLargestFactor) return 1;
+  int exponent = 0;
+  std::frexp(largest / kLargestFactor, &exponent);
+  return std::ldexp(1, -exponent);
+}
+
+}  // namespace
+
+Rows::Rows(std::span<const ProgramRow> rows, double loosening) {
+  for (const ProgramRow& row : rows) {
+    const double scale = scale_of(row);
+    double left_out = 0;
+    for (const ProgramTerm& term : row.terms) {
+      const double factor = static_cast<double>(term.factor) * scale;
+      if (std::abs(factor) < kLeastFactor) {
+        left_out += std::max(0.0, factor);
+        continue;
+      }
+      columns.push_back(term.column);
+      factors.push_back(factor);
+    }
+    begins.push_back(static_cast<CoinBigIndex>(columns.size()));
+    least.push_back(static_cast<double>(row.least) * scale - left_out - (scale < 1 ? loosening : 0));
+  }
+}
+
+Columns::Columns(const Program& program, std::int64_t unit) : highest(program.costs.size(), 1.0) {
+  costs.reserve(program.costs.size());
+  for (const std::int64_t cost : program.costs) costs.push_back(whole_units(cost, unit));
+  for (std::size_t j = 0; j < highest.size(); ++j) {
+    if (program.out[j]) highest[j] = 0;
+  }
+}
+
+void load(const Program& program, std::int64_t unit, double loosening, OsiClpSolverInterface& solver) {
+  prepare(solver);
+  const Rows rows(program.rows, loosening);
+  const Columns columns(program, unit);
+  const CoinPackedMatrix matrix(false, program.columns(), static_cast<int>(program.rows.size()), rows.begins.back(),
+                                rows.factors.data(), rows.columns.data(), rows.begins.data(), nullptr);
+  const std::vector<double> zeros(columns.costs.size(), 0.0);
+  const std::vector<double> no_limit(rows.least.size(), solver.getInfinity());
+  solver.loadProblem(matrix, zeros.data(), columns.highest.data(), columns.costs.data(), rows.least.data(),
+                     no_limit.data());
+}
+
+std::vector<double> prices_of(std::span<const double> duals, const Program& program, std::int64_t unit) {
+  std::vector<double> prices;
+  for (std::size_t r = 0; r < duals.size(); ++r) {
+    prices.push_back(duals[r] * scale_of(program.rows[r]) * static_cast<double>(unit));
+  }
+  return prices;
+}
+
+}  // namespace remora
+
+#endif

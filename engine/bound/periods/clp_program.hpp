@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A Program (program.hpp) as Clp, CBC and HiGHS take it. Only for builds with CBC, and only for this folder's .cpp files.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/bound/cbc.hpp"
+#include "engine/bound/periods/program.hpp"
+
+namespace remora {
+
+/// Rows as the solvers take them; what they would leave out is as if its columns were 1 where that helps.
+struct Rows {
+  std::vector<CoinBigIndex> begins{0};
+  std::vector<int> columns{};
+  std::vector<double> factors{};
+  std::vector<double> least{};
+
+  /// `loosening`: what rows that are scaled ask less.
+  Rows(std::span<const ProgramRow> rows, double loosening);
+};
+
+/// Costs in units and the highest values of all columns, as the solvers take them.
+struct Columns {
+  std::vector<double> costs{};
+  std::vector<double> highest{};
+
+  Columns(const Program& program, std::int64_t unit);
+};
+
+void load(const Program& program, std::int64_t unit, double loosening, OsiClpSolverInterface& solver);
+
+/// What Clp's duals of the scaled rows are in cost a unit of the rows.
+std::vector<double> prices_of(std::span<const double> duals, const Program& program, std::int64_t unit);
+
+}  // namespace remora
