@@ -12,7 +12,9 @@
 //   limits    sum over i of R(v,i) <= C_v - 1
 //   uses      P(t,i) + R(v,i) >= 1                 a first compute in period i reads t; at the end: t must be kept
 //             R(w,i) <= P(t,i) + R(v,i)            w reads t
-//   flow      Q(w,t,i) <= P(t,i)     R(w,i) + Q(w,t,i+1) <= Q(w,t,i) + R(v,i)
+//   flow      Q(w,t,i) <= P(t,i)     R(w,i) + Q(w,t,j) <= Q(w,t,i) + R(v,i) + ... + R(v,j-1)
+//             i, j: consecutive periods in which w may be recomputed; where those are few, a row for each window of them:
+//             R(w,i) + ... + R(w,j) <= P(t,i) + R(v,i) + ... + R(v,j)
 //   memory    at the checkpoint k that ends period i: what k reads and writes, its workspace, and every other tensor t
 //             with P(t,i+1), hold the budget
 //

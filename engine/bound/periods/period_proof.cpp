@@ -19,7 +19,8 @@ constexpr int kMostSegments = 32;
 constexpr int kMostColumns = 150'000;
 /// Places where a replay breaks that are mended at once.
 constexpr std::size_t kMended = 4;
-/// With more rows the integer program does not end: finer periods come first. With more choices it is not even begun.
+/// With more rows the integer program does not end, and probing takes too long: finer periods come first. With more choices it
+/// is not even begun.
 constexpr std::size_t kMostRows = 20'000;
 constexpr std::size_t kMostRowsOfHighs = 30'000;
 constexpr int kMostChoices = 40'000;
@@ -199,13 +200,15 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   if (segments_ < kFewSegments) finer_pays_ = split(limits, news);
   if (finer_) return news;
   finer_pays_ = finer_pays_ && sharpen(limits, news);
-  if (finer_ || probe_whole(limits, news)) return news;
+  if (finer_) return news;
   // Work is counted in CBC's nodes.
   const bool by_highs = limits.work == Work::max() && !find_highs().name.empty();
   if (choices_ > limits.choices || program_.rows.size() > (by_highs ? kMostRowsOfHighs : kMostRows)) {
     if (split(limits, news) || (by_highs ? sharpen(limits, news) : refine_rounded())) return news;
     news.finished = choices_ > (limits.work == Work::max() ? kMostChoices : limits.choices);
     if (news.finished) return news;
+  } else if (probe_whole(limits, news)) {
+    return news;
   }
   double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
   bool is_outdated = false;
