@@ -80,6 +80,7 @@ int PeriodProof::probe_groups(bool by_op, const ProofLimits& limits) {
   });
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.penalty > b.penalty; });
   std::vector<std::vector<int>> columns;
+  columns.reserve(groups.size());
   for (Group& group : groups) columns.push_back(std::move(group.columns));
   const double end = cpu_seconds_of_thread() + kPartOfPatience * limits.seconds;
   const auto is_over = [&] { return cpu_seconds_of_thread() > end || (limits.interrupted && limits.interrupted()); };
