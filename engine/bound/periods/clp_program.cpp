@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 namespace remora {
 namespace {
@@ -62,6 +63,13 @@ void load(const Program& program, std::int64_t unit, double loosening, OsiClpSol
   const std::vector<double> no_limit(rows.least.size(), solver.getInfinity());
   solver.loadProblem(matrix, zeros.data(), columns.highest.data(), columns.costs.data(), rows.least.data(),
                      no_limit.data());
+}
+
+WatchedSimplex::WatchedSimplex(const Program& program, std::int64_t unit, std::function<bool()> interrupted)
+    : stopper_(std::move(interrupted)) {
+  load(program, unit, 0, solver_);
+  stopper_.watch(solver_);
+  simplex().setLogLevel(0);
 }
 
 std::vector<double> prices_of(std::span<const double> duals, const Program& program, std::int64_t unit) {

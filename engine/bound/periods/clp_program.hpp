@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,20 @@ struct Columns {
 };
 
 void load(const Program& program, std::int64_t unit, double loosening, OsiClpSolverInterface& solver);
+
+/// A program's linear relaxation in Clp, in silence, which ends when the caller asks for it.
+class WatchedSimplex {
+ public:
+  WatchedSimplex(const Program& program, std::int64_t unit, std::function<bool()> interrupted);
+
+  /// Clp itself: what Osi does beside takes twice as long.
+  [[nodiscard]] ClpSimplex& simplex() const { return *solver_.getModelPtr(); }
+  [[nodiscard]] const Stopper& stopper() const { return stopper_; }
+
+ private:
+  OsiClpSolverInterface solver_;
+  Stopper stopper_;
+};
 
 /// What Clp's duals of the scaled rows are in cost a unit of the rows.
 std::vector<double> prices_of(std::span<const double> duals, const Program& program, std::int64_t unit);

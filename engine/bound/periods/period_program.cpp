@@ -201,18 +201,20 @@ void PeriodProgram::add_uses(OpId op) {
       add_flow(op, t, open);
       continue;
     }
-    // Of each window, from one period of the op to another.
     for (std::size_t first = 0; first < open.size(); ++first) {
-      const std::size_t end = is_reserved ? open.size() : first + 1;
-      for (std::size_t last = first; last < end; ++last) {
-        Sum window;
-        window.add(resident(t, open[first]), 1);
-        for (int i = open[first]; i <= open[last]; ++i) window.add(recomputed(producer, i), 1);
-        for (std::size_t n = first; n <= last; ++n) window.add(recomputed(op, open[n]), -1);
-        add(window, 0);
-      }
+      const std::size_t most = is_reserved ? open.size() - first : 1;
+      for (std::size_t count = 1; count <= most; ++count) add_window(op, t, std::span(open).subspan(first, count));
     }
   }
+}
+
+/// The op's recomputes in these of its periods are served by what is there before them and what comes meanwhile.
+void PeriodProgram::add_window(OpId op, TensorId input, std::span<const int> open) {
+  Sum sum;
+  sum.add(resident(input, open.front()), 1);
+  for (int i = open.front(); i <= open.back(); ++i) sum.add(recomputed(instance_.producer(input), i), 1);
+  for (const int i : open) sum.add(recomputed(op, i), -1);
+  add(sum, 0);
 }
 
 /// Only the periods in which the op may be recomputed matter: over those in between, supply says as much.
@@ -230,10 +232,7 @@ void PeriodProgram::add_flow(OpId op, TensorId input, std::span<const int> open)
     add(left, 0);
     if (!is_last) add(Sum().add(resident(input, after), 1).add(next, -1), 0);
     // What the producer supplies later than that comes too late for the op.
-    if (after > open[n] + 1) {
-      add(Sum().add(resident(input, open[n]), 1).add(recomputed(producer, open[n]), 1).add(recomputed(op, open[n]), -1),
-          0);
-    }
+    if (after > open[n] + 1) add_window(op, input, open.subspan(n, 1));
     here = next;
   }
 }

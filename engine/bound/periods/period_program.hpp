@@ -115,6 +115,7 @@ class PeriodProgram {
   void number_columns();
   void add_supply(OpId op);
   void add_uses(OpId op);
+  void add_window(OpId op, TensorId input, std::span<const int> open);
   void add_flow(OpId op, TensorId input, std::span<const int> open);
   void add_memory(int period);
   void add_event(const RecomputeEvent& event);

@@ -88,13 +88,13 @@ class PeriodProof {
   [[nodiscard]] PeriodProgram program(const Interrupted& interrupted) const;
   ProofNews solve_relaxed(const ProofLimits& limits);
   ProofNews solve_whole(const ProofLimits& limits);
-  /// How many recomputes are left to decide.
+  /// These columns, by column, those that are out already included. How many recomputes are left to decide.
+  int rule_out(std::vector<bool> columns);
   int rule_out(const ProgramBound& bound, Duration ceiling);
-  void rule_out(OpId op, int period, int column);
   /// Enough for the linear program to be solved again.
   static bool are_many(int ruled_out, int choices);
   bool probe_whole(const ProofLimits& limits, ProofNews& news);
-  int probe_groups(bool by_op, const ProofLimits& limits);
+  [[nodiscard]] std::vector<std::vector<int>> groups(bool by_op, const ProgramBound& bound) const;
   [[nodiscard]] std::vector<cp::StageBan> bans() const;
   void grow_patience(const ProofLimits& limits, ProofNews& news);
   void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news);

@@ -3,8 +3,8 @@
 // A proof by periods: the recomputes that it rules out, since a schedule below the ceiling cannot pay for them.
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <utility>
+#include <vector>
 
 #include "engine/bound/periods/period_proof.hpp"
 
@@ -23,24 +23,28 @@ bool PeriodProof::are_many(int ruled_out, int choices) {
   return ruled_out > choices / kManyRuledOut;
 }
 
-int PeriodProof::rule_out(const ProgramBound& bound, Duration ceiling) {
+int PeriodProof::rule_out(std::vector<bool> columns) {
+  const Periods& periods = periods_->periods();
   int left = 0;
   periods_->for_each_recompute([&](OpId op, int period, int column) {
-    if (bound.bound + bound.penalties[at(column)] < ceiling) {
+    if (!columns[at(column)]) {
       ++left;
       return;
     }
-    rule_out(op, period, column);
+    std::vector<bool>& out = out_[op];
+    out.resize(at(stages_of(instance_)), false);
+    std::fill(out.begin() + periods.first(period), out.begin() + periods.last(period) + 1, true);
   });
+  program_.out = std::move(columns);
   return left;
 }
 
-void PeriodProof::rule_out(OpId op, int period, int column) {
-  const Periods& periods = periods_->periods();
-  program_.out[at(column)] = true;
-  std::vector<bool>& out = out_[op];
-  out.resize(at(stages_of(instance_)), false);
-  std::fill(out.begin() + periods.first(period), out.begin() + periods.last(period) + 1, true);
+int PeriodProof::rule_out(const ProgramBound& bound, Duration ceiling) {
+  std::vector<bool> columns = program_.out;
+  periods_->for_each_recompute([&](OpId, int, int column) {
+    columns[at(column)] = columns[at(column)] || bound.bound + bound.penalties[at(column)] >= ceiling;
+  });
+  return rule_out(std::move(columns));
 }
 
 /// Rules out what the linear program with an op recomputed proves too dear. True where without that the linear program is to be
@@ -49,9 +53,13 @@ bool PeriodProof::probe_whole(const ProofLimits& limits, ProofNews& news) {
   const bool applies = limits.ceiling != Duration::max() && limits.work == Work::max() &&
                        linear_.outcome == LinearAnswer::Outcome::optimal;
   if (!applies) return false;
+  const ProgramBound bound = program_bound(program_, linear_.prices);
   const int before = choices_;
   for (const bool by_op : {true, false}) {
-    choices_ -= probe_groups(by_op, limits);
+    const double end = cpu_seconds_of_thread() + kPartOfPatience * limits.seconds;
+    const auto is_over = [&] { return cpu_seconds_of_thread() > end || (limits.interrupted && limits.interrupted()); };
+    choices_ =
+        rule_out(probe(program_, linear_, groups(by_op, bound), limits.ceiling, choices_ / kManyRuledOut, is_over));
     if (are_many(before - choices_, before)) break;
   }
   if (choices_ == before) return false;
@@ -60,37 +68,23 @@ bool PeriodProof::probe_whole(const ProofLimits& limits, ProofNews& news) {
   return are_many(before - choices_, before);
 }
 
-/// How many recomputes it has ruled out. Groups: those of an op, or each of them.
-int PeriodProof::probe_groups(bool by_op, const ProofLimits& limits) {
-  struct Group {
-    Duration penalty = Duration::max();
-    std::vector<int> columns{};
-  };
-  const ProgramBound bound = program_bound(program_, linear_.prices);
-  std::vector<Group> groups;
+/// The columns of the recomputes that are left, those of an op together or each alone; the dearest first.
+std::vector<std::vector<int>> PeriodProof::groups(bool by_op, const ProgramBound& bound) const {
+  std::vector<std::vector<int>> found;
   OpId last{-1};
-  std::map<int, std::pair<OpId, int>> places;
-  periods_->for_each_recompute([&](OpId op, int period, int column) {
+  periods_->for_each_recompute([&](OpId op, int, int column) {
     if (program_.out[at(column)]) return;
-    places[column] = {op, period};
-    if (!by_op || op != last) groups.emplace_back();
+    if (!by_op || op != last) found.emplace_back();
     last = op;
-    groups.back().columns.push_back(column);
-    groups.back().penalty = std::min(groups.back().penalty, bound.penalties[at(column)]);
+    found.back().push_back(column);
   });
-  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.penalty > b.penalty; });
-  std::vector<std::vector<int>> columns;
-  columns.reserve(groups.size());
-  for (Group& group : groups) columns.push_back(std::move(group.columns));
-  const double end = cpu_seconds_of_thread() + kPartOfPatience * limits.seconds;
-  const auto is_over = [&] { return cpu_seconds_of_thread() > end || (limits.interrupted && limits.interrupted()); };
-  const std::vector<int> found =
-      probe(program_, linear_, columns, limits.ceiling, at(choices_ / kManyRuledOut), is_over);
-  for (const int column : found) {
-    const auto& [op, period] = places.at(column);
-    rule_out(op, period, column);
-  }
-  return static_cast<int>(found.size());
+  const auto penalty = [&](const std::vector<int>& group) {
+    Duration least = Duration::max();
+    for (const int column : group) least = std::min(least, bound.penalties[at(column)]);
+    return least;
+  };
+  std::stable_sort(found.begin(), found.end(), [&](auto& a, auto& b) { return penalty(a) > penalty(b); });
+  return found;
 }
 
 /// What is out, as stretches of stages.

@@ -140,14 +140,10 @@ IntegerAnswer solve_by_highs(const Program& program, const IntegerLimits& limits
 LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
   if (program.costs.empty()) return {};
   const std::int64_t unit = common_unit(program.costs);
-  OsiClpSolverInterface solver;
-  load(program, unit, 0, solver);
-  const Stopper stopper(interrupted);
-  stopper.watch(solver);
-  // Clp itself: what Osi does beside takes twice as long.
-  ClpSimplex& simplex = *solver.getModelPtr();
+  const WatchedSimplex watched(program, unit, interrupted);
+  const Stopper& stopper = watched.stopper();
+  ClpSimplex& simplex = watched.simplex();
   ClpSolve options;
-  simplex.setLogLevel(0);
   leave_signals_alone(options);
   const int rows = simplex.numberRows();
   const auto costly = std::count_if(program.costs.begin(), program.costs.end(), [](std::int64_t c) { return c > 0; });
@@ -185,12 +181,9 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
 std::vector<double> dive(const Program& program, std::span<const std::vector<int>> groups,
                          const Interrupted& interrupted) {
   if (program.costs.empty()) return {};
-  OsiClpSolverInterface solver;
-  load(program, common_unit(program.costs), 0, solver);
-  const Stopper stopper(interrupted);
-  stopper.watch(solver);
-  ClpSimplex& simplex = *solver.getModelPtr();
-  simplex.setLogLevel(0);
+  const WatchedSimplex watched(program, common_unit(program.costs), interrupted);
+  const Stopper& stopper = watched.stopper();
+  ClpSimplex& simplex = watched.simplex();
   ClpSolve options;
   leave_signals_alone(options);
   options.setSolveType(ClpSolve::useDual);

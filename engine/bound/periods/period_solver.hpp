@@ -35,12 +35,12 @@ struct LinearAnswer {
 /// takes no more steps of the simplex method than the program itself.
 LinearAnswer solve_linear(Program& program, const Interrupted& interrupted);
 
-/// Columns that are 0 in every solution below the ceiling. Of each group in turn at least one column is to be 1, and the simplex
-/// method goes on from the answer's basis (probing, in constraint programming shaving): its prices rule out, in whole
-/// numbers, what they can of all groups. Groups likely to be ruled out come first: it ends after many in a row that are not, and
-/// with more than `most` columns.
-std::vector<int> probe(const Program& program, const LinearAnswer& answer, std::span<const std::vector<int>> groups,
-                       Duration ceiling, std::size_t most, const Interrupted& interrupted);
+/// By column: whether it is out, as in the program, or is found to be 0 in every solution below the ceiling. Of each group in turn
+/// at least one column is to be 1, and the simplex method goes on from the answer's basis (probing, in constraint programming
+/// shaving): its prices rule out, in whole numbers, what they can of all groups. Groups likely to be ruled out come first: it
+/// ends after many in a row that are not, and with more than `most` columns found.
+std::vector<bool> probe(const Program& program, const LinearAnswer& answer, std::span<const std::vector<int>> groups,
+                        Duration ceiling, int most, const Interrupted& interrupted);
 
 /// A solution, or nothing where the way there ends: the linear program's columns of each group in turn are put to 1, those
 /// that are nearly there together and else the largest, and it is solved again (a dive; 0 where 1 leads nowhere). The groups'

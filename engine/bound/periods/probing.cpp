@@ -13,9 +13,9 @@ namespace remora {
 
 #ifndef REMORA_HAVE_CBC
 
-std::vector<int> probe(const Program&, const LinearAnswer&, std::span<const std::vector<int>>, Duration, std::size_t,
-                       const Interrupted&) {
-  return {};
+std::vector<bool> probe(const Program& program, const LinearAnswer&, std::span<const std::vector<int>>, Duration, int,
+                        const Interrupted&) {
+  return program.out;
 }
 
 #else
@@ -66,54 +66,50 @@ void add_groups(ClpSimplex& simplex, std::span<const std::vector<int>> groups) {
 
 }  // namespace
 
-std::vector<int> probe(const Program& program, const LinearAnswer& answer, std::span<const std::vector<int>> groups,
-                       Duration ceiling, std::size_t most, const Interrupted& interrupted) {
-  std::vector<int> found;
-  if (program.costs.empty() || answer.basis.empty()) return found;
+std::vector<bool> probe(const Program& program, const LinearAnswer& answer, std::span<const std::vector<int>> groups,
+                        Duration ceiling, int most, const Interrupted& interrupted) {
+  std::vector<bool> out = program.out;
+  if (answer.basis.empty()) return out;
   const std::int64_t unit = common_unit(program.costs);
-  OsiClpSolverInterface solver;
-  load(program, unit, 0, solver);
-  const Stopper stopper(interrupted);
-  stopper.watch(solver);
-  ClpSimplex& simplex = *solver.getModelPtr();
-  simplex.setLogLevel(0);
+  const WatchedSimplex watched(program, unit, interrupted);
+  ClpSimplex& simplex = watched.simplex();
   simplex.createStatus();
   std::copy(answer.basis.begin(), answer.basis.end(), simplex.statusArray());
   const int own = simplex.numberRows();
   add_groups(simplex, groups);
   simplex.dual();
-  if (!simplex.isProvenOptimal()) return found;
+  if (!simplex.isProvenOptimal()) return out;
   const SimplexEnd end(simplex);
-  std::vector<bool> is_out = program.out;
   simplex.setDualObjectiveLimit(whole_units_up(ceiling.count(), unit));
   simplex.setMaximumIterations(kStepsOfProbe);
+  int found = 0;
   int vain = 0;
-  for (std::size_t g = 0; g < groups.size() && found.size() <= most && vain < kMostVain; ++g) {
+  for (std::size_t g = 0; g < groups.size() && found <= most && vain < kMostVain; ++g) {
     const auto all_out = [&] {
-      return std::all_of(groups[g].begin(), groups[g].end(), [&](int j) { return is_out[at(j)]; });
+      return std::all_of(groups[g].begin(), groups[g].end(), [&](int j) { return out[at(j)]; });
     };
     if (all_out()) continue;
     end.restore();
     simplex.setRowLower(own + static_cast<int>(g), 1);
     simplex.setNumberIterations(0);
     simplex.dual();
-    if (stopper.has_stopped()) break;
+    if (watched.stopper().has_stopped()) break;
     simplex.setRowLower(own + static_cast<int>(g), -COIN_DBL_MAX);
     ++vain;
     if (simplex.status() != 1 && simplex.objectiveValue() < simplex.dualObjectiveLimit()) continue;
-    std::vector<double> prices = prices_of({simplex.dualRowSolution(), program.rows.size()}, program, unit);
-    const ProgramBound bound = program_bound(program, prices);
+    const ProgramBound bound =
+        program_bound(program, prices_of({simplex.dualRowSolution(), program.rows.size()}, program, unit));
     for (const std::vector<int>& group : groups) {
       for (const int j : group) {
-        if (is_out[at(j)] || bound.bound + bound.penalties[at(j)] < ceiling) continue;
-        is_out[at(j)] = true;
+        if (out[at(j)] || bound.bound + bound.penalties[at(j)] < ceiling) continue;
+        out[at(j)] = true;
         simplex.setColumnUpper(j, 0);
-        found.push_back(j);
+        ++found;
       }
     }
     if (all_out()) vain = 0;
   }
-  return found;
+  return out;
 }
 
 #endif
