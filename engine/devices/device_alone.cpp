@@ -94,6 +94,12 @@ class OneDevice final : public DeviceMember {
     if (const auto sequence = sequence_of(steps)) search_.offer(make_solution(instance_, *sequence), Source::start);
   }
   [[nodiscard]] std::int64_t work() const override { return search_.work().count() + chosen_work_; }
+  [[nodiscard]] double gap() const override {
+    if (!search_.holds_budget()) return 1;
+    const Duration cost = instance_.baseline_duration() + search_.incumbent().extra;
+    const Duration saved = search_.incumbent().extra - search_.lower_bound();
+    return cost.count() > 0 ? static_cast<double>(saved.count()) / static_cast<double>(cost.count()) : 0;
+  }
 
  private:
   /// As a solve for one device alone, which chooses how often an op may run. More than here is a wish.

@@ -7,7 +7,8 @@
 //
 // Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then as much as that one
 // has had (one device alone: several times that) as long as the best schedule known is one of theirs, and else a small part of
-// it. The end of the limits is for one that leads, if one does. What one finds all others go on from where they can.
+// it. The end of the limits is for one that leads, if one does. One device alone that leads has the less the less it may still
+// save, by its own bound. What one finds all others go on from where they can.
 #pragma once
 
 #include <algorithm>
@@ -49,6 +50,8 @@ class DeviceMember {
   /// A schedule of the problem with all choices: the search goes on from it if it is one of its own, too, and better.
   virtual void offer(const std::vector<DeviceStep>& steps) = 0;
   [[nodiscard]] virtual std::int64_t work() const = 0;
+  /// Of what its best schedule costs, the part that its own problem may still save; 1 where nothing is known.
+  [[nodiscard]] virtual double gap() const = 0;
   /// More computes an op than the problem's, where they hold the budget or cost less.
   [[nodiscard]] virtual DeviceWish wish() const { return {}; }
 };
@@ -76,6 +79,10 @@ class DeviceTurns : public DeviceMember {
     if (cost_of_schedule(graph_, problem_, steps)) take(steps);
   }
   [[nodiscard]] std::int64_t work() const override { return local_.work() + members_work_; }
+  [[nodiscard]] double gap() const final {
+    if (best_cost_ == kNoWay) return 1;
+    return best_cost_ > bound_.least ? 1 - static_cast<double>(bound_.least) / static_cast<double>(best_cost_) : 0;
+  }
   /// A sitting also ends where more computes an op are worth more than this problem: where one device alone costs less with
   /// more than all that is known here, or after half of the limits without a schedule. `doubts`: or later, where one device
   /// alone leads and that is not proved. To be said before the first one.
@@ -204,12 +211,12 @@ class DeviceTurns : public DeviceMember {
   static constexpr double kLeast = 0.02;
   static constexpr double kTurn = 0.05;
   static constexpr std::int64_t kLeastTurn = 250;
-  /// Of what the search with all choices has had: for one device alone and for copies alone where the best schedule known is one
-  /// of theirs, and for others.
+  /// Of what the search with all choices has had: for one device alone, at most, and for copies alone where the best schedule
+  /// known is one of theirs, and for others.
   static constexpr double kLeadingAlone = 8;
   static constexpr double kLeading = 1;
   static constexpr double kBehind = 0.125;
-  /// Of the limits, the end that a member whose schedule is the best known has for itself.
+  /// Of the limits, the end that a member whose schedule is the best known has for itself (one device alone: at most).
   static constexpr double kEnd = 0.25;
   /// Of the limits, before more computes an op are taken up where they are known to cost less; without any schedule; and where
   /// one device alone leads.
@@ -258,12 +265,18 @@ class DeviceTurns : public DeviceMember {
   [[nodiscard]] double remaining() const { return counts_work() ? static_cast<double>(until_ - work()) : left(); }
   [[nodiscard]] bool leads(const Entry& entry) const { return entry.cost <= best_cost_ && entry.cost < kNoWay; }
 
+  /// Of what there may be to save, what its own problem may save.
+  [[nodiscard]] double part_of_gap(const Entry& entry) const {
+    return gap() > 0 ? std::min(1.0, entry.member->gap() / gap()) : 1;
+  }
+
   [[nodiscard]] double due_to(const Entry& entry) const {
     if (!entry.begun) return first();
-    if (leads(entry) && remaining() <= kEnd * limit()) return remaining();
+    const double part = entry.is_alone && leads(entry) ? part_of_gap(entry) : 1;
+    if (leads(entry) && remaining() <= part * kEnd * limit()) return remaining();
     double own = used();
     for (const Entry& other : members_) own -= other.spent;
-    const double leading = entry.is_alone ? kLeadingAlone : kLeading;
+    const double leading = entry.is_alone ? std::max(kBehind, part * kLeadingAlone) : kLeading;
     const double due = (leads(entry) ? leading : kBehind) * own - entry.spent;
     return due < kLeast * limit() ? 0 : std::min(due, kFirst * limit());
   }

@@ -33,11 +33,6 @@ std::vector<double> dive(const Program&, std::span<const std::vector<int>>, cons
   return {};
 }
 
-std::vector<int> probe(const Program&, const LinearAnswer&, std::span<const std::vector<int>>, Duration, std::size_t,
-                       const Interrupted&) {
-  return {};
-}
-
 #else
 
 namespace {
@@ -47,10 +42,12 @@ constexpr double kLoosening = 1e-6;
 constexpr double kBelow = 1e-2;
 
 /// Programs of training graphs have fewer rows for each column that costs than this (some 4; of dense graphs 12 and more), since
-/// there are fewer edges an op. The larger ones the primal simplex solves in a quarter of the dual's time (6,346 ops of GPT-2:
-/// 2.5 s and 10 s); those of dense graphs the dual in a hundredth of the primal's (1,000 ops: 0.1 s).
+/// there are fewer edges an op. Those with very many rows the primal simplex solves in a third of the dual's time (6,346 ops of
+/// GPT-2, 81,239 rows: 1.3 s and 4.4 s); smaller ones, and those of dense graphs, the dual in as much or less (two devices, 16,861
+/// rows: 0.2 s and 0.9 s; 1,000 ops of a dense graph: a hundredth).
 constexpr int kRowsOfDense = 8;
-constexpr int kManyRows = 10'000;
+constexpr int kManyRows = 40'000;
+
 /// Rounding goes on where it has raised the optimum by so many units of the costs.
 constexpr double kLeastRise = 1e-3;
 /// A dive takes so much for whole.
