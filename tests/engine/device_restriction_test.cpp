@@ -2,11 +2,13 @@
 //
 // Several devices: what problems with fewer choices give is not lost.
 #include <random>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "engine/computes_choice.hpp"
 #include "engine/devices/device_solve.hpp"
+#include "engine/devices/device_turns.hpp"
 #include "engine/solve.hpp"
 #include "tests/support/random_training_graph.hpp"
 #include "tests/support/work_limited.hpp"
@@ -94,6 +96,38 @@ TEST(DeviceRestriction, IsNoWorseThanOneDeviceOrCopiesAlone) {
 
 TEST(DeviceRestriction, IsNoWorseThanThatWhereCopiesOverlap) {
   expect_no_worse_than_alone(CopyMode::overlap, 40);
+}
+
+/// What it says is a bound of its own optimum, and nothing is left once that is found.
+TEST(DeviceRestriction, OneDeviceAloneSaysWhatItMayStillSave) {
+  std::mt19937 random(9);
+  int proved = 0;
+  int open = 0;
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(round);
+    const DeviceGraph devices = with_store(*test::random_training_graph(random, 20));
+    const DeviceProblem problem = tight_problem(devices, CopyMode::sequential);
+    const DeviceSolveOptions options{.time_limit = kNoTimeLimit, .work_limit = 40};
+    const auto alone = one_device_alone(devices, problem, DeviceId(0), options, false);
+    ASSERT_NE(alone, nullptr);
+    EXPECT_EQ(alone->gap(), 1);
+    const auto cost = [&] {
+      return static_cast<double>(cost_of_schedule(devices, problem, alone->steps()).value_or(0));
+    };
+    std::vector<double> least;
+    for (int sitting = 0; sitting < 60 && !alone->finished(); ++sitting) {
+      alone->sit(kNoTimeLimit, 100);
+      if (alone->steps().empty()) continue;
+      least.push_back(cost() * (1 - alone->gap()));
+      if (alone->gap() > 0) ++open;
+    }
+    if (!alone->finished() || alone->steps().empty()) continue;
+    ++proved;
+    EXPECT_EQ(alone->gap(), 0);
+    for (const double bound : least) EXPECT_LE(bound, cost() + 1e-6);
+  }
+  EXPECT_GT(proved, 10);
+  EXPECT_GT(open, 0);
 }
 
 }  // namespace
