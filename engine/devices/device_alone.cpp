@@ -96,9 +96,8 @@ class OneDevice final : public DeviceMember {
   [[nodiscard]] std::int64_t work() const override { return search_.work().count() + chosen_work_; }
   [[nodiscard]] double gap() const override {
     if (!search_.holds_budget()) return 1;
-    const Duration cost = instance_.baseline_duration() + search_.incumbent().extra;
-    const Duration saved = search_.incumbent().extra - search_.lower_bound();
-    return cost.count() > 0 ? static_cast<double>(saved.count()) / static_cast<double>(cost.count()) : 0;
+    const Duration once = instance_.baseline_duration();
+    return gap_above((once + search_.lower_bound()).count(), (once + search_.incumbent().extra).count());
   }
 
  private:

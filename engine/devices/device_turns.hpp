@@ -33,6 +33,11 @@ struct DeviceWish {
   std::vector<DeviceStep> steps{};
 };
 
+/// The part of the cost that is above the bound; differences of whole numbers are exact.
+inline double gap_above(std::int64_t bound, std::int64_t cost) {
+  return bound < cost ? static_cast<double>(cost - bound) / static_cast<double>(cost) : 0;
+}
+
 /// One of the searches that a solve goes on with by turns. For one thread at a time.
 class DeviceMember {
  public:
@@ -79,10 +84,7 @@ class DeviceTurns : public DeviceMember {
     if (cost_of_schedule(graph_, problem_, steps)) take(steps);
   }
   [[nodiscard]] std::int64_t work() const override { return local_.work() + members_work_; }
-  [[nodiscard]] double gap() const final {
-    if (best_cost_ == kNoWay) return 1;
-    return best_cost_ > bound_.least ? 1 - static_cast<double>(bound_.least) / static_cast<double>(best_cost_) : 0;
-  }
+  [[nodiscard]] double gap() const final { return best_cost_ == kNoWay ? 1 : gap_above(bound_.least, best_cost_); }
   /// A sitting also ends where more computes an op are worth more than this problem: where one device alone costs less with
   /// more than all that is known here, or after half of the limits without a schedule. `doubts`: or later, where one device
   /// alone leads and that is not proved. To be said before the first one.
@@ -267,12 +269,13 @@ class DeviceTurns : public DeviceMember {
 
   /// Of what there may be to save, what its own problem may save.
   [[nodiscard]] double part_of_gap(const Entry& entry) const {
-    return gap() > 0 ? std::min(1.0, entry.member->gap() / gap()) : 1;
+    const double whole = gap();
+    return whole > 0 ? std::min(1.0, entry.member->gap() / whole) : 1;
   }
 
   [[nodiscard]] double due_to(const Entry& entry) const {
     if (!entry.begun) return first();
-    const double part = entry.is_alone && leads(entry) ? part_of_gap(entry) : 1;
+    const double part = entry.is_alone ? part_of_gap(entry) : 1;
     if (leads(entry) && remaining() <= part * kEnd * limit()) return remaining();
     double own = used();
     for (const Entry& other : members_) own -= other.spent;
