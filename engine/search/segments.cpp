@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -24,6 +25,8 @@ constexpr int kSlackPart = 3;
 /// All cuts together are moved so often by a part of a segment's length.
 constexpr int kShifts = 4;
 constexpr std::size_t kMostPlaces = 3'000;
+/// Where a few lengths of all sizes do not bring the peak this part of the way to the budget, others would not either.
+constexpr std::int64_t kPartOfWay = 4;
 
 class Segments {
  public:
@@ -215,8 +218,13 @@ Solution start_from_segments(const Instance& instance, const Interrupted& interr
     best_parts = parts;
     runs_again = all;
   };
-  for (int count = 1; count <= std::min(kMostSegments, segments.turn() / 2 + 1) && !asked(); count += 1 + count / 16) {
-    std::vector<std::vector<int>> cuts{segments.cut_between(count)};
+  const int most_segments = std::min(kMostSegments, segments.turn() / 2 + 1);
+  const Bytes before = best.peak;
+  for (int count = 1; count <= most_segments && !asked(); count *= 2) consider({segments.cut_between(count)});
+  if ((before - best.peak).count() < (before - instance.budget()).count() / kPartOfWay) return best;
+  for (int count = 1; count <= most_segments && !asked(); count += 1 + count / 16) {
+    std::vector<std::vector<int>> cuts;
+    if (!std::has_single_bit(static_cast<unsigned>(count))) cuts.push_back(segments.cut_between(count));
     for (int shift = 0; shift < kShifts; ++shift) cuts.push_back(segments.cut(count, shift));
     for (const std::vector<int>& cut : cuts) {
       if (!asked()) consider({cut});

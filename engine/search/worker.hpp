@@ -33,9 +33,11 @@ inline constexpr std::size_t kWorkersOfRound = 4;
 
 /// What propagation does for a copy takes as long as so many looks of the local search.
 inline constexpr Effort kEffortOfCopy = 30;
-/// The effort of a search node: propagation looks at every copy and, faster, along all slots.
+/// The effort of a search node: propagation looks at every copy, faster along all slots, and of some copies along some.
 inline Effort node_effort(const cp::RetentionProblem& problem) {
-  return kEffortOfCopy * (16 + problem.copy_count() + problem.slot_count() / 64);
+  const Effort copies = problem.copy_count();
+  const Effort slots = problem.slot_count();
+  return kEffortOfCopy * (16 + copies + slots / 64 + copies * slots / 4096);
 }
 /// Posting a problem passes over all events.
 inline Effort posting_effort(const cp::RetentionProblem& problem) {

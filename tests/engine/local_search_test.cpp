@@ -8,7 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/search/workers/cp_workers.hpp"
 #include "engine/search/workers/local_workers.hpp"
+#include "engine/search/workers/relaxation_workers.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/oracle.hpp"
@@ -163,6 +165,37 @@ TEST(LocalSearch, WorkersFindTheOptimumOfSmallGraphs) {
   EXPECT_GT(feasible, 20);
   EXPECT_GE(ruin, feasible * 9 / 10);
   EXPECT_GE(annealing, feasible * 9 / 10);
+}
+
+TEST(LocalSearch, ARepairThatIsTooLongForOneRoundGoesOnInTheNext) {
+  const Instance instance = layered(600, 85);
+  RoundingWorker worker(7);
+  const CoverFacts cover;
+  const std::function<bool()> interrupted = [] { return false; };
+  Solution incumbent = make_solution(instance, RecomputePlan{});
+  int rounds = 0;
+  for (; incumbent.peak > instance.budget() && rounds < 1000; ++rounds) {
+    const RoundInput input{instance, incumbent, Duration(0), cover, interrupted, Effort{1000}};
+    ASSERT_TRUE(worker.ready(input));
+    RoundResult result = worker.run(input);
+    if (result.solution && better(instance, *result.solution, incumbent)) incumbent = *std::move(result.solution);
+  }
+  EXPECT_LE(incumbent.peak, instance.budget());
+  EXPECT_GT(rounds, 10);
+  // With a schedule it waits for the relaxation.
+  EXPECT_FALSE(worker.ready({instance, incumbent, Duration(0), cover, interrupted}));
+}
+
+TEST(LocalSearch, ASearchTriesFewerNodesWhereTheyTakeLong) {
+  const Instance instance = layered(4000, 85);
+  SolveOptions options;
+  options.neighbourhood_nodes = 1'000'000;
+  PeakWorker worker(options, 7);
+  const CoverFacts cover;
+  const std::function<bool()> interrupted = [] { return false; };
+  const Solution incumbent = make_solution(instance, RecomputePlan{});
+  const RoundResult result = worker.run({instance, incumbent, Duration(0), cover, interrupted, Effort{1000}});
+  EXPECT_LT(result.work, Work(2000));
 }
 
 }  // namespace

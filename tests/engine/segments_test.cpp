@@ -13,6 +13,7 @@
 #include "engine/computes_choice.hpp"
 #include "engine/solve.hpp"
 #include "engine/sweep.hpp"
+#include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 #include "model/verify.hpp"
@@ -68,6 +69,18 @@ TEST(Segments, OfRandomGraphsAreSchedulesOfTheProblem) {
     cheaper += found.peak < peak ? 1 : 0;
   }
   EXPECT_GT(cheaper, test::fewer(100));
+}
+
+TEST(Segments, AreFewWhereNoneOfThemHelps) {
+  const auto questions = [](const Instance& unlimited, int percent) {
+    int asked = 0;
+    const Bytes budget(baseline_peak(unlimited).count() * percent / 100);
+    check(unlimited, start_from_segments(unlimited.with_budget(budget), [&] { return ++asked < 0; }));
+    return asked;
+  };
+  const auto layered = std::make_shared<const Graph>(generate::generate_layered({.ops = 500, .seed = 2}));
+  EXPECT_LT(questions({layered, {.max_computes = 3}}, 50), 20);
+  EXPECT_GT(questions({test::training_chain(250, 1), {.max_computes = 3}}, 10), 200);
 }
 
 TEST(Segments, NeedLessTheMoreOftenTheyAreCut) {

@@ -181,8 +181,10 @@ class Walk {
 
   /// Searches with these ops free; takes over what it finds.
   cp::SearchOutcome search(const std::vector<OpId>& free, const cp::Limits& limits, const cp::Inferences& inferences,
-                           const cp::SearchSettings& settings, RoundResult& result) {
+                           cp::SearchSettings settings, RoundResult& result) {
     const cp::RetentionProblem problem(input_.instance, computes_of(view_.sequence()), free, limits, inferences);
+    // A round waits for all: where nodes take long, there are fewer.
+    settings.node_limit = std::min<std::int64_t>(settings.node_limit, 1 + kRoundEffort / node_effort(problem));
     auto outcome = cp::solve_retention(problem, settings);
     work_ += Work(std::max<std::int64_t>(1, outcome.nodes));
     result.work = work_;

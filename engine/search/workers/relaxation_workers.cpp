@@ -2,6 +2,7 @@
 #include "engine/search/workers/relaxation_workers.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/search/workers/cp_workers.hpp"
 #include "model/evaluate.hpp"
@@ -133,30 +134,43 @@ constexpr std::int64_t kSlackPart = 20;
 
 }  // namespace
 
+/// Before there are any: without a schedule, what the search begins with.
+std::span<const RecomputePlan> RoundingWorker::plans(const RoundInput& input) {
+  if (input.cover.roundings > 0) return input.cover.rounded.plans;
+  if (input.incumbent.peak <= input.instance.budget()) return {};
+  if (begin_.empty()) begin_.push_back(input.incumbent.plan());
+  return begin_;
+}
+
 bool RoundingWorker::ready(const RoundInput& input) {
+  if (is_unfinished_) return true;
   if (rounding_ != input.cover.roundings) {
     rounding_ = input.cover.roundings;
     repairs_ = 0;
   }
-  return repairs_ < kRepairsOfPlan * input.cover.rounded.plans.size();
+  return repairs_ < kRepairsOfPlan * plans(input).size();
 }
 
 RoundResult RoundingWorker::run(const RoundInput& input) {
   RoundResult result;
   if (!moves_) moves_.emplace(input.instance);
-  const std::vector<RecomputePlan>& plans = input.cover.rounded.plans;
   const PlanEvaluator& state = moves_->state();
   const Effort begin = state.effort();
   Solution best = input.incumbent;
-  for (; ready(input) && state.effort() - begin < input.effort && !input.interrupted(); ++repairs_) {
-    moves_->assign(within_limits(input.instance, plans[repairs_ % plans.size()]));
+  while (ready(input) && state.effort() - begin < input.effort && !input.interrupted()) {
+    if (!std::exchange(is_unfinished_, false)) {
+      const std::span<const RecomputePlan> all = plans(input);
+      moves_->assign(within_limits(input.instance, all[repairs_++ % all.size()]));
+    }
     const bool has_schedule = best.peak <= input.instance.budget();
     const Duration most = has_schedule ? best.extra + Duration(1 + best.extra.count() / kSlackPart) : Duration::max();
+    const Effort end = begin + (has_schedule ? 2 : 8) * input.effort;
     Repair repair(*moves_, random_);
-    const bool repaired =
-        state.overflow() == Bytes(0) ||
-        repair.run({.below = most, .effort_limit = begin + 2 * input.effort, .interrupted = input.interrupted});
+    const bool repaired = state.overflow() == Bytes(0) ||
+                          repair.run({.below = most, .effort_limit = end, .interrupted = input.interrupted});
     if (repaired) repair.prune(input.interrupted);
+    // The first schedule is worth more than one round.
+    is_unfinished_ = !repaired && !has_schedule && state.effort() >= end;
     Solution found = make_solution(input.instance, state.plan());
     if (better(input.instance, found, best)) {
       best = found;

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/base/options.hpp"
@@ -56,19 +57,26 @@ class BendersWorker : public Worker {
 
 // RoundingWorker: makes schedules of what the period relaxation's linear program comes near to. Its plans are repaired
 // where they exceed the budget, and what is not needed then is taken out; each some times, since both draw at random.
+// While there is no schedule, it begins before the relaxation with the incumbent's plan, and a repair that is too long for
+// one round goes on in the next.
 
 class RoundingWorker : public Worker {
  public:
   explicit RoundingWorker(std::uint64_t seed) : random_(seed) {}
 
   [[nodiscard]] Source source() const override { return Source::periods; }
-  /// Once for every solution.
+  /// For every solution, so many repairs.
   [[nodiscard]] bool ready(const RoundInput& input) override;
   RoundResult run(const RoundInput& input) override;
 
  private:
+  std::span<const RecomputePlan> plans(const RoundInput& input);
+
   Random random_;
   std::optional<PlanMoves> moves_;
+  /// The incumbent's, of the first round.
+  std::vector<RecomputePlan> begin_;
+  bool is_unfinished_ = false;
   /// Of the solutions, the one at hand, and how many repairs of it there were.
   int rounding_ = 0;
   std::size_t repairs_ = 0;
