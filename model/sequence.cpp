@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "model/error.hpp"
-#include "model/evaluate.hpp"
 #include "model/table.hpp"
 
 namespace remora {
@@ -115,20 +114,9 @@ Table<OpId, bool> bound_by_after(const Instance& instance) {
   return bound;
 }
 
-/// By step: whether it is read, or what it writes stays to the end because it must.
-std::vector<bool> serving_steps(const Instance& instance, std::span<const OpId> sequence) {
-  std::vector<bool> serves(sequence.size(), false);
-  const int last = static_cast<int>(sequence.size()) - 1;
-  for (const RetentionInterval& interval : evaluate(instance, sequence).intervals) {
-    const bool stays = instance.keep(interval.tensor) && interval.last_step == last;
-    if (interval.last_step > interval.first_step || stays) serves[at(interval.first_step)] = true;
-  }
-  return serves;
-}
-
 /// Takes useless computes out, one pass; false if there is none. Of an op's computes one stays.
 bool drop_useless(const Instance& instance, const Table<OpId, bool>& bound, Sequence& sequence) {
-  const std::vector<bool> serves = serving_steps(instance, sequence);
+  const std::vector<bool> useful = useful_steps(instance, sequence);
   Table<OpId, int> left(instance.op_count());
   for (const OpId op : sequence) ++left[op];
   Table<OpId, bool> seen(left.size());
@@ -138,7 +126,7 @@ bool drop_useless(const Instance& instance, const Table<OpId, bool>& bound, Sequ
     const OpId op = sequence[step];
     const bool may_go = left[op] > 1 && (seen[op] || !bound[op]);
     seen[op] = true;
-    if (may_go && !serves[step]) {
+    if (may_go && !useful[step]) {
       --left[op];
     } else {
       kept.push_back(op);

@@ -282,7 +282,10 @@ ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& option
 }
 
 void ViewSearch::offer_best() {
-  const Sequence sequence = view_.sequence_of(search_.incumbent().plan());
+  const Solution& best = search_.incumbent();
+  if (offered_ && best.peak == offered_->first && best.extra == offered_->second) return;
+  offered_ = {best.peak, best.extra};
+  const Sequence sequence = view_.sequence_of(best.plan());
   whole_.offer(make_solution(whole_.instance(), std::span<const OpId>(sequence)), search_.source());
 }
 

@@ -14,7 +14,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/base/callbacks.hpp"
@@ -76,6 +78,7 @@ class ViewSearch {
   void sit(double seconds, Work work);
 
  private:
+  /// Unless the whole has been offered it before: to evaluate it takes a third of a second where ops read millions.
   void offer_best();
 
   Search& whole_;
@@ -83,6 +86,8 @@ class ViewSearch {
   Search search_;
   /// When the sitting at hand began.
   Work before_{};
+  /// Peak and extra time of what the whole was offered last.
+  std::optional<std::pair<Bytes, Duration>> offered_;
 };
 
 }  // namespace remora

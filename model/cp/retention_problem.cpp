@@ -241,10 +241,11 @@ void RetentionProblem::collect_bans() {
 
 int RetentionProblem::gap_slot(Start start, OpId op) const {
   if (free_order_) return 2 * (start / places_);
-  std::int32_t position = stage_begin_[Stage{start}];
-  const std::int32_t end = stage_begin_[Stage{start + 1}];
-  while (position < end && fixed_events_[at(position)].moment.minor < op) ++position;
-  return 2 * position;
+  // Within a stage the fixed events are sorted by op, and there may be as many as ops.
+  const auto first = fixed_events_.begin() + stage_begin_[Stage{start}];
+  const auto last = fixed_events_.begin() + stage_begin_[Stage{start + 1}];
+  const auto here = std::partition_point(first, last, [&](const FixedEvent& event) { return event.moment.minor < op; });
+  return 2 * static_cast<int>(here - fixed_events_.begin());
 }
 
 std::vector<Compute> RetentionProblem::sequence_with(std::span<const int> values) const {
