@@ -15,6 +15,8 @@ namespace {
 /// The prover's part of a core: at least, and where the search has found nothing in this part of its time, a whole one.
 constexpr double kLeastShare = 0.25;
 constexpr double kShareOfQuiet = 2;
+/// A whole one, too, where the search could gain no more than this part of the extra time.
+constexpr double kSmallGap = 0.05;
 /// From such a part on the prover takes the place of one of the search's threads.
 constexpr double kShareOfThread = 0.5;
 
@@ -37,10 +39,12 @@ bool Search::hears_of_end() {
   return over();
 }
 
-/// All of it until the first linear program is solved, and where there is no schedule. Then, as long as the search finds better
-/// ones, little; the longer it has found none, a part of its time, the more.
+/// All of it until the first linear program is solved, and where there is no schedule, or none much better. Else, as long as the
+/// search finds better ones, little; the longer it has found none, a part of its time, the more.
 double Search::prover_share() const {
   if (!holds_budget() || cover_.roundings == 0) return 1;
+  const auto gap = static_cast<double>((incumbent_.extra - lower_bound_).count());
+  if (gap <= kSmallGap * static_cast<double>(incumbent_.extra.count())) return 1;
   const double found = report_.history.empty() ? 0 : report_.history.back().seconds;
   const double now = std::max(elapsed(), 1e-3);
   return std::clamp(kShareOfQuiet * (now - found) / now, kLeastShare, 1.0);

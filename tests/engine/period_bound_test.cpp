@@ -262,10 +262,12 @@ void check_proof(std::mt19937& random, const Instance& instance, const std::opti
   if (truth && below(random, 3) > 0) ceiling = optimum + Duration(below(random, 6));
   // Now and then integer programs outlive their patience at once.
   const double seconds = below(random, 4) == 0 ? 1e-6 : 1e9;
+  // Cheaper schedules first, however few choices there are.
+  const int few_choices = below(random, 2) == 0 ? 0 : 1'000;
   std::optional<Duration> found;
   constexpr int kMostSteps = 200;
   for (int step = 0; step < kMostSteps; ++step) {
-    const ProofNews news = proof.step({.ceiling = ceiling, .seconds = seconds});
+    const ProofNews news = proof.step({.ceiling = ceiling, .seconds = seconds, .few_choices = few_choices});
     ASSERT_FALSE(news.infeasible && truth);
     if (news.infeasible) return;
     if (truth) {

@@ -18,7 +18,7 @@ constexpr int kMostSegments = 32;
 /// A program with more periods is left out where it would have more columns: it takes minutes.
 constexpr int kMostColumns = 150'000;
 /// Places where a replay breaks that are mended at once.
-constexpr std::size_t kMended = 4;
+constexpr std::size_t kMended = 2;
 /// With more rows the integer program does not end, and probing takes too long: finer periods come first. With more choices it
 /// is not even begun.
 constexpr std::size_t kMostRows = 20'000;
@@ -31,6 +31,10 @@ constexpr double kPatienceGrowth = 2;
 constexpr double kMostPatience = 1e6;
 /// So often periods are made finer by what the linear program comes near to, where the integer one is too large.
 constexpr int kMostRefinements = 60;
+
+/// A target is no more than this part of the way from the linear program to the ceiling: else it would rule out little more.
+constexpr std::int64_t kMostOfWay = 3;
+constexpr std::int64_t kWay = 5;
 
 /// More periods must close this part of the gap between bound and ceiling; without a ceiling, raise the bound by it.
 constexpr std::int64_t kLeastGain = 20;
@@ -142,8 +146,39 @@ PeriodProgram PeriodProof::program(const Interrupted& interrupted) const {
   return {instance_, Periods(stages_of(instance_), ends_), events_, out_, interrupted};
 }
 
-ProofNews PeriodProof::step(const ProofLimits& limits) {
-  return std::exchange(is_relaxed_, false) ? solve_whole(limits) : solve_relaxed(limits);
+ProofNews PeriodProof::step(const ProofLimits& given) {
+  // What is out below the target is out below a ceiling that has come down to it.
+  if (given.ceiling <= target_) target_ = Duration::max();
+  if (is_relaxed_ && target_ == Duration::max()) aim(given);
+  ProofLimits limits = given;
+  limits.ceiling = std::min(given.ceiling, target_);
+  ProofNews news = std::exchange(is_relaxed_, false) ? solve_whole(limits) : solve_relaxed(limits);
+  if (target_ == Duration::max()) return news;
+  // What is out below the target alone is of no use to the search.
+  news.bans_below = Duration(0);
+  if (news.bound >= target_) miss(news);
+  return news;
+}
+
+void PeriodProof::aim(const ProofLimits& limits) {
+  const bool applies = limits.ceiling != Duration::max() && limits.work == Work::max() &&
+                       linear_.outcome == LinearAnswer::Outcome::optimal && choices_ > limits.few_choices;
+  if (!applies) return;
+  const Duration target = bound_ + Duration((limits.ceiling - bound_).count() / 2);
+  const Duration relaxed = program_bound(program_, linear_.prices).bound;
+  if (target <= bound_ || kWay * (target - relaxed).count() > kMostOfWay * (limits.ceiling - relaxed).count()) return;
+  target_ = target;
+  out_below_ceiling_ = out_;
+}
+
+void PeriodProof::miss(ProofNews& news) {
+  bound_ = std::max(bound_, news.bound);
+  exact_bound_ = std::max(exact_bound_, news.exact_bound);
+  target_ = Duration::max();
+  out_ = std::exchange(out_below_ceiling_, {});
+  finer_.reset();
+  is_relaxed_ = false;
+  news.finished = false;
 }
 
 ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
@@ -249,6 +284,9 @@ void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, Pr
   news.plan = periods_->plan(answer.solution);
   const std::size_t before = ends_.size() + events_.size();
   const bool broken = refine(*news.plan);
+  // Near to a schedule, and as good as the relaxation knows: worth a repair.
+  if (broken && linear_.outcome == LinearAnswer::Outcome::optimal)
+    news.rounded = RoundedSolution{{*news.plan}, periods_->undecided(linear_.solution)};
   finer_pays_ = finer_pays_ || segments_paid_;
   // As cheap as the relaxation allows, and it holds the budget; or it does not, and the relaxation cannot say why.
   const bool is_stuck = broken && ends_.size() + events_.size() == before;

@@ -3,6 +3,7 @@
 // A proof by periods, lazily made finer (docs/bounds.md):
 //
 //     few periods -> linear program: an exact bound, and what its reduced costs rule out below the ceiling
+//                 -> many choices left: below the ceiling is from now on halfway between bound and ceiling, until that is proved
 //                 -> probing: the same with one recompute more; where that rules out much, the linear program again
 //                 -> integer program below the ceiling: none is left, so that the ceiling is the optimum;
 //                    or its cheapest solution, as a plan: replayed, it holds the budget and is optimal,
@@ -38,7 +39,7 @@ struct ProofNews {
   bool infeasible = false;
   /// A plan that may or may not hold the budget.
   std::optional<RecomputePlan> plan{};
-  /// Where the linear program was solved: its solution.
+  /// What the linear program's solution comes near to, or an integer program's where that breaks.
   std::optional<RoundedSolution> rounded{};
   /// What no schedule of less extra duration than `bans_below` does.
   std::vector<cp::StageBan> bans{};
@@ -57,6 +58,8 @@ struct ProofLimits {
   std::int64_t nodes = 1'000'000;
   /// With more recomputes left to decide there is no integer program.
   int choices = 8'000;
+  /// With more of them, schedules halfway between bound and ceiling are looked for first.
+  int few_choices = 1'000;
   /// A linear program that takes more is not solved.
   Work work = Work::max();
   Interrupted interrupted{};
@@ -86,6 +89,10 @@ class PeriodProof {
   };
 
   [[nodiscard]] PeriodProgram program(const Interrupted& interrupted) const;
+  /// Sets a target: below it much more is out.
+  void aim(const ProofLimits& limits);
+  /// Nothing costs less than the target.
+  void miss(ProofNews& news);
   ProofNews solve_relaxed(const ProofLimits& limits);
   ProofNews solve_whole(const ProofLimits& limits);
   /// These columns, by column, those that are out already included. How many recomputes are left to decide.
@@ -111,6 +118,10 @@ class PeriodProof {
   std::set<RecomputeEvent> events_;
   /// By op and stage: what is out in every schedule that costs less than ceilings given so far.
   RuledOut out_;
+  /// A cost below the ceiling; schedules that cost less are looked for first. While there is one, `out_` is what is out below it,
+  /// and this what is out below the ceiling.
+  Duration target_ = Duration::max();
+  RuledOut out_below_ceiling_{};
   int segments_ = 1;
   /// More checkpoints at peaks have raised the bound enough; and those where rounded solutions break did the last time.
   bool segments_paid_ = false;

@@ -55,12 +55,16 @@ bool PeriodProof::probe_whole(const ProofLimits& limits, ProofNews& news) {
   if (!applies) return false;
   const ProgramBound bound = program_bound(program_, linear_.prices);
   const int before = choices_;
+  choices_ = rule_out(bound, limits.ceiling);
   for (const bool by_op : {true, false}) {
+    if (are_many(before - choices_, before) || (limits.outdated && limits.outdated(limits, bound_))) break;
     const double end = cpu_seconds_of_thread() + kPartOfPatience * limits.seconds;
-    const auto is_over = [&] { return cpu_seconds_of_thread() > end || (limits.interrupted && limits.interrupted()); };
+    const auto is_over = [&] {
+      return cpu_seconds_of_thread() > end || (limits.outdated && limits.outdated(limits, bound_)) ||
+             (limits.interrupted && limits.interrupted());
+    };
     choices_ =
         rule_out(probe(program_, linear_, groups(by_op, bound), limits.ceiling, choices_ / kManyRuledOut, is_over));
-    if (are_many(before - choices_, before)) break;
   }
   if (choices_ == before) return false;
   news.bans = bans();
