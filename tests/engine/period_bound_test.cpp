@@ -302,6 +302,28 @@ TEST(PeriodProof, EndsWithTheOptimumOfRandomGraphs) {
   }
 }
 
+TEST(PeriodProof, GivesAPlanOfTheIntegerProgramThatBreaksToBeRepaired) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  std::mt19937 random(64);
+  int broken = 0;
+  for (int round = 0; round < 200; ++round) {
+    const auto instance = random_instance(random, 7);
+    if (!instance) continue;
+    PeriodProof proof(*instance);
+    constexpr int kSteps = 20;
+    bool finished = false;
+    for (int step = 0; step < kSteps && !finished; ++step) {
+      const ProofNews news = proof.step({});
+      finished = news.finished;
+      if (!news.plan || make_solution(*instance, *news.plan).peak <= instance->budget()) continue;
+      ++broken;
+      ASSERT_TRUE(news.rounded.has_value());
+      EXPECT_EQ(news.rounded->plans.front(), *news.plan);
+    }
+  }
+  EXPECT_GT(broken, 10);
+}
+
 TEST(PeriodProof, ThatIsInterruptedAnywhereClaimsNothingWrong) {
   if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
   std::mt19937 random(63);
