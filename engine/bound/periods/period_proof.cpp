@@ -17,8 +17,9 @@ constexpr int kFewSegments = 8;
 constexpr int kMostSegments = 32;
 /// A program with more periods is left out where it would have more columns: it takes minutes.
 constexpr int kMostColumns = 150'000;
-/// Places where a replay breaks that are mended at once.
-constexpr std::size_t kMended = 2;
+/// Places that are mended at once where a replay breaks of what the linear program comes near to, and of a plan of the integer one.
+constexpr std::size_t kMendedOfLinear = 4;
+constexpr std::size_t kMendedOfInteger = 2;
 /// With more rows the integer program does not end, and probing takes too long: finer periods come first. With more choices it
 /// is not even begun.
 constexpr std::size_t kMostRows = 20'000;
@@ -283,7 +284,7 @@ void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, Pr
   }
   news.plan = periods_->plan(answer.solution);
   const std::size_t before = ends_.size() + events_.size();
-  const bool broken = refine(*news.plan);
+  const bool broken = refine(*news.plan, kMendedOfInteger);
   // Near to a schedule, and as good as the relaxation knows: worth a repair.
   if (broken && linear_.outcome == LinearAnswer::Outcome::optimal)
     news.rounded = RoundedSolution{{*news.plan}, periods_->undecided(linear_.solution)};
@@ -299,11 +300,11 @@ void PeriodProof::grow_patience(const ProofLimits& limits, ProofNews& news) {
   patience_ *= split(limits, news) ? kPatienceGrowth : kMostPatience;
 }
 
-/// Counts memory where the plan takes too much; false if it does not.
-bool PeriodProof::refine(const RecomputePlan& plan) {
+/// Counts memory where the plan takes too much, at the worst places; false if it does not.
+bool PeriodProof::refine(const RecomputePlan& plan, std::size_t most) {
   std::vector<Excess> found = excesses(instance_, plan);
   const bool broken = !found.empty();
-  found.resize(std::min(found.size(), kMended));
+  found.resize(std::min(found.size(), most));
   for (const Excess& excess : found) {
     const bool is_alone = (excess.stage == 0 || ends_.contains(excess.stage - 1)) &&
                           (excess.stage + 1 == stages_of(instance_) || ends_.contains(excess.stage));
@@ -318,9 +319,9 @@ bool PeriodProof::refine(const RecomputePlan& plan) {
 bool PeriodProof::refine_rounded() {
   if (++refinements_ > kMostRefinements) return false;
   const int periods = periods_->periods().count();
-  if (program_.columns() / periods > kMostColumns / (periods + static_cast<int>(kMended))) return false;
+  if (program_.columns() / periods > kMostColumns / (periods + static_cast<int>(kMendedOfLinear))) return false;
   const std::size_t before = ends_.size() + events_.size();
-  return refine(rounded_) && ends_.size() + events_.size() > before;
+  return refine(rounded_, kMendedOfLinear) && ends_.size() + events_.size() > before;
 }
 
 /// More periods at peaks, where the linear program gains by it: the integer one takes longer then. False if not.
@@ -339,7 +340,7 @@ bool PeriodProof::split(const ProofLimits& limits, ProofNews& news) {
 bool PeriodProof::sharpen(const ProofLimits& limits, ProofNews& news) {
   const std::set<Stage> ends = ends_;
   const std::set<RecomputeEvent> events = events_;
-  const bool broken = refine(rounded_);
+  const bool broken = refine(rounded_, kMendedOfLinear);
   if (broken && ends_.size() + events_.size() > ends.size() + events.size() && finer_pays(limits, news)) return true;
   ends_ = ends;
   events_ = events;

@@ -105,7 +105,7 @@ class PeriodProof {
   [[nodiscard]] std::vector<cp::StageBan> bans() const;
   void grow_patience(const ProofLimits& limits, ProofNews& news);
   void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news);
-  [[nodiscard]] bool refine(const RecomputePlan& plan);
+  [[nodiscard]] bool refine(const RecomputePlan& plan, std::size_t most);
   bool split(const ProofLimits& limits, ProofNews& news);
   bool sharpen(const ProofLimits& limits, ProofNews& news);
   bool finer_pays(const ProofLimits& limits, ProofNews& news);
