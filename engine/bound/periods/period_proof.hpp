@@ -3,7 +3,7 @@
 // A proof by periods, lazily made finer (docs/bounds.md):
 //
 //     few periods -> linear program: an exact bound, and what its reduced costs rule out below the ceiling
-//                 -> many choices left: below the ceiling is from now on halfway between bound and ceiling, until that is proved
+//                 -> many choices left: a ceiling halfway between bound and ceiling, until nothing is found below it
 //                 -> probing: the same with one recompute more; where that rules out much, the linear program again
 //                 -> integer program below the ceiling: none is left, so that the ceiling is the optimum;
 //                    or its cheapest solution, as a plan: replayed, it holds the budget and is optimal,
