@@ -43,25 +43,22 @@ void Instance::index_tensors() {
 }
 
 void Instance::index_ops() {
-  Table<TensorId, std::vector<OpId>> users(tensor_count());
+  // Several reads of one tensor by one op are one.
+  Table<TensorId, OpId> last_reader(tensor_count(), OpId::none());
   for (const OpId v : ops()) {
     const Op& op = (*graph_)[v];
-    std::vector<TensorId> inputs;
     for (const TensorId t : op.inputs) {
-      if (producers_[t].valid() && std::find(inputs.begin(), inputs.end(), t) == inputs.end()) inputs.push_back(t);
-    }
-    for (const TensorId t : inputs) {
-      inputs_.push(t);
-      users[t].push_back(v);
+      if (producers_[t].valid() && std::exchange(last_reader[t], v) != v) inputs_.push(t);
     }
     inputs_.end_row();
     durations_.push_back(op.duration);
     workspaces_.push_back(op.workspace);
   }
-  for (const auto& row : users) {
-    for (const OpId v : row) users_.push(v);
-    users_.end_row();
-  }
+  users_ = {tensor_count(), [&](const auto& put) {
+              for (const OpId v : ops()) {
+                for (const TensorId t : inputs_[v]) put(t, v);
+              }
+            }};
 }
 
 /// After index_ops. Of graph inputs nothing is saved; ops of which the modes speak say their inner peaks there.

@@ -141,10 +141,23 @@ class Table {
   Values values_;
 };
 
-/// Rows of varying length in one block of memory (compressed sparse rows). Rows are appended in order and never change.
+/// Rows of varying length in one block of memory (compressed sparse rows), appended in order or all at once. They never change.
 template <class Key, class Value>
 class Adjacency {
  public:
+  Adjacency() = default;
+  /// `visit(put)` calls put(row, value) for each value, in any order of rows. It is called twice, to count and then to fill, and
+  /// must do the same both times. A row has its values in the order in which they were put.
+  template <std::integral Count, class Visit>
+  Adjacency(Count rows, const Visit& visit) : first_(static_cast<std::size_t>(rows) + 2, 0) {
+    visit([&](Key row, const Value&) { ++first_[at(row) + 2]; });
+    for (std::size_t row = 2; row < first_.size(); ++row) first_[row] += first_[row - 1];
+    values_.resize(static_cast<std::size_t>(first_.back()));
+    // As values go in, where a row begins becomes where it ends, which is where the next one began.
+    visit([&](Key row, const Value& value) { values_[static_cast<std::size_t>(first_[at(row) + 1]++)] = value; });
+    first_.pop_back();
+  }
+
   void reserve(std::size_t rows, std::size_t values) {
     first_.reserve(rows + 1);
     values_.reserve(values);

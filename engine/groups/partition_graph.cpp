@@ -16,24 +16,21 @@ namespace {
 /// A table of rows from (row, value) pairs in any order; each row ends up ascending, without repeats. The pairs are counted into
 /// their rows first: sorting all of them would take longer.
 Adjacency<int, int> rows_of(const std::vector<std::pair<int, int>>& pairs, int rows) {
-  std::vector<std::size_t> ends(at(rows) + 1, 0);
-  for (const auto& [row, value] : pairs) {
-    ensure(row >= 0 && row < rows, "a node that does not exist");
-    ++ends[at(row) + 1];
-  }
-  for (std::size_t row = 1; row < ends.size(); ++row) ends[row] += ends[row - 1];
-  // As values go in, where a row begins becomes where it ends, which is where the next one began.
-  std::vector<int> values(pairs.size());
-  for (const auto& [row, value] : pairs) values[ends[at(row)]++] = value;
+  const Adjacency<int, int> unsorted(rows, [&](const auto& put) {
+    for (const auto& [row, value] : pairs) {
+      ensure(row >= 0 && row < rows, "a node that does not exist");
+      put(row, value);
+    }
+  });
   Adjacency<int, int> table;
   table.reserve(at(rows), pairs.size());
-  auto begin = values.begin();
+  std::vector<int> values;
   for (int row = 0; row < rows; ++row) {
-    const auto end = values.begin() + static_cast<std::ptrdiff_t>(ends[at(row)]);
-    std::sort(begin, end);
-    for (const auto last = std::unique(begin, end); begin != last; ++begin) table.push(*begin);
+    values.assign(unsorted[row].begin(), unsorted[row].end());
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    for (const int value : values) table.push(value);
     table.end_row();
-    begin = end;
   }
   return table;
 }

@@ -130,8 +130,9 @@ class Waiting {
     }
     while (leaves_ < order_.size()) leaves_ *= 2;
     nodes_.resize(2 * leaves_);
+    const std::vector<int> ranks = ranks_of(worth);
     for (std::size_t k = 0; k < order_.size(); ++k) {
-      nodes_[leaves_ + k] = {part.items[at(order_[k])].end(), worth[at(order_[k])]};
+      nodes_[leaves_ + k] = {part.items[at(order_[k])].end(), ranks[at(order_[k])]};
     }
     for (std::size_t node = leaves_ - 1; node > 0; --node) join(node);
   }
@@ -146,23 +147,43 @@ class Waiting {
   void remove(int item) {
     std::size_t node = leaves_ + place_[at(item)];
     nodes_[node] = {};
-    for (node /= 2; node > 0; node /= 2) join(node);
+    for (node /= 2; node > 0 && join(node); node /= 2) {
+    }
   }
 
  private:
   struct Node {
     int earliest_end = std::numeric_limits<int>::max();
-    Worth most{-1, -1};
+    int most = -1;
+
+    friend bool operator==(const Node&, const Node&) = default;
   };
   struct Found {
-    Worth worth{-1, -1};
+    int worth = -1;
     std::size_t place = std::numeric_limits<std::size_t>::max();
   };
 
-  void join(std::size_t node) {
+  /// Small numbers in place of worths, equal ones where these are equal: nodes are compared far more often than there are items.
+  static std::vector<int> ranks_of(const std::vector<Worth>& worth) {
+    std::vector<std::pair<Worth, int>> sorted;
+    sorted.reserve(worth.size());
+    for (std::size_t i = 0; i < worth.size(); ++i) sorted.emplace_back(worth[i], static_cast<int>(i));
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<int> ranks(worth.size());
+    int rank = 0;
+    for (std::size_t k = 0; k < sorted.size(); ++k) {
+      if (k > 0 && sorted[k].first != sorted[k - 1].first) ++rank;
+      ranks[at(sorted[k].second)] = rank;
+    }
+    return ranks;
+  }
+
+  /// Whether that changed it.
+  bool join(std::size_t node) {
     const Node& a = nodes_[2 * node];
     const Node& b = nodes_[2 * node + 1];
-    nodes_[node] = {std::min(a.earliest_end, b.earliest_end), std::max(a.most, b.most)};
+    const Node joined{std::min(a.earliest_end, b.earliest_end), std::max(a.most, b.most)};
+    return std::exchange(nodes_[node], joined) != joined;
   }
 
   /// Among the leaves [from, to) of a node that spans `width` of them from `begin` on.
@@ -260,6 +281,20 @@ class Outline {
 };
 
 }  // namespace
+
+std::vector<Units> pile(const Part& part) {
+  std::vector<Units> offsets(part.items.size());
+  Units top = 0;
+  for (const Item& item : part.items) {
+    if (item.is_fixed()) top = std::max(top, item.fixed + item.size);
+  }
+  for (int i = 0; i < part.count(); ++i) {
+    const Item& item = part.items[at(i)];
+    offsets[at(i)] = item.is_fixed() ? item.fixed : part.aligned(i, top);
+    if (!item.is_fixed()) top = offsets[at(i)] + item.size;
+  }
+  return offsets;
+}
 
 std::vector<Worth> worth_by(const Part& part, Choice choice) {
   std::vector<Worth> worth;

@@ -79,6 +79,9 @@ enum class Choice {
 /// For every item.
 std::vector<Worth> worth_by(const Part& part, Choice choice);
 
+/// Each above all others: a placement that takes no time to find. Like all others, above what is fixed.
+std::vector<Units> pile(const Part& part);
+
 /// Gaps count as life, and all that is free lies above all that is fixed. O(n log n) for lives that are nested; in general
 /// a search among those that begin in the valley. Nothing if `stopped` says so on the way.
 std::optional<std::vector<Units>> valley_fit(const Part& part, const std::vector<Worth>& worth,

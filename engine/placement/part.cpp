@@ -78,9 +78,16 @@ Bytes aligned_load(const Part& part, Units alignment) {
     return part.bytes((part.items[at(i)].size + alignment - 1) / alignment * alignment);
   };
   const auto added = [&](int i) { return rounded(i) - part.items[at(i)].bytes; };
-  // Items by what rounding adds, largest first, each given to the sections that have none yet.
-  std::sort(order.begin(), order.end(), [&](int a, int b) { return added(a) > added(b); });
   std::vector<Bytes> loads(at(part.sections) + 1);
+  for (const int i : order) {
+    for (const Sections& alive : part.items[at(i)].alive) {
+      loads[at(alive.first)] += rounded(i);
+      loads[at(alive.end)] -= rounded(i);
+    }
+  }
+  // Items by what rounding adds, largest first, each given to the sections that have none yet.
+  std::erase_if(order, [&](int i) { return added(i) == Bytes(); });
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return added(a) > added(b); });
   std::vector<Bytes> largest(at(part.sections));
   // next[s]: the first section from s on that has none yet.
   std::vector<int> next(at(part.sections) + 1);
@@ -91,8 +98,6 @@ Bytes aligned_load(const Part& part, Units alignment) {
   };
   for (const int i : order) {
     for (const Sections& alive : part.items[at(i)].alive) {
-      loads[at(alive.first)] += rounded(i);
-      loads[at(alive.end)] -= rounded(i);
       for (int s = find(alive.first); s < alive.end; s = find(s)) {
         largest[at(s)] = added(i);
         next[at(s)] = s + 1;

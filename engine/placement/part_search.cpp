@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "engine/base/deadline.hpp"
 #include "engine/base/tasks.hpp"
 #include "engine/placement/heuristics.hpp"
 
@@ -17,6 +18,8 @@ constexpr std::int64_t kMostOverlaps = 4'000'000;
 /// Overlaps that all orders together may look at: in a small part every order is tried.
 constexpr std::int64_t kMostLooked = 5 * kMostOverlaps;
 constexpr int kNoisyOrders = 3;
+/// Seconds that the first placement may go on after it was told to end. 150,000 buffers of a training graph take as long.
+constexpr double kGrace = 0.2;
 /// Questions of a round that may stay without an answer.
 constexpr int kMostUnknown = 3;
 /// Searches of each kind on orders; placements of one of them before the first question, and items that they place in the
@@ -67,9 +70,14 @@ bool PartSearch::finished() const {
 }
 
 void PartSearch::start(const std::function<bool()>& interrupted) {
-  // Not interrupted, so that there is a placement.
-  const std::function<bool()> never = [] { return false; };
-  offer(*valley_fit(part_, worth_by(part_, Choice::longest), never));
+  // A first placement is worth a moment more than there is.
+  std::optional<Deadline> grace;
+  const auto is_over = [&] {
+    if (!grace && interrupted()) grace.emplace(kGrace, nullptr);
+    return grace && grace->reached();
+  };
+  const auto first = valley_fit(part_, worth_by(part_, Choice::longest), is_over);
+  offer(first ? *first : pile(part_));
   work_ += 1 + part_.count() / kItemsOfNode;
   if (finished() || interrupted()) return;
   for (int i = 0; i < kOrderSearches; ++i) {

@@ -150,6 +150,7 @@ class GraphWriter {
   explicit GraphWriter(const Graph& graph) : graph_(graph), version_(version_of(graph)) {}
 
   std::string text() {
+    out_.reserve(expected_size());
     ObjectText object(out_, ",\n  ");
     object.string("format", "remora-graph");
     object.integer("version", version_);
@@ -173,6 +174,18 @@ class GraphWriter {
     const bool in_place =
         std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return !op.in_place.empty(); });
     return in_place || graph.recompute_allocates == Allocation::all ? 2 : 1;
+  }
+
+  /// Not exactly. A text that grows is copied several times.
+  [[nodiscard]] std::size_t expected_size() const {
+    constexpr std::size_t kKeys = 100;
+    constexpr std::size_t kQuotes = 4;
+    std::size_t names = 0;
+    for (const Tensor& tensor : graph_.tensors) names += tensor.name.size() + kQuotes;
+    std::size_t size = names + kKeys * (1 + graph_.tensors.size() + graph_.ops.size());
+    const std::size_t name = graph_.tensors.empty() ? 0 : names / graph_.tensors.size() + 1;
+    for (const Op& op : graph_.ops) size += op.name.size() + name * (op.inputs.size() + op.outputs.size());
+    return size;
   }
 
   void write_in_place(ObjectText& object, const Op& op) {

@@ -28,6 +28,15 @@ void append_escaped(std::string& out, char character) {
 }  // namespace
 
 void append_string(std::string& out, std::string_view text) {
+  // Nearly all names: files of graphs have millions of them.
+  const bool plain =
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+  if (plain) {
+    out += '"';
+    out += text;
+    out += '"';
+    return;
+  }
   if (!is_utf8(text)) throw InputError("", quote(text) + " is not UTF-8 and cannot stand in a JSON file");
   out += '"';
   for (const char character : text) {

@@ -57,11 +57,37 @@ std::string now_text() {
   return text.data();
 }
 
+namespace {
+
+/// A stream's end that is a string. That of std::ostringstream copies long texts several times as it grows.
+class StringEnd : public std::streambuf {
+ public:
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ protected:
+  std::streamsize xsputn(const char* text, std::streamsize count) override {
+    text_.append(text, static_cast<std::size_t>(count));
+    return count;
+  }
+  int_type overflow(int_type character) override {
+    if (!traits_type::eq_int_type(character, traits_type::eof())) text_ += traits_type::to_char_type(character);
+    return traits_type::not_eof(character);
+  }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
 std::string written(const std::function<void(std::ostream&)>& write) {
-  std::ostringstream out;
+  StringEnd end;
+  std::ostream out(&end);
   out.imbue(std::locale::classic());
+  // Memory that runs out is not to end in half a text.
+  out.exceptions(std::ios::badbit);
   write(out);
-  return std::move(out).str();
+  return end.take();
 }
 
 std::string fixed(double value, int digits) {

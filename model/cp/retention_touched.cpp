@@ -34,29 +34,34 @@ Moment RetentionProblem::end_moment() const {
 }
 
 void RetentionProblem::anchor_touched() {
-  // One pass over the fixed events sorts every touched tensor's computes and uses by moment.
-  Table<TouchedId, std::vector<FixedCompute>> computes(touched_.size());
-  Table<TouchedId, std::vector<Anchor>> uses(touched_.size());
-  for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
-    const FixedEvent& event = fixed_events_[position];
-    const Anchor anchor{event.moment, static_cast<std::int32_t>(2 * position + 1)};
-    for (const TensorId t : instance_.outputs(event.compute.op)) {
-      const TouchedId id = touched_of_tensor_[t];
-      if (id.valid()) computes[id].push_back({anchor, instance_.size(t, event.compute.mode)});
-    }
-    for (const TensorId t : instance_.inputs(event.compute.op)) {
-      const TouchedId id = touched_of_tensor_[t];
-      if (id.valid() && instance_.reads(event.compute.op, event.compute.mode, t)) uses[id].push_back(anchor);
-    }
-  }
+  const auto anchor = [&](std::size_t position) {
+    return Anchor{fixed_events_[position].moment, static_cast<std::int32_t>(2 * position + 1)};
+  };
+  // By moment, since the fixed events are. Several million uses are no rarity: they are counted and then put in their place.
+  fixed_computes_ = {touched_.size(), [&](const auto& put) {
+                       for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
+                         const Compute& compute = fixed_events_[position].compute;
+                         for (const TensorId t : instance_.outputs(compute.op)) {
+                           const TouchedId id = touched_of_tensor_[t];
+                           if (id.valid()) put(id, {anchor(position), instance_.size(t, compute.mode)});
+                         }
+                       }
+                     }};
   const auto last_slot = static_cast<std::int32_t>(2 * fixed_events_.size());
-  for (const TouchedId t : touched_.ids()) {
-    if (instance_.keep(touched_[t].tensor)) uses[t].push_back({end_moment(), last_slot});
-    for (const FixedCompute& compute : computes[t]) fixed_computes_.push(compute);
-    fixed_computes_.end_row();
-    for (const Anchor& anchor : uses[t]) fixed_uses_.push(anchor);
-    fixed_uses_.end_row();
-    for (const OpId user : instance_.users(touched_[t].tensor)) {
+  fixed_uses_ = {touched_.size(), [&](const auto& put) {
+                   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
+                     const Compute& compute = fixed_events_[position].compute;
+                     for (const TensorId t : instance_.inputs(compute.op)) {
+                       const TouchedId id = touched_of_tensor_[t];
+                       if (id.valid() && instance_.reads(compute.op, compute.mode, t)) put(id, anchor(position));
+                     }
+                   }
+                   for (const TouchedId t : touched_.ids()) {
+                     if (instance_.keep(touched_[t].tensor)) put(t, {end_moment(), last_slot});
+                   }
+                 }};
+  for (const TouchedTensor& touched : touched_) {
+    for (const OpId user : instance_.users(touched.tensor)) {
       if (free_of_op_[user].valid()) free_users_.push(free_of_op_[user]);
     }
     free_users_.end_row();

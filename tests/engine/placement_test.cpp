@@ -174,6 +174,20 @@ TEST(Placement, SeparatedGroupsAreSearchedApart) {
   EXPECT_GT(without, with);
 }
 
+/// No two items whose lives overlap share a byte, and what is fixed lies where it is.
+void expect_apart(const placement::Part& part, const std::vector<placement::Units>& offsets) {
+  const std::vector<std::vector<int>> overlaps = placement::overlaps_of(part);
+  for (int i = 0; i < part.count(); ++i) {
+    const auto end_of = [&](int item) { return offsets[at(item)] + part.items[at(item)].size; };
+    if (part.items[at(i)].is_fixed()) {
+      EXPECT_EQ(offsets[at(i)], part.items[at(i)].fixed);
+    }
+    for (const int other : overlaps[at(i)]) {
+      EXPECT_TRUE(end_of(i) <= offsets[at(other)] || end_of(other) <= offsets[at(i)]);
+    }
+  }
+}
+
 TEST(Placement, HeuristicsGiveValidPlacements) {
   Random random(13);
   for (int i = 0; i < fewer(2'000); ++i) {
@@ -189,7 +203,9 @@ TEST(Placement, HeuristicsGiveValidPlacements) {
         const auto offsets = placement::valley_fit(part, placement::worth_by(part, choice), kNever);
         ASSERT_TRUE(offsets);
         EXPECT_GE(part.arena(*offsets), part.lower_bound);
+        expect_apart(part, *offsets);
       }
+      expect_apart(part, placement::pile(part));
     }
   }
 }

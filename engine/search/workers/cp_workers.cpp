@@ -182,8 +182,9 @@ class Walk {
   /// Searches with these ops free; takes over what it finds.
   cp::SearchOutcome search(const std::vector<OpId>& free, const cp::Limits& limits, const cp::Inferences& inferences,
                            cp::SearchSettings settings, RoundResult& result) {
+    // Where ops read millions of tensors, the problem and its root take a tenth of a second each.
+    if (input_.interrupted()) return {};
     const cp::RetentionProblem problem(input_.instance, computes_of(view_.sequence()), free, limits, inferences);
-    // Where ops read millions of tensors, its root takes a tenth of a second.
     if (input_.interrupted()) return {};
     // A round waits for all: where nodes take long, there are fewer.
     settings.node_limit = std::min<std::int64_t>(settings.node_limit, 1 + kRoundEffort / node_effort(problem));

@@ -184,8 +184,7 @@ Source load_source(const Arguments& arguments, const std::string& output) {
 }
 
 OrderResult find_order(const Arguments& arguments, const SolveOptions& options, const Instance& instance,
-                       const OrderProblem& problem, const Deadline& deadline) {
-  const Bytes input_peak = baseline_peak(instance);
+                       const OrderProblem& problem, Bytes input_peak, const Deadline& deadline) {
   OrderTable table(instance.graph(), input_peak, std::cerr);
   OrderSettings settings{.work_limit = options.work_limit,
                          .threads = thread_count(options),
@@ -201,23 +200,14 @@ OrderResult find_order(const Arguments& arguments, const SolveOptions& options, 
   return minimise_peak(problem, settings, [&] { return deadline.reached(); });
 }
 
-void write_order(const Files& files, const Source& source, const Order& order, const Graph& ordered,
-                 const std::string& output) {
+void write_order(const Files& files, const Source& source, const Order& order, const std::string& output) {
   if (source.model) {
     const Instance instance(source.graph.graph, {.order = OrderMode::free});
     const std::string bytes = rewritten_bytes(*source.model, schedule_of(instance, order), output);
     files.write(output, [&](std::ostream& out) { out << bytes; });
   } else {
-    files.write(output, [&](std::ostream& out) { json::write_graph(out, ordered); });
+    files.write(output, [&](std::ostream& out) { json::write_graph(out, reordered(*source.graph.graph, order)); });
   }
-}
-
-/// The graph in this order, of which is checked that it needs what was found.
-Graph ordered_graph(const Graph& graph, const Order& order, Bytes peak) {
-  auto ordered = std::make_shared<const Graph>(reordered(graph, order));
-  ensure(baseline_peak(Instance(ordered, {})) == peak,
-         "order: the order found needs another peak than its search says");
-  return *ordered;
 }
 
 }  // namespace
@@ -235,19 +225,21 @@ int order_command(const Words& words) {
   const Graph& graph = *source.graph.graph;
   const Instance instance(source.graph.graph, {});
   const OrderProblem problem(instance);
+  const Bytes input_peak = baseline_peak(instance);
 
   SignalGuard signals;
   signals.heed_memory();
   const Deadline deadline(options.time_limit, &signals.flag());
-  const OrderResult result = find_order(arguments, options, instance, problem, deadline);
+  const OrderResult result = find_order(arguments, options, instance, problem, input_peak, deadline);
   const Order order(problem.sequence_of(result.order));
-  const Graph ordered = ordered_graph(graph, order, result.peak);
-  if (!output.empty()) write_order(arguments.files(), source, order, ordered, output);
+  ensure(evaluate(instance, order).peak == result.peak,
+         "order: the order found needs another peak than its search says");
+  if (!output.empty()) write_order(arguments.files(), source, order, output);
 
   const OrderFigures figures{.graph = graph.name,
                              .ops = instance.op_count(),
                              .fixed_memory = graph.fixed_memory,
-                             .input_peak = baseline_peak(instance),
+                             .input_peak = input_peak,
                              .peak = result.peak,
                              .lower_bound = result.lower_bound,
                              .seconds = deadline.elapsed(),
