@@ -33,10 +33,6 @@ constexpr double kMostPatience = 1e6;
 /// So often periods are made finer by what the linear program comes near to, where the integer one is too large.
 constexpr int kMostRefinements = 60;
 
-/// A target is no more than this part of the way from the linear program to the ceiling: else it would rule out little more.
-constexpr std::int64_t kMostOfWay = 3;
-constexpr std::int64_t kWay = 5;
-
 /// More periods must close this part of the gap between bound and ceiling; without a ceiling, raise the bound by it.
 constexpr std::int64_t kLeastGain = 20;
 
@@ -150,7 +146,6 @@ PeriodProgram PeriodProof::program(const Interrupted& interrupted) const {
 ProofNews PeriodProof::step(const ProofLimits& given) {
   // What is out below the target is out below a ceiling that has come down to it.
   if (given.ceiling <= target_) target_ = Duration::max();
-  if (is_relaxed_ && target_ == Duration::max()) aim(given);
   ProofLimits limits = given;
   limits.ceiling = std::min(given.ceiling, target_);
   ProofNews news = std::exchange(is_relaxed_, false) ? solve_whole(limits) : solve_relaxed(limits);
@@ -159,27 +154,6 @@ ProofNews PeriodProof::step(const ProofLimits& given) {
   news.bans_below = Duration(0);
   if (news.bound >= target_) miss(news);
   return news;
-}
-
-void PeriodProof::aim(const ProofLimits& limits) {
-  const bool applies = limits.ceiling != Duration::max() && limits.work == Work::max() &&
-                       linear_.outcome == LinearAnswer::Outcome::optimal && choices_ > limits.few_choices;
-  if (!applies) return;
-  const Duration target = bound_ + Duration((limits.ceiling - bound_).count() / 2);
-  const Duration relaxed = program_bound(program_, linear_.prices).bound;
-  if (target <= bound_ || kWay * (target - relaxed).count() > kMostOfWay * (limits.ceiling - relaxed).count()) return;
-  target_ = target;
-  out_below_ceiling_ = out_;
-}
-
-void PeriodProof::miss(ProofNews& news) {
-  bound_ = std::max(bound_, news.bound);
-  exact_bound_ = std::max(exact_bound_, news.exact_bound);
-  target_ = Duration::max();
-  out_ = std::exchange(out_below_ceiling_, {});
-  finer_.reset();
-  is_relaxed_ = false;
-  news.finished = false;
 }
 
 ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
@@ -213,10 +187,9 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   news.rounded = rounded(*periods_, linear.solution);
   rounded_ = news.rounded->plans.front();
   const ProgramBound bound = program_bound(program_, linear.prices);
-  exact_bound_ = std::max(exact_bound_, std::min(limits.ceiling, bound.bound));
-  bound_ = std::max(bound_, exact_bound_);
-  news.bound = bound_;
-  news.exact_bound = exact_bound_;
+  linear_bound_ = bound.bound;
+  has_aimed_ = false;
+  raise(std::min(limits.ceiling, bound.bound), news);
   news.finished = bound_ >= limits.ceiling;
   if (news.finished) return news;
   const int before = choices_;
@@ -231,10 +204,21 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   return news;
 }
 
+void PeriodProof::raise(Duration exact, ProofNews& news) {
+  news.exact_bound = exact_bound_ = std::max(exact_bound_, exact);
+  news.bound = bound_ = std::max(bound_, exact_bound_);
+}
+
+/// Of a linear program: a first schedule rules out so much that it begins again.
+bool PeriodProof::is_over(const ProofLimits& limits) const {
+  return (limits.interrupted && limits.interrupted()) ||
+         (limits.ceiling == Duration::max() && limits.outdated && limits.outdated(limits, bound_));
+}
+
 ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
   if (segments_ < kFewSegments) finer_pays_ = split(limits, news);
-  if (finer_) return news;
+  if (finer_ || (!has_aimed_ && aim(limits))) return news;
   finer_pays_ = finer_pays_ && sharpen(limits, news);
   if (finer_) return news;
   // Work is counted in CBC's nodes.
@@ -327,12 +311,15 @@ bool PeriodProof::refine_rounded() {
 /// More periods at peaks, where the linear program gains by it: the integer one takes longer then. False if not.
 bool PeriodProof::split(const ProofLimits& limits, ProofNews& news) {
   if (segments_ >= kMostSegments) return false;
+  const int before = segments_;
   segments_ = std::max(2 * segments_, kFewSegments);
   const std::set<Stage> ends = ends_;
   for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
   if (ends_.size() == ends.size()) return split(limits, news);
   if (finer_pays(limits, news)) return segments_paid_ = true;
   ends_ = ends;
+  // Below a much lower ceiling it is tried again.
+  if (is_over(limits)) segments_ = before;
   return false;
 }
 
@@ -352,12 +339,13 @@ bool PeriodProof::finer_pays(const ProofLimits& limits, ProofNews& news) {
   Solved finer(program(limits.interrupted));
   if (finer.program.columns() > kMostColumns || takes_more_than(limits.work - news.work, finer.program)) return false;
   news.work = plus(news.work, work_of_linear(finer.program));
-  finer.answer = solve_linear(finer.program, limits.interrupted);
+  finer.answer = solve_linear(finer.program, [&] { return is_over(limits); });
   bool pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
   if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {
-    const Duration gain = program_bound(finer.program, finer.answer.prices).bound - exact_bound_;
-    const Duration gap = limits.ceiling == Duration::max() ? exact_bound_ : limits.ceiling - exact_bound_;
-    pays = gain.count() > gap.count() / kLeastGain;
+    const Duration bound = program_bound(finer.program, finer.answer.prices).bound;
+    const Duration gap = limits.ceiling == Duration::max() ? linear_bound_ : limits.ceiling - linear_bound_;
+    pays = (bound - linear_bound_).count() > gap.count() / kLeastGain;
+    raise(std::min(limits.ceiling, bound), news);
   }
   if (pays) finer_.emplace(std::move(finer));
   return pays;

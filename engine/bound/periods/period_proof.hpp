@@ -3,7 +3,7 @@
 // A proof by periods, lazily made finer (docs/bounds.md):
 //
 //     few periods -> linear program: an exact bound, and what its reduced costs rule out below the ceiling
-//                 -> many choices left: a ceiling halfway between bound and ceiling, until nothing is found below it
+//                 -> many choices left: a ceiling halfway between bound and ceiling or lower, until nothing is found below it
 //                 -> probing: the same with one recompute more; where that rules out much, the linear program again
 //                 -> integer program below the ceiling: none is left, so that the ceiling is the optimum;
 //                    or its cheapest solution, as a plan: replayed, it holds the budget and is optimal,
@@ -58,7 +58,8 @@ struct ProofLimits {
   std::int64_t nodes = 1'000'000;
   /// With more recomputes left to decide there is no integer program.
   int choices = 8'000;
-  /// With more of them, schedules halfway between bound and ceiling are looked for first.
+  /// With more of them, schedules halfway between bound and ceiling are looked for first, or nearer to the bound where else twice as
+  /// many would be left.
   int few_choices = 1'000;
   /// A linear program that takes more is not solved.
   Work work = Work::max();
@@ -89,10 +90,13 @@ class PeriodProof {
   };
 
   [[nodiscard]] PeriodProgram program(const Interrupted& interrupted) const;
-  /// Sets a target: below it much more is out.
-  void aim(const ProofLimits& limits);
+  /// Sets a target, or a lower one: below it much more is out. The next step is for that. False if there is none.
+  bool aim(const ProofLimits& limits);
   /// Nothing costs less than the target.
   void miss(ProofNews& news);
+  /// Proved in whole numbers.
+  void raise(Duration exact, ProofNews& news);
+  [[nodiscard]] bool is_over(const ProofLimits& limits) const;
   ProofNews solve_relaxed(const ProofLimits& limits);
   ProofNews solve_whole(const ProofLimits& limits);
   /// These columns, by column, those that are out already included. How many recomputes are left to decide.
@@ -132,6 +136,9 @@ class PeriodProof {
   std::optional<PeriodProgram> periods_{};
   Program program_{};
   LinearAnswer linear_{};
+  Duration linear_bound_{};
+  /// Whether a target was looked for since.
+  bool has_aimed_ = false;
   int choices_ = 0;
   /// That of the next step, where it has been solved to see whether it pays.
   std::optional<Solved> finer_{};

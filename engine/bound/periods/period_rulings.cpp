@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A proof by periods: the recomputes that it rules out, since a schedule below the ceiling cannot pay for them.
+// A proof by periods: the recomputes that it rules out, since a schedule below the ceiling cannot pay for them, and lower ceilings
+// that rule out more.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -17,7 +18,54 @@ constexpr double kPartOfPatience = 0.4;
 /// A linear program is solved once more without what was ruled out where that is more than such a part.
 constexpr int kManyRuledOut = 5;
 
+/// A target is no more than this part of the way from the linear program to the ceiling: else it would rule out little more.
+constexpr std::int64_t kMostOfWay = 3;
+constexpr std::int64_t kWay = 5;
+/// It is halfway between bound and ceiling or, where too many choices would be left, a half, a quarter or an eighth of that.
+constexpr std::int64_t kMostPartsOfTarget = 16;
+
 }  // namespace
+
+bool PeriodProof::aim(const ProofLimits& limits) {
+  has_aimed_ = true;
+  const Duration ceiling = limits.ceiling;
+  const bool again = target_ != Duration::max();
+  const int few = again ? 3 * limits.few_choices : limits.few_choices;
+  const int most = 2 * limits.few_choices;
+  const bool applies = ceiling != Duration::max() && limits.work == Work::max() &&
+                       linear_.outcome == LinearAnswer::Outcome::optimal && choices_ > few;
+  if (!applies) return false;
+  const ProgramBound relaxed = program_bound(program_, linear_.prices);
+  Duration target{};
+  for (std::int64_t parts = 2;; parts *= 2) {
+    const bool is_last = parts == kMostPartsOfTarget;
+    target = bound_ + Duration((ceiling - bound_).count() / parts);
+    if (target <= bound_) return false;
+    const bool is_far = kWay * (target - relaxed.bound).count() > kMostOfWay * (ceiling - relaxed.bound).count();
+    if (is_far && (is_last || choices_ <= most)) return false;
+    int left = 0;
+    periods_->for_each_recompute([&](OpId, int, int column) {
+      left += !program_.out[at(column)] && relaxed.bound + relaxed.penalties[at(column)] < target ? 1 : 0;
+    });
+    if (is_last || (!is_far && left <= most)) break;
+  }
+  if (!again) out_below_ceiling_ = out_;
+  target_ = target;
+  const int before = choices_;
+  choices_ = rule_out(relaxed, target_);
+  is_relaxed_ = !are_many(before - choices_, before);
+  return true;
+}
+
+void PeriodProof::miss(ProofNews& news) {
+  bound_ = std::max(bound_, news.bound);
+  exact_bound_ = std::max(exact_bound_, news.exact_bound);
+  target_ = Duration::max();
+  out_ = std::exchange(out_below_ceiling_, {});
+  finer_.reset();
+  is_relaxed_ = false;
+  news.finished = false;
+}
 
 bool PeriodProof::are_many(int ruled_out, int choices) {
   return ruled_out > choices / kManyRuledOut;
