@@ -21,8 +21,10 @@ constexpr int kManyRuledOut = 5;
 /// A target is no more than this part of the way from the linear program to the ceiling: else it would rule out little more.
 constexpr std::int64_t kMostOfWay = 3;
 constexpr std::int64_t kWay = 5;
-/// It is halfway between bound and ceiling or, where too many choices would be left, a half, a quarter or an eighth of that.
+/// It is halfway between bound and ceiling or, where too many choices would be left and the gap is more than such a part of the
+/// ceiling, a half, a quarter or an eighth of that. Where the gap is small the proof is to end, not the bound to rise.
 constexpr std::int64_t kMostPartsOfTarget = 16;
+constexpr std::int64_t kWideGap = 20;
 
 }  // namespace
 
@@ -34,11 +36,12 @@ bool PeriodProof::aim(const ProofLimits& limits) {
   const int most = 2 * limits.few_choices;
   const bool applies = ceiling != Duration::max() && limits.work == Work::max() &&
                        linear_.outcome == LinearAnswer::Outcome::optimal && choices_ > few;
-  if (!applies) return false;
+  const bool is_wide = applies && ceiling.count() / kWideGap < (ceiling - bound_).count();
+  if (!applies || (again && !is_wide)) return false;
   const ProgramBound relaxed = program_bound(program_, linear_.prices);
   Duration target{};
   for (std::int64_t parts = 2;; parts *= 2) {
-    const bool is_last = parts == kMostPartsOfTarget;
+    const bool is_last = !is_wide || parts == kMostPartsOfTarget;
     target = bound_ + Duration((ceiling - bound_).count() / parts);
     if (target <= bound_) return false;
     const bool is_far = kWay * (target - relaxed.bound).count() > kMostOfWay * (ceiling - relaxed.bound).count();
