@@ -79,7 +79,7 @@ enum class Choice {
 /// For every item.
 std::vector<Worth> worth_by(const Part& part, Choice choice);
 
-/// Each above all others: a placement that takes no time to find. Like all others, above what is fixed.
+/// Each above all others, and all above what is fixed: a placement that takes no time to find.
 std::vector<Units> pile(const Part& part);
 
 /// Gaps count as life, and all that is free lies above all that is fixed. O(n log n) for lives that are nested; in general

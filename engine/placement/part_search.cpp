@@ -70,7 +70,7 @@ bool PartSearch::finished() const {
 }
 
 void PartSearch::start(const std::function<bool()>& interrupted) {
-  // A first placement is worth a moment more than there is.
+  // A first placement is worth a moment more than there is; then all items are piled up.
   std::optional<Deadline> grace;
   const auto is_over = [&] {
     if (!grace && interrupted()) grace.emplace(kGrace, nullptr);
