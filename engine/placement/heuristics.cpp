@@ -280,14 +280,20 @@ class Outline {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> by_height_;
 };
 
-}  // namespace
-
-std::vector<Units> pile(const Part& part) {
-  std::vector<Units> offsets(part.items.size());
+/// Where what is fixed ends; items can be placed above it.
+Units top_of_fixed(const Part& part) {
   Units top = 0;
   for (const Item& item : part.items) {
     if (item.is_fixed()) top = std::max(top, item.fixed + item.size);
   }
+  return top;
+}
+
+}  // namespace
+
+std::vector<Units> pile(const Part& part) {
+  std::vector<Units> offsets(part.items.size());
+  Units top = top_of_fixed(part);
   for (int i = 0; i < part.count(); ++i) {
     const Item& item = part.items[at(i)];
     offsets[at(i)] = item.is_fixed() ? item.fixed : part.aligned(i, top);
@@ -311,7 +317,6 @@ std::optional<std::vector<Units>> valley_fit(const Part& part, const std::vector
                                              const std::function<bool()>& stopped) {
   std::vector<Units> offsets(part.items.size());
   Waiting waiting(part, worth);
-  Units ground = 0;
   std::size_t left = 0;
   for (int i = 0; i < part.count(); ++i) {
     const Item& item = part.items[at(i)];
@@ -320,10 +325,9 @@ std::optional<std::vector<Units>> valley_fit(const Part& part, const std::vector
       continue;
     }
     offsets[at(i)] = item.fixed;
-    ground = std::max(ground, item.fixed + item.size);
     waiting.remove(i);
   }
-  Outline outline(part.sections, ground);
+  Outline outline(part.sections, top_of_fixed(part));
   for (std::size_t looked = 0; left > 0;) {
     constexpr std::size_t kBetweenClocks = 1024;
     if (++looked % kBetweenClocks == 0 && stopped()) return std::nullopt;

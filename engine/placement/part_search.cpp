@@ -78,14 +78,18 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   };
   const auto first = valley_fit(part_, worth_by(part_, Choice::longest), is_over);
   offer(first ? *first : pile(part_));
-  work_ += 1 + part_.count() / kItemsOfNode;
-  if (finished() || interrupted()) return;
+  const std::int64_t placement = 1 + part_.count() / kItemsOfNode;
+  work_ += placement;
+  const auto may_go_on = [&] {
+    return !finished() && !interrupted() && (settings_.work_limit == 0 || work_ < settings_.work_limit);
+  };
+  if (!may_go_on()) return;
   for (int i = 0; i < kOrderSearches; ++i) {
     for (const Choice choice : {Choice::longest, Choice::largest}) {
       order_searches_.emplace_back(part_, choice, random_.next());
     }
   }
-  search_orders(kFirstPlacements, interrupted);
+  for (std::int64_t k = 0; k < kFirstPlacements && may_go_on(); ++k) search_orders(1, interrupted);
   if (finished() || overlap_count(part_) > kMostOverlaps) return;
   overlaps_ = overlaps_of(part_);
   FirstFit first_fit(part_, overlaps_);
@@ -93,10 +97,10 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   for (const std::vector<Key>& keys : usual_keys()) {
     const std::vector<int> order = order_by(part_, keys);
     for (const Fit fit : {Fit::lowest, Fit::smallest}) {
-      if (finished() || interrupted() || looked > kMostLooked) return;
+      if (!may_go_on() || looked > kMostLooked) return;
       offer(first_fit.place(order, fit));
       looked += overlap_count(part_);
-      work_ += 1 + part_.count() / kItemsOfNode;
+      work_ += placement;
     }
   }
 }

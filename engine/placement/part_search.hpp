@@ -107,6 +107,8 @@ class PartSearch {
     bool all_or_nothing = false;
     std::uint64_t seed = 1;
     int threads = 1;
+    /// Units of work after which start() tries no further placement; 0: no limit.
+    std::int64_t work_limit = 0;
     StackInferences inferences{};
   };
 

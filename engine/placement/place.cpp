@@ -29,7 +29,8 @@ class Placing {
           parts_[p], PartSearch::Settings{.enough = settings.capacity.value_or(Bytes()),
                                           .all_or_nothing = settings.capacity.has_value(),
                                           .seed = settings.seed + p,
-                                          .threads = std::max(1, threads / std::max(1, together))}));
+                                          .threads = std::max(1, threads / std::max(1, together)),
+                                          .work_limit = work_limit_of(parts_[p])}));
     }
   }
 
@@ -45,6 +46,13 @@ class Placing {
   }
 
  private:
+  /// Its share by items.
+  [[nodiscard]] std::int64_t work_limit_of(const Part& part) const {
+    if (settings_.work_limit == 0) return 0;
+    const double share = static_cast<double>(part.count()) / static_cast<double>(buffers_.size());
+    return 1 + static_cast<std::int64_t>(share * static_cast<double>(settings_.work_limit));
+  }
+
   /// Whether fixed buffers share bytes.
   [[nodiscard]] bool fixed_clash() const {
     std::vector<Buffer> fixed;

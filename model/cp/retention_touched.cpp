@@ -38,24 +38,26 @@ void RetentionProblem::anchor_touched() {
     return Anchor{fixed_events_[position].moment, static_cast<std::int32_t>(2 * position + 1)};
   };
   // By moment, since the fixed events are. Several million uses are no rarity: they are counted and then put in their place.
+  const auto visit_touched = [&](auto tensors_of, auto visit) {
+    for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
+      const Compute& compute = fixed_events_[position].compute;
+      for (const TensorId t : tensors_of(compute.op)) {
+        if (const TouchedId id = touched_of_tensor_[t]; id.valid()) visit(anchor(position), compute, t, id);
+      }
+    }
+  };
+  const auto outputs = [&](OpId op) { return instance_.outputs(op); };
+  const auto inputs = [&](OpId op) { return instance_.inputs(op); };
   fixed_computes_ = {touched_.size(), [&](const auto& put) {
-                       for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
-                         const Compute& compute = fixed_events_[position].compute;
-                         for (const TensorId t : instance_.outputs(compute.op)) {
-                           const TouchedId id = touched_of_tensor_[t];
-                           if (id.valid()) put(id, {anchor(position), instance_.size(t, compute.mode)});
-                         }
-                       }
+                       visit_touched(outputs, [&](const Anchor& at, const Compute& compute, TensorId t, TouchedId id) {
+                         put(id, {at, instance_.size(t, compute.mode)});
+                       });
                      }};
   const auto last_slot = static_cast<std::int32_t>(2 * fixed_events_.size());
   fixed_uses_ = {touched_.size(), [&](const auto& put) {
-                   for (std::size_t position = 0; position < fixed_events_.size(); ++position) {
-                     const Compute& compute = fixed_events_[position].compute;
-                     for (const TensorId t : instance_.inputs(compute.op)) {
-                       const TouchedId id = touched_of_tensor_[t];
-                       if (id.valid() && instance_.reads(compute.op, compute.mode, t)) put(id, anchor(position));
-                     }
-                   }
+                   visit_touched(inputs, [&](const Anchor& at, const Compute& compute, TensorId t, TouchedId id) {
+                     if (instance_.reads(compute.op, compute.mode, t)) put(id, at);
+                   });
                    for (const TouchedId t : touched_.ids()) {
                      if (instance_.keep(touched_[t].tensor)) put(t, {end_moment(), last_slot});
                    }
