@@ -339,7 +339,8 @@ bool PeriodProof::finer_pays(const ProofLimits& limits, ProofNews& news) {
   Solved finer(program(limits.interrupted));
   if (finer.program.columns() > kMostColumns || takes_more_than(limits.work - news.work, finer.program)) return false;
   news.work = plus(news.work, work_of_linear(finer.program));
-  finer.answer = solve_linear(finer.program, [&] { return is_over(limits); }, limits.ceiling);
+  finer.answer = solve_linear(
+      finer.program, [&] { return is_over(limits); }, limits.ceiling);
   bool pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
   if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {
     const Duration bound = program_bound(finer.program, finer.answer.prices).bound;
