@@ -148,6 +148,96 @@ TEST(Placement, NoInferenceChangesWhatACapacityHolds) {
 TEST(Placement, SeparatedGroupsAreSearchedApart) {
   // Two crowds on one plank: without it they would be parts.
   Random random(29);
+  std::int64_t with = 0;
+  std::int64_t without = 0;
+  for (int i = 0; i < 60; ++i) {
+    const test::BufferShape shape{.most_size = 5, .gaps = false, .fixed = false};
+    std::vector<Buffer> buffers = random_buffers(random, shape);
+    const std::vector<Buffer> others = scaled(random_buffers(random, shape), 1, 8);
+    buffers.insert(buffers.end(), others.begin(), others.end());
+    buffers.push_back(buffer("plank", 0, 16, 12));
+    const PlaceResult smallest = checked(buffers, {.work_limit = 20'000});
+    if (smallest.status != PlacementStatus::optimal) continue;
+    for (const placement::Part& part : placement::parts_of(buffers)) {
+      const auto problem = placement::stack_problem(part, placement::overlaps_of(part), smallest.arena - Bytes(1));
+      placement::StackSettings settings{.order = placement::order_by(part, {placement::Key::life}),
+                                        .node_limit = 10'000};
+      const placement::StackOutcome apart = placement::search_stack(*problem, settings);
+      EXPECT_TRUE(apart.offsets.empty());
+      settings.inferences.decompose = false;
+      const placement::StackOutcome together = placement::search_stack(*problem, settings);
+      EXPECT_TRUE(together.offsets.empty());
+      with += apart.nodes;
+      without += together.nodes;
+    }
+  }
+  EXPECT_GT(without, with);
+}
+
+/// No two items whose lives overlap share a byte, and what is fixed lies where it is.
+void expect_apart(const placement::Part& part, const std::vector<placement::Units>& offsets) {
+  const std::vector<std::vector<int>> overlaps = placement::overlaps_of(part);
+  for (int i = 0; i < part.count(); ++i) {
+    const auto end_of = [&](int item) { return offsets[at(item)] + part.items[at(item)].size; };
+    if (part.items[at(i)].is_fixed()) {
+      EXPECT_EQ(offsets[at(i)], part.items[at(i)].fixed);
+    }
+    for (const int other : overlaps[at(i)]) {
+      EXPECT_TRUE(end_of(i) <= offsets[at(other)] || end_of(other) <= offsets[at(i)]);
+    }
+  }
+}
+
+TEST(Placement, HeuristicsGiveValidPlacements) {
+  Random random(13);
+  for (int i = 0; i < fewer(2'000); ++i) {
+    const std::vector<Buffer> buffers = random_buffers(random, {.most_buffers = 60, .times = 30});
+    const PlaceResult result = checked(buffers, {.exact = false});
+    if (result.status == PlacementStatus::infeasible) {
+      EXPECT_EQ(result.lower_bound, Bytes::max());
+      continue;
+    }
+    ASSERT_FALSE(result.offsets.empty());
+    for (const placement::Part& part : placement::parts_of(buffers)) {
+      for (const auto choice : {placement::Choice::longest, placement::Choice::largest}) {
+        const auto offsets = placement::valley_fit(part, placement::worth_by(part, choice), kNever);
+        ASSERT_TRUE(offsets);
+        EXPECT_GE(part.arena(*offsets), part.lower_bound);
+        expect_apart(part, *offsets);
+      }
+      expect_apart(part, placement::pile(part));
+    }
+  }
+}
+
+TEST(Placement, NestedLivesStackWithoutLoss) {
+  std::vector<Buffer> buffers;
+  Random random(3);
+  for (int i = 0; i < 300; ++i) {
+    buffers.push_back(buffer("n" + std::to_string(i), i, 1000 - i, static_cast<std::int64_t>(1 + random.below(1000))));
+  }
+  const PlaceResult result = checked(buffers, {.exact = false});
+  EXPECT_EQ(result.status, PlacementStatus::optimal);
+  EXPECT_EQ(result.arena, largest_load(buffers));
+}
+
+TEST(Placement, IsTheSameForEveryNumberOfThreads) {
+  Random random(17);
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<Buffer> buffers =
+        random_buffers(random, {.most_buffers = 80, .times = 40, .most_size = 100, .fixed = false});
+    PlaceSettings settings{.work_limit = 20'000};
+    const PlaceResult alone = checked(buffers, settings);
+    settings.threads = 4;
+    const PlaceResult together = checked(buffers, settings);
+    EXPECT_EQ(alone.offsets, together.offsets);
+    EXPECT_EQ(alone.lower_bound, together.lower_bound);
+    EXPECT_EQ(alone.work, together.work);
+  }
+}
+
+TEST(Placement, AWorkLimitHoldsFromTheFirstPlacementOn) {
+  Random random(29);
   std::vector<Buffer> buffers;
   for (int i = 0; i < 400; ++i) {
     const auto first = static_cast<std::int64_t>(random.below(100));
