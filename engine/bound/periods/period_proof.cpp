@@ -164,7 +164,7 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
     news.finished = takes_more_than(limits.work, solved->program);
     if (news.finished) return news;
     news.work = work_of_linear(solved->program);
-    solved->answer = solve_linear(solved->program, limits.interrupted, limits.ceiling);
+    solved->answer = solve_linear(solved->program, limits.interrupted);
   }
   periods_.emplace(std::move(solved->periods));
   program_ = std::move(solved->program);
@@ -339,8 +339,7 @@ bool PeriodProof::finer_pays(const ProofLimits& limits, ProofNews& news) {
   Solved finer(program(limits.interrupted));
   if (finer.program.columns() > kMostColumns || takes_more_than(limits.work - news.work, finer.program)) return false;
   news.work = plus(news.work, work_of_linear(finer.program));
-  finer.answer = solve_linear(
-      finer.program, [&] { return is_over(limits); }, limits.ceiling);
+  finer.answer = solve_linear(finer.program, [&] { return is_over(limits); });
   bool pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
   if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {
     const Duration bound = program_bound(finer.program, finer.answer.prices).bound;

@@ -21,7 +21,7 @@ namespace remora {
 
 #ifndef REMORA_HAVE_CBC
 
-LinearAnswer solve_linear(Program&, const Interrupted&, Duration) {
+LinearAnswer solve_linear(Program&, const Interrupted&) {
   return {};
 }
 
@@ -48,12 +48,8 @@ constexpr double kBelow = 1e-2;
 constexpr int kRowsOfDense = 8;
 constexpr int kManyRows = 40'000;
 
-/// Rounding goes on where it has raised the optimum by so many units of the costs; where it has taken more than such a part of
-/// the program's own steps, only where it has closed such a part of the gap below the ceiling; never after twice as many.
+/// Rounding goes on where it has raised the optimum by so many units of the costs.
 constexpr double kLeastRise = 1e-3;
-constexpr int kCheapRounding = 8;
-constexpr double kLeastOfGap = 20;
-constexpr int kMostRounding = 2;
 /// A dive takes so much for whole.
 constexpr double kWholeInDive = 1e-5;
 
@@ -138,7 +134,7 @@ IntegerAnswer solve_by_highs(const Program& program, const IntegerLimits& limits
 
 }  // namespace
 
-LinearAnswer solve_linear(Program& program, const Interrupted& interrupted, Duration ceiling) {
+LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
   if (program.costs.empty()) return {};
   const std::int64_t unit = common_unit(program.costs);
   const WatchedSimplex watched(program, unit, interrupted);
@@ -153,16 +149,11 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted, Dura
   simplex.initialSolve(options);
   LinearAnswer answer = answer_of(simplex, program, unit, stopper);
   const std::size_t own = program.rows.size();
-  const int own_steps = simplex.numberIterations();
-  // Without a ceiling every rise is worth it.
-  const double goal = ceiling == Duration::max() ? 0 : whole_units_up(ceiling.count(), unit);
+  const int most_steps = 2 * simplex.numberIterations();
   double reached = -1;
   for (int steps = simplex.numberIterations(); answer.outcome == LinearAnswer::Outcome::optimal;) {
-    const double here = simplex.objectiveValue();
-    const bool is_dear = steps > own_steps + own_steps / kCheapRounding;
-    const double least = std::max(kLeastRise, is_dear ? (goal - here) / kLeastOfGap : 0.0);
-    if (here < reached + least || steps > kMostRounding * own_steps) break;
-    reached = here;
+    if (simplex.objectiveValue() < reached + kLeastRise || steps > most_steps) break;
+    reached = simplex.objectiveValue();
     std::vector<ProgramRow> found = rounded_rows(program, own, answer.solution);
     for (ProgramRow& row : violated_rows(program, answer.solution)) found.push_back(std::move(row));
     if (found.empty()) break;

@@ -31,9 +31,9 @@ struct LinearAnswer {
   std::vector<unsigned char> basis{};
 };
 
-/// Rows that its solution violates (rounded_rows()) are added to the program as long as that raises the optimum, and
-/// takes few steps of the simplex method or closes enough of the gap below the ceiling.
-LinearAnswer solve_linear(Program& program, const Interrupted& interrupted, Duration ceiling = Duration::max());
+/// Rows that its solution violates (rounded_rows()) are added to the program as long as that raises the optimum, and that
+/// takes no more steps of the simplex method than the program itself.
+LinearAnswer solve_linear(Program& program, const Interrupted& interrupted);
 
 /// By column: whether it is out, as in the program, or is found to be 0 in every solution below the ceiling. Of each group in turn
 /// at least one column is to be 1, and the simplex method goes on from the answer's basis (probing, in constraint programming
