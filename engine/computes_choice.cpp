@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "engine/addresses.hpp"
-#include "engine/base/deadline.hpp"
-#include "engine/base/work.hpp"
+#include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/groups/hierarchical.hpp"
@@ -66,7 +65,7 @@ class ComputesChoice {
         options_(options),
         callbacks_(callbacks),
         alignment_(alignment),
-        deadline_(options.time_limit, callbacks.cancel) {}
+        allowance_(limits_of(options), callbacks.cancel) {}
 
   Schedule run(std::span<const OpId> warm_start) {
     Sequence start(warm_start.begin(), warm_start.end());
@@ -78,7 +77,7 @@ class ComputesChoice {
       cut_ = {};
       if (!take(solve_one(stated, start, is_last ? nullptr : &next)) || is_last || !may_pay()) break;
       const Schedule& other = standby(next, !best_.has_schedule()).schedule;
-      if (is_over()) break;
+      if (allowance_.is_over()) break;
       if (best_.has_schedule()) start = ops_of(best_);
       // Where it is proved that there is none, one compute more at a time finds the fewest.
       const bool is_next = other.solver.max_computes <= most || best_.status == Status::unknown;
@@ -90,8 +89,8 @@ class ComputesChoice {
     }
     if (is_better(standby().schedule, best_)) take_standby();
     best_.solver.history = std::move(history_);
-    best_.solver.seconds = deadline_.elapsed();
-    best_.solver.work = work_;
+    best_.solver.seconds = allowance_.elapsed();
+    best_.solver.work = allowance_.spent().count();
     best_.solver.time_limit = options_.time_limit;
     best_.solver.work_limit = options_.work_limit;
     best_.solver.options = describe_options(options_);
@@ -115,9 +114,9 @@ class ComputesChoice {
   /// The same, once checkpoints of one compute more are asked and, where nothing holds the budget, what takes any number.
   const Standby& standby(const Instance& next, bool has_none) {
     const bool applies = next.problem().order == OrderMode::input && !next.has_modes() && !alignment_;
-    if (!applies || deadline_.reached()) return standby();
-    if (!std::exchange(has_cut_, true)) cut_ = checkpoints(next, deadline_);
-    const bool wants_any = has_none && !standby().schedule.has_schedule() && !deadline_.reached();
+    if (!applies || allowance_.deadline().reached()) return standby();
+    if (!std::exchange(has_cut_, true)) cut_ = checkpoints(next, allowance_.deadline());
+    const bool wants_any = has_none && !standby().schedule.has_schedule() && !allowance_.deadline().reached();
     if (wants_any && !std::exchange(has_constructed_, true)) construction_ = construct_any();
     return standby();
   }
@@ -130,9 +129,7 @@ class ComputesChoice {
 
   /// What holds the budget with however many computes: checkpoints, one part cut within another, or a method of the literature.
   [[nodiscard]] Standby construct_any() const {
-    // Under a work limit nothing may depend on time.
-    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
-    const Deadline deadline(options_.work_limit > 0 ? left : left * kPartOfConstruction, callbacks_.cancel);
+    const Deadline deadline(allowance_.uncounted_seconds(kPartOfConstruction), callbacks_.cancel);
     const int fewest = instance_.problem().max_computes;
     Standby nested = checkpoints(with_computes(instance_, std::max(kMostComputes, fewest)), deadline);
     if (nested.schedule.has_schedule() || deadline.reached()) return nested;
@@ -178,11 +175,8 @@ class ComputesChoice {
     if (caller_has_enough_) return false;
     // What one op needs at once it needs whatever the computes.
     if (!best_.has_schedule()) return least_budget(instance_) <= instance_.budget();
-    return !is_over() && (is_tired_ || (best_.status == Status::optimal && best_.duration > best_.baseline_duration));
-  }
-
-  [[nodiscard]] bool is_over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
+    return !allowance_.is_over() &&
+           (is_tired_ || (best_.status == Status::optimal && best_.duration > best_.baseline_duration));
   }
 
   /// What listeners know: who listens hears of one solve, whose seconds and work go on, and of nothing that is no better.
@@ -210,7 +204,7 @@ class ComputesChoice {
     if (schedule.duration >= told.best) return;
     const bool is_first = told.best == Duration::max() && now.peak > instance_.budget() && !best_.has_schedule();
     told.best = schedule.duration;
-    announced_ = {deadline_.elapsed(), schedule.duration, schedule.peak_memory, source_name(other.source)};
+    announced_ = {allowance_.elapsed(), schedule.duration, schedule.peak_memory, source_name(other.source)};
     if (callbacks_.incumbent) callbacks_.incumbent(schedule);
     if (!callbacks_.progress) return;
     Progress news = as_one(now, told);
@@ -224,14 +218,14 @@ class ComputesChoice {
   /// The same between two problems' solves.
   void tell_of_standby() {
     Told told{.best = announced_ ? announced_->duration : Duration::max()};
-    announce(standby(), {.seconds = deadline_.elapsed(), .peak = Bytes::max(), .work = work_}, told);
+    announce(standby(), {.seconds = allowance_.elapsed(), .peak = Bytes::max(), .work = allowance_.spent().count()},
+             told);
     record({}, 0);
   }
 
   [[nodiscard]] bool is_later_than(const Progress& now, double seconds, double part) const {
-    const auto& [time_limit, work_limit] = limits_;
-    if (work_limit > 0) return now.work > part_of(Work(work_limit), part).count();
-    return now.seconds > std::min(seconds, part * time_limit);
+    if (limits_.counts_work()) return Work(now.work) > limits_.part(part).work;
+    return now.seconds > std::min(seconds, limits_.part(part).seconds);
   }
 
   /// Whether one compute more is worth more than what this problem's solve has still to say.
@@ -248,21 +242,9 @@ class ComputesChoice {
   }
 
   /// `after_proof`: the problem before is solved.
-  [[nodiscard]] SolveOptions limits_of_next(bool after_proof) const {
-    const double spent = deadline_.elapsed();
-    SolveOptions options = options_;
-    options.time_limit = std::max(0.0, options_.time_limit - spent);
-    // Under a work limit nothing may depend on time.
-    if (after_proof && options_.work_limit == 0) {
-      const double some = std::min(kSecondsAfterProof, kPartOfDoubt * options_.time_limit);
-      options.time_limit = std::min(options.time_limit, std::max(kPartAfterProof * spent, some));
-    }
-    if (options.work_limit > 0) {
-      const std::int64_t left = options_.work_limit - work_;
-      const std::int64_t some = part_of(Work(work_), kPartAfterProof).count();
-      options.work_limit = std::max<std::int64_t>(1, after_proof ? std::min(left, some) : left);
-    }
-    return options;
+  [[nodiscard]] Limits limits_of_next(bool after_proof) const {
+    if (!after_proof) return allowance_.left();
+    return allowance_.again(kPartAfterProof, std::min(kSecondsAfterProof, kPartOfDoubt * options_.time_limit));
   }
 
   /// The caller's callbacks, as if there were one solve.
@@ -291,10 +273,10 @@ class ComputesChoice {
   /// One problem's solve, within what is left. `next`: what comes after this; null for nothing.
   Schedule solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next) {
     const bool had_schedule = best_.has_schedule();
-    const SolveOptions options = limits_of_next(had_schedule && !std::exchange(is_tired_, false));
+    const SolveOptions options = within(options_, limits_of_next(had_schedule && !std::exchange(is_tired_, false)));
     is_tired_ = false;
-    limits_ = {options.time_limit, options.work_limit};
-    Told told{.begun = deadline_.elapsed(), .worked = work_};
+    limits_ = limits_of(options);
+    Told told{.begun = allowance_.elapsed(), .worked = allowance_.spent().count()};
     if (had_schedule) told.best = best_.duration;
     if (announced_) told.best = std::min(told.best, announced_->duration);
     SolveCallbacks callbacks = callbacks_of(told);
@@ -305,7 +287,7 @@ class ComputesChoice {
     };
     Schedule schedule = alignment_ ? solve_with_addresses(stated, options, *alignment_, callbacks, start)
                                    : solve(stated, options, callbacks, start);
-    work_ += schedule.solver.work;
+    allowance_.spend(Work(schedule.solver.work));
     record(schedule.solver.history, told.begun);
     return schedule;
   }
@@ -327,12 +309,12 @@ class ComputesChoice {
   /// Of the whole: what ended one problem's solve may have been its share of the limits, or what came next.
   [[nodiscard]] Stop reason_to_stop() const {
     const Stop stop = best_.solver.stop;
-    const bool is_share = (stop == Stop::time && !deadline_.reached()) ||
-                          (stop == Stop::work && work_ < options_.work_limit) ||
+    const bool is_share = (stop == Stop::time && !allowance_.deadline().reached()) ||
+                          (stop == Stop::work && allowance_.spent() < allowance_.limits().work) ||
                           (stop == Stop::callback && !caller_has_enough_);
     if (!is_share) return stop;
-    if (deadline_.cancelled()) return Stop::cancelled;
-    return deadline_.reached() ? Stop::time : Stop::exhausted;
+    if (allowance_.deadline().cancelled()) return Stop::cancelled;
+    return allowance_.deadline().reached() ? Stop::time : Stop::exhausted;
   }
 
   void explain() {
@@ -346,7 +328,7 @@ class ComputesChoice {
   const SolveOptions& options_;
   const SolveCallbacks& callbacks_;
   std::optional<Bytes> alignment_;
-  Deadline deadline_;
+  Allowance allowance_;
   Schedule best_{};
   /// Checkpoints with one compute more than the problem at hand, and what was constructed with any number; each asked once.
   Standby cut_{};
@@ -355,8 +337,7 @@ class ComputesChoice {
   bool has_constructed_ = false;
   std::optional<Incumbent> announced_{};  // the last of them that listeners were told of
   std::vector<Incumbent> history_{};
-  std::int64_t work_ = 0;
-  std::pair<double, std::int64_t> limits_{};  // of the solve at hand: time and work
+  Limits limits_{};  // of the solve at hand
   bool caller_has_enough_ = false;
   bool is_tired_ = false;  // the last solve was ended for what comes next
   std::string reason_{};
@@ -381,18 +362,18 @@ Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& 
 BudgetBracket bracket_with_more_computes(const Instance& instance, const SolveOptions& options,
                                          const std::atomic<bool>* cancel) {
   constexpr double kPartOfRest = 0.5;
-  const Deadline deadline(options.time_limit, cancel);
+  const Allowance allowance({.seconds = options.time_limit}, cancel);
   BudgetBracket best;
   for (Instance stated = instance;;) {
     const int most = stated.problem().max_computes + 1;
     Instance next = with_computes(stated, most);
     const bool is_last = most > kMostComputes || !allows_more(stated, next);
     SolveOptions some = options;
-    some.time_limit = std::max(0.0, options.time_limit - deadline.elapsed()) * (is_last ? 1 : kPartOfRest);
+    some.time_limit = allowance.share(is_last ? 1 : kPartOfRest).seconds;
     BudgetBracket found = bracket_min_budget(stated, some, cancel, best.sequence);
     const bool pays = best.max_computes == 0 || found.reached < best.reached;
     if (pays) best = std::move(found);
-    if (!pays || is_last || deadline.reached() || best.reached <= least_budget(instance)) return best;
+    if (!pays || is_last || allowance.is_over() || best.reached <= least_budget(instance)) return best;
     stated = std::move(next);
   }
 }

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
-#include "engine/base/work.hpp"
+#include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/computes_choice.hpp"
 #include "engine/solve.hpp"
@@ -89,26 +88,18 @@ Schedule solve_until_clear(const Instance& instance, const SolveOptions& options
 /// more, for a quarter as long again. What that leaves undecided is proved of the fewer.
 Schedule solve_until_clear_of_all(const Instance& instance, const SolveOptions& options, Duration most,
                                   const std::atomic<bool>& cancel) {
-  const Deadline deadline(options.time_limit, &cancel);
+  Allowance allowance(limits_of(options), &cancel);
   Schedule clear = solve_until_clear(instance, options, most, true, cancel);
-  std::int64_t work = clear.solver.work;
-  while (fit_of(clear, most) == Fit::impossible && clear.solver.max_computes < kMostComputes && !deadline.reached()) {
+  allowance.spend(Work(clear.solver.work));
+  while (fit_of(clear, most) == Fit::impossible && clear.solver.max_computes < kMostComputes && !allowance.is_over()) {
     const Instance wider = with_computes(instance, clear.solver.max_computes + 1);
-    SolveOptions some = options;
-    some.time_limit = options.time_limit - deadline.elapsed();
-    // Under a work limit nothing may depend on time.
-    if (options.work_limit == 0) some.time_limit = std::min(some.time_limit, kPartAfterProof * deadline.elapsed());
-    if (options.work_limit > 0) {
-      some.work_limit = std::min(options.work_limit - work, part_of(Work(work), kPartAfterProof).count());
-      if (some.work_limit < 1) break;
-    }
-    Schedule next = solve_until_clear(wider, some, most, true, cancel);
-    work += next.solver.work;
+    Schedule next = solve_until_clear(wider, within(options, allowance.again(kPartAfterProof)), most, true, cancel);
+    allowance.spend(Work(next.solver.work));
     if (fit_of(next, most) == Fit::undecided) break;
     clear = std::move(next);
   }
-  clear.solver.seconds = deadline.elapsed();
-  clear.solver.work = work;
+  clear.solver.seconds = allowance.elapsed();
+  clear.solver.work = allowance.spent().count();
   return clear;
 }
 
@@ -123,7 +114,7 @@ class BatchSizeSearch {
         overhead_(arguments.has("overhead") ? arguments.get<std::string>("overhead") : kDefaultOverhead),
         budget_(budget_of(arguments)),
         quiet_(arguments.has("quiet")),
-        deadline_(options.time_limit, &signals_.flag()) {
+        allowance_({.seconds = options.time_limit}, &signals_.flag()) {
     signals_.heed_memory();
     static_cast<void>(most_duration(overhead_, Duration(1)));
     // Read anew for each size.
@@ -161,12 +152,12 @@ class BatchSizeSearch {
   }
 
   std::optional<Fit> try_size(std::int64_t size) {
-    if (deadline_.reached()) return std::nullopt;
+    if (allowance_.is_over()) return std::nullopt;
     const LoadedGraph loaded = load(size);
     const Instance instance = Instance(loaded.graph, problem_).with_budget(budget_);
     const Duration most = most_duration(overhead_, instance.baseline_duration());
     SolveOptions options = options_;
-    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
+    const double left = allowance_.left().seconds;
     options.time_limit = std::min(left, std::max(kShareOfRest * left, kShareOfAll * options_.time_limit));
     const bool chooses = more_computes_ && is_search(options.strategy);
     Trial trial{.size = size,
@@ -193,7 +184,7 @@ class BatchSizeSearch {
     if (trials_.empty()) std::cerr << "  seconds  batch size  answer        overhead       bound  peak\n";
     const Schedule& schedule = trial.schedule;
     std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "%9.2f  %10s  %-10s  %10s  %10s  %s\n", deadline_.elapsed(),
+    std::snprintf(line.data(), line.size(), "%9.2f  %10s  %-10s  %10s  %10s  %s\n", allowance_.elapsed(),
                   text::grouped(trial.size).c_str(), fit_word(trial.fit),
                   schedule.has_schedule() ? text::percent_text(schedule.overhead(), 3).c_str() : "-",
                   text::percent_text(schedule.least_overhead(), 3).c_str(),
@@ -272,7 +263,7 @@ class BatchSizeSearch {
   Bytes budget_;
   bool quiet_;
   SignalGuard signals_;
-  Deadline deadline_;
+  Allowance allowance_;
   std::vector<Trial> trials_;
 };
 
