@@ -37,11 +37,12 @@ std::int64_t seed_of_sitting(std::int64_t seed, int sitting) {
 
 Probe::Probe(const Instance& instance, Bytes budget, const SolveOptions& options, std::function<const Groups*()> groups)
     : instance_(instance.with_budget(budget)),
-      search_(instance_, options,
-              {.crew = input_order_crew,
-               .starts = {[this](Search&) { start_from_relaxation(); },
-                          [this, groups = std::move(groups)](Search&) { start_from_shared(groups); }},
-               .proves = true}),
+      search_(
+          instance_, options,
+          {.crew = input_order_crew,
+           .starts = {{When::after_bound, [this](Search&) { start_from_relaxation(); }},
+                      {When::after_bound, [this, groups = std::move(groups)](Search&) { start_from_shared(groups); }}},
+           .proves = true}),
       found_under_(budget) {}
 
 std::optional<Duration> Probe::gap() const {

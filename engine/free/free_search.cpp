@@ -182,8 +182,10 @@ class FreeSearch {
     const bool first = std::none_of(views_.begin(), views_.end(), [](const auto& other) { return other != nullptr; });
     const bool from_groups = first && wants_groups(view.staged(), options());
     const Limits limits = from_groups ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
-    std::vector<std::function<void(Search&)>> starts;
-    if (from_groups) starts.emplace_back([this](Search& search) { start_from_groups(search, blocks_); });
+    std::vector<Start> starts;
+    if (from_groups) {
+      starts.push_back({When::after_bound, [this](Search& search) { start_from_groups(search, blocks_); }});
+    }
     views_[turn] = std::make_unique<ViewSearch>(whole_, std::move(view), within(options(), limits), std::move(starts));
     const Sequence& own = whole_.incumbent().sequence();
     if (views_[turn]->order() == first_computes(whole_.instance(), own)) views_[turn]->learn(own);
@@ -259,8 +261,7 @@ RecomputePlan OrderView::plan_of(std::span<const OpId> sequence) const {
   return plan;
 }
 
-ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options,
-                       std::vector<std::function<void(Search&)>> starts)
+ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options, std::vector<Start> starts)
     : whole_(whole), view_(std::move(view)), search_(view_.staged(), options, {input_order_crew, std::move(starts)}) {
   search_.listen({.tell =
                       [this](const Progress& progress) {

@@ -65,9 +65,8 @@ class OrderView {
 /// the whole is told of its rounds.
 class ViewSearch {
  public:
-  /// `options`: its limits are what the first sitting may take. `starts`: see SearchParts.
-  ViewSearch(Search& whole, OrderView view, const SolveOptions& options,
-             std::vector<std::function<void(Search&)>> starts);
+  /// `options`: its limits are what the first sitting may take.
+  ViewSearch(Search& whole, OrderView view, const SolveOptions& options, std::vector<Start> starts);
 
   [[nodiscard]] const Order& order() const { return view_.order(); }
   /// Its best schedule is proved to be the best of this order, or there is none within the budget.

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/allowance.hpp"
-#include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"

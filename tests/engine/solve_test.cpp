@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/solve.hpp"
-
 #include <algorithm>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "frontends/generate/layered.hpp"

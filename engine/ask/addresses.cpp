@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/addresses.hpp"
-
+//
+// Recomputes and addresses together: a schedule whose tensors and workspaces have places in one arena that stays within
+// the budget, not only their sum.
+//
+//     sizes rounded up to the alignment, as they are where something lies above
+//     solve  ->  schedule  ->  place within budget - fixed memory
+//       ^                          |
+//       |    it does not pack: the ops that run where the placement is above the budget get a larger workspace, a
+//       +--  smaller capacity there and nowhere else
+//
+// until a schedule packs, or the limits end it; then the best schedule on the way that packs is the answer. What the first
+// solve proves holds of the whole problem: nothing that packs has a smaller sum of rounded sizes.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -10,10 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/base/tasks.hpp"
 #include "engine/placement/place.hpp"
-#include "engine/solve.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sweep.hpp"
-
+//
+// Many budgets of one graph: the curve of memory against time, for little more than a solve or two.
+//
+// Every budget has a search of its own, which is left and taken up again: first all budgets
+// from the largest down, so that each starts from its neighbour's schedule with a little more to save; then up and down again,
+// until the time is over or everything is proved. What one learns the others get at once: a schedule serves every
+// larger budget, and is a start for the smaller ones; a bound holds for every smaller one. What does not depend on
+// the budget is found once: the options of groups.
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/computes_choice.hpp"
 #include "engine/curve/outcomes.hpp"
 #include "engine/curve/search_sweep.hpp"
-#include "engine/solve.hpp"
 #include "model/error.hpp"
 
 namespace remora {
@@ -41,6 +47,14 @@ CurvePoint point_of(const Schedule& schedule) {
   return point;
 }
 
+/// Tells of a budget that is settled, as all so far are.
+void tell(const SweepCallbacks& callbacks, const CurvePoint& point, const Allowance& allowance, std::size_t budgets) {
+  if (!callbacks.progress) return;
+  const int count = static_cast<int>(budgets);
+  callbacks.progress({allowance.elapsed(), point.budget, point.status, point.duration, point.peak_memory,
+                      point.lower_bound, count, count});
+}
+
 /// The budgets of a method that does not search: each for itself, once, as the choice gives them.
 class MethodSweep {
  public:
@@ -67,10 +81,7 @@ class MethodSweep {
                                     [&](const Outcome& other) { return other.point.budget > budget; });
     outcomes_.insert(place, {point, std::move(schedule)});
     make_monotone(outcomes_);
-    if (!input_.callbacks.progress) return;
-    const int count = static_cast<int>(outcomes_.size());
-    input_.callbacks.progress({input_.allowance.elapsed(), budget, point.status, point.duration, point.peak_memory,
-                               point.lower_bound, count, count});
+    tell(input_.callbacks, point, input_.allowance, outcomes_.size());
   }
 
   [[nodiscard]] std::vector<CurvePoint> points() const {
@@ -87,10 +98,8 @@ class MethodSweep {
   Bytes reached_ = Bytes::max();
 };
 
-}  // namespace
-
-SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
-                  const SweepCallbacks& callbacks) {
+SweepResult sweep_stated(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
+                         const SweepCallbacks& callbacks) {
   check_problem(instance, options);
   if (instance.has_modes()) throw InputError("modes", "a sweep takes graphs with one mode an op");
   if (is_search(options.strategy) && instance.problem().order == OrderMode::free) {
@@ -109,26 +118,23 @@ SweepResult sweep(const Instance& instance, const SolveOptions& options, const S
   return result;
 }
 
-namespace {
-
 /// What a sweep does after it has solved every budget with the instance's computes.
 class WiderSweep {
  public:
   WiderSweep(const Instance& instance, const SolveOptions& options, const SweepCallbacks& callbacks)
       : instance_(instance),
-        wider_(with_one_more(instance)),
+        wider_(with_computes(instance, instance.problem().max_computes + 1)),
         options_(options),
         callbacks_(callbacks),
         allowance_(limits_of(options), callbacks.cancel) {}
 
   SweepResult run(const SweepOptions& sweep_options) {
     constexpr double kPartOfFirst = 0.75;
-    SweepResult result = sweep(instance_, within(options_, allowance_.share(kPartOfFirst)), sweep_options, callbacks_);
+    SweepResult result =
+        sweep_stated(instance_, within(options_, allowance_.share(kPartOfFirst)), sweep_options, callbacks_);
     for (const Schedule& schedule : result.schedules) allowance_.spend(Work(schedule.solver.work));
     std::vector<std::size_t> open = points_to_widen(result.curve);
-    const bool allows_more = std::ranges::any_of(
-        instance_.ops(), [&](OpId op) { return instance_.max_computes(op) < wider_.max_computes(op); });
-    if (open.empty() || !allows_more) return result;
+    if (open.empty() || !allows_more(instance_, wider_)) return result;
     for (std::size_t done = 0; done < open.size() && !allowance_.is_over(); ++done)
       widen(result, open[done], open.size() - done);
     std::vector<Outcome> outcomes;
@@ -142,12 +148,6 @@ class WiderSweep {
   }
 
  private:
-  static Instance with_one_more(const Instance& instance) {
-    Problem problem = instance.problem();
-    ++problem.max_computes;
-    return {instance.shared_graph(), problem};
-  }
-
   /// From the largest budget down, those without a schedule first.
   [[nodiscard]] std::vector<std::size_t> points_to_widen(const Curve& curve) const {
     std::vector<std::size_t> without;
@@ -171,21 +171,14 @@ class WiderSweep {
     Schedule found = solve_with_more_computes(wider_.with_budget(point.budget), options,
                                               {.cancel = callbacks_.cancel, .blocks = callbacks_.blocks}, start);
     allowance_.spend(Work(found.solver.work));
-    point.seconds += allowance_.elapsed() - begun;
+    const double seconds = point.seconds + allowance_.elapsed() - begun;
+    point.seconds = seconds;
     if (known.has_schedule() && !(found.has_schedule() && found.duration < known.duration)) return;
     is_wider_ = true;
-    point.status = found.status;
-    point.lower_bound = found.lower_bound;
-    if (found.has_schedule()) {
-      point.duration = found.duration;
-      point.peak_memory = found.peak_memory;
-      point.found_under = point.budget;
-    }
+    point = point_of(found);
+    point.seconds = seconds;
     known = std::move(found);
-    if (!callbacks_.progress) return;
-    const int count = static_cast<int>(result.curve.points.size());
-    callbacks_.progress({allowance_.elapsed(), point.budget, point.status, point.duration, point.peak_memory,
-                         point.lower_bound, count, count});
+    tell(callbacks_, point, allowance_, result.curve.points.size());
   }
 
   const Instance& instance_;
@@ -198,10 +191,14 @@ class WiderSweep {
 
 }  // namespace
 
-SweepResult sweep_with_more_computes(const Instance& instance, const SolveOptions& options,
-                                     const SweepOptions& sweep_options, const SweepCallbacks& callbacks) {
-  if (!is_search(options.strategy)) return sweep(instance, options, sweep_options, callbacks);
-  return WiderSweep(instance, options, callbacks).run(sweep_options);
+SweepResult sweep(const Request& request, const SweepOptions& options, const SweepCallbacks& callbacks) {
+  check_request(request);
+  const Instance instance = unbudgeted(request, "a sweep keeps to the input order");
+  const bool widens = !request.max_computes && is_search(request.options.strategy);
+  SweepResult result = widens ? WiderSweep(instance, request.options, callbacks).run(options)
+                              : sweep_stated(instance, request.options, options, callbacks);
+  for (const Schedule& schedule : result.schedules) expect_valid(instance, schedule);
+  return result;
 }
 
 }  // namespace remora
