@@ -12,7 +12,7 @@
 See docs/pytorch.md.
 """
 
-from ._capture import TrainStep, sweep, train_step
+from ._capture import TrainStep, scale_of, sweep, train_step
 from ._devices import Device, DevicePlan, DeviceTrainStep, train_step_over
 from ._errors import CaptureError, Infeasible, RemoraWarning, SolverError, TorchError
 from ._ledger import Part, Report, report
@@ -39,6 +39,7 @@ __all__ = [
     "backend",
     "plans",
     "report",
+    "scale_of",
     "sweep",
     "train_step",
     "train_step_over",
