@@ -64,8 +64,8 @@ std::string rank_objection(const RuleContext& context) {
 }
 
 std::string matrices_objection(const RuleContext& context) {
-  const std::string objection = rank_objection<0, 2>(context);
-  return objection.empty() ? rank_objection<1, 2>(context) : objection;
+  if (std::string objection = rank_objection<0, 2>(context); !objection.empty()) return objection;
+  return rank_objection<1, 2>(context);
 }
 
 /// Some functions add extents up in 32 bits, others multiply them by numbers of the file.
@@ -99,7 +99,7 @@ std::string window_objection(const RuleContext& context) {
     if (std::any_of(entries.begin(), entries.end(), beyond)) return std::string(name) + " is beyond any real extent";
   }
   const Shape strides = list("strides");
-  const bool padded = !context.node.attributes.get("auto_pad", std::string()).empty();
+  const bool padded = context.node.attributes.get("auto_pad", std::string("VALID")) != "VALID";
   for (std::size_t k = 0; padded && k < strides.size(); ++k) {
     if (data[k + 2] / strides[k] > kMostSteps) return "the window has too many places in " + shape_of(context, 0);
   }
@@ -133,8 +133,7 @@ std::string gather_objection(const RuleContext& context) {
 
 /// A block's area divides.
 std::string block_objection(const RuleContext& context) {
-  const std::string objection = rank_objection<0, 4>(context);
-  if (!objection.empty()) return objection;
+  if (std::string objection = rank_objection<0, 4>(context); !objection.empty()) return objection;
   constexpr std::int64_t kLargestBlock = 1 << 15;
   const std::int64_t block = context.node.attributes.get("blocksize", std::int64_t{0});
   if (block < 1 || block > kLargestBlock) return "blocksize " + std::to_string(block) + " is no extent of a block";

@@ -98,6 +98,9 @@ TEST(SchemaGuards, WindowsEndSoon) {
   ModelBuilder model = one_node(13, "Conv", {"x", "w"});
   model.set("strides", std::vector<std::int64_t>{2}).set("auto_pad", std::string("SAME_UPPER")).weight("w", {1, 1, 2});
   ModelBuilder longer = model;
+  ModelBuilder unsaid = model;
+  unsaid.proto().mutable_graph()->mutable_node(0)->mutable_attribute(1)->clear_s();
+  expect_objection(unsaid.input("x", {1, 1, INT32_MAX}), "too many places");
   expect_objection(model.input("x", {1, 1, INT32_MAX}), "too many places");
   expect_objection(longer.input("x", {1, 1, std::int64_t{1} << 55}), "too many places");
   ModelBuilder pool = one_node(13, "AveragePool", {"x"});
