@@ -25,6 +25,10 @@ class CaptureError(TorchError):
     """The step holds something that cannot be scheduled; the message names the op."""
 
 
+class CheckError(TorchError):
+    """A step cannot be compared with plain eager."""
+
+
 class SolverError(TorchError):
     """The solver failed."""
 
