@@ -177,7 +177,7 @@ def test_a_buffer_that_is_changed_twice_is_named(reentrant: bool) -> None:
     assert first is not None
     assert (first.op, first.module, first.phase) == ("aten.mul_", "model.blocks.0.2", rt.Phase.AGAIN)
     assert first.where.startswith("check_test.py:")
-    assert "it changes model.blocks.0.2.mean in place, a second time" in first.text
+    assert "it changes model.blocks.0.2.mean in place, a second time" in first.cause
 
 
 def test_batch_normalization_in_a_checkpoint_is_named() -> None:
@@ -187,7 +187,7 @@ def test_batch_normalization_in_a_checkpoint_is_named() -> None:
     assert kinds(found) == {rt.Kind.BUFFER}, "gradients are right"
     assert found.first_op is not None
     assert found.first_op.module == "model.blocks.0.2"
-    assert "changes model.blocks.0.2." in found.first_op.text
+    assert "changes model.blocks.0.2." in found.first_op.cause
 
 
 def test_gradients_that_a_reentrant_checkpoint_cuts_off_are_named() -> None:
@@ -265,6 +265,32 @@ def test_a_hand_written_checkpoint_without_generator_is_named() -> None:
     assert found.first_op is not None
     assert found.first_op.module == "second.2"
     assert "draws random numbers" in str(found)
+
+
+def test_a_checkpoint_error_is_explained() -> None:
+    class Other(nn.Module):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x.sin().cos() if self.calls % 2 else x
+
+    found = rt.check(step_of(Blocks(block(Other(), nn.Linear(16, 16)))), X, Y)
+    assert found.wrong
+    assert "A different number of tensors was saved" in str(found)
+    assert found.first_op is not None
+    assert (found.first_op.module, found.first_op.phase) == ("model.blocks.0.3", rt.Phase.AGAIN)
+
+
+def test_a_recompute_of_what_differs_from_run_to_run_is_not_wrong() -> None:
+    class Unsteady(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1e-6 * (next(NOISE) % 7)
+
+    step, _ = by_hand(Unsteady())
+    found = rt.check(step, X)
+    assert rt.Kind.RECOMPUTE in kinds(found)
+    assert not found.wrong, str(found)
 
 
 NOISE = itertools.count(1)

@@ -21,7 +21,7 @@ import torch.utils.checkpoint
 from torch.utils import _pytree as pytree
 
 from ._check_differences import Difference, described, differences
-from ._check_first import FirstOp, first_between, first_of_recompute, first_op, made_again
+from ._check_first import FirstOp, first_between, first_of_recompute, made_again
 from ._check_ops import Call, Phase, Recorder
 from ._check_plain import any_rank, instead, plainly
 from ._check_state import Kind, Outcome, State, hooks_of
@@ -29,6 +29,10 @@ from ._errors import CheckError
 
 SHOWN = 4
 """So many differences are told in full."""
+
+
+_WRONG = "The step is wrong. From the same state, plain eager (no checkpoints, nothing compiled) leaves other values:"
+_UNSTEADY = "Not deterministic, and not wrong: two runs of plain eager differ as much from each other as the step does:"
 
 
 @dataclass(frozen=True)
@@ -65,14 +69,7 @@ class Check:
         counts = ", ".join(_counted(number, kind) for kind, number in self.compared.items() if number)
         if self.equal:
             return f"The step is right: it leaves what plain eager leaves, in every bit ({counts})."
-        if self.wrong:
-            lines = [
-                "The step is wrong. Plain eager (no checkpoints, nothing compiled) leaves other values from the same state:"
-            ]
-        else:
-            lines = [
-                "Not deterministic, and not wrong: two runs of plain eager differ from each other as much as the step does."
-            ]
+        lines = [_WRONG if self.wrong else _UNSTEADY]
         shown = sorted(self.differences, key=lambda difference: not difference.wrong)
         for kind in dict.fromkeys(difference.kind for difference in shown):
             lines += self._lines_of([difference for difference in shown if difference.kind is kind], kind)
@@ -139,29 +136,42 @@ class _Checking:
         self.state = State(roots)
         found = self.state.found
         self.names = {id(tensor): name for name, tensor in found.tensors.items()}
+        self.error = ""  # with which PyTorch ends the step
         self.detached: list[str] = []  # modules whose reentrant checkpoints cut the gradient off
         self.reached: list[str] = []  # parameters in the order in which they get their gradients
 
     def run(self) -> Check:
         """Compares, and looks for the cause where something differs."""
         try:
-            mine = self._outcome(contextlib.nullcontext())
+            mine = self._mine()
             plain = self._plain()
-            found = differences(mine, plain, plain)
+            found = self._differences(mine, plain, plain)
             if any_rank(bool(found)):
-                found = differences(mine, plain, self._plain())
+                found = self._differences(mine, plain, self._plain())
             recorded = self._recorded(plainly())
             again = first_of_recompute(recorded)
             compared = dict(Counter(kind for kind, _ in plain))
             if again is not None:
-                name = " in ".join(text for text in (again[0].op, again[0].module) if text)
-                found.append(Difference(Kind.RECOMPUTE, name, float("inf"), text="not what it gave in the forward"))
+                found.append(self._recomputed(*again))
             if not any_rank(bool(found)):
                 return Check([], compared=compared)
             first = self._first_op(found, recorded)
             return Check(found, first, self._hints(mine, found), compared)
         finally:
             self.state.restore()
+
+    def _differences(self, mine: Outcome, plain: Outcome, again: Outcome) -> list[Difference]:
+        if self.error:
+            return [Difference(Kind.RECOMPUTE, "a checkpoint", float("inf"), text=self.error)]
+        return differences(mine, plain, again)
+
+    def _mine(self) -> Outcome:
+        """What the step leaves; nothing, if PyTorch itself sees that a recompute is other than the forward."""
+        try:
+            return self._outcome(contextlib.nullcontext())
+        except torch.utils.checkpoint.CheckpointError as error:
+            self.error = str(error).partition("\n")[0]
+            return {}
 
     def _outcome(self, how: contextlib.AbstractContextManager[Any]) -> Outcome:
         """What a run leaves; the state is then as before."""
@@ -190,7 +200,13 @@ class _Checking:
         self.state.restore()
         recorder = Recorder(self.state.found.modules, self.names)
         self.reached = []
-        with how, self._note_gradients(), recorder.follow_modules(), recorder:
+        with (
+            contextlib.suppress(torch.utils.checkpoint.CheckpointError),
+            how,
+            self._note_gradients(),
+            recorder.follow_modules(),
+            recorder,
+        ):
             self.step()
         self.state.restore()
         return recorder.calls
@@ -213,11 +229,17 @@ class _Checking:
             for handle in handles:
                 handle.remove()
 
+    def _recomputed(self, again: Call, first: Call) -> Difference:
+        """An op that a hand-written checkpoint made again; with a spread, if its first run differs from run to run."""
+        name = " in ".join(text for text in (again.op, again.module) if text)
+        spread = 0.0 if first in self._recorded(plainly()) else float("inf")
+        return Difference(Kind.RECOMPUTE, name, float("inf"), spread, text="not what it gave in the forward")
+
     def _first_op(self, found: Sequence[Difference], plain: list[Call]) -> FirstOp | None:
         """The first op that differs: forward ops first, then ops that were made again, then backward ops."""
         again = first_of_recompute(plain)
         if again is not None:  # by a checkpoint that could not be taken out
-            return first_op(again[0], made_again(*again))
+            return made_again(*again)
         if not any(difference.wrong for difference in found):
             return first_between(self._recorded(plainly()), plain, "gave other numbers in a second run of plain eager")
         with torch.compiler.set_stance("force_eager"):

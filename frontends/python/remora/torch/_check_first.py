@@ -29,7 +29,9 @@ class FirstOp:
     where : str
         "train.py:12", if known.
     text : str
-        All of it, as a sentence, with the cause if it is known.
+        What it did, as a sentence.
+    cause : str
+        Why, and what to do, if it is known.
     """
 
     op: str
@@ -38,9 +40,10 @@ class FirstOp:
     number: int
     where: str
     text: str
+    cause: str = ""
 
     def __str__(self) -> str:
-        return self.text
+        return f"{self.text}\nCause: {self.cause}" if self.cause else self.text
 
 
 Pair = tuple[Call | None, Call | None]
@@ -139,7 +142,7 @@ def first_between(mine: list[Call], plain: list[Call], text: str) -> FirstOp | N
     if pair is None:
         again = first_of_recompute(mine)
         if again is not None:
-            return first_op(again[0], made_again(*again))
+            return made_again(*again)
         pair = first_of_backward(mine, plain)
     if pair is None:
         return None
@@ -154,42 +157,35 @@ def first_between(mine: list[Call], plain: list[Call], text: str) -> FirstOp | N
     return first_op(a, f"{_place(a)} {text}")
 
 
-def first_op(call: Call, text: str) -> FirstOp:
-    return FirstOp(call.op, call.phase, call.module, call.number, call.where, text)
+def first_op(call: Call, text: str, cause: str = "") -> FirstOp:
+    """A call as the first that differs."""
+    return FirstOp(call.op, call.phase, call.module, call.number, call.where, text, cause)
+
+
+def made_again(again: Call, first: Call) -> FirstOp:
+    """An op that gave other numbers when it was made again, and why."""
+    told = f"{_place(again)} gave other numbers when it was made again for the backward"
+    if again.types != first.types:
+        told = f"{_place(again)} gave {_types(again)} when it was made again for the backward, {_types(first)} before"
+        cause = "torch.autocast is not as it was in the forward; enter it in the recompute, too"
+    elif again.random:
+        cause = "it draws random numbers, and the generator was not set back for it; use preserve_rng_state=True"
+    elif again.changes:
+        cause = (
+            f"it changes {again.changes} in place, a second time in the recompute; do this outside of the checkpoint"
+        )
+    else:
+        cause = "something that it reads was changed after the forward, or its kernel is not deterministic"
+    return first_op(again, told, cause)
 
 
 def _place(call: Call) -> str:
     """Which op this is: "aten.bernoulli_ in layers.3.drop (Dropout, train.py:12)"."""
-    inside = ", ".join(
-        text for text in (call.kind, call.where, f"call {call.number}" if call.number > 1 else "") if text
-    )
-    module = f" in {call.module}" if call.module else ""
-    backward = "the backward of " if call.phase is Phase.BACKWARD and call.module else ""
-    if backward:
-        return f"{call.op} in {backward}{call.module}" + (f" ({inside})" if inside else "")
+    number = f"call {call.number}" if call.number > 1 else ""
+    inside = ", ".join(text for text in (call.kind, call.where, number) if text)
+    behind = "the backward of " if call.phase is Phase.BACKWARD else ""
+    module = f" in {behind}{call.module}" if call.module else ""
     return f"{call.op}{module}" + (f" ({inside})" if inside else "")
-
-
-def made_again(again: Call, first: Call) -> str:
-    """What an op that gave other numbers when it was made again did, and why."""
-    told = _place(again)
-    if again.types != first.types:
-        return (
-            f"{told} gave {_types(again)} when it was made again for the backward, {_types(first)} before. Cause: "
-            "torch.autocast is not as it was in the forward; enter it in the recompute, too"
-        )
-    told += " gave other numbers when it was made again for the backward"
-    if again.random:
-        return (
-            f"{told}. Cause: it draws random numbers, and the generator was not set back for it; use "
-            "checkpoint(..., preserve_rng_state=True)"
-        )
-    if again.changes:
-        return (
-            f"{told}. Cause: it changes {again.changes} in place, a second time in the recompute; change it outside "
-            "of the checkpoint"
-        )
-    return f"{told}. Cause: something that it reads was changed after the forward, or its kernel is not deterministic"
 
 
 def _types(call: Call) -> str:
