@@ -30,7 +30,7 @@ from remora.errors import InputError
 from ._arena import Memory, Places, library, prepare
 from ._costs import Cost, adopt_sizes, by_flops, measured
 from ._eager import whole_ops
-from ._errors import CaptureError, Infeasible, plainly
+from ._errors import CaptureError, Infeasible, in_plain_words
 from ._fuse import fuse
 from ._graph import Cut, Op, Step
 from ._layout import in_channels_last
@@ -102,7 +102,7 @@ def compiled_step(
 
     def called(*arguments: Any, **options: Any) -> Any:
         refuse_anomaly_mode()
-        with plainly(), tracing(trace_autograd_ops=True):
+        with in_plain_words(), tracing(trace_autograd_ops=True):
             return compiled(*arguments, **options)
 
     return called

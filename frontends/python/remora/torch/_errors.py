@@ -51,7 +51,7 @@ class CaptureError(TorchError):
 
 
 @contextlib.contextmanager
-def plainly() -> Iterator[None]:
+def in_plain_words() -> Iterator[None]:
     """What goes wrong while Dynamo captures is said without its advice; our own errors come as they were raised."""
     try:
         yield
@@ -73,6 +73,10 @@ def without_advice(error: BaseException) -> str:
     lines = str(error).splitlines()
     end = next((i for i, line in enumerate(lines) if line.strip().startswith(_ADVICE)), len(lines))
     return "\n".join(lines[:end]).strip()
+
+
+class CheckError(TorchError):
+    """A step cannot be compared with plain eager."""
 
 
 class SolverError(TorchError):

@@ -26,7 +26,7 @@ from torch.utils import _pytree as pytree
 from ._arena import Memory, Places, library
 from ._capture import boxed, capturing, fused, options_of, planned, read_graph, results_of, say, tracing
 from ._costs import Cost
-from ._errors import CaptureError, plainly
+from ._errors import CaptureError, in_plain_words
 from ._graph import Cut, Op, Step
 from ._ledger import Ledger, Part, listener
 from ._plan import Plan, budget_of, solve, unscheduled_peak
@@ -61,7 +61,7 @@ def wrap(module: Module, **options: Any) -> Module:
         assert wrapped is not None
         if not backend.options.inference and not _wants_gradients(wrapped, arguments, named):
             return wrapped._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
-        with plainly(), tracing():
+        with in_plain_words(), tracing():
             return compiled(*arguments, **named)
 
     module._compiled_call_impl = called  # as Module.compile does
