@@ -362,7 +362,7 @@ def _opaque(results: list[Any]) -> list[fx.Node]:
 
 
 def _number_of(description: Any) -> int | None:
-    """The place among the graph's inputs that AOTAutograd describes; a part of a tensor subclass has that of the whole."""
+    """The place among the graph's inputs that AOTAutograd describes; part of a subclass has that of the whole."""
     while hasattr(description, "base"):
         description = description.base
     return getattr(description, "idx", None)
