@@ -208,6 +208,12 @@ Answer solve(const Request& request, const SolveCallbacks& callbacks) {
   return answer;
 }
 
+PlaceSettings place_settings(const SolveOptions& options) {
+  return {.work_limit = options.work_limit,
+          .threads = thread_count(options),
+          .seed = static_cast<std::uint64_t>(options.seed)};
+}
+
 FoundOrder find_order(const Request& request, Bytes target, const OrderCallbacks& callbacks) {
   check_options(request.options);
   const Deadline deadline(request.options.time_limit, callbacks.cancel);

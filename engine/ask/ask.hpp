@@ -29,12 +29,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
-#include "engine/curve/sweep_types.hpp"
 #include "engine/placement/place.hpp"
 #include "model/api.hpp"
+#include "model/curve.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
 #include "model/modes.hpp"
@@ -139,6 +140,46 @@ struct BudgetBracket {
 /// do not search, and where every op once by mode 0 is not allowed. `cancel`, which may be null, ends it with the bracket at hand.
 REMORA_API BudgetBracket least_budget(const Request& request, const std::atomic<bool>* cancel = nullptr);
 
+struct SweepOptions {
+  /// In any order, each at most once; empty: chosen by recursive bisection.
+  std::vector<Bytes> budgets{};
+  /// Bisection: budgets at most.
+  int points = 20;
+  /// Bisection: budgets are not chosen closer than this part of the range between the least budget and the input
+  /// order's peak.
+  double resolution = 0.005;
+};
+
+/// What a sweep knows after one sitting: a stretch of search under one budget.
+struct SweepProgress {
+  double seconds = 0;
+  /// Of the sitting that is over.
+  Bytes budget{};
+  Status status = Status::unknown;
+  Duration duration{};
+  Bytes peak{};
+  Duration lower_bound{};
+  /// Budgets so far, and those among them for which nothing is left to search.
+  int points = 0;
+  int settled = 0;
+};
+
+struct SweepCallbacks {
+  /// After every sitting, from the thread that called sweep(). May be empty.
+  std::function<void(const SweepProgress&)> progress{};
+  /// Set to true from anywhere to end with what is known. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+  /// As in SolveCallbacks.
+  BlockStore* blocks = nullptr;
+};
+
+struct SweepResult {
+  Curve curve{};
+  /// By point of the curve: the best schedule within its budget, or what is known where there is none. Each is as
+  /// solve() would give it; its solver report tells of the sittings at its own budget.
+  std::vector<Schedule> schedules{};
+};
+
 /// The curve of memory against time. The limits are of the whole sweep; with a work limit the same seed gives the same curve.
 /// Without max_computes, a part of the limits is for more computes where they may pay. Every schedule is replayed. Throws
 /// InputError for what solve() refuses, for order auto, for free order (but for methods that do not search), for a budget given
@@ -152,6 +193,9 @@ REMORA_API PlaceResult place_schedule(const Graph& graph, Schedule& schedule, By
 
 /// Throws InputError for an alignment that is not from 1 to 2^30.
 REMORA_API void check_alignment(Bytes alignment);
+
+/// The limits and the seed of a placement, from the options of a solve.
+REMORA_API PlaceSettings place_settings(const SolveOptions& options);
 
 struct OrderCallbacks {
   /// Told of every better order's peak and of the seconds since the beginning, from the thread that asked. May be empty.
@@ -174,27 +218,5 @@ struct FoundOrder {
 
 /// Of the request only graph and options count. `target`: an order of at most this peak will do.
 REMORA_API FoundOrder find_order(const Request& request, Bytes target = {}, const OrderCallbacks& callbacks = {});
-
-// Of the engine's own: what a request states.
-
-/// Chooses for the instance's graph and budget; its own order mode is not used. That search is limited by work, so that
-/// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up.
-/// `cancel` (may be null) ends it early. A strategy whose default_problem() is of free order gets that; of methods that
-/// keep to the input order, the answer is judged in the order that is chosen.
-OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
-                         const std::atomic<bool>* cancel = nullptr);
-
-/// What was asked for, without a reason, or else choose_order.
-OrderChoice settle_order(const Instance& instance, OrderRequest request, const SolveOptions& options,
-                         const std::atomic<bool>* cancel = nullptr);
-
-/// The same graph, budget and computes an op in this order.
-Instance with_order(const Instance& instance, OrderMode order);
-
-/// Replays it where there is one: a broken invariant else.
-void expect_valid(const Instance& instance, const Schedule& schedule);
-
-/// The problem without a budget. Throws InputError for order auto: `why` there is nothing to choose by.
-Instance unbudgeted(const Request& request, const std::string& why);
 
 }  // namespace remora

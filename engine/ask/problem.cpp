@@ -77,23 +77,19 @@ SearchListener listener_of(const SolveCallbacks& callbacks, Patience& patience, 
   return listener;
 }
 
-Schedule search_input_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                            Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
-  Search search(instance, options, whole_search(instance, options, callbacks.blocks, !warm_start.empty()), warm_start);
+/// Along the input order; where ops have several modes, modes and recomputes and, in free order, the order together.
+Schedule search_once(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                     Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
+  const bool is_whole = !instance.has_modes();
+  Search search(
+      instance, options,
+      is_whole ? whole_search(instance, options, callbacks.blocks, !warm_start.empty()) : SearchParts{mode_crew},
+      warm_start);
   search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
-  if (wants_groups(instance, options)) {
+  if (is_whole && wants_groups(instance, options)) {
     search.report().statistics.push_back({"polish", search.seconds_in_phases(), Statistic::Unit::seconds});
   }
-  return search.answer();
-}
-
-/// Modes, recomputes and, in free order, the order together.
-Schedule search_modes(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                      Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
-  Search search(instance, options, {mode_crew}, warm_start);
-  search.listen(listener_of(callbacks, patience, search));
-  search.sit({deadline, work_limit(options.work_limit)});
   return search.answer();
 }
 
@@ -180,9 +176,8 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   check_problem(instance, options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   Patience patience(instance, options, callbacks);
-  const auto search = instance.has_modes()                          ? search_modes
-                      : instance.problem().order == OrderMode::free ? search_any_order
-                                                                    : search_input_order;
+  const bool is_free = instance.problem().order == OrderMode::free && !instance.has_modes();
+  const auto search = is_free ? search_any_order : search_once;
   Schedule schedule = is_search(options.strategy) ? search(instance, options, callbacks, patience, deadline, warm_start)
                                                   : solve_by_method(instance, options, callbacks, deadline);
   schedule.solver.stop = stop_of(schedule, options, deadline, patience);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "engine/ask/ask.hpp"
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
 #include "engine/search/search.hpp"
@@ -75,5 +76,27 @@ bool allows_more(const Instance& a, const Instance& b);
 Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
                                   const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
                                   std::optional<Bytes> alignment = {});
+
+// What a request states.
+
+/// Chooses for the instance's graph and budget; its own order mode is not used. That search is limited by work, so that
+/// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up.
+/// `cancel` (may be null) ends it early. A strategy whose default_problem() is of free order gets that; of methods that
+/// keep to the input order, the answer is judged in the order that is chosen.
+OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
+                         const std::atomic<bool>* cancel = nullptr);
+
+/// What was asked for, without a reason, or else choose_order.
+OrderChoice settle_order(const Instance& instance, OrderRequest request, const SolveOptions& options,
+                         const std::atomic<bool>* cancel = nullptr);
+
+/// The same graph, budget and computes an op in this order.
+Instance with_order(const Instance& instance, OrderMode order);
+
+/// Replays it where there is one: a broken invariant else.
+void expect_valid(const Instance& instance, const Schedule& schedule);
+
+/// The problem without a budget. Throws InputError for order auto: `why` there is nothing to choose by.
+Instance unbudgeted(const Request& request, const std::string& why);
 
 }  // namespace remora

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "engine/ask/ask.hpp"
+#include "engine/ask/outcomes.hpp"
 #include "engine/ask/problem.hpp"
+#include "engine/ask/search_sweep.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/curve/outcomes.hpp"
-#include "engine/curve/search_sweep.hpp"
 #include "model/error.hpp"
 
 namespace remora {

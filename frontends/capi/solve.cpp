@@ -9,7 +9,6 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
-#include "engine/base/tasks.hpp"
 #include "frontends/capi/handles.hpp"
 #include "model/budget.hpp"
 #include "model/evaluate.hpp"
@@ -280,11 +279,7 @@ class Placer {
         arena_(arena),
         lower_bound_(lower_bound) {}
 
-  [[nodiscard]] PlaceSettings settings() const {
-    return {.work_limit = options_.work_limit,
-            .threads = thread_count(options_),
-            .seed = static_cast<std::uint64_t>(options_.seed)};
-  }
+  [[nodiscard]] PlaceSettings settings() const { return place_settings(options_); }
   [[nodiscard]] std::function<bool()> interrupted() const {
     return [this] { return deadline_.reached(); };
   }

@@ -18,7 +18,6 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
-#include "engine/placement/place.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "model/budget.hpp"

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "engine/ask/ask.hpp"
-#include "engine/placement/place.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/ask/ask.hpp"
 #include "engine/ask/problem.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/modes.hpp"
 #include "model/quote.hpp"
 
 namespace remora::python {
@@ -51,8 +52,7 @@ OpModes op_modes_from(const GraphHandle& graph, const OpModesRow& row) {
   return modes;
 }
 
-}  // namespace
-
+/// Null for no rows. Throws InputError for numbers that nothing has and ops mentioned twice.
 std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vector<OpModesRow>& rows) {
   if (rows.empty()) return nullptr;
   auto modes = std::make_shared<Modes>();
@@ -64,6 +64,8 @@ std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vec
   }
   return modes;
 }
+
+}  // namespace
 
 SolveOptions options_from(const OptionTexts& texts) {
   SolveOptions options;

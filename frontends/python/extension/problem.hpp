@@ -14,7 +14,6 @@
 #include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
 #include "frontends/python/extension/graph.hpp"
-#include "model/modes.hpp"
 
 namespace remora::python {
 
@@ -30,10 +29,6 @@ using ModeRow =
 /// computes may weigh, or none.
 using OpModesRow = std::tuple<std::int32_t, std::vector<std::optional<ModeRow>>, std::int32_t, Numbers, int,
                               std::vector<InnerPeakRow>, std::optional<int>>;
-
-/// Null for no rows. Throws InputError for numbers that nothing has and ops mentioned twice; whether the modes fit their
-/// ops is for Instance to say.
-std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vector<OpModesRow>& rows);
 
 // The problem and the options.
 

@@ -16,8 +16,6 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
-#include "engine/base/tasks.hpp"
-#include "engine/placement/place.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
@@ -185,10 +183,8 @@ std::vector<BufferRow> rows_of(const std::vector<Buffer>& buffers) {
 
 PlaceSettings settings_from(const SolveOptions& options, const std::optional<std::string>& capacity, bool heuristics,
                             const std::vector<Buffer>& buffers) {
-  PlaceSettings settings{.work_limit = options.work_limit,
-                         .threads = thread_count(options),
-                         .seed = static_cast<std::uint64_t>(options.seed),
-                         .exact = !heuristics};
+  PlaceSettings settings = place_settings(options);
+  settings.exact = !heuristics;
   if (!capacity) return settings;
   try {
     settings.capacity = parse_budget(*capacity, Bytes(), largest_load(buffers));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/curve/search_sweep.hpp"
+#include "engine/ask/search_sweep.hpp"
 
 #include <algorithm>
 #include <cstddef>

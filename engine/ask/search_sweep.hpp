@@ -9,16 +9,13 @@
 #include <span>
 #include <vector>
 
+#include "engine/ask/ask.hpp"
+#include "engine/ask/outcomes.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/base/options.hpp"
-#include "engine/base/work.hpp"
-#include "engine/curve/outcomes.hpp"
-#include "engine/curve/sweep_types.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
-#include "model/curve.hpp"
 #include "model/instance.hpp"
-#include "model/schedule.hpp"
 #include "model/sequence.hpp"
 
 namespace remora {
