@@ -45,6 +45,7 @@ bool says_more(Display display) {
 }
 
 Answer run(const Request& request, Display display, const SignalGuard& signals) {
+  if (display == Display::none) return solve(request, {.cancel = &signals.flag()});
   const Instance instance(request.graph, {.budget = request.budget});
   const bool is_log = isatty(STDERR_FILENO) != 1;
   ProgressTable table(instance, std::cerr, text::terminal_width(STDERR_FILENO, ProgressTable::kWideTable),
