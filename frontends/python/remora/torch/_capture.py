@@ -137,6 +137,32 @@ def scale_of(scaler: torch.amp.GradScaler) -> torch.Tensor:
     return scaler._scale
 
 
+def padded(tensor: torch.Tensor, lengths: Sequence[int], dim: int = -1, value: float = 0) -> torch.Tensor:
+    """A tensor, padded at the end of a dimension to the shortest of a few lengths, so that a few plans serve all.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Each of them is captured and planned once.
+    dim : int
+        What is padded.
+    value : float
+        What fills it, as the number that the loss ignores, or 0 in a mask.
+
+    Raises
+    ------
+    ValueError
+        If the tensor is longer than the longest.
+    """
+    length = tensor.shape[dim]
+    longest = max(lengths)
+    if length > longest:
+        raise ValueError(f"padded: {length} is longer than the longest, {longest}")
+    shape = list(tensor.shape)
+    shape[dim] = min(n for n in lengths if n >= length) - length
+    return torch.cat([tensor, tensor.new_full(shape, value)], dim)
+
+
 def refuse_anomaly_mode() -> None:
     """Refuses `torch.autograd.detect_anomaly` around a captured step, where no autograd runs that could look.
 

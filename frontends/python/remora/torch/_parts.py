@@ -150,6 +150,9 @@ class Backend:
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
         listener.listen()
+        for size in inputs:
+            if isinstance(size, torch.SymInt):
+                int(size)  # a plan is for shapes that are numbers: Dynamo then captures others anew
         given = [t for t in inputs if isinstance(t, torch.Tensor)]
         training = torch.is_grad_enabled() and any(t.requires_grad for t in given)
         part = self.ledger.add(inputs, training)
@@ -246,13 +249,8 @@ class _Parts:
         ahead, behind = runs[:middle], runs[middle + 1 :]
         saved, states = _saved(step, ahead, behind)
         opaque = _opaque(results[num_fwd_outputs:])
-        forward, backward = _extract_fwd_bwd_modules(
-            joint,
-            list(saved),
-            [],
-            **({"saved_opaque_nodes": opaque} if opaque else {}),
-            num_fwd_outputs=num_fwd_outputs,
-        )
+        more: dict[str, Any] = {"saved_opaque_nodes": opaque} if opaque else {}
+        forward, backward = _extract_fwd_bwd_modules(joint, list(saved), [], **more, num_fwd_outputs=num_fwd_outputs)
         there = {n.name for n in backward.graph.find_nodes(op="placeholder")}
         missing = [n for n in saved if n.name not in there and _is_read(step, n, runs[middle:])]
         _add_saved(step, forward, backward, missing, states, tangents)
