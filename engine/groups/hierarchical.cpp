@@ -215,9 +215,8 @@ class GroupFinder {
     }
     key.append(std::to_string(limits.solves)).append(" ").append(std::to_string(option_of(limits.work))).append(" ");
     key.append(std::to_string(instance_.problem().max_computes)).append("\n");
-    key.append(std::to_string(classes.description[at(index)].size()))
-        .append("\n")
-        .append(classes.description[at(index)]);
+    const std::string& own = classes.description[at(index)];
+    key.append(std::to_string(own.size())).append("\n").append(own);
     for (const int child : classes.child_classes[at(index)]) {
       const ClassSchedules& of_child = groups_.hierarchy.schedules[at(child)];
       const std::string text = text_of_schedules({of_child.schedules}) + text_of_schedules({{of_child.pass}});
@@ -391,7 +390,10 @@ void start_from_groups(Search& search, const Groups& groups) {
 }
 
 void start_from_groups(Search& search, BlockStore* blocks) {
-  const auto enough = [&search] { return !asks_for_groups(search.options()) && search.hears_of_end(); };
+  const auto enough = [&search] {
+    search.hear_prover();
+    return search.over() && !asks_for_groups(search.options());
+  };
   const Groups groups = find_groups(search.instance(), search.options(), search.deadline(), blocks, enough);
   search.charge(groups.work);
   start_from_groups(search, groups);

@@ -57,6 +57,8 @@ struct SearchParts {
   bool proves = false;
   /// Whether it keeps the program that it is at from one sitting to the next: for many short ones.
   bool proof_rests = false;
+  /// Its steps; empty for PeriodProof's.
+  Prover::Step proof{};
 };
 
 /// Whether the strategy may use all that a search knows: not one kind of worker alone.
@@ -140,8 +142,8 @@ class Search {
   void tell(Event event, Source source) const;
   /// Nothing is left to search for, or the listener has enough.
   [[nodiscard]] bool over() const { return settled() || enough(); }
-  /// The same after what the prover has found meanwhile; for starts that take long.
-  [[nodiscard]] bool hears_of_end();
+  /// Takes what the proof has found meanwhile, and tells it what there is here; for starts that take long.
+  void hear_prover();
 
   /// What is known, as solve() gives it out.
   [[nodiscard]] Schedule answer() const;
@@ -153,7 +155,7 @@ class Search {
   void ask_for_late_start();
   [[nodiscard]] bool waits_for_relaxation() const;
   [[nodiscard]] bool proves() const;
-  void hear_prover();
+  [[nodiscard]] Prover::Step steps_of_proof() const;
   [[nodiscard]] double prover_share() const;
   [[nodiscard]] int threads_of_round() const;
   void take_news(std::vector<ProofNews> news);

@@ -2,6 +2,7 @@
 //
 // The search and the proof by periods beside it: what each hears of the other, and how they share the cores.
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "engine/base/options.hpp"
@@ -34,9 +35,10 @@ void Search::hear_prover() {
   prover_->set_share(prover_share());
 }
 
-bool Search::hears_of_end() {
-  hear_prover();
-  return over();
+Prover::Step Search::steps_of_proof() const {
+  if (parts_.proof) return parts_.proof;
+  const auto proof = std::make_shared<PeriodProof>(instance_);
+  return [proof](const ProofLimits& limits) { return proof->step(limits); };
 }
 
 /// All of it until the first linear program is solved, and where there is no schedule, or none much better. Else, as long as the
@@ -75,7 +77,7 @@ void Search::take_news(std::vector<ProofNews> news) {
 int Search::threads_of_round() const {
   const int all = thread_count(options_);
   const bool gives_one =
-      prover_ && holds_budget() && cover_.roundings > 0 && prover_->works() && prover_share() >= kShareOfThread;
+      prover_ && holds_budget() && cover_.roundings > 0 && prover_->state() == Prover::State::works && prover_share() >= kShareOfThread;
   return gives_one ? std::max(1, all - 1) : all;
 }
 
