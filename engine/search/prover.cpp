@@ -132,7 +132,8 @@ Prover::State Prover::live(const Deadline& deadline) {
 
 Prover::State Prover::run(const Deadline& deadline) {
   Ration ration(deadline);
-  const double patience = find_highs().name.empty() ? kPatience : kPatienceOfHighs;
+  const bool by_highs = mip_ == IntegerSolver::highs && !find_highs().name.empty();
+  const double patience = by_highs ? kPatienceOfHighs : kPatience;
   const auto interrupted = [&] {
     ration.wait(share_.load(std::memory_order_relaxed));
     return is_ended(deadline);
@@ -144,7 +145,8 @@ Prover::State Prover::run(const Deadline& deadline) {
       return now < limits.ceiling &&
              (now - bound).count() / kMuchLower < (limits.ceiling - bound).count() / (kMuchLower + 1);
     };
-    ProofNews news = step_({.ceiling = ceiling, .seconds = patience, .interrupted = interrupted, .outdated = outdated});
+    ProofNews news =
+        step_({.ceiling = ceiling, .seconds = patience, .mip = mip_, .interrupted = interrupted, .outdated = outdated});
     const bool is_proved = news.infeasible || news.bound >= ceiling;
     const bool is_finished = news.finished;
     {
@@ -166,10 +168,12 @@ std::vector<ProofNews> Prover::take_steps(Duration ceiling, Work most, const Dea
   std::vector<ProofNews> found;
   for (int step = 0; step < kSteps && !is_over() && most > Work(0) && !deadline.reached(); ++step) {
     // Nothing begins that could take much more than is left.
-    found.push_back(
-        step_({.ceiling = ceiling, .nodes = kNodesOfStep, .choices = kChoicesOfStep, .work = most, .interrupted = [&] {
-                 return deadline.reached();
-               }}));
+    found.push_back(step_({.ceiling = ceiling,
+                           .nodes = kNodesOfStep,
+                           .choices = kChoicesOfStep,
+                           .work = most,
+                           .mip = mip_,
+                           .interrupted = [&] { return deadline.reached(); }}));
     most -= found.back().work;
     if (found.back().finished) enter(State::done);
   }

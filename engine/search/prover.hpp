@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
 #include "engine/bound/periods/period_proof.hpp"
 #include "model/types.hpp"
 
@@ -45,8 +46,9 @@ class Prover {
     died,    ///< nothing more will come: there was no memory, or no thread, for it
   };
 
-  /// If it `may_rest`, it ends no program for a deadline: it rests there until start() or stop().
-  explicit Prover(Step step, bool may_rest = false) : step_(std::move(step)), may_rest_(may_rest) {}
+  /// If it `may_rest`, it ends no program for a deadline: it rests there until start() or stop(). `mip`: for integer programs.
+  explicit Prover(Step step, bool may_rest = false, IntegerSolver mip = IntegerSolver::highs)
+      : step_(std::move(step)), may_rest_(may_rest), mip_(mip) {}
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
   ~Prover() { stop(); }
@@ -83,6 +85,7 @@ class Prover {
 
   Step step_;
   bool may_rest_;
+  IntegerSolver mip_;
   std::atomic<std::int64_t> ceiling_ = Duration::max().count();
   std::atomic<double> share_ = 1;
   std::atomic<Wish> wish_ = Wish::goes_on;

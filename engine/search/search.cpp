@@ -80,7 +80,7 @@ void Search::begin(const Deadline& deadline) {
   if (std::exchange(begun_, true) || infeasible_) return;
   if (proves() && !settled()) {
     if (parts_.proof || PeriodProof::is_within_reach(instance_))
-      prover_ = std::make_unique<Prover>(steps_of_proof(), parts_.proof_rests);
+      prover_ = std::make_unique<Prover>(steps_of_proof(), parts_.proof_rests, options_.mip);
     else
       report_.note = "without the period relaxation, whose programs would be too large";
   }
@@ -131,13 +131,14 @@ void Search::find_bound() {
   const double before = elapsed();
   SolveOptions options = options_;
   // The prover has a stronger one, and meanwhile the search goes on.
-  options.covering_mip = options.covering_mip && (!prover_ || options_.work_limit > 0);
+  if (options.covering == Covering::on && prover_ && options_.work_limit == 0) options.covering = Covering::lp;
   FirstBound bound = find_first_bound(instance_, options, deadline_);
   infeasible_ = bound.infeasible;
   certificate_ = std::move(bound.certificate);
   raise_bound(bound.lower_bound);
   exact_bound_ = bound.exact_bound;
   cover_ = std::move(bound.cover);
+  if (bound.solved_by != IntegerSolver::off) integer_solvers_.insert(bound.solved_by);
   bound_seconds_ = elapsed() - before;
 }
 
@@ -311,9 +312,11 @@ Schedule Search::answer() const {
   solver.history = report_.history;
   solver.note = report_.note;
   if (prover_ && prover_->state() == Prover::State::died) {
-    solver.note += std::string(solver.note.empty() ? "" : "; ") + "the proof ended early, for want of memory or threads";
+    solver.note +=
+        std::string(solver.note.empty() ? "" : "; ") + "the proof ended early, for want of memory or threads";
   }
   solver.statistics = report_.statistics;
+  solver.integer_solver = integer_solvers();
   if (exact_bound_ < lower_bound_ && !infeasible_) {
     const Duration exact = instance_.baseline_duration() + exact_bound_;
     solver.statistics.push_back({.name = "exact_lower_bound", .value = static_cast<double>(exact.count())});

@@ -18,7 +18,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,11 +62,6 @@ struct SearchParts {
   /// Its steps; empty for PeriodProof's.
   Prover::Step proof{};
 };
-
-/// Whether the strategy may use all that a search knows: not one kind of worker alone.
-inline bool is_whole_search(Strategy strategy) {
-  return strategy == Strategy::automatic || strategy == Strategy::hierarchical;
-}
 
 /// Called from the thread that searches. Either may be empty.
 struct SearchListener {
@@ -159,6 +156,7 @@ class Search {
   [[nodiscard]] double prover_share() const;
   [[nodiscard]] int threads_of_round() const;
   void take_news(std::vector<ProofNews> news);
+  [[nodiscard]] std::string integer_solvers() const;
   void start_from_relaxation();
   void search_phases();
   void begin_phase_2();
@@ -212,6 +210,8 @@ class Search {
   std::optional<Mix> duration_{};
   /// Times, reached peak, history, note and statistics.
   SolverReport report_{};
+  /// Who has solved an integer program.
+  std::set<IntegerSolver> integer_solvers_{};
   /// Ends first: its thread reads what stands above.
   std::unique_ptr<Prover> prover_{};
 };

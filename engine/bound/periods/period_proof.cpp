@@ -220,12 +220,16 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits, bool aims) {
   if (sharpening_ == Sharpening::on && !sharpen(limits, news)) sharpening_ = Sharpening::paused;
   if (finer_) return news;
   // Work is counted in CBC's nodes.
-  const bool by_highs = limits.work == Work::max() && !find_highs().name.empty();
+  const bool by_highs = limits.mip == IntegerSolver::highs && limits.work == Work::max() && !find_highs().name.empty();
   if (choices_ > limits.choices || program_.rows.size() > (by_highs ? kMostRowsOfHighs : kMostRows)) {
     if (split(limits, news) || (by_highs ? sharpen(limits, news) : refine_rounded())) return news;
     news.finished = choices_ > (limits.work == Work::max() ? kMostChoices : limits.choices);
     if (news.finished) return news;
   } else if (probe_whole(limits, news)) {
+    return news;
+  }
+  if (limits.mip == IntegerSolver::off) {
+    news.finished = true;
     return news;
   }
   double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
@@ -246,6 +250,7 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits, bool aims) {
   const IntegerAnswer answer = solve_integer(
       program_, {.ceiling = limits.ceiling, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
   news.work = work_of_integer(program_, answer.nodes);
+  news.solved_by = by_highs ? IntegerSolver::highs : IntegerSolver::cbc;
   if (is_outdated && answer.solution.empty()) {
     news.bound = bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
     return news;

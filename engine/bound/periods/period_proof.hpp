@@ -33,6 +33,7 @@
 #include <set>
 #include <vector>
 
+#include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
 #include "engine/bound/cover_facts.hpp"
 #include "engine/bound/periods/period_program.hpp"
@@ -60,6 +61,8 @@ struct ProofNews {
   Duration bans_below{};
   /// Of the programs solved.
   Work work{};
+  /// Who solved an integer program, if one was solved.
+  IntegerSolver solved_by = IntegerSolver::off;
   /// Nothing is left to do below this ceiling, or nothing that this proof can do.
   bool finished = false;
 };
@@ -77,6 +80,7 @@ struct ProofLimits {
   int few_choices = 1'000;
   /// A linear program that takes more is not solved.
   Work work = Work::max();
+  IntegerSolver mip = IntegerSolver::highs;
   Interrupted interrupted{};
   /// Asked during an integer program: true ends it, since its ceiling could be much lower. May be empty.
   std::function<bool(const ProofLimits& limits, Duration bound)> outdated{};
