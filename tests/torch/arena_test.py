@@ -172,7 +172,7 @@ def test_without_gradients_results_are_the_users() -> None:
     inputs = [torch.randn(256, 256) for _ in range(3)]
     with torch.no_grad():
         expected = [model(x) for x in inputs]
-        rt.wrap(model, budget="100%", arena=True, **checking.OPTIONS)
+        rt.wrap(model, budget="100%", arena=True, inference=True, **checking.OPTIONS)
         results = []
         for x in inputs:
             results.append(model(x))

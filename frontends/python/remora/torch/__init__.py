@@ -14,8 +14,9 @@ See docs/pytorch.md.
 
 from ._capture import TrainStep, sweep, train_step
 from ._devices import Device, DevicePlan, DeviceTrainStep, train_step_over
-from ._errors import CaptureError, Infeasible, SolverError, TorchError
-from ._parts import Backend, backend, plans, wrap
+from ._errors import CaptureError, Infeasible, RemoraWarning, SolverError, TorchError
+from ._ledger import Part, Report, report
+from ._parts import Backend, backend, plans, unwrap, wrap
 from ._plan import Plan
 from ._solver import Options, SweepPoint
 
@@ -27,15 +28,20 @@ __all__ = [
     "DeviceTrainStep",
     "Infeasible",
     "Options",
+    "Part",
     "Plan",
+    "RemoraWarning",
+    "Report",
     "SolverError",
     "SweepPoint",
     "TorchError",
     "TrainStep",
     "backend",
     "plans",
+    "report",
     "sweep",
     "train_step",
     "train_step_over",
+    "unwrap",
     "wrap",
 ]

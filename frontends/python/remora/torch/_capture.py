@@ -7,15 +7,18 @@ loss and backward are one graph, and any schedule of it can run. `_parts` has th
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
 import torch._dynamo
+import torch._functorch.config
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
@@ -26,6 +29,7 @@ from ._errors import CaptureError, Infeasible
 from ._fuse import fuse
 from ._graph import Cut, Op, Step
 from ._layout import in_channels_last
+from ._ledger import Ledger
 from ._plan import Plan, solve
 from ._program import Program, write_program
 from ._simplify import simplify
@@ -66,14 +70,28 @@ def train_step(function: Callable[..., Any] | None = None, **options: Any) -> An
 
 
 def compiled_step(
-    function: Callable[..., Any], compiler: Callable[[fx.GraphModule, Any], Callable[[list[Any]], list[Any]]]
+    function: Callable[..., Any],
+    compiler: Callable[[fx.GraphModule, Any], Callable[[list[Any]], list[Any]]],
+    ledger: Ledger,
 ) -> Callable[..., Any]:
-    """The function, captured with its loss and backward as one graph, which the compiler is given."""
+    """The function, captured with its loss and backward as one graph, which the compiler is given.
+
+    The graph is the latest part of the ledger then.
+    """
     whole = aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)
 
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
-        with whole_ops():
-            return whole(module, inputs)
+        names = [name_of_input(node) for node in module.graph.find_nodes(op="placeholder")]
+        refuse_hooks(inputs, names)
+        ledger.add(inputs, training=True)
+        with capturing():
+            run = whole(module, inputs)
+
+        def checked(*arguments: Any) -> Any:
+            refuse_hooks(arguments, names)
+            return run(*arguments)
+
+        return checked
 
     compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
 
@@ -82,6 +100,59 @@ def compiled_step(
             return compiled(*arguments, **options)
 
     return called
+
+
+@contextlib.contextmanager
+def capturing() -> Iterator[None]:
+    """While AOTAutograd traces: ops as eager runs them, and the backward outside of autocast, where users call it."""
+    patches = {name: value for name, value in _TRACING.items() if hasattr(torch._functorch.config, name)}
+    with whole_ops(), torch._functorch.config.patch(patches):
+        yield
+
+
+_TRACING = {
+    # `loss.backward()` is called outside of `torch.autocast`, so no cast is inserted there.
+    "backward_pass_autocast": "off",
+    # What a model's own checkpoints would make again is left to the schedule.
+    "remat_using_tags_for_fwd_loss_bwd_graph": False,
+}
+"""What is set of `torch._functorch.config` while a graph is traced."""
+
+
+def name_of_input(node: fx.Node) -> str:
+    """What the user calls a graph's input: "model.layers.0.weight"."""
+    source = getattr(node.meta.get("grapharg"), "source", None) or getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", "")
+    text = str(name() if callable(name) else name)
+    text = re.sub(r"\._(modules|parameters|buffers)", "", text)
+    text = re.sub(r"\['([^']*)'\]", r".\1", text)
+    text = re.sub(r"^[LG]\.", "", text)
+    return re.sub(r"\b(\w+)\.__closure__\[\d+\]\.cell_contents", r"\1's variable", text) or str(node.name)
+
+
+def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuses a step whose parameters have gradient hooks: a captured step would leave them out.
+
+    Raises
+    ------
+    CaptureError
+        Names the first parameter, the kind of its hook, and what to do.
+    """
+    for argument, name in zip(arguments, names, strict=False):
+        if isinstance(argument, torch.Tensor) and argument.requires_grad:
+            kind = hook_of(argument)
+            if kind is not None:
+                raise CaptureError(
+                    f"{name} has a gradient hook ({kind}), which a captured step would leave out. Remove it, do after "
+                    "the step what it does, or use remora.torch.wrap, where you call backward() and hooks run as always"
+                )
+
+
+def hook_of(tensor: torch.Tensor) -> str | None:
+    """How a gradient hook of a tensor was registered; None if it has none."""
+    if tensor._backward_hooks:
+        return "register_hook"
+    return "register_post_accumulate_grad_hook" if getattr(tensor, "_post_accumulate_grad_hooks", None) else None
 
 
 @dataclass
@@ -101,10 +172,11 @@ class TrainStep:
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
+        self.ledger = Ledger()
         self._captured: list[_Captured] = []
         self._memory = Memory() if options.arena else None
         self._start = 0.0
-        self._compiled = compiled_step(function, self._compile)
+        self._compiled = compiled_step(function, self._compile, self.ledger)
 
     @property
     def plans(self) -> list[Plan]:
@@ -144,6 +216,7 @@ class TrainStep:
         seconds = {"capture": time.perf_counter() - self._start}
         step, costs = read_graph(module, self.options, None, seconds)
         plan, program = planned(step, costs, self.options, _name(self.function), self._memory, seconds)
+        self.ledger.parts[-1].plan = plan
         captured = _Captured(step, costs, plan, program, plan.predicted_peak)
         self._captured.append(captured)
         return boxed(lambda arguments: captured.program.run_in(self._memory, arguments))
@@ -200,9 +273,8 @@ def fused(
     start = time.perf_counter()
     # Of a module that is cut in two, what is saved between the parts has the order in which it was captured.
     laid_out = in_channels_last(step.module, step.mode) if step.cut is None else step.module
-    module = fuse(
-        Step(laid_out, step.cut), {n for n in laid_out.graph.nodes if n.name in again}, functools.partial(say, options)
-    )
+    twice = {n for n in laid_out.graph.nodes if n.name in again}
+    module = fuse(Step(laid_out, step.cut, options.pure), twice, functools.partial(say, options))
     seconds["compile"] = time.perf_counter() - start
     return module, replace(options, budget=budget + options.reserve)
 
@@ -217,7 +289,7 @@ def read_graph(
 ) -> tuple[Step, dict[fx.Node, Cost]]:
     """A graph as a step, with what its ops take; `theirs`: the values that the user allocates, or keeps."""
     start = time.perf_counter()
-    step = Step(module, cut)
+    step = Step(module, cut, options.pure)
     simplify(step)
     seconds["read"] = seconds.get("read", 0.0) + time.perf_counter() - start
     start = time.perf_counter()

@@ -5,7 +5,8 @@ Measured: each distinct call (op, shapes, strides, dtypes, constants, device, th
 tensors made for it, and its median time counts. Its workspace is the largest sum of what the allocator gave out while
 it ran, less its outputs: the profiler's `[memory]` events on the CPU, `requested_bytes` on a GPU. No op of the model
 itself runs, so nothing of it changes, and no more memory is taken than the largest op needs. What was measured is kept
-in a file by version of PyTorch and device.
+in a file by version of PyTorch and device. Ops with effects and collectives are not run for this: their time is that of
+the roofline.
 
 By FLOPs: a roofline of PyTorch's own count of FLOPs and of the bytes that are read and written; nothing runs. It knows
 no workspace, so the peak of a schedule may be exceeded by that.
@@ -33,7 +34,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
 from ._errors import CaptureError
-from ._graph import Op, Step, rounded, tensors_in
+from ._graph import Op, Step, has_effect, is_own, is_random, rounded, tensors_in
 
 RUNS = 5
 """Timed runs of an op, fewer where one takes long."""
@@ -59,13 +60,15 @@ class Allocation:
 class Cost:
     """Of one node: nanoseconds, workspace in bytes, and the bytes of the storages it really makes.
 
-    `allocations`: all that it allocates, in order; recorded for an arena only.
+    `allocations`: all that it allocates, in order; recorded for an arena only. `draws`: it moved the generator, though
+    it does not say that it is random.
     """
 
     duration: int
     workspace: int
     outputs: tuple[int, ...]
     allocations: tuple[Allocation, ...] = ()
+    draws: bool = False
 
 
 def cache_folder() -> Path:
@@ -89,7 +92,8 @@ def measured(step: Step, say: Callable[[str], None], device: torch.device | None
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(device)}.json"
     known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     strays = _strays(step, device) if device.type == "cuda" else frozenset()
-    calls = {node: Call(step, node, device, strays) for op in step.ops for node in op.nodes}
+    nodes = [node for op in step.ops for node in op.nodes]
+    calls = {node: Call(step, node, device, strays) for node in nodes if not has_effect(node)}
     missing = {call.key: call for call in calls.values() if call.key not in known}
     if missing:
         with _disable_current_modes(), torch.random.fork_rng():  # nothing is fake here, whoever captures
@@ -101,10 +105,14 @@ def measured(step: Step, say: Callable[[str], None], device: torch.device | None
             for call, (workspace, outputs) in zip(
                 missing.values(), _memory(list(missing.values()), device), strict=True
             ):
-                known[call.key] += [workspace, outputs]
-        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        write_json(path, {**before, **known})
-    return {node: Cost(int(t), int(w), tuple(o)) for node, call in calls.items() for t, w, o in [known[call.key]]}
+                known[call.key] += [workspace, outputs, *([True] if call.draws else [])]
+        written = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        write_json(path, {**written, **known})
+    costs = {node: _roofline(step, node, device) for node in nodes if node not in calls}
+    for node, call in calls.items():
+        duration, workspace, outputs, *draws = known[call.key]
+        costs[node] = Cost(int(duration), int(workspace), tuple(outputs), draws=bool(draws))
+    return costs
 
 
 def by_flops(step: Step, device: torch.device | None = None) -> dict[fx.Node, Cost]:
@@ -112,11 +120,20 @@ def by_flops(step: Step, device: torch.device | None = None) -> dict[fx.Node, Co
     return {node: _roofline(step, node, device or step.device) for op in step.ops for node in op.nodes}
 
 
+def random_state(device: torch.device) -> torch.Tensor:
+    """The state of the generator from which a device's ops draw, on the CPU."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
 def adopt_sizes(step: Step, costs: dict[fx.Node, Cost]) -> None:
-    """Takes the storages' sizes from what the ops really made, where fake tensors said otherwise."""
+    """Takes the storages' sizes from what the ops really made, where fake tensors said otherwise.
+
+    An op that drew random numbers without saying so runs once.
+    """
     for op in step.ops:
         if not op.nodes:
             continue
+        op.recompute = op.recompute and not any(costs[node].draws for node in op.nodes)
         made = tensors_in(step.value[op.nodes[0]])
         for tensor, size in zip(made, costs[op.nodes[0]].outputs, strict=False):
             step.storages[step.storage_of(tensor)].size = size
@@ -137,6 +154,7 @@ class Call:
     ) -> None:
         self.node, self.device = node, device or step.device
         self.in_place = node in step.in_place
+        self.draws = False
         self.target, arguments, options = step.call_of(node)
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
         if strays:
@@ -163,8 +181,12 @@ class Call:
             return self.target(*arguments[0], **arguments[1])
 
     def time(self) -> int:
-        """The median time of a run, in nanoseconds."""
+        """The median time of a run, in nanoseconds; notes whether it drew random numbers without saying so."""
         arguments = self.arguments()
+        if not is_random(self.node) and not is_own(self.node):
+            before = random_state(self.device)
+            self.run(arguments)
+            self.draws = not torch.equal(before, random_state(self.device))
         return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
 
 

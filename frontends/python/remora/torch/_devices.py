@@ -28,6 +28,7 @@ from ._capture import compiled_step, options_of, read_graph, say
 from ._costs import Cost, by_flops, measured, op_cost, timed
 from ._errors import CaptureError, SolverError
 from ._graph import Op, Step
+from ._ledger import Ledger
 from ._plan import graph_of, in_bytes, names_of_ops, once, replay
 from ._program import Program, Run, Writer, finished
 from ._solver import Options
@@ -151,7 +152,8 @@ class DeviceTrainStep:
                 raise ValueError(f"{name}: is not for steps over several devices")
         self.devices, self.options = tuple(devices), options
         self._captured: list[_Captured] = []
-        self._compiled = compiled_step(function, self._compile)
+        self.ledger = Ledger()
+        self._compiled = compiled_step(function, self._compile, self.ledger)
         self._start = 0.0
 
     @property
@@ -250,6 +252,7 @@ class DeviceTrainStep:
         captured = _Captured(step, plan, Program("", list))
         captured.program = self._written(captured)
         self._captured.append(captured)
+        self.ledger.parts[-1].plan = plan
         say(self.options, str(plan), end="\n")
         run: Any = lambda arguments: captured.program.run(arguments)  # noqa: E731 - the program may change
         run._boxed_call = True

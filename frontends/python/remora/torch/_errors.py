@@ -17,6 +17,10 @@ class TorchError(ShortenTraceback):  # Dynamo wraps all other exceptions of a ba
         super().__init__(*arguments, first_useful_frame=None)
 
 
+class RemoraWarning(UserWarning):
+    """Something runs outside of what was planned, or costs more than it need; said once."""
+
+
 class CaptureError(TorchError):
     """The step holds something that cannot be scheduled; the message names the op."""
 

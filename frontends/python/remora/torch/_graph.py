@@ -13,20 +13,31 @@ Sizes and aliases come from one run of the graph on fake tensors, O(nodes). `sim
 from __future__ import annotations
 
 import operator
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import _side_effectful_functions
 from torch.utils import _pytree as pytree
 
 from ._eager import dropout_backward
 from ._errors import CaptureError
 from ._regions import Region
 
+try:
+    from torch._higher_order_ops import effects as _effects
+
+    _effect_of: Callable[[Any], Any] = _effects._get_effect
+except (ImportError, AttributeError):  # an older torch, where no op can declare an effect
+    _effect_of = lambda _: None  # noqa: E731
+
 ROUNDING = 512
 """The CUDA allocator hands out multiples of this many bytes."""
+_OWN = ("aten", "prims", "torchvision", "quantized", "quantized_decomposed", "mkldnn", "onednn")
+"""Libraries of PyTorch itself, whose ops say what they do."""
+_COLLECTIVE = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 
 
 @dataclass
@@ -94,6 +105,8 @@ class Step:
         A functional ATen graph; only copies into its own placeholders may change anything.
     cut : Cut, optional
         Of a joint graph. One op without nodes, `cut_op`, then stands for what the user does between the parts.
+    pure : sequence of str
+        Custom ops that may run again.
 
     Attributes
     ----------
@@ -119,8 +132,9 @@ class Step:
         Bytes of results that have no place in an arena, and count throughout.
     """
 
-    def __init__(self, module: fx.GraphModule, cut: Cut | None = None) -> None:
+    def __init__(self, module: fx.GraphModule, cut: Cut | None = None, pure: Sequence[str] = ()) -> None:
         self.module = module
+        self.pure = pure
         self.storages: list[Storage] = []
         self.ops: list[Op] = []
         self.value: dict[fx.Node, Any] = {}
@@ -145,6 +159,11 @@ class Step:
             raise CaptureError("the graph has no tensor among its arguments")
         self.mode = modes[0]
         self.device = _main_device(self.placeholders)
+        if self.device.type == "meta":
+            raise CaptureError(
+                "the step's tensors are on the device meta, where nothing can be measured or run; to plan without "
+                'memory, make model and batch under torch._subclasses.FakeTensorMode() and give cost="flops"'
+            )
         for node in nodes[:-1]:
             self._add(node)
         if cut is not None and self.cut_op is None:
@@ -244,6 +263,10 @@ class Step:
             self._alias[node] = node.all_input_nodes[0]  # nothing here has a gradient to be detached from
             return
         schema = getattr(target, "_schema", None)
+        if schema is not None and schema.name == "_c10d_functional::wait_tensor":
+            (source,) = self.arguments(node)  # gives its argument back, when that is there
+            self.value[node], self.needs[node] = self.value[source], list(self.needs[source])
+            return
         if schema is not None and schema.is_mutable:
             raise CaptureError(f"{node.name}: {target} changes an argument, and the graph should be functional")
         self.value[node] = value = self._run(node)
@@ -265,7 +288,7 @@ class Step:
     def _add_op(self, node: fx.Node, read: list[int], made: list[torch.Tensor]) -> None:
         names = [node.name if len(made) == 1 else f"{node.name}.{i}" for i in range(len(made))]
         outputs = list(dict.fromkeys(self._storage(name, t, False) for name, t in zip(names, made, strict=True)))
-        op = Op(node.name, [node], read, outputs, recompute=_may_run_again(node), random=is_random(node))
+        op = Op(node.name, [node], read, outputs, recompute=may_run_again(node, self.pure), random=is_random(node))
         op.backward = bool(node.meta.get("autograd_backward")) or self.cut_op is not None
         self.ops.append(op)
         self.owner[node] = op
@@ -353,7 +376,8 @@ class Step:
         read = {s for s, storage in enumerate(self.storages) if storage.keep}
         kept: list[Op] = []
         for op in reversed(self.ops):
-            if op.random or not _is_pure(op) or not read.isdisjoint(op.outputs):
+            has_to_run = op.random or not op.nodes or not all(may_run_again(n, self.pure) for n in op.nodes)
+            if has_to_run or not read.isdisjoint(op.outputs):
                 read.update(op.inputs)
                 kept.append(op)
         self.ops = kept[::-1]
@@ -369,18 +393,38 @@ def is_random(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
-def _may_run_again(node: fx.Node) -> bool:
-    """Collectives, and whatever else has an effect beyond its outputs, run once."""
+def has_effect(node: fx.Node) -> bool:
+    """Whether a node is known to do more than give its outputs: by its schema, its effect tokens, or PyTorch's list."""
+    target = node.target
+    if isinstance(target, Region):
+        return False
+    if not isinstance(target, torch._ops.OpOverload):
+        return target is not operator.getitem
+    schema = target._schema
+    if target.namespace in _COLLECTIVE:
+        return True
+    return (
+        schema.is_mutable or not schema.returns or _effect_of(target) is not None or target in _side_effectful_functions
+    )
+
+
+def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
+    """Whether a second run gives the same and does nothing else.
+
+    That is known of PyTorch's own ops, and told of those in `pure` ("library::op"). Any other op may write a log,
+    count, or draw random numbers without saying so; it runs once, as it does for PyTorch's own partitioner.
+    """
     target = node.target
     if isinstance(target, Region):
         return True
-    if not isinstance(target, torch._ops.OpOverload):
+    if has_effect(node) or not isinstance(target, torch._ops.OpOverload):
         return False
-    return target.namespace not in ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
+    return is_own(node) or target._schema.name in pure
 
 
-def _is_pure(op: Op) -> bool:
-    return bool(op.nodes) and all(_may_run_again(n) for n in op.nodes)
+def is_own(node: fx.Node) -> bool:
+    """Whether a node's op is one of PyTorch's own."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _OWN
 
 
 def _key(tensor: torch.Tensor) -> int:

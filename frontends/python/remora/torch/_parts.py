@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import functools
 import operator
+import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
+import torch._dynamo
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
 from torch._functorch.partitioners import _extract_fwd_bwd_modules
+from torch.utils import _pytree as pytree
 
 from ._arena import Memory, Places, library
-from ._capture import boxed, fused, options_of, planned, read_graph, results_of, say
-from ._eager import whole_ops
+from ._capture import SHAPES, boxed, capturing, fused, options_of, planned, read_graph, results_of, say
+from ._costs import Cost
 from ._errors import CaptureError
 from ._graph import Cut, Op, Step
-from ._plan import Plan, solve
+from ._ledger import Ledger, Part, listener
+from ._plan import Plan, budget_of, solve, unscheduled_peak
 from ._program import Program, Run, generator_of, state_of, write_program
 from ._solver import Options
 
@@ -36,16 +41,44 @@ def wrap(module: Module, **options: Any) -> Module:
 
     The module itself is changed (as by `Module.compile`), so its parameters and state dictionary stay as they are. Its
     plans are given by `plans`. What the loss takes between forward and backward is the user's and not part of the
-    budget.
+    budget. Without gradients (`torch.no_grad`, `torch.inference_mode`, nothing that requires one) the module runs as if
+    it were not wrapped, unless `inference=True`.
+
+    A percentage is turned into bytes by the first training graph; smaller batches then have the same bytes, larger ones
+    the percentage of their own peak.
     """
-    backend = Backend(options_of(options))
-    module.compile(backend=backend, fullgraph=True, dynamic=False)
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(
+            f"wrap takes a torch.nn.Module, not {type(module).__name__}; remora.torch.train_step takes a function"
+        )
+    backend = Backend(options_of(options), breaks=False)
+    compiled = torch.compile(module._call_impl, backend=backend, fullgraph=True, dynamic=False)
+    itself = weakref.ref(module)
+
+    def called(*arguments: Any, **named: Any) -> Any:
+        wrapped = itself()
+        assert wrapped is not None
+        if not backend.options.inference and not _wants_gradients(wrapped, arguments, named):
+            return wrapped._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
+        with torch._dynamo.config.patch(recompile_limit=SHAPES):
+            return compiled(*arguments, **named)
+
+    module._compiled_call_impl = called  # as Module.compile does
     _backends[module] = backend
+    return module
+
+
+def unwrap(module: Module) -> Module:
+    """Undoes `wrap`: the module runs as before."""
+    _backends.pop(module, None)
+    module._compiled_call_impl = None
     return module
 
 
 def plans(module: torch.nn.Module) -> list[Plan]:
     """The plans of a module that was given to `wrap`: one for each captured graph."""
+    if module not in _backends:
+        raise CaptureError(f"this {type(module).__name__} was not given to remora.torch.wrap")
     return _backends[module].plans
 
 
@@ -53,48 +86,136 @@ def backend(
     module: fx.GraphModule, inputs: list[torch.Tensor], options: dict[str, Any] | None = None, **more: Any
 ) -> Any:
     """The backend of `torch.compile(model, backend="remora", options={"budget": "60%"})`."""
-    return Backend(options_of({**(options or {}), **more}))(module, inputs)
+    return _shared(options, **more)(module, inputs)
+
+
+def _shared(options: dict[str, Any] | None = None, name: str | None = None, **more: Any) -> Backend:
+    """The one backend of all graphs of a function: `torch.compile` hands each the same dictionary of options."""
+    key = id(options), name, str(sorted(more.items()))
+    if key not in _by_options:
+        _by_options[key] = options, Backend(options_of({**(options or {}), **more}))
+    return _by_options[key][1]
+
+
+backend.ledger_of = lambda **given: _shared(**given).ledger  # type: ignore[attr-defined]
+
+
+def _wants_gradients(module: torch.nn.Module, arguments: Any, named: Any) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    given = pytree.tree_leaves((arguments, named))
+    return any(p.requires_grad for p in module.parameters()) or any(
+        isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in given
+    )
 
 
 class Backend:
     """A backend for `torch.compile` that plans each graph it is given under the budget.
 
+    A graph without gradients runs as it was captured, without a plan, unless `inference=True`. One that cannot be
+    planned does so as well, and a `RemoraWarning` says why.
+
     Attributes
     ----------
     plans : list of Plan
+    ledger
+        What was captured; `report` tells it.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, breaks: bool = True) -> None:
         self.options = options
         self.plans: list[Plan] = []
+        self.ledger: Ledger = Ledger()
+        self.limit: int | None = None  # a percentage, in bytes
+        self._may_break = breaks
+        listener.listen()
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
-        parts = _Parts(self)
+        listener.listen()
+        given = [t for t in inputs if isinstance(t, torch.Tensor)]
+        training = torch.is_grad_enabled() and any(t.requires_grad for t in given)
+        part = self.ledger.add(inputs, training)
+        self.ledger.read_break(module, part.where)
+        self.ledger.tell_last(part.where)
+        if not given or not (training or self.options.inference):
+            part.reason = (
+                "runs without a plan" if given else "has no tensor among its arguments, and runs without a plan"
+            )
+            return module.forward
+        parts = _Parts(self, part, inputs)
         compiler = aot_autograd(
             partition_fn=parts.partition,
             fw_compiler=parts.forward,
             bw_compiler=parts.backward,
             inference_compiler=parts.whole,
         )
-        with whole_ops():
-            return compiler(module, inputs)
+        try:
+            with capturing():
+                return parts.called(compiler(module, inputs))
+        except CaptureError as error:
+            if not self._may_break:
+                raise
+            part.reason = f"cannot be planned: {error}"
+            self.ledger.tell(f"{part.where} cannot be planned, and runs without a budget: {error}")
+            return module.forward
+
+    def in_bytes(self, step: Step, costs: dict[fx.Node, Cost]) -> Options:
+        """The options with the budget in bytes; a percentage is of this graph, or of an earlier, larger one."""
+        if isinstance(self.options.budget, int) or "%" not in self.options.budget:
+            return self.options
+        budget = budget_of(step, costs, self.options)
+        self.limit = max(budget, self.limit or 0)
+        return replace(self.options, budget=self.limit, reserve=0)
 
 
 class _Parts:
     """The programs of one graph: forward and backward, or one of both where there is no backward."""
 
-    def __init__(self, owner: Backend) -> None:
-        self.owner = owner
+    def __init__(self, owner: Backend, part: Part, inputs: list[Any]) -> None:
+        self.owner, self.part = owner, part
+        self.parameters = {i for i, t in enumerate(inputs) if isinstance(t, torch.nn.Parameter)}
         self.memory = Memory() if owner.options.arena else None
         self.programs: dict[str, tuple[Program, int]] = {}
+        self.reached: list[frozenset[int]] = []  # of each gradient, the outputs through which it comes
+        self.unreached = threading.local()
+
+    def called(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """The captured graph as it is called: autograd then tells the backward part which outputs no loss reaches."""
+
+        def forward(*arguments: Any) -> Any:
+            first = torch._C._autograd._get_sequence_nr()
+            results = run(*arguments)
+            node = _made_since(first, results) if self.reached else None
+            if node is not None:
+                node.register_prehook(self._note_unreached)
+            return results
+
+        return forward
+
+    def _note_unreached(self, gradients: tuple[torch.Tensor | None, ...]) -> None:
+        self.unreached.outputs = {i for i, gradient in enumerate(gradients) if gradient is None}
+
+    def _run_backward(self, program: Program, arguments: list[Any]) -> list[Any]:
+        """Runs the backward part. AOTAutograd fills what no loss reaches with zeros, which are no gradients."""
+        unreached: set[int] = getattr(self.unreached, "outputs", set())
+        self.unreached.outputs = set()
+        results = program.run_in(self.memory, arguments)
+        if not unreached:
+            return results
+        return [
+            None if reached and reached <= unreached else result
+            for reached, result in zip(self.reached, results, strict=True)
+        ]
 
     def partition(
         self, joint: fx.GraphModule, _: Any, *, num_fwd_outputs: int, **__: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         seconds: dict[str, float] = {}
-        options = self.owner.options
         results, cut = _cut(joint, num_fwd_outputs)
-        step, costs = read_graph(joint, options, cut, seconds, [*cut.tangents, *cut.outputs])
+        step, costs = read_graph(joint, self.owner.options, cut, seconds, [*cut.tangents, *cut.outputs])
+        options = self.owner.in_bytes(step, costs)
+        if budget_of(step, costs, options) < unscheduled_peak(step, costs) and self._keep_old_values(joint, cut):
+            step, costs = read_graph(joint, options, cut, seconds, [*cut.tangents, *cut.outputs])
         if options.fuse:
             joint, options = fused(step, costs, options, seconds)
             results, cut = _cut(joint, num_fwd_outputs)
@@ -123,9 +244,46 @@ class _Parts:
         self.programs = {"forward": (first, len(primals)), "backward": (second, len(taken))}
         plan.source = "\n\n".join(program.source for program, _ in self.programs.values())
         plan.seconds = {**seconds, **plan.seconds}
-        self.owner.plans.append(plan)
+        self.reached = _reached(joint, cut, results, num_fwd_outputs)
+        self._keep_plan(plan)
         say(self.owner.options, str(plan), end="\n")
         return forward, backward
+
+    def _keep_plan(self, plan: Plan) -> None:
+        self.part.plan = plan
+        self.owner.plans.append(plan)
+
+    def _keep_old_values(self, joint: fx.GraphModule, cut: Cut) -> bool:
+        """Copies arguments whose values may have changed when the backward part makes something from them again.
+
+        These are buffers that the forward changes, and whatever else the user may refill before he calls `backward()`,
+        unless backward reads it anyway, as eager's does. Parameters stay: autograd itself forbids to change them.
+        """
+        end = joint.graph.find_nodes(op="output")[0]
+        changed = {
+            description.mutated_input.idx
+            for description in end.meta.get("desc", [])
+            if hasattr(getattr(description, "mutated_input", None), "idx")
+        }
+        behind = _behind(joint, cut)
+        needed = _read_by(joint, [n for n in cut.outputs if not _is_mutation(end, n)], behind)
+        found = False
+        for node in joint.graph.find_nodes(op="placeholder"):
+            number = getattr(node.meta.get("desc"), "idx", None)
+            if node in cut.tangents or number in self.parameters or not isinstance(node.meta.get("val"), torch.Tensor):
+                continue
+            ahead = [user for user in node.users if user not in behind and user in needed]
+            saved_anyway = _is_read_behind(node, behind) and number not in changed
+            if not ahead or saved_anyway:
+                continue
+            with joint.graph.inserting_before(ahead[0]):
+                copied = joint.graph.call_function(torch.ops.aten.clone.default, (node,))
+            copied.meta["val"] = node.meta["val"].clone()
+            for user in ahead:
+                user.replace_input_with(node, copied)
+            found = True
+        joint.recompile()
+        return found
 
     def forward(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         return self._part("forward", module)
@@ -137,15 +295,17 @@ class _Parts:
         program, count = self.programs[name]
         if len(module.graph.find_nodes(op="placeholder")) != count:
             raise CaptureError(f"AOTAutograd changed the arguments of the {name} part after it was planned")
+        if name == "backward":
+            return boxed(functools.partial(self._run_backward, program))
         return boxed(functools.partial(program.run_in, self.memory))
 
     def whole(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         """Plans a graph without a backward part."""
         seconds: dict[str, float] = {}
-        options = self.owner.options
-        step, costs = read_graph(module, options, None, seconds, results_of(module))
+        step, costs = read_graph(module, self.owner.options, None, seconds, results_of(module))
+        options = self.owner.in_bytes(step, costs)
         plan, program = planned(step, costs, options, "graph", self.memory, seconds, are_theirs=True)
-        self.owner.plans.append(plan)
+        self._keep_plan(plan)
         return boxed(functools.partial(program.run_in, self.memory))
 
 
@@ -154,6 +314,80 @@ def _cut(joint: fx.GraphModule, forward_outputs: int) -> tuple[list[Any], Cut]:
     results = results_of(joint)
     tangents = [n for n in joint.graph.find_nodes(op="placeholder") if "tangents" in str(n.target)]
     return results, Cut(tangents, [n for n in results[:forward_outputs] if isinstance(n, fx.Node)])
+
+
+def _made_since(first: int, results: Any) -> Any:
+    """The autograd node of the graph that gave these results; views of them stand before it."""
+    pending = [t.grad_fn for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    seen = set(pending)
+    while pending:
+        node = pending.pop()
+        if node._sequence_nr() < first:
+            continue
+        if type(node).__name__ == "CompiledFunctionBackward":
+            return node
+        following = [n for n, _ in node.next_functions if n is not None and n not in seen]
+        seen.update(following)
+        pending += following
+    return None
+
+
+def _behind(joint: fx.GraphModule, cut: Cut) -> set[fx.Node]:
+    """The nodes of the backward part: what is made from a tangent, or marked so."""
+    found: set[fx.Node] = set(cut.tangents)
+    for node in joint.graph.nodes:
+        if node.op == "call_function" and (
+            node.meta.get("partitioner_tag") == "is_backward" or any(n in found for n in node.all_input_nodes)
+        ):
+            found.add(node)
+    return found
+
+
+def _is_read_behind(node: fx.Node, behind: set[fx.Node]) -> bool:
+    """Whether the backward part reads an argument or a view of it, as eager's would."""
+    pending, seen = [node], {node}
+    while pending:
+        for user in pending.pop().users:
+            if user in behind:
+                return True
+            if user not in seen and _is_view(user):
+                seen.add(user)
+                pending.append(user)
+    return False
+
+
+def _is_view(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
+
+
+def _is_mutation(end: fx.Node, node: fx.Node) -> bool:
+    """Whether a forward output is nothing but an argument's new value."""
+    places = [d for n, d in zip(end.args[0], end.meta.get("desc", []), strict=False) if n is node]  # type: ignore[arg-type]
+    return bool(places) and all(hasattr(d, "mutated_input") for d in places)
+
+
+def _read_by(joint: fx.GraphModule, outputs: list[fx.Node], behind: set[fx.Node]) -> set[fx.Node]:
+    """The forward nodes from which one of these outputs, or a value of the backward part, is made."""
+    needed = {*outputs, *behind}
+    for node in reversed(list(joint.graph.nodes)):
+        if node in needed:
+            needed.update(node.all_input_nodes)
+    return needed
+
+
+def _reached(joint: fx.GraphModule, cut: Cut, results: list[Any], forward_outputs: int) -> list[frozenset[int]]:
+    """For each gradient of a joint graph, the numbers of the forward outputs whose tangents it is made from."""
+    descriptions = joint.graph.find_nodes(op="output")[0].meta.get("desc", [])
+    places = {str(description): i for i, description in enumerate(descriptions[:forward_outputs])}
+    found: dict[fx.Node, frozenset[int]] = {}
+    for node in joint.graph.nodes:
+        if node in cut.tangents:
+            place = places.get(str(getattr(node.meta.get("desc"), "output", None)))
+            found[node] = frozenset() if place is None else frozenset([place])
+        else:
+            found[node] = frozenset().union(*(found[n] for n in node.all_input_nodes))
+    return [found[r] if isinstance(r, fx.Node) else frozenset() for r in results[forward_outputs:]]
 
 
 def _saved(step: Step, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Node], list[Op]]:
@@ -251,3 +485,5 @@ def _add_saved(
 
 
 _backends: weakref.WeakKeyDictionary[torch.nn.Module, Backend] = weakref.WeakKeyDictionary()
+_by_options: dict[Any, tuple[dict[str, Any] | None, Backend]] = {}
+listener.listen()

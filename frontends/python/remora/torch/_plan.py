@@ -203,6 +203,17 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
     return plan, runs
 
 
+def unscheduled_peak(step: Step, costs: dict[fx.Node, Cost]) -> int:
+    """The peak of every op once in captured order, in bytes, fixed memory included."""
+    return replay(step, costs, once(step))
+
+
+def budget_of(step: Step, costs: dict[fx.Node, Cost], options: Options) -> int:
+    """The budget for a step in bytes, what is reserved taken off."""
+    fixed = step.outside + sum(s.size for s in step.storages if s.fixed)
+    return in_bytes(options, fixed, unscheduled_peak(step, costs))
+
+
 def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
     """The peak of a schedule in bytes, fixed memory included, exactly as the generated program allocates."""
     last = {run.op: i for i, run in enumerate(runs)}

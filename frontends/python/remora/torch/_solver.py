@@ -51,6 +51,11 @@ class Options:
         only; needs a C++ compiler at first use.
     order : {"input", "free", "auto"}
         "input": ops in their captured order, recomputes between them; "free": any order.
+    pure : tuple of str
+        Custom ops ("library::op") that may run again, since they do nothing but give their results. PyTorch's own ops
+        need not be named; any other custom op runs once.
+    inference : bool
+        Whether a forward without gradients is planned, too. Else it runs as if the module were not wrapped.
     time_limit : float
         Seconds for the solver.
     threads : int
@@ -69,6 +74,8 @@ class Options:
     fuse: bool = False
     arena: bool = False
     order: str = "input"
+    pure: tuple[str, ...] = ()
+    inference: bool = False
     time_limit: float = 15.0
     threads: int = 0
     seed: int = 1

@@ -1,0 +1,514 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people do around a step: hooks, autocast, buffers and inputs that change, graph breaks, changing numbers.
+
+Each run equals eager in every bit, or is refused, or told of.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import checking
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+import remora.torch as rt
+from remora.torch import _ledger
+
+X = torch.randn(512, 64, generator=torch.Generator().manual_seed(1))
+
+
+def layers(count: int = 4, width: int = 64) -> nn.Sequential:
+    return nn.Sequential(*[m for _ in range(count) for m in (nn.Linear(width, width), nn.Tanh())])
+
+
+def squared(model: nn.Module) -> Callable[..., torch.Tensor]:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    return step
+
+
+def same_as_eager(
+    make: Callable[[], nn.Module], loop: Callable[[nn.Module], torch.Tensor], budget: str, calls: int = 2
+) -> nn.Module:
+    """Runs a loop on a wrapped module and on its twin from the same state, and compares everything after each call."""
+    torch.manual_seed(0)
+    mine = make()
+    eager = copy.deepcopy(mine)
+    rt.wrap(mine, budget=budget, **checking.OPTIONS)
+    for call in range(calls):
+        results = []
+        for module in (eager, mine):
+            module.zero_grad()
+            torch.manual_seed(100 + call)
+            value = loop(module)
+            gradients = {n: p.grad for n, p in module.named_parameters()}
+            buffers = {n: b.clone() for n, b in module.named_buffers()}
+            results.append(checking.Outcome([value.detach()], gradients, buffers, torch.get_rng_state(), 0))
+        assert checking.differences(results[1], results[0]) == []
+    return mine
+
+
+def backward_of(module: nn.Module, *inputs: Any) -> torch.Tensor:
+    out = module(*inputs)
+    out.square().mean().backward()
+    return out
+
+
+# -- Gradient hooks ----------------------------------------------------------------------------------------------------
+
+
+def halve(p: torch.Tensor) -> None:
+    p.register_hook(lambda g: g * 0.5)
+
+
+def clamp(p: torch.Tensor) -> None:
+    def small(q: torch.Tensor) -> None:
+        q.grad.clamp_(-1e-5, 1e-5)
+
+    p.register_post_accumulate_grad_hook(small)
+
+
+def optimizer_in_backward(p: torch.Tensor) -> None:
+    def apply(q: torch.Tensor) -> None:
+        with torch.no_grad():
+            q.add_(q.grad, alpha=-0.1)
+        q.grad = None
+
+    p.register_post_accumulate_grad_hook(apply)
+
+
+@pytest.mark.parametrize("hook", [halve, clamp, optimizer_in_backward])
+def test_gradient_hooks_are_refused_in_a_step_and_run_in_a_wrapped_module(hook: Callable[..., None]) -> None:
+    model = layers()
+    hook(model[2].weight)
+    step = rt.train_step(squared(model), budget="60%", **checking.OPTIONS)
+    with pytest.raises(rt.CaptureError, match=r"model\.2\.weight has a gradient hook \(register_\w+\).*wrap"):
+        step(X)
+    assert all(p.grad is None for p in model.parameters()), "nothing ran"
+
+    def make() -> nn.Module:
+        made = layers()
+        for p in made.parameters():
+            hook(p)
+        return made
+
+    torch.manual_seed(0)
+    eager, mine = make(), None
+    torch.manual_seed(0)
+    mine = rt.wrap(make(), budget="60%", **checking.OPTIONS)
+    for module in (eager, mine):
+        backward_of(module, X)
+    for a, b in zip(eager.parameters(), mine.parameters(), strict=True):
+        assert checking.same(a.detach(), b.detach())
+        assert (a.grad is None) == (b.grad is None)
+        assert a.grad is None or checking.same(a.grad, b.grad)
+
+
+def test_a_gradient_hook_that_comes_after_the_first_call_is_refused_too() -> None:
+    model = layers()
+    step = rt.train_step(squared(model), budget="60%", **checking.OPTIONS)
+    step(X)
+    handle = model[0].bias.register_hook(lambda g: g * 0.5)
+    model.zero_grad()
+    with pytest.raises(rt.CaptureError, match=r"model\.0\.bias has a gradient hook \(register_hook\)"):
+        step(X)
+    assert model[0].bias.grad is None
+    handle.remove()
+    step(X)
+    assert model[0].bias.grad is not None
+    assert len(step.plans) == 1
+
+
+def test_a_hook_on_a_value_inside_the_step_runs() -> None:
+    def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        middle = model[:4](x)
+        middle.register_hook(lambda g: g * 3)
+        return model[4:](middle).square().mean()
+
+    checking.check_step(layers(), loss, (X,), "60%")
+
+
+# -- Effects and random numbers ----------------------------------------------------------------------------------------
+
+CALLS = {"log": 0, "noise": 0, "tagged": 0, "declared": 0, "pure": 0}
+
+
+def wide(name: str, random: bool, tags: tuple[Any, ...] = ()) -> Any:
+    """A custom op whose result is large and whose input is small, so that it pays to make it again."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        CALLS[name] += 1
+        y = x.repeat(1, 64)
+        return y * (torch.rand_like(y) > 0.5) if random else y
+
+    op = torch.library.custom_op(f"remoratest::{name}", run, mutates_args=(), schema="(Tensor x) -> Tensor", tags=tags)
+    op.register_fake(lambda x: x.new_empty(x.shape[0], x.shape[1] * 64))
+    op.register_autograd(lambda _, g: g.unflatten(1, (64, -1)).sum(1))
+    return getattr(torch.ops.remoratest, name)
+
+
+OPS = {
+    "log": wide("log", random=False),
+    "noise": wide("noise", random=True),
+    "tagged": wide("tagged", random=True, tags=(torch.Tag.nondeterministic_seeded,)),
+    "declared": wide("declared", random=False),
+    "pure": wide("pure", random=False),
+}
+try:
+    from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
+
+    _register_effectful_op(OPS["declared"].default, _EffectType.ORDERED)
+except ImportError:
+    OPS.pop("declared")
+
+
+class Widening(nn.Module):
+    def __init__(self, op: Any) -> None:
+        super().__init__()
+        self.op = op
+        self.lins = nn.ModuleList([nn.Linear(64, 1) for _ in range(6)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for lin in self.lins:
+            x = torch.sin(self.op(lin(x)))
+        return x
+
+
+@pytest.mark.parametrize("name", list(OPS))
+def test_custom_ops_run_as_often_as_in_eager_unless_named_pure(name: str) -> None:
+    options: dict[str, Any] = {"pure": ("remoratest::pure",)} if name == "pure" else {}
+    model = Widening(OPS[name])
+    eager = copy.deepcopy(model)
+    step = rt.train_step(squared(model), budget="100%", **options, **checking.OPTIONS)
+    step(X)
+    least = None
+    with pytest.raises(rt.Infeasible) as caught:
+        step.set_budget("1%")
+    least = caught.value.least
+    for budget in ("100%", "60%", least):
+        try:
+            step.set_budget(budget)
+        except rt.Infeasible:
+            assert name != "pure"
+            continue
+        outcomes, counts = [], []
+        for run, module in ((squared(eager), eager), (step, model)):
+            CALLS[name] = 0
+            outcomes.append(checking.outcome(module, lambda run=run: run(X), copy.deepcopy(eager.state_dict())))
+            counts.append(CALLS[name])
+        assert checking.differences(outcomes[1], outcomes[0]) == []
+        if name == "pure":
+            assert budget == "100%" or counts[1] > counts[0]
+        else:
+            assert counts == [6, 6]
+
+
+# -- Autocast, buffers, inputs, and what no loss reaches ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", ["100%", "75%"])
+def test_the_backward_of_a_wrapped_module_is_not_under_autocast(budget: str) -> None:
+    def loop(module: nn.Module) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            out = module(X)
+            loss = out.float().square().mean()
+        loss.backward()
+        return out.float()
+
+    make: Callable[[], nn.Module] = lambda: nn.Sequential(  # noqa: E731
+        *[m for _ in range(3) for m in (nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64))]
+    )
+    same_as_eager(make, loop, budget)
+
+
+class Normalizing(nn.Module):
+    """Normalizes by what it has seen before this batch."""
+
+    def __init__(self, inside: bool) -> None:
+        super().__init__()
+        self.lin, self.inside = nn.Linear(64, 64), inside
+        self.register_buffer("mean", torch.zeros(64))
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.sigmoid(x * 2 - self.mean) * torch.cos(x + self.mean)
+        z = self.lin(y).tanh()
+        if self.inside:
+            self.mean.mul_(0.5).add_(x.detach().mean(0), alpha=0.5)
+            self.seen.add_(1)
+        return z
+
+
+@pytest.mark.parametrize("budget", ["100%", "75%", "60%"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_buffers_that_change_after_they_were_read(budget: str, inside: bool) -> None:
+    def loop(module: nn.Module) -> torch.Tensor:
+        out = module(X)
+        if not inside:
+            with torch.no_grad():
+                for part in module:
+                    part.mean.add_(0.25)
+        out.square().mean().backward()
+        return out
+
+    module = same_as_eager(lambda: nn.Sequential(*[Normalizing(inside) for _ in range(6)]), loop, budget)
+    assert (rt.plans(module)[0].recomputes > 0) == (budget != "100%")
+
+
+def test_batch_normalization_runs_again_with_its_old_statistics() -> None:
+    def make() -> nn.Module:
+        return nn.Sequential(*[m for _ in range(6) for m in (nn.Linear(64, 64), nn.BatchNorm1d(64), nn.Sigmoid())])
+
+    module = same_as_eager(make, lambda m: backward_of(m, X), "70%")
+    assert rt.plans(module)[0].recomputes > 0
+
+
+class Fourier(nn.Module):
+    """Wide features of a small input, into which no gradient flows: eager keeps them and not the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("freq", torch.linspace(0.5, 8, 64))
+        self.l = nn.Sequential(nn.Linear(512, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.l(torch.sin(x[:, :, None] * self.freq).flatten(1))
+
+
+@pytest.mark.parametrize("budget", ["100%", "75%"])
+def test_an_input_that_is_refilled_between_forward_and_backward(budget: str) -> None:
+    first = torch.randn(1024, 8)
+
+    def loop(module: nn.Module) -> torch.Tensor:
+        x = first.clone()
+        out = module(x)
+        x.copy_(torch.randn_like(x))
+        out.square().mean().backward()
+        return out
+
+    same_as_eager(Fourier, loop, budget)
+
+
+class TwoHeads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        h = torch.tanh(self.a(x))
+        return self.b(h).tanh(), self.c(h.detach()).tanh()
+
+
+@pytest.mark.parametrize("heads", [(0,), (1,), (0, 1)])
+def test_parameters_that_no_loss_reaches_have_no_gradient(heads: tuple[int, ...]) -> None:
+    def loop(module: nn.Module) -> torch.Tensor:
+        out = module(X)
+        loss = sum(out[i].square().mean() for i in heads)
+        assert isinstance(loss, torch.Tensor)
+        loss.backward()
+        return loss
+
+    module = same_as_eager(TwoHeads, loop, "100%")
+    assert (module.c.weight.grad is None) == (1 not in heads)
+    assert (module.a.weight.grad is None) == (0 not in heads)
+
+
+# -- What a backend is not asked ---------------------------------------------------------------------------------------
+
+
+def told(run: Callable[[], Any]) -> list[str]:
+    """Remora's warnings in a run."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run()
+    return [str(w.message) for w in caught if issubclass(w.category, rt.RemoraWarning)]
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.lstm, self.b = nn.Linear(64, 32), nn.LSTM(32, 32), nn.Linear(32, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(self.lstm(self.a(x))[0])
+
+
+class Experts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.experts = nn.Linear(64, 3), nn.ModuleList([nn.Linear(64, 64) for _ in range(3)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen, out = self.gate(x).argmax(1), torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            rows = (chosen == i).nonzero()[:, 0]
+            out[rows] = expert(x[rows])
+        return out
+
+
+@pytest.mark.parametrize("model", [Recurrent, Experts])
+@pytest.mark.parametrize("how", ["backend", "name"])
+def test_a_graph_break_is_told_once_with_its_place(model: type[nn.Module], how: str) -> None:
+    module = model()
+    eager = copy.deepcopy(module)
+    options = {"budget": "100%", **checking.OPTIONS}
+    _ledger.listener.listen()  # the test before has reset Dynamo
+    compiled = (
+        torch.compile(module, backend=rt.Backend(rt.Options(**options)))
+        if how == "backend"
+        else torch.compile(module, backend=rt.backend, options=options)
+    )
+    said = told(lambda: backward_of(compiled, X))
+    assert len(said) == 1
+    assert "loops_test.py:" in said[0]
+    assert "runs eagerly, outside of it" in said[0]
+    assert told(lambda: backward_of(compiled, X)) == []
+    module.zero_grad()
+    backward_of(compiled, X)
+    backward_of(eager, X)
+    for a, b in zip(module.parameters(), eager.parameters(), strict=True):
+        assert (a.grad is None) == (b.grad is None)
+        assert a.grad is None or checking.same(a.grad, b.grad)
+    report = rt.report(module)
+    assert not report.holds
+    named = {"lstm (LSTM)"} if model is Recurrent else {f"experts.{i} (Linear)" for i in range(3)}
+    assert all(any(n in line for line in report.outside) for n in named), str(report)
+
+
+def test_a_report_of_what_is_planned_whole_says_that_the_budget_holds() -> None:
+    model = rt.wrap(layers(), budget="80%", **checking.OPTIONS)
+    assert not rt.report(model).holds, "nothing has run"
+    backward_of(model, X)
+    report = rt.report(model)
+    assert report.holds
+    assert len(report.parts) == 1
+    assert "recomputes" in str(report)
+    assert "the budget holds for the whole step" in str(report)
+
+
+def test_a_graph_that_cannot_be_planned_runs_and_is_told() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin = nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.lin(x).sum() * torch.ops.remoratest.both(x)[1].sum()
+
+    both = torch.library.custom_op(
+        "remoratest::both", lambda x: (x.clone(), x * 2), mutates_args=(), schema="(Tensor x) -> (Tensor, Tensor)"
+    )
+    both.register_fake(lambda x: (x, torch.empty_like(x)))  # which says that one result is the argument
+    model = Odd()
+    eager = copy.deepcopy(model)
+    compiled = torch.compile(model, backend=rt.Backend(rt.Options(budget="100%", **checking.OPTIONS)), dynamic=False)
+    said = told(lambda: compiled(X).backward())
+    assert len(said) == 1
+    assert "cannot be planned, and runs without a budget" in said[0]
+    eager(X).backward()
+    assert checking.same(model.lin.weight.grad, eager.lin.weight.grad)
+    assert not rt.report(model).holds
+
+
+def test_a_graph_without_tensors_among_its_arguments_runs_unplanned() -> None:
+    backend = rt.Backend(rt.Options(budget="100%", **checking.OPTIONS))
+    compiled = torch.compile(lambda: torch.arange(12).reshape(3, 4) * 2, backend=backend, dynamic=False)
+    assert compiled().sum() == 132
+    assert backend.plans == []
+
+
+def test_the_last_shape_that_dynamo_captures_is_told() -> None:
+    model = layers(1)
+    compiled = torch.compile(model, backend=rt.Backend(rt.Options(budget="100%", **checking.OPTIONS)), dynamic=False)
+    with torch._dynamo.config.patch(recompile_limit=2):
+        assert told(lambda: backward_of(compiled, X[:8])) == []
+        said = told(lambda: backward_of(compiled, X[:16]))
+    assert len(said) == 1
+    assert "recompile_limit" in said[0]
+
+
+def test_a_percentage_is_fixed_by_the_first_training_graph() -> None:
+    model = layers()
+    backend = rt.Backend(rt.Options(budget="70%", **checking.OPTIONS))
+    compiled = torch.compile(model, backend=backend, dynamic=False)
+    backward_of(compiled, X)
+    backward_of(compiled, X[:100])
+    assert [plan.budget for plan in backend.plans] == [backend.plans[0].budget] * 2
+    assert [plan.recomputes > 0 for plan in backend.plans] == [True, False]
+    with torch.no_grad():
+        compiled(X)
+    assert len(backend.plans) == 2
+
+
+def test_a_step_that_is_captured_in_every_call_is_told_with_the_reason() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin, self.steps = nn.Linear(8, 8), 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.steps += 1
+            return self.lin(x) * self.steps
+
+    model = Counting()
+    step = rt.train_step(squared(model), budget="100%", cost="flops", **checking.OPTIONS)
+    said = []
+    for _ in range(4):
+        model.zero_grad()
+        said.append(told(lambda: step(X[:4, :8])))
+    assert [len(texts) for texts in said] == [0, 0, 1, 0]
+    assert "steps" in said[2][0]
+
+
+def test_a_model_on_meta_is_refused() -> None:
+    with torch.device("meta"):
+        model, x, y = nn.Linear(8, 8), torch.empty(4, 8), torch.zeros(4, dtype=torch.long)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss.detach()
+
+    with pytest.raises(rt.CaptureError, match=r"meta.*FakeTensorMode"):
+        rt.train_step(step, budget="100%", cost="flops")(x, y)
+    with pytest.raises(rt.CaptureError, match=r"meta.*FakeTensorMode"):
+        rt.wrap(model, budget="100%", cost="flops")(x)
+
+
+# -- Without gradients -------------------------------------------------------------------------------------------------
+
+
+def test_a_wrapped_module_evaluates_as_if_it_were_not_wrapped() -> None:
+    model = rt.wrap(layers(), budget="70%", **checking.OPTIONS)
+    eager = copy.deepcopy(model)
+    for context in (torch.no_grad(), torch.inference_mode()):
+        with context:
+            assert checking.same(model(X), eager(X))
+    assert rt.plans(model) == []
+    backward_of(model, X)
+    model.eval()
+    with torch.no_grad():
+        for length in range(1, 12):
+            assert checking.same(model(X[:length]), eager(X[:length]))
+    assert len(rt.plans(model)) == 1
+    rt.unwrap(model)
+    backward_of(model, X[:7])
+    with pytest.raises(rt.CaptureError, match="was not given"):
+        rt.plans(model)
+
+
+def test_twenty_shapes_are_planned_within_the_bytes_of_the_first() -> None:
+    model = rt.wrap(layers(2), budget="80%", cost="flops", **checking.OPTIONS)
+    for rows in range(500, 480, -1):
+        backward_of(model, X[:rows])
+    assert len(rt.plans(model)) == 20
+    assert len({plan.budget for plan in rt.plans(model)}) == 1
