@@ -55,8 +55,8 @@ enum class Grouping : std::uint8_t {
 /// The covering relaxation before the search.
 enum class Covering : std::uint8_t {
   off,
-  lp,  ///< its linear program
-  on,  ///< and in integers
+  lp,  ///< a quick bound on its linear program, without a solver
+  on,  ///< and that program itself, then in integers
 };
 
 /// What solves integer programs.
