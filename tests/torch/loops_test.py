@@ -7,7 +7,11 @@ Each run equals eager in every bit, or is refused, or told of.
 from __future__ import annotations
 
 import copy
+import gc
+import logging
+import pickle
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +20,9 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
+import remora
 import remora.torch as rt
 from remora.torch import _ledger
 
@@ -512,3 +518,210 @@ def test_twenty_shapes_are_planned_within_the_bytes_of_the_first() -> None:
         backward_of(model, X[:rows])
     assert len(rt.plans(model)) == 20
     assert len({plan.budget for plan in rt.plans(model)}) == 1
+
+
+# -- Mistakes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"budget": "80"}, "did you mean 80%"),
+        ({"budget": "-5%"}, "budget"),
+        ({"budget": "lots"}, "budget"),
+        ({"budget": 0.8}, r"0\.8 is neither bytes .* did you mean '80%'\?"),
+        ({"budget": 1e9}, r"did you mean 1000000000\?"),
+        ({"budget": None}, "None is neither bytes"),
+        ({"budget": 0}, "0 bytes"),
+        ({"budget": True}, "True is neither"),
+        ({"order": "fre"}, "order: 'fre' is none of 'input', 'free', 'auto'"),
+        ({"cost": "guess"}, "cost: 'guess'"),
+        ({"time_limit": "5"}, "time_limit: '5' is not a positive number"),
+        ({"threads": -1}, "threads: -1"),
+        ({"fuse": "yes"}, "fuse: 'yes'"),
+        ({"pure": "a::b"}, "pure: 'a::b'"),
+        ({"bugdet": "5%"}, "bugdet"),
+    ],
+)
+@pytest.mark.parametrize("how", ["train_step", "wrap"])
+def test_options_are_checked_when_they_are_given(options: dict[str, Any], said: str, how: str) -> None:
+    with pytest.raises((rt.TorchError, ValueError, TypeError), match=said):
+        if how == "wrap":
+            rt.wrap(layers(1), **options)
+        else:
+            rt.train_step(lambda: None, **options)
+
+
+def test_a_function_is_not_wrapped() -> None:
+    with pytest.raises(TypeError, match="train_step takes a function"):
+        rt.wrap(squared(layers(1)), budget="80%")  # type: ignore[type-var]
+
+
+def test_errors_are_remoras_and_say_nothing_of_bugs_of_pytorch() -> None:
+    model = layers()
+    with pytest.raises(remora.Error) as caught:
+        rt.train_step(squared(model), budget="1%", **checking.OPTIONS)(X)
+    assert isinstance(caught.value, rt.Infeasible)
+    assert "TORCHDYNAMO" not in str(caught.value)
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert (copied.least, str(copied)) == (caught.value.least, str(caught.value))
+
+    def item(x: torch.Tensor) -> float:
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss.item()
+
+    with pytest.raises(rt.CaptureError, match="known only when it runs") as refused:
+        rt.train_step(item, budget="80%", **checking.OPTIONS)(X)
+    assert "TORCHDYNAMO" not in str(refused.value)
+    with pytest.raises(rt.CaptureError) as shapes:
+        rt.train_step(squared(model), budget="80%", **checking.OPTIONS)(torch.randn(3, 5))
+    assert "TORCHDYNAMO" not in str(shapes.value)
+
+
+def test_anomaly_mode_is_refused_around_a_step_and_raises_around_a_wrapped_module() -> None:
+    def loss(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return module(x).sub(10).sqrt().sum()
+
+    model = layers(1)
+    step = rt.train_step(lambda x: loss(model, x).backward(), budget="100%", **checking.OPTIONS)
+    with torch.autograd.detect_anomaly(check_nan=True), pytest.raises(rt.CaptureError, match="anomaly mode"):
+        step(X)
+    rt.wrap(model, budget="100%", **checking.OPTIONS)
+    with torch.autograd.detect_anomaly(check_nan=True), pytest.raises(RuntimeError, match="nan"):
+        loss(model, X).backward()
+
+
+# -- What others hold --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["train_step", "wrap"])
+def test_what_is_deleted_is_gone(how: str) -> None:
+    def once() -> weakref.ref[torch.Tensor]:
+        model = layers(2, 32)
+        if how == "wrap":
+            backward_of(rt.wrap(model, budget="90%", cost="flops", **checking.OPTIONS), X[:, :32])
+        else:
+            rt.train_step(squared(model), budget="90%", cost="flops", **checking.OPTIONS)(X[:, :32])
+        return weakref.ref(model[0].weight)
+
+    alive = [once() for _ in range(3)]
+    gc.collect()
+    assert [r() is None for r in alive] == [True] * 3
+
+
+def test_a_users_profile_keeps_its_events() -> None:
+    model = layers(2, 48)
+    step = rt.train_step(squared(model), budget="100%", **checking.OPTIONS)
+    with torch.profiler.profile() as recorded:
+        torch.randn(7).sin()
+        step(X[:, :48])
+        torch.randn(7).cos()
+    names = {event.name for event in recorded.events()}
+    assert {"aten::sin", "aten::cos", "aten::addmm"} <= names
+
+
+def test_a_log_line_in_a_model_is_left_out() -> None:
+    logger = logging.getLogger("a model")
+
+    class Logging(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin = nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            logger.warning("shape %s", x.shape)
+            return self.lin(x)
+
+    checking.check_step(Logging(), lambda model, x: model(x).square().mean(), (X,), "100%")
+    backward_of(rt.wrap(Logging(), budget="100%", **checking.OPTIONS), X)
+
+
+# -- A model's own checkpoints, and mixed precision --------------------------------------------------------------------
+
+
+class Checkpointing(nn.Module):
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Dropout(dropout), nn.Linear(128, 64)) for _ in range(4)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = x + checkpoint(block, x, use_reentrant=False)
+        return x
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_models_own_checkpoints_are_taken_out(dropout: float) -> None:
+    def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return model(x).square().mean()
+
+    for budget in ("100%", "70%"):
+        plan = checking.check_step(Checkpointing(dropout), loss, (X[:256],), budget)
+        assert plan.checkpoints == 4
+        assert "4 checkpoints of the model" in str(plan)
+        assert (plan.recomputes > 0) == (budget == "70%")
+    module = same_as_eager(lambda: Checkpointing(dropout), lambda m: backward_of(m, X[:256]), "70%")
+    assert rt.plans(module)[0].checkpoints == 4
+    assert rt.plans(module)[0].unscheduled_peak == pytest.approx(plan.unscheduled_peak, rel=0.2)
+
+
+@pytest.mark.parametrize("kind", ["layer", "batch", "group"])
+def test_normalizations_under_autocast(kind: str) -> None:
+    norm: nn.Module = {"layer": nn.LayerNorm(64), "batch": nn.BatchNorm1d(64), "group": nn.GroupNorm(4, 64)}[kind]
+
+    def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = model(x)
+        return out.float().square().mean()
+
+    model = nn.Sequential(nn.Linear(64, 64), norm, nn.GELU(), nn.Linear(64, 64))
+    checking.check_step(model, loss, (X,), "90%")
+
+
+def test_a_gradient_scaler() -> None:
+    model = layers()
+    eager = copy.deepcopy(model)
+    scalers = [torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2) for _ in range(2)]
+
+    @rt.train_step(budget="80%", **checking.OPTIONS)
+    def step(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        loss = model(x).square().mean()
+        (loss * scale).backward()
+        return loss.detach()
+
+    for module, scaler in zip((eager, model), scalers, strict=True):
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+        for _ in range(5):
+            optimizer.zero_grad()
+            if module is model:
+                step(X, rt.scale_of(scaler))
+            else:
+                scaler.scale(eager(X).square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    assert scalers[0].get_scale() == scalers[1].get_scale() > 1024
+    assert all(checking.same(a.data, b.data) for a, b in zip(model.parameters(), eager.parameters(), strict=True))
+    assert len(step.plans) == 1
+
+
+def test_the_least_budget_is_never_above_what_the_step_takes() -> None:
+    class Attending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin = nn.Linear(16, 48)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            q, k, v = self.lin(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    model = Attending()
+    step = rt.train_step(lambda x: model(x).square().mean().backward(), budget="1%", **checking.OPTIONS)
+    x = torch.randn(2, 8, 16)
+    with pytest.raises(rt.Infeasible) as caught:
+        step(x)
+    full = rt.train_step(lambda x: model(x).square().mean().backward(), budget="100%", **checking.OPTIONS)
+    full(x)
+    assert caught.value.least <= full.plan.unscheduled_peak

@@ -57,8 +57,8 @@ def test_what_is_saved_only_to_make_another_saved_value_again(monkeypatch: pytes
 
     found = _plan.schedule_for
 
-    def made_again(graph: dict[str, Any], budget: int, options: rt.Options) -> dict[str, Any]:
-        schedule = found(graph, budget, options)
+    def made_again(graph: dict[str, Any], budget: int, options: rt.Options, seconds: float) -> dict[str, Any]:
+        schedule = found(graph, budget, options, seconds)
         ops, steps = {op["name"]: op for op in graph["ops"]}, schedule["steps"]
         cat = next(op for op in graph["ops"] if op["type"] == "cat")
         (product,), (joined,) = cat["inputs"], cat["outputs"]

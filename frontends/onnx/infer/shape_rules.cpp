@@ -42,6 +42,7 @@ RuleTable default_domain_rules() {
       // Ops that libonnx must not be asked about (schema_guards.hpp).
       {"LayerNormalization", {kAlways, layer_normalization}},
       {"MaxUnpool", {kAlways, unpool}},
+      {"Einsum", {kAlways, einsum}},
       // Ops that came after opset 17.
       {"AffineGrid", {kAlways, affine_grid}},
       {"Attention", {kAlways, attention}},
@@ -50,7 +51,6 @@ RuleTable default_domain_rules() {
       {"DeformConv", {kAlways, deformable_convolution}},
       {"RMSNormalization", {kAlways, layer_normalization}},
       // Known to libonnx in part.
-      {"Einsum", {kFallback, einsum}},
       {"MatMul", {kFallback, matrix_product}},
       {"NonZero", {kFallback, non_zero}},
       {"Range", {kFallback, range}},

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "frontends/onnx/infer/schema_guards.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
@@ -195,76 +196,6 @@ void TypeInference::warn_once(const std::string& key, const std::string& line) {
 
 namespace {
 
-/// Windows are read by the rank of the data, and steps divide.
-std::string window_objection(const RuleContext& context) {
-  if (!context.has_input(0)) return {};
-  const std::size_t rank = context.inputs[0]->shape.size();
-  for (const char* name : {"kernel_shape", "strides", "dilations"}) {
-    const auto entries = context.node.attributes.get(name, Shape{});
-    if (entries.empty()) continue;
-    if (std::any_of(entries.begin(), entries.end(), [](std::int64_t entry) { return entry < 1; })) {
-      return std::string(name) + " must be positive";
-    }
-    if (entries.size() + 2 != rank) {
-      return std::string(name) + " does not fit data of shape " + shape_text(context.inputs[0]->shape);
-    }
-  }
-  return {};
-}
-
-/// The window's extents come from the weights, the number of strides from the data.
-std::string weights_objection(const RuleContext& context, std::size_t weights) {
-  if (!context.has_input(0) || !context.has_input(weights)) return {};
-  const Shape& data = context.inputs[0]->shape;
-  const Shape& window = context.inputs[weights]->shape;
-  if (data.size() != window.size()) {
-    return "data of shape " + shape_text(data) + " and weights of shape " + shape_text(window) + " differ in rank";
-  }
-  return window_objection(context);
-}
-
-/// An index tuple longer than the data has axes.
-std::string gather_objection(const RuleContext& context) {
-  if (!context.has_input(0) || !context.has_input(1)) return {};
-  const auto rank = static_cast<std::int64_t>(context.inputs[0]->shape.size());
-  const Shape& indices = context.inputs[1]->shape;
-  const std::int64_t batch_axes = context.node.attributes.get("batch_dims", std::int64_t{0});
-  if (indices.empty() || batch_axes < 0 || batch_axes >= std::min(rank, static_cast<std::int64_t>(indices.size())) ||
-      indices.back() < 1 || indices.back() > rank - batch_axes) {
-    return "indices of shape " + shape_text(indices) + " do not fit data of rank " + std::to_string(rank);
-  }
-  return {};
-}
-
-/// Ops whose inference functions fail in more ways than are worth telling apart; shape_rules has the first two.
-std::string unsafe(const RuleContext&) {
-  return "libonnx has no safe shape rule for this op";
-}
-
-using Guard = std::string (*)(const RuleContext&);
-
-}  // namespace
-
-std::string schema_objection(const RuleContext& context) {
-  static const std::map<std::string_view, Guard, std::less<>> kGuards{
-      {"Conv", [](const RuleContext& node) { return weights_objection(node, 1); }},
-      {"ConvInteger", [](const RuleContext& node) { return weights_objection(node, 1); }},
-      {"ConvTranspose", [](const RuleContext& node) { return weights_objection(node, 1); }},
-      {"QLinearConv", [](const RuleContext& node) { return weights_objection(node, 3); }},
-      {"MaxPool", window_objection},
-      {"AveragePool", window_objection},
-      {"LpPool", window_objection},
-      {"LayerNormalization", unsafe},
-      {"MaxUnpool", unsafe},
-      {"GatherND", gather_objection},
-      {"STFT", unsafe},
-  };
-  const auto guard = kGuards.find(std::string_view(context.node.type));
-  return guard == kGuards.end() ? std::string() : guard->second(context);
-}
-
-namespace {
-
 onnx::TypeProto to_proto(const TensorType& type) {
   onnx::TypeProto proto;
   auto& tensor = *proto.mutable_tensor_type();
@@ -312,19 +243,6 @@ std::vector<bool> optional_outputs(const onnx::OpSchema& schema, std::size_t cou
     optional[k] = schema.outputs()[k].GetOption() == onnx::OpSchema::Optional;
   }
   return optional;
-}
-
-/// Verify sees that no single input is left out, but not that none of a variadic list is; the inference functions then
-/// follow a null pointer.
-std::string missing_input(const onnx::OpSchema& schema, const RuleContext& context) {
-  for (std::size_t k = 0; k < context.inputs.size(); ++k) {
-    const std::size_t formal = std::min(k + 1, schema.inputs().size());
-    if (formal == 0 || context.has_input(k)) continue;
-    const auto& parameter = schema.inputs()[formal - 1];
-    if (parameter.GetOption() == onnx::OpSchema::Optional) continue;
-    return "input " + std::to_string(k) + " (" + parameter.GetName() + ") is left out";
-  }
-  return {};
 }
 
 /// Verify refuses a node for them, though what they say does not decide shapes (Cast's `saturate` of opset 19).
@@ -384,8 +302,7 @@ SchemaAnswer infer_by_schema(onnx::NodeProto& node, const RuleContext& context) 
     answer.failure = one_line(error.what());
     return answer;
   }
-  answer.failure = missing_input(*schema, context);
-  if (answer.failure.empty()) answer.failure = schema_objection(context);
+  answer.failure = schema_objection(*schema, node, context);
   if (!answer.failure.empty()) return answer;
   const ProtoInputs inputs(node, context);
   run(*schema, node, inputs, answer);

@@ -25,12 +25,6 @@ namespace remora::onnx_frontend {
 // opset 17 is lost silently and all shapes behind it with it, and data propagation covers only a few ops. Here each
 // node sees its inputs' exact types and every constant that constant_folding.hpp knows, and can fall back by itself.
 
-// What libonnx 1.12's inference functions take for granted and crash without: found by running all of them on random
-// nodes. A node that does not hold it is wrong anyway, so it is an error of the node here, not a crash there.
-
-/// Why libonnx must not see this node, one line; empty if it may.
-std::string schema_objection(const RuleContext& context);
-
 /// The newest opset whose schemas the installed libonnx has.
 inline constexpr std::int64_t kNewestKnownOpset = 17;
 

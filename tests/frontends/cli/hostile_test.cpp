@@ -94,6 +94,15 @@ TEST_F(HostileFiles, ModelsThatPromiseMoreThanTheyHold) {
   expect_refused("info " + path("promise.onnx"), "truncated or damaged");
 }
 
+/// Recurrent ops of old opsets, of vectors and scalars (schema_guards_test.cpp has more).
+TEST_F(HostileFiles, NodesThatTheOnnxLibraryCrashesOf) {
+  for (const auto& entry : fs::directory_iterator(REMORA_SOURCE_DIR "/tests/data/onnx/recurrent")) {
+    for (const std::string command : {"info ", "solve --budget 50% ", "convert --training "}) {
+      expect_refused(command + entry.path().string(), "must have 3 axes");
+    }
+  }
+}
+
 TEST_F(HostileFiles, ModelsOfMillionsOfEmptyParts) {
   const std::string version = std::string("\x08\x08", 2);
   write("nodes.onnx", version + field(7, repeated(field(1, ""), 8'000'000)));

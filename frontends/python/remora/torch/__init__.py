@@ -12,9 +12,14 @@
 See docs/pytorch.md.
 """
 
-from ._capture import TrainStep, sweep, train_step
+from ._capture import TrainStep, scale_of, sweep, train_step
+from ._check import Check, check
+from ._check_differences import Difference
+from ._check_first import FirstOp
+from ._check_ops import Phase
+from ._check_state import Kind
 from ._devices import Device, DevicePlan, DeviceTrainStep, train_step_over
-from ._errors import CaptureError, Infeasible, RemoraWarning, SolverError, TorchError
+from ._errors import CaptureError, CheckError, Infeasible, RemoraWarning, SolverError, TorchError
 from ._ledger import Part, Report, report
 from ._parts import Backend, backend, plans, unwrap, wrap
 from ._plan import Plan
@@ -23,12 +28,18 @@ from ._solver import Options, SweepPoint
 __all__ = [
     "Backend",
     "CaptureError",
+    "Check",
+    "CheckError",
     "Device",
     "DevicePlan",
     "DeviceTrainStep",
+    "Difference",
+    "FirstOp",
     "Infeasible",
+    "Kind",
     "Options",
     "Part",
+    "Phase",
     "Plan",
     "RemoraWarning",
     "Report",
@@ -37,8 +48,10 @@ __all__ = [
     "TorchError",
     "TrainStep",
     "backend",
+    "check",
     "plans",
     "report",
+    "scale_of",
     "sweep",
     "train_step",
     "train_step_over",

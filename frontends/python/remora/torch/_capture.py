@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import re
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -22,10 +24,13 @@ import torch._functorch.config
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
+from remora._engine import parse_budget
+from remora.errors import InputError
+
 from ._arena import Memory, Places, library, prepare
 from ._costs import Cost, adopt_sizes, by_flops, measured
 from ._eager import whole_ops
-from ._errors import CaptureError, Infeasible
+from ._errors import CaptureError, Infeasible, in_plain_words
 from ._fuse import fuse
 from ._graph import Cut, Op, Step
 from ._layout import in_channels_last
@@ -33,7 +38,7 @@ from ._ledger import Ledger
 from ._plan import Plan, solve
 from ._program import Program, write_program
 from ._simplify import simplify
-from ._solver import Options, SweepPoint, sweep_graph
+from ._solver import FIRST, Options, SweepPoint, sweep_graph
 
 SHAPES = 64
 """So many shapes of one step are captured before Dynamo gives up."""
@@ -83,7 +88,7 @@ def compiled_step(
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
         names = [name_of_input(node) for node in module.graph.find_nodes(op="placeholder")]
         refuse_hooks(inputs, names)
-        ledger.add(inputs, training=True)
+        ledger.add(inputs, training=True).count_checkpoints(module)
         with capturing():
             run = whole(module, inputs)
 
@@ -96,10 +101,54 @@ def compiled_step(
     compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
 
     def called(*arguments: Any, **options: Any) -> Any:
-        with torch._dynamo.config.patch(trace_autograd_ops=True, recompile_limit=SHAPES):
+        refuse_anomaly_mode()
+        with in_plain_words(), tracing(trace_autograd_ops=True):
             return compiled(*arguments, **options)
 
     return called
+
+
+def tracing(**patches: Any) -> Any:
+    """What is set of Dynamo while it may capture: up to `SHAPES` shapes; log lines are left out of the graph."""
+    ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
+    known = torch._dynamo.config.ignore_logging_functions
+    return torch._dynamo.config.patch(
+        recompile_limit=max(SHAPES, torch._dynamo.config.recompile_limit),
+        ignore_logging_functions=known if ignored <= known else {*known, *ignored},
+        **patches,
+    )
+
+
+_LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once")
+"""Methods of `logging.Logger`, some of which transformers adds."""
+
+
+def scale_of(scaler: torch.amp.GradScaler) -> torch.Tensor:
+    """A gradient scaler's scale, by which the loss is multiplied inside a step: `(loss * scale).backward()`.
+
+    Give it to the step as an argument. It is a tensor that the scaler's `update` changes, so nothing is planned again.
+    """
+    device = torch.device(getattr(scaler, "_device", "cuda"))
+    if not scaler.is_enabled():
+        return torch.ones((), device=device)
+    if scaler._scale is None:
+        scaler._lazy_init_scale_growth_tracker(device)
+    assert scaler._scale is not None
+    return scaler._scale
+
+
+def refuse_anomaly_mode() -> None:
+    """Refuses `torch.autograd.detect_anomaly` around a captured step, where no autograd runs that could look.
+
+    Raises
+    ------
+    CaptureError
+    """
+    if torch.is_anomaly_enabled():
+        raise CaptureError(
+            "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's own "
+            "function instead (`.function`), or use remora.torch.wrap"
+        )
 
 
 @contextlib.contextmanager
@@ -176,7 +225,9 @@ class TrainStep:
         self._captured: list[_Captured] = []
         self._memory = Memory() if options.arena else None
         self._start = 0.0
-        self._compiled = compiled_step(function, self._compile, self.ledger)
+        # Dynamo's cache outlives the step, and must not keep its model.
+        weak = weakref.WeakMethod(self._compile)
+        self._compiled = compiled_step(function, lambda module, inputs: called(weak)(module, inputs), self.ledger)
 
     @property
     def plans(self) -> list[Plan]:
@@ -196,6 +247,7 @@ class TrainStep:
 
     def set_budget(self, budget: int | str) -> None:
         """Plans what is captured, and what will be, for another budget; nothing is captured or measured again."""
+        check_budget(budget, "budget")
         options = replace(self.options, budget=budget)
         found = []
         for captured in self._captured:
@@ -217,9 +269,18 @@ class TrainStep:
         step, costs = read_graph(module, self.options, None, seconds)
         plan, program = planned(step, costs, self.options, _name(self.function), self._memory, seconds)
         self.ledger.parts[-1].plan = plan
+        plan.checkpoints = self.ledger.parts[-1].checkpoints
         captured = _Captured(step, costs, plan, program, plan.predicted_peak)
         self._captured.append(captured)
-        return boxed(lambda arguments: captured.program.run_in(self._memory, arguments))
+        weak, memory = weakref.ref(captured), self._memory
+        return boxed(lambda arguments: called(weak).program.run_in(memory, arguments))
+
+
+def called(weak: Any) -> Any:
+    """What a weak reference refers to, which is there as long as it is called."""
+    found = weak()
+    assert found is not None, "a step is called after it is gone"
+    return found
 
 
 def sweep(step: TrainStep, *arguments: Any, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
@@ -243,7 +304,7 @@ def planned(
     if options.fuse:
         module, options = fused(step, costs, options, seconds)
         step, costs = read_graph(module, options, None, seconds, results_of(module) if are_theirs else ())
-    plan, runs = solve(step, costs, options, name)
+    plan, runs = solve(step, costs, options, name, 1 - FIRST if options.fuse else 1.0)
     plan.memory = memory
     place = library().remora_place if memory is not None else None
     program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates, place)
@@ -261,7 +322,7 @@ def fused(
     """The graph with compiled regions, cut at what a schedule of the captured ops keeps; the budget in bytes."""
     start = time.perf_counter()
     try:
-        plan, runs = solve(step, costs, options, "captured")
+        plan, runs = solve(step, costs, options, "captured", FIRST)
         budget = plan.budget
     except Infeasible as refusal:  # regions may need less: all that one loop computes is not kept
         budget, runs = refusal.budget, []
@@ -313,9 +374,47 @@ def options_of(given: dict[str, Any]) -> Options:
     if unknown:
         raise TypeError(f"no option {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     options = Options(**given)
-    if options.cost not in ("measured", "flops"):
-        raise ValueError(f"cost: {options.cost!r} is neither 'measured' nor 'flops'")
+    for name, allowed in {"cost": ("measured", "flops"), "order": ("input", "free", "auto")}.items():
+        if getattr(options, name) not in allowed:
+            raise ValueError(f"{name}: {getattr(options, name)!r} is none of {', '.join(map(repr, allowed))}")
+    for name in ("fuse", "arena", "inference", "cache", "progress"):
+        if not isinstance(getattr(options, name), bool):
+            raise TypeError(f"{name}: {getattr(options, name)!r} is neither True nor False")
+    for name in ("reserve", "threads", "seed"):
+        value = getattr(options, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise TypeError(f"{name}: {value!r} is not a whole number of at least 0")
+    limit = options.time_limit
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+        raise TypeError(f"time_limit: {limit!r} is not a positive number of seconds")
+    if isinstance(options.pure, str) or not all(isinstance(name, str) for name in options.pure):
+        raise TypeError(f"pure: {options.pure!r} is not a sequence of names such as 'library::op'")
+    check_budget(options.budget, "budget")
     return options
+
+
+def check_budget(budget: Any, name: str) -> None:
+    """Whether a budget can be read, before anything is captured.
+
+    Raises
+    ------
+    InputError
+        With what to write instead.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
+        hint = ""
+        if isinstance(budget, float):
+            share = 0 < budget <= 2
+            hint = f"; did you mean '{budget * 100:g}%'?" if share else f"; did you mean {int(budget)}?"
+        raise InputError(name, f"{budget!r} is neither bytes (12 * 2**30, '12GiB') nor a percentage ('80%'){hint}")
+    if isinstance(budget, int):
+        if budget < 1:
+            raise InputError(name, f"{budget} bytes are no budget")
+        return
+    try:
+        parse_budget(budget, 0, 2**40)
+    except InputError as error:
+        raise InputError(name, error.message) from None
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -3,7 +3,7 @@
 
 Measured: each distinct call (op, shapes, strides, dtypes, constants, device, threads, determinism) runs a few times on
 tensors made for it, and its median time counts. Its workspace is the largest sum of what the allocator gave out while
-it ran, less its outputs: the profiler's `[memory]` events on the CPU, `requested_bytes` on a GPU. No op of the model
+it ran, less its outputs: what PyTorch's allocator reports on the CPU, `requested_bytes` on a GPU. No op of the model
 itself runs, so nothing of it changes, and no more memory is taken than the largest op needs. What was measured is kept
 in a file by version of PyTorch and device. Ops with effects and collectives are not run for this: their time is that of
 the roofline.
@@ -16,25 +16,27 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import os
 import platform
 import statistics
 import time
 from collections.abc import Callable, Container, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
-from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
 from ._errors import CaptureError
 from ._graph import Op, Step, has_effect, is_own, is_random, rounded, tensors_in
+from ._ranks import agreed
 
 RUNS = 5
 """Timed runs of an op, fewer where one takes long."""
@@ -87,16 +89,34 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def measured(step: Step, say: Callable[[str], None], device: torch.device | None = None) -> dict[fx.Node, Cost]:
-    """The measured costs of every node that a step runs, on its own device or on another."""
+    """The measured costs of every node that a step runs, on its own device or on another.
+
+    All processes of a job take those that one of them measured.
+    """
     device = device or step.device
+    nodes = [node for op in step.ops for node in op.nodes]
+
+    def rows() -> list[list[Any]]:
+        costs = _measured(step, nodes, say, device)
+        return [[c.duration, c.workspace, list(c.outputs), c.draws] for c in map(costs.__getitem__, nodes)]
+
+    calls = [[str(n.target), *([str(t.dtype), *t.shape] for t in tensors_in(step.value[n]))] for n in nodes]
+    question = hashlib.sha256(json.dumps([device.type, calls], default=str).encode()).hexdigest()
+    found = agreed(f"costs/{question}", rows)
+    return {n: Cost(t, w, tuple(o), draws=d) for n, (t, w, o, d) in zip(nodes, found, strict=True)}
+
+
+def _measured(
+    step: Step, nodes: list[fx.Node], say: Callable[[str], None], device: torch.device
+) -> dict[fx.Node, Cost]:
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(device)}.json"
     known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     strays = _strays(step, device) if device.type == "cuda" else frozenset()
-    nodes = [node for op in step.ops for node in op.nodes]
     calls = {node: Call(step, node, device, strays) for node in nodes if not has_effect(node)}
     missing = {call.key: call for call in calls.values() if call.key not in known}
     if missing:
-        with _disable_current_modes(), torch.random.fork_rng():  # nothing is fake here, whoever captures
+        # Nothing is fake here, whoever captures, and nothing is cast.
+        with _disable_current_modes(), torch._C._DisableAutocast(), torch.random.fork_rng():
             if device.type == "cuda":
                 _wake(device)
             for i, call in enumerate(missing.values()):
@@ -177,8 +197,14 @@ class Call:
         return result
 
     def run(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-        with torch.no_grad():
-            return self.target(*arguments[0], **arguments[1])
+        try:
+            with torch.no_grad():
+                return self.target(*arguments[0], **arguments[1])
+        except RuntimeError as error:
+            raise CaptureError(
+                f"{self.node.name}: {self.target} fails on tensors made to measure it: {_first_line(error)}; "
+                'cost="flops" plans without measuring'
+            ) from error
 
     def time(self) -> int:
         """The median time of a run, in nanoseconds; notes whether it drew random numbers without saying so."""
@@ -188,6 +214,10 @@ class Call:
             self.run(arguments)
             self.draws = not torch.equal(before, random_state(self.device))
         return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _strays(step: Step, device: torch.device) -> frozenset[int]:
@@ -263,41 +293,46 @@ def _memory(calls: list[Call], device: torch.device) -> Iterable[tuple[int, list
     """Workspace and output sizes of each call."""
     if device.type == "cuda":
         return [_gpu_memory(call) for call in calls]
-    outputs = []
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        for i, call in enumerate(calls):
-            arguments = call.arguments()
-            with record_function(f"remora::{i}"):
-                result = call.run(arguments)
-            outputs.append(_output_sizes(call, arguments, result))
-            del arguments, result
-    peaks = _peaks(recorded)
-    return [
-        (max(0, peaks[f"remora::{i}"] - sum(sizes)) if not call.in_place else peaks[f"remora::{i}"], sizes)
-        for i, (call, sizes) in enumerate(zip(calls, outputs, strict=True))
-    ]
+    return [_cpu_memory(call) for call in calls]
 
 
-def _peaks(recorded: Any) -> dict[str, int]:
-    """For each mark, the largest sum of allocations less releases within it."""
-    marks, changes = [], []
-    for event in recorded.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            changes.append((event.start_ns(), event.nbytes()))
-        elif event.name().startswith("remora::"):
-            marks.append((event.start_ns(), event.start_ns() + event.duration_ns(), event.name()))
-    changes.sort(key=lambda change: change[0])
-    peaks, i = {}, 0
-    for start, end, name in sorted(marks):
-        while i < len(changes) and changes[i][0] < start:
-            i += 1
-        held = peak = 0
-        while i < len(changes) and changes[i][0] <= end:
-            held += changes[i][1]
-            peak = max(peak, held)
-            i += 1
-        peaks[name] = peak
-    return peaks
+def _cpu_memory(call: Call) -> tuple[int, list[int]]:
+    arguments = call.arguments()
+    result, peak = allocated(lambda: call.run(arguments))
+    sizes = _output_sizes(call, arguments, result)
+    return max(0, peak if call.in_place else peak - sum(sizes)), sizes
+
+
+def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
+    """The result of a call, and the most bytes that PyTorch's CPU allocator had given out while it ran.
+
+    Kineto, which `torch.profiler` records with, knows one recording a process: a user's own would be lost. So PyTorch's
+    older profiler records, in a thread of its own where this one is recorded already.
+    """
+    if torch.autograd._profiler_enabled():
+        # Workspaces depend on the number of threads, which a new thread has to be told.
+        with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as beside:
+            return beside.submit(allocated, run).result()
+    torch.autograd._enable_profiler_legacy(
+        torch.autograd.ProfilerConfig(
+            torch.autograd.ProfilerState.CPU,
+            False,  # no shapes
+            True,  # memory
+            False,
+            False,
+            False,
+            torch._C._profiler._ExperimentalConfig(),
+        )
+    )
+    try:
+        result = run()
+    finally:
+        threads = torch.autograd._disable_profiler_legacy()
+    return result, sum(_peak(event.cpu_memory_usage() for event in events) for events in threads)
+
+
+def _peak(changes: Iterable[int]) -> int:
+    return max(itertools.accumulate(changes, initial=0))
 
 
 def _gpu_memory(call: Call) -> tuple[int, list[int]]:

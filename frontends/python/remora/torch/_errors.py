@@ -3,18 +3,43 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-from torch._dynamo.exc import ShortenTraceback
+from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback, TorchDynamoException
 
 from remora._engine import bytes_text, part_of_peak_text
+from remora.errors import Error
+
+_ADVICE = ("Set TORCHDYNAMO_VERBOSE=1", "For even more developer context", "You can suppress this exception")
+"""How Dynamo's own advice begins, which asks to report a bug to PyTorch."""
 
 
-class TorchError(ShortenTraceback):  # Dynamo wraps all other exceptions of a backend
+_HINTS = {
+    "set_runtime_stats_and_log": "That is DistributedDataParallel's forward: use "
+    "DistributedDataParallel(remora.torch.wrap(model)), or call the model inside it (`.module`) and all-reduce the "
+    "gradients behind the step",
+    "torch._dynamo.disable": "FSDP's hooks are such a call: give each block that fully_shard shards to "
+    "remora.torch.wrap, and not the whole model",
+    "requires_grad_()": "Models that checkpoint their own blocks call it on what the embedding gives: switch the "
+    "model's gradient checkpointing off, since the schedule decides what is made again",
+}
+"""What to do about what Dynamo refuses."""
+
+
+class TorchError(ShortenTraceback, Error):  # Dynamo wraps all other exceptions of a backend
     """Any error of `remora.torch`."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments, first_useful_frame=None)
+        self._text = str(arguments[0]) if arguments else ""
+
+    def __str__(self) -> str:
+        return self._text  # Dynamo adds advice to the arguments
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._text,)
 
 
 class RemoraWarning(UserWarning):
@@ -23,6 +48,35 @@ class RemoraWarning(UserWarning):
 
 class CaptureError(TorchError):
     """The step holds something that cannot be scheduled; the message names the op."""
+
+
+@contextlib.contextmanager
+def in_plain_words() -> Iterator[None]:
+    """What goes wrong while Dynamo captures is said without its advice; our own errors come as they were raised."""
+    try:
+        yield
+    except TorchError as error:
+        raise error.with_traceback(None) from error.__cause__
+    except BackendCompilerFailed as error:
+        inner = error.inner_exception
+        raise CaptureError(
+            f"the captured step cannot be planned: {type(inner).__name__}: {without_advice(inner)}"
+        ) from inner
+    except TorchDynamoException as error:
+        text = without_advice(error)
+        hint = next((f". {hint}" for part, hint in _HINTS.items() if part in text), "")
+        raise CaptureError(f"PyTorch cannot capture this step: {text}{hint}") from error
+
+
+def without_advice(error: BaseException) -> str:
+    """An exception's text up to Dynamo's advice."""
+    lines = str(error).splitlines()
+    end = next((i for i, line in enumerate(lines) if line.strip().startswith(_ADVICE)), len(lines))
+    return "\n".join(lines[:end]).strip()
+
+
+class CheckError(TorchError):
+    """A step cannot be compared with plain eager."""
 
 
 class SolverError(TorchError):
@@ -52,6 +106,9 @@ class Infeasible(TorchError):
         super().__init__(f"{verdict} {amount(budget)}; the least budget with a known schedule is {amount(least)}")
         self.budget, self.least, self.proved = budget, least, proved
         self._fixed, self._unscheduled = fixed, unscheduled
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.budget, self.least, self.proved, self._fixed, self._unscheduled)
 
     def knowing(self, reached: int) -> Infeasible:
         """The same, where a schedule with a peak of `reached` bytes is known."""

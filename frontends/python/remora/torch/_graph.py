@@ -37,6 +37,13 @@ ROUNDING = 512
 """The CUDA allocator hands out multiples of this many bytes."""
 _OWN = ("aten", "prims", "torchvision", "quantized", "quantized_decomposed", "mkldnn", "onednn")
 """Libraries of PyTorch itself, whose ops say what they do."""
+_NORMALIZATIONS = (
+    torch.ops.aten.native_layer_norm,
+    torch.ops.aten.native_group_norm,
+    torch.ops.aten.native_batch_norm,
+    torch.ops.aten._native_batch_norm_legit,
+    torch.ops.aten._native_batch_norm_legit_functional,
+)
 _COLLECTIVE = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 
 
@@ -269,7 +276,7 @@ class Step:
             return
         if schema is not None and schema.is_mutable:
             raise CaptureError(f"{node.name}: {target} changes an argument, and the graph should be functional")
-        self.value[node] = value = self._run(node)
+        self.value[node] = value = self._truly_typed(node, self._run(node))
         if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in pytree.tree_leaves(value)):
             raise CaptureError(f"{node.name}: {target} gives a number that is known only when it runs")
         read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
@@ -306,6 +313,21 @@ class Step:
         arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: self.value[self.resolve(n)])
         with self.mode, torch.no_grad():
             return node.target(*arguments, **options)  # type: ignore[operator]
+
+    def _truly_typed(self, node: fx.Node, value: Any) -> Any:
+        """The CPU's normalizations of half precision with parameters of float32 give statistics of float32.
+
+        Their fake forms give all in the input's type.
+        """
+        packet = getattr(node.target, "overloadpacket", None)
+        if packet not in _NORMALIZATIONS or self.device.type != "cpu" or not isinstance(value, (list, tuple)):
+            return value
+        given = [self.value[self.resolve(n)] for n in node.all_input_nodes]
+        mixed = any(isinstance(t, torch.Tensor) and t.dtype == torch.float32 for t in given)
+        if not mixed or value[0].dtype not in (torch.bfloat16, torch.float16):
+            return value
+        with self.mode:
+            return type(value)([value[0], *(t.to(torch.float32) for t in value[1:])])
 
     def _is_behind_cut(self, node: fx.Node) -> bool:
         assert self.cut is not None
@@ -389,8 +411,16 @@ def rounded(size: int, device: torch.device) -> int:
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether a node draws random numbers."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    """Whether a node draws random numbers; attention without dropout does not."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    names = [argument.name for argument in target._schema.arguments]
+    if "dropout_p" not in names or not target._schema.name.startswith("aten::_scaled_dot_product"):
+        return True
+    place = names.index("dropout_p")
+    given = node.args[place] if place < len(node.args) else node.kwargs.get("dropout_p", 0.0)
+    return given != 0.0
 
 
 def has_effect(node: fx.Node) -> bool:

@@ -42,13 +42,20 @@ class Part:
         Why there is no plan; "" where there is one.
     training : bool
         Whether it has gradients.
+    checkpoints : int
+        The model's own activation checkpoints in it, which are taken out.
     """
 
     where: str
     training: bool
     plan: Any = None
     reason: str = ""
+    checkpoints: int = 0
     parameters: list[weakref.ref[torch.nn.Parameter]] = field(default_factory=list, repr=False)
+
+    def count_checkpoints(self, module: fx.GraphModule) -> None:
+        """Counts what `torch.utils.checkpoint` left in a graph of Dynamo's."""
+        self.checkpoints = sum("activation_checkpoint" in str(node.target) for node in module.graph.nodes)
 
 
 @dataclass

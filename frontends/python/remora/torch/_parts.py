@@ -24,14 +24,14 @@ from torch._functorch.partitioners import _extract_fwd_bwd_modules
 from torch.utils import _pytree as pytree
 
 from ._arena import Memory, Places, library
-from ._capture import SHAPES, boxed, capturing, fused, options_of, planned, read_graph, results_of, say
+from ._capture import boxed, capturing, fused, options_of, planned, read_graph, results_of, say, tracing
 from ._costs import Cost
-from ._errors import CaptureError
+from ._errors import CaptureError, in_plain_words
 from ._graph import Cut, Op, Step
 from ._ledger import Ledger, Part, listener
 from ._plan import Plan, budget_of, solve, unscheduled_peak
 from ._program import Program, Run, generator_of, state_of, write_program
-from ._solver import Options
+from ._solver import FIRST, Options
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
@@ -51,6 +51,7 @@ def wrap(module: Module, **options: Any) -> Module:
         raise TypeError(
             f"wrap takes a torch.nn.Module, not {type(module).__name__}; remora.torch.train_step takes a function"
         )
+    _refuse_sharded(module)
     backend = Backend(options_of(options), breaks=False)
     compiled = torch.compile(module._call_impl, backend=backend, fullgraph=True, dynamic=False)
     itself = weakref.ref(module)
@@ -60,12 +61,29 @@ def wrap(module: Module, **options: Any) -> Module:
         assert wrapped is not None
         if not backend.options.inference and not _wants_gradients(wrapped, arguments, named):
             return wrapped._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
-        with torch._dynamo.config.patch(recompile_limit=SHAPES):
+        with in_plain_words(), tracing():
             return compiled(*arguments, **named)
 
     module._compiled_call_impl = called  # as Module.compile does
     _backends[module] = backend
     return module
+
+
+def _refuse_sharded(module: torch.nn.Module) -> None:
+    """Refuses what Dynamo could not capture whole, with what to wrap instead."""
+    names = {type(child).__name__ for child in module.modules()}
+    if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+        raise CaptureError(
+            "wrap cannot capture DistributedDataParallel: use DistributedDataParallel(remora.torch.wrap(model))"
+        )
+    inner = [name for name, child in module.named_modules() if name and type(child).__name__.startswith("FSDP")]
+    if inner:
+        raise CaptureError(
+            f"wrap cannot capture a model whose parts are sharded ({inner[0]} and {len(inner) - 1} more by "
+            "fully_shard): give each of them to remora.torch.wrap"
+        )
+    if "FullyShardedDataParallel" in names:
+        raise CaptureError("wrap cannot capture FullyShardedDataParallel: use fully_shard, and wrap each block")
 
 
 def unwrap(module: Module) -> Module:
@@ -135,6 +153,7 @@ class Backend:
         given = [t for t in inputs if isinstance(t, torch.Tensor)]
         training = torch.is_grad_enabled() and any(t.requires_grad for t in given)
         part = self.ledger.add(inputs, training)
+        part.count_checkpoints(module)
         self.ledger.read_break(module, part.where)
         self.ledger.tell_last(part.where)
         if not given or not (training or self.options.inference):
@@ -221,12 +240,19 @@ class _Parts:
             results, cut = _cut(joint, num_fwd_outputs)
             step, costs = read_graph(joint, options, cut, seconds, [*cut.tangents, *cut.outputs])
         tangents = cut.tangents
-        plan, runs = solve(step, costs, options, "joint")
+        plan, runs = solve(step, costs, options, "joint", 1 - FIRST if options.fuse else 1.0)
         plan.memory = self.memory
         middle = next(i for i, run in enumerate(runs) if run.op is step.cut_op)
         ahead, behind = runs[:middle], runs[middle + 1 :]
         saved, states = _saved(step, ahead, behind)
-        forward, backward = _extract_fwd_bwd_modules(joint, list(saved), [], num_fwd_outputs=num_fwd_outputs)
+        opaque = _opaque(results[num_fwd_outputs:])
+        forward, backward = _extract_fwd_bwd_modules(
+            joint,
+            list(saved),
+            [],
+            **({"saved_opaque_nodes": opaque} if opaque else {}),
+            num_fwd_outputs=num_fwd_outputs,
+        )
         there = {n.name for n in backward.graph.find_nodes(op="placeholder")}
         missing = [n for n in saved if n.name not in there and _is_read(step, n, runs[middle:])]
         _add_saved(step, forward, backward, missing, states, tangents)
@@ -246,11 +272,12 @@ class _Parts:
         plan.seconds = {**seconds, **plan.seconds}
         self.reached = _reached(joint, cut, results, num_fwd_outputs)
         self._keep_plan(plan)
-        say(self.owner.options, str(plan), end="\n")
+        say(options, str(plan), end="\n")
         return forward, backward
 
     def _keep_plan(self, plan: Plan) -> None:
         self.part.plan = plan
+        plan.checkpoints = self.part.checkpoints
         self.owner.plans.append(plan)
 
     def _keep_old_values(self, joint: fx.GraphModule, cut: Cut) -> bool:
@@ -260,16 +287,12 @@ class _Parts:
         unless backward reads it anyway, as eager's does. Parameters stay: autograd itself forbids to change them.
         """
         end = joint.graph.find_nodes(op="output")[0]
-        changed = {
-            description.mutated_input.idx
-            for description in end.meta.get("desc", [])
-            if hasattr(getattr(description, "mutated_input", None), "idx")
-        }
+        changed = {_number_of(getattr(d, "mutated_input", None)) for d in end.meta.get("desc", [])} - {None}
         behind = _behind(joint, cut)
         needed = _read_by(joint, [n for n in cut.outputs if not _is_mutation(end, n)], behind)
         found = False
         for node in joint.graph.find_nodes(op="placeholder"):
-            number = getattr(node.meta.get("desc"), "idx", None)
+            number = _number_of(node.meta.get("desc"))
             if node in cut.tangents or number in self.parameters or not isinstance(node.meta.get("val"), torch.Tensor):
                 continue
             ahead = [user for user in node.users if user not in behind and user in needed]
@@ -330,6 +353,19 @@ def _made_since(first: int, results: Any) -> Any:
         seen.update(following)
         pending += following
     return None
+
+
+def _opaque(results: list[Any]) -> list[fx.Node]:
+    """Arguments that are no tensors and that the backward part gives, as the device mesh of a sharded gradient."""
+    given = dict.fromkeys(r for r in results if isinstance(r, fx.Node) and r.op == "placeholder")
+    return [n for n in given if not isinstance(n.meta.get("val"), torch.Tensor)]
+
+
+def _number_of(description: Any) -> int | None:
+    """The place among the graph's inputs that AOTAutograd describes; part of a subclass has that of the whole."""
+    while hasattr(description, "base"):
+        description = description.base
+    return getattr(description, "idx", None)
 
 
 def _behind(joint: fx.GraphModule, cut: Cut) -> set[fx.Node]:

@@ -31,7 +31,7 @@ from ._costs import Cost, op_cost
 from ._errors import Infeasible
 from ._graph import Op, Step
 from ._program import Run
-from ._solver import Options, schedule_for, write_report
+from ._solver import LEAST_SECONDS, Options, schedule_for, write_report
 
 _ROOT = re.compile(r"^[A-Za-z_]\w*(\['[^']*'\])?\.?")
 _KINDS = {"threshold": "relu", "addmm": "mm", "baddbmm": "bmm"}
@@ -58,6 +58,8 @@ class Plan:
         The generated program.
     outside : int
         Bytes of `fixed_memory` for results that lie outside the arena; 0 without `arena=True`.
+    checkpoints : int
+        The model's own activation checkpoints, which are taken out: the schedule decides what is made again.
     memory : Memory or None
         The block that holds the step's tensors, with `arena=True`; it is not saved.
     """
@@ -74,6 +76,7 @@ class Plan:
     seconds: dict[str, float] = field(default_factory=dict)
     source: str = ""
     outside: int = 0
+    checkpoints: int = 0
     memory: Memory | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -107,9 +110,11 @@ class Plan:
 
     def __str__(self) -> str:
         least = self.bound / max(1, self.unscheduled_time) - 1
+        instead = f", in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
         return (
             f"{len(self.graph['ops'])} ops, {self.recomputes} recomputes: peak {self.predicted_peak:,} bytes of "
             f"{self.budget:,} ({self.unscheduled_peak:,} unscheduled), time {self.overhead:+.2%}, bound {least:+.2%}"
+            f"{instead}"
         )
 
 
@@ -161,8 +166,10 @@ def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> dict[str, Any
     }
 
 
-def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -> tuple[Plan, list[Run]]:
-    """Plans a step under its budget.
+def solve(
+    step: Step, costs: dict[fx.Node, Cost], options: Options, name: str, share: float = 1.0
+) -> tuple[Plan, list[Run]]:
+    """Plans a step under its budget, in a share of the time limit.
 
     The peak is replayed here as the program will run. The solver does not know of saved generator states, some thousand
     bytes each; where these bring the peak above the budget, it is asked again for as much less as all of them take.
@@ -176,10 +183,13 @@ def solve(step: Step, costs: dict[fx.Node, Cost], options: Options, name: str) -
     states = _state_bytes(step) * (1 + sum(op.random for op in step.ops)) if any(op.random for op in step.ops) else 0
     for less in (0, states):
         try:
-            schedule = schedule_for(graph, budget - less, options)
+            left = share * options.time_limit - (time.perf_counter() - start)
+            schedule = schedule_for(graph, budget - less, options, max(LEAST_SECONDS, left))
         except Infeasible as refusal:
             proved = refusal.proved and less == 0
-            raise Infeasible(budget, refusal.least + states, proved, fixed, unscheduled) from None
+            least = refusal.least + states
+            least = least if options.arena else min(least, unscheduled)
+            raise Infeasible(budget, least, proved, fixed, unscheduled) from None
         runs = runs_of(step, schedule)
         peak = replay(step, costs, runs)
         if options.arena:

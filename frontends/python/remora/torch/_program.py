@@ -16,6 +16,7 @@ from __future__ import annotations
 import keyword
 import linecache
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -273,4 +274,6 @@ def finished(writer: Writer, name: str, results: Sequence[Any], updates: Sequenc
     file = f"<remora {name} {id(writer)}>"
     linecache.cache[file] = (len(source_text), None, source_text.splitlines(True), file)
     exec(compile(source_text, file, "exec"), writer.constants)
-    return Program(source_text, writer.constants[name])
+    program = Program(source_text, writer.constants[name])
+    weakref.finalize(program, linecache.cache.pop, file, None)
+    return program

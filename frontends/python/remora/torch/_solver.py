@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,15 @@ from typing import Any
 import remora
 
 from ._costs import cache_folder, write_json
-from ._errors import Infeasible, SolverError
+from ._errors import Infeasible, SolverError, TorchError
+from ._ranks import agreed
 
 FEW = 2
 """With so many computes an op a search begins."""
-LEAST_SECONDS = 10.0
-"""At least so long the least budget is looked for."""
+LEAST_SECONDS = 0.5
+"""At least so long a call of the engine may take, however much of the time limit is gone."""
+FIRST = 0.6
+"""The share of the time limit for a first schedule, where none is known; the least budget may take the rest."""
 MOST = 24
 """So many schedules of one graph are kept."""
 
@@ -57,7 +61,7 @@ class Options:
     inference : bool
         Whether a forward without gradients is planned, too. Else it runs as if the module were not wrapped.
     time_limit : float
-        Seconds for the solver.
+        Seconds for all calls of the solver that a plan takes.
     threads : int
         Threads of the solver, 0 for one per core.
     seed : int
@@ -150,8 +154,8 @@ class Known:
             write_json(self.path, self.rows)
 
 
-def schedule_for(graph: dict[str, Any], budget: int, options: Options) -> dict[str, Any]:
-    """Finds a schedule in the cache, or by the engine.
+def schedule_for(graph: dict[str, Any], budget: int, options: Options, seconds: float | None = None) -> dict[str, Any]:
+    """Finds a schedule in the cache, or by the engine in so many seconds, else in the time limit.
 
     Raises
     ------
@@ -161,41 +165,58 @@ def schedule_for(graph: dict[str, Any], budget: int, options: Options) -> dict[s
     question = [remora.__version__, graph, budget, options.order, options.time_limit, options.seed, options.arena]
     key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
     path = cache_folder() / "schedules" / f"{key}.json"
-    if options.cache and path.exists():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    schedule = _solved(graph, budget, options)
-    if options.cache:
-        write_json(path, schedule)
+
+    def found() -> Any:
+        if options.cache and path.exists():
+            return json.loads(path.read_text(encoding="utf-8"))
+        schedule = _solved(graph, budget, options, _Seconds(options.time_limit if seconds is None else seconds))
+        if options.cache:
+            write_json(path, schedule)
+        return schedule
+
+    schedule: dict[str, Any] = agreed(f"schedule/{key}", found)
     return schedule
 
 
-def _solved(graph: dict[str, Any], budget: int, options: Options) -> dict[str, Any]:
+class _Seconds:
+    """What is left of a time limit, of which each call of the engine takes its part."""
+
+    def __init__(self, total: float) -> None:
+        self._end = time.perf_counter() + total
+
+    def left(self, share: float = 1.0) -> float:
+        return max(LEAST_SECONDS, share * (self._end - time.perf_counter()))
+
+
+def _solved(graph: dict[str, Any], budget: int, options: Options, seconds: _Seconds) -> dict[str, Any]:
     given = remora.Graph.from_json(graph)
     known = Known(graph, options.order, options.cache)
     try:
-        answer = _answer(given, budget, options, known)
+        answer = _answer(given, budget, options, known, seconds)
     except remora.Infeasible as refusal:
         _learn_least(given, refusal.least_budget, known)
         least = min(refusal.least_budget.reached, known.least or refusal.least_budget.reached)
         raise Infeasible(budget, least, True, given.fixed_memory, given.baseline_peak) from None
+    except TorchError:
+        raise
     except remora.Error as error:
         raise SolverError(str(error)) from error
     known.learn(answer)
     if options.arena:
-        answer = _with_addresses(answer, budget, options)
+        answer = _with_addresses(answer, budget, options, seconds)
     result: dict[str, Any] = json.loads(answer.to_json())
     return result
 
 
-def _answer(given: remora.Graph, budget: int, options: Options, known: Known) -> remora.Schedule:
+def _answer(given: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
     """A schedule; where none is found in time, the least budget is looked for."""
-    words = {**_words(options), "time_limit": options.time_limit}
+    words = _words(options)
     start = known.start(budget)
     if start is None or max(Counter(start).values(), default=1) > FEW:
         # What is known with more computes would begin with so many.
         try:
-            found = remora.solve(given, max(1, budget), **words)
+            share = FIRST if start is None else 1.0
+            found = remora.solve(given, max(1, budget), **words, time_limit=seconds.left(share))
             known.learn(found)
             if known.start(budget) == _ops_of(found):
                 return found
@@ -203,33 +224,33 @@ def _answer(given: remora.Graph, budget: int, options: Options, known: Known) ->
             if start is None and isinstance(refusal, remora.Infeasible):
                 raise
             if start is None:
-                _look_for_least(given, options, known)
+                _look_for_least(given, options, known, seconds)
         start = known.start(budget)
         if start is None:
             raise Infeasible(budget, known.least or budget, False, given.fixed_memory, given.baseline_peak)
-    return remora.solve(given, budget, **words, warm_start=start)
+    return remora.solve(given, budget, **words, time_limit=seconds.left(), warm_start=start)
 
 
-def _look_for_least(given: remora.Graph, options: Options, known: Known) -> None:
+def _look_for_least(given: remora.Graph, options: Options, known: Known, seconds: _Seconds) -> None:
     """In input order, whose schedules are schedules in any order."""
-    seconds = max(LEAST_SECONDS, options.time_limit)
     threads = options.threads or None
-    _learn_least(given, remora.least_budget(given, time_limit=seconds, seed=options.seed, threads=threads), known)
+    found = remora.least_budget(given, time_limit=seconds.left(), seed=options.seed, threads=threads)
+    _learn_least(given, found, known)
 
 
-def _with_addresses(found: remora.Schedule, budget: int, options: Options) -> remora.Schedule:
+def _with_addresses(found: remora.Schedule, budget: int, options: Options, seconds: _Seconds) -> remora.Schedule:
     """The schedule with offsets; another one where it does not pack into the budget."""
     capacity = max(1, budget - found.graph.fixed_memory)
     threads = options.threads or None
-    placed = remora.place(found, capacity=capacity, time_limit=options.time_limit, seed=options.seed, threads=threads)
+    placed = remora.place(found, capacity=capacity, time_limit=seconds.left(0.5), seed=options.seed, threads=threads)
     if placed.schedule is not None:
         return placed.schedule
-    words = {**_words(options), "time_limit": options.time_limit}
+    words = {**_words(options), "warm_start": _ops_of(found), "addresses": True}
     try:
-        return remora.solve(found.graph, budget, **words, warm_start=_ops_of(found), addresses=True)
+        return remora.solve(found.graph, budget, **words, time_limit=seconds.left())
     except remora.NoSchedule:
         fixed = found.graph.fixed_memory
-        least = fixed + remora.place(found, time_limit=options.time_limit).arena
+        least = fixed + remora.place(found, time_limit=seconds.left()).arena
         raise Infeasible(budget, least, False, fixed, found.graph.baseline_peak) from None
 
 

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process of a job of several: runs a case and compares with the plain loop. Started by distributed_test.py.
+
+usage: ranks CASE RANK SIZE STORE
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import checking
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+import remora.torch as rt
+from remora.torch import _costs
+
+OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
+STEPS = 3
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(32, 64), nn.Linear(64, 32), nn.LayerNorm(32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(*[Block() for _ in range(3)])
+
+
+def batch(i: int) -> torch.Tensor:
+    return torch.randn(64, 32, generator=torch.Generator().manual_seed(10 * i + dist.get_rank()))
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def train(module: nn.Module, step: Callable[[torch.Tensor], Any], gradients: bool = False) -> list[torch.Tensor]:
+    """Some optimizer steps; `gradients`: they are averaged over the processes behind the step."""
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+    for i in range(STEPS):
+        step(batch(i))
+        if gradients:
+            for p in module.parameters():
+                assert p.grad is not None
+                dist.all_reduce(p.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+    return [whole(p.detach()).clone() for p in module.parameters()]
+
+
+def backward(module: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        loss = module(x).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    return run
+
+
+def plans_of(kept: Any) -> list[rt.Plan]:
+    return list(rt.plans(kept) if isinstance(kept, nn.Module) else kept.plans)
+
+
+def all_reduce_in_the_step() -> tuple[Any, Any, list[Any]]:
+    mine, plain = model(), model()
+
+    def body(module: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            loss = module(x).square().mean()
+            loss.backward()
+            for p in module.parameters():
+                dist.all_reduce(p.grad)
+            return loss.detach()
+
+        return run
+
+    step = rt.train_step(body(mine), budget="80%", **OPTIONS)
+    return train(mine, step), train(plain, body(plain)), [step]
+
+
+def all_reduce_behind_the_step() -> tuple[Any, Any, list[Any]]:
+    mine, plain = model(), model()
+    step = rt.train_step(backward(mine), budget="80%", **OPTIONS)
+    return train(mine, step, True), train(plain, backward(plain), True), [step]
+
+
+def ddp_around_a_wrapped_model() -> tuple[Any, Any, list[Any]]:
+    inner, plain = rt.wrap(model(), budget="80%", **OPTIONS), DistributedDataParallel(model())
+    mine = DistributedDataParallel(inner)
+    return train(mine, backward(mine)), train(plain, backward(plain)), [inner]
+
+
+def _tensor_parallel() -> nn.Module:
+    made, mesh = model(), init_device_mesh("cpu", (dist.get_world_size(),))
+    for block in made:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return made
+
+
+def tensor_parallel_step() -> tuple[Any, Any, list[Any]]:
+    mine, plain = _tensor_parallel(), _tensor_parallel()
+    step = rt.train_step(backward(mine), budget="85%", **OPTIONS)
+    return train(mine, step), train(plain, backward(plain)), [step]
+
+
+def tensor_parallel_wrapped() -> tuple[Any, Any, list[Any]]:
+    mine, plain = rt.wrap(_tensor_parallel(), budget="85%", **OPTIONS), _tensor_parallel()
+    return train(mine, backward(mine)), train(plain, backward(plain)), [mine]
+
+
+def fsdp_by_blocks() -> tuple[Any, Any, list[Any]]:
+    made = []
+    for wrapped in (True, False):
+        module = model()
+        for block in module:
+            fully_shard(block)
+            if wrapped:
+                rt.wrap(block, budget="90%", **OPTIONS)
+        fully_shard(module)
+        made.append(module)
+    mine, plain = made
+    return train(mine, backward(mine)), train(plain, backward(plain)), list(mine)
+
+
+def fsdp_whole() -> str:
+    module = model()
+    for block in module:
+        fully_shard(block)
+    fully_shard(module)
+    try:
+        rt.wrap(module, budget="90%", **OPTIONS)
+    except rt.CaptureError as error:
+        return str(error)
+    return "not refused"
+
+
+def fsdp_in_a_step() -> str:
+    module = model()
+    for block in module:
+        fully_shard(block)
+    fully_shard(module)
+    try:
+        rt.train_step(backward(module), budget="90%", **OPTIONS)(batch(0))
+    except rt.CaptureError as error:
+        return str(error)
+    return "not refused"
+
+
+def wrapped_ddp() -> str:
+    try:
+        rt.wrap(DistributedDataParallel(model()), budget="90%", **OPTIONS)
+    except rt.CaptureError as error:
+        return str(error)
+    return "not refused"
+
+
+def ddp_in_a_step() -> str:
+    module = DistributedDataParallel(model())
+    try:
+        rt.train_step(backward(module), budget="90%", **OPTIONS)(batch(0))
+    except rt.CaptureError as error:
+        return str(error)
+    return "not refused"
+
+
+def main(case: str, rank: int, size: int, store: str) -> None:
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    dist.init_process_group("gloo", rank=rank, world_size=size, store=dist.FileStore(store, size))
+    plain_time = _costs.Call.time
+
+    def disagreeing(call: _costs.Call) -> int:
+        """Another clock on each process, which even orders ops differently."""
+        measured = plain_time(call)
+        return measured if rank == 0 else 1 + (measured * 7919 * rank) % 100_003
+
+    _costs.Call.time = disagreeing  # type: ignore[method-assign]
+    outcome = globals()[case]()
+    if isinstance(outcome, str):
+        print(json.dumps({"refused": outcome}))
+    else:
+        mine, plain, kept = outcome
+        assert all(checking.same(a, b) for a, b in zip(mine, plain, strict=True)), (
+            "parameters differ from the plain loop's"
+        )
+        plans = [plan for part in kept for plan in plans_of(part)]
+        assert plans
+        schedules = json.dumps([plan.schedule["steps"] for plan in plans])
+        told = {
+            "plans": hashlib.sha256(schedules.encode()).hexdigest(),
+            "recomputes": sum(plan.recomputes for plan in plans),
+        }
+        print(json.dumps(told))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
