@@ -228,7 +228,7 @@ class SearchSweep {
         sit(probe, limits);
         // On large graphs CBC overruns its time; one budget's experience serves the others.
         const bool dear = probe.search().bound_seconds() > kMostBoundShare * limits.seconds;
-        if (dear && !has_work_limit()) options.covering_mip = false;
+        if (dear && !has_work_limit() && options.covering == Covering::on) options.covering = Covering::lp;
       }
     }
   }

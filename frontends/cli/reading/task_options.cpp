@@ -62,6 +62,8 @@ std::vector<std::string> words_of(const batch::Task& task) {
   std::vector<std::string> words{task.graph};
   for (const auto& [name, values] : task.options) {
     const auto at = known.find(name);
+    if (const std::string now = at == known.end() ? renamed_option(name) : ""; !now.empty())
+      throw UsageError("$.options." + name + ": " + now);
     if (at == known.end() || name == kBudget) throw UsageError("$.options: there is no option " + quote(name));
     if (!at->second && values.size() != 1)
       throw UsageError("$.options." + name + ": must be true or false, not a list");
@@ -195,14 +197,13 @@ Arguments task_arguments(const batch::Task& task) {
 
 batch::Settings task_settings(const batch::Task& task) {
   const Arguments arguments = task_arguments(task);
-  const SolveOptions options = read_solve_options(arguments);
+  SolveOptions options = read_solve_options(arguments);
   const ProblemRequest problem = read_problem(arguments, options.strategy);
   batch::Settings settings{{"max_computes", problem.more_computes ? "auto" : std::to_string(problem.max_computes)},
                            {"order", order_request_name(problem.order)}};
   // How fast, not what: a batch may go on with another number.
-  for (auto& row : describe_options(options)) {
-    if (row.first != "threads") settings.push_back(std::move(row));
-  }
+  options.threads = 0;
+  for (auto& row : describe_options(options)) settings.push_back(std::move(row));
   for (const OptionGroup& group : {graph_options(), device_options()}) {
     for (const auto& option : group.options()) {
       const auto given = task.options.find(option->long_name());
