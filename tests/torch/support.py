@@ -67,8 +67,7 @@ def one_line(text: str) -> str:
     hints = [line for line in lines[1:] if line.startswith("Explanation:")]
     if hints:
         said += f" ({hints[0].removeprefix('Explanation:').strip()})"
-    tail = lines[-1] if len(lines) > 1 and lines[-1].startswith(("Remora:", "Models that", "FSDP", "That is")) else ""
-    said = re.sub(r"0x[0-9a-f]+", "0x...", re.sub(r"(/[\w.\-]+)+/", "", f"{said} {tail}".strip()))
+        said = re.sub(r"0x[0-9a-f]+", "0x...", re.sub(r"(/[\w.\-]+)+/", "", said))
     said = re.sub(r"\b[uz]\d+\b", "u", said).replace("|", "/")
     return said if len(said) <= 240 else said[:237] + "..."
 
@@ -686,7 +685,6 @@ both(
     lambda c: (TOKENS[:, c : c + 4], TOKENS[:, c + 1 : c + 5]),
 )
 both(B, "an input that is not contiguous", mlp, squared, (X.t().contiguous().t(),))
-both(B, "an inference tensor as an input", mlp, squared, lambda _: (inference(X),))
 
 
 def running(s: Any, x: torch.Tensor) -> torch.Tensor:
@@ -703,13 +701,8 @@ def delayed(s: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def counted(s: Any, x: torch.Tensor) -> torch.Tensor:
-    s.n += 1
+    s.n.add_(1)
     return s.l(x) * s.n  # type: ignore[no-any-return]
-
-
-def inference(x: torch.Tensor) -> torch.Tensor:
-    with torch.inference_mode():
-        return x.clone()
 
 
 # -- Precision ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ usage: run BUILD_FOLDER support_table.py      (as `tests/torch/run` runs a test)
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 
@@ -19,6 +20,13 @@ gradients, parameters, buffers and the generator are equal in every bit in two r
 which Remora refuses. Whole training loops (Hugging Face, Lightning, several processes) are in
 [pytorch.md](pytorch.md#tested). This page is written by `tests/torch/support_table.py`.
 """
+
+LOOPS = {
+    "loops_test.py": "Around a step (`ctest -L '^torch$'`)",
+    "trainers_test.py": "Trainers (`ctest -L trainers`)",
+    "distributed_test.py": "Several processes on gloo (`ctest -L distributed`)",
+}
+"""The files whose tests the page lists."""
 
 
 def read(page: Path) -> dict[tuple[str, str, str], str]:
@@ -52,7 +60,16 @@ def main(page: Path) -> None:
                 print(f"{group}: {row.what}: {way}: {verdicts[-1]}", flush=True)
             lines.append(f"| {row.what} | {' | '.join(verdicts)} |")
         lines.append("")
-    page.write_text("\n".join(lines), encoding="utf-8")
+    lines += ["## Whole loops\n", "Each line is a test of its own, named by what it shows.\n"]
+    for name, what in LOOPS.items():
+        lines += [f"{what}:\n", *(f"- {text}" for text in tests_of(Path(__file__).with_name(name))), ""]
+    page.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def tests_of(file: Path) -> list[str]:
+    """What the tests of a file are called, as sentences."""
+    names = [n.name for n in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(n, ast.FunctionDef)]
+    return [name.removeprefix("test_").replace("_", " ") for name in names if name.startswith("test_")]
 
 
 if __name__ == "__main__":
