@@ -62,6 +62,19 @@ long lines(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
+TEST_F(Program, SaysWhoSolvedIntegerPrograms) {
+  if (run("--version").out.find("with COIN-OR CBC") == std::string::npos) GTEST_SKIP() << "a build without COIN-OR CBC";
+  ASSERT_EQ(run("generate layered --ops 60 --edges 140 -o layered.json").code, 0);
+  const std::string solve = "solve layered.json --budget 90% --work-limit 2000 -o schedule.json";
+  const auto by_cbc = run(solve);
+  EXPECT_EQ(by_cbc.code, 0) << by_cbc.err;
+  EXPECT_NE(by_cbc.err.find("\nsolver      COIN-OR CBC\n"), std::string::npos) << by_cbc.err;
+  EXPECT_NE(read("schedule.json").find(R"("integer_solver": "COIN-OR CBC")"), std::string::npos);
+  const auto by_none = run(solve + " --mip off");
+  EXPECT_EQ(by_none.err.find("\nsolver "), std::string::npos) << by_none.err;
+  EXPECT_NE(read("schedule.json").find(R"("integer_solver": "none")"), std::string::npos);
+}
+
 TEST_F(Program, SaysWhichSolversItHasAndThatALibraryOfHighsIsMissed) {
   const std::string solve = "solve graph.json --budget 100%";
   EXPECT_NE(run("--version", "REMORA_HIGHS=off").out.find("without HiGHS (REMORA_HIGHS is off)"), std::string::npos);
