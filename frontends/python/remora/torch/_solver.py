@@ -3,8 +3,8 @@
 
 A schedule that was found is kept in a file and found again by the graph (its costs are part of it), the budget, the
 options and the number of the engine's answers. All that are known of a graph stand in another file: a solve begins with
-the shortest that holds its budget, so a smaller budget never has a shorter schedule than a larger one that was asked for
-later, and the least budget that a refusal names has a schedule at once.
+the shortest that holds its budget, so a smaller budget never has a shorter schedule than a larger one that was asked
+for later, and the least budget that a refusal names has a schedule at once.
 """
 
 from __future__ import annotations
