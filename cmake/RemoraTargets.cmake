@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # What every target of the project has in common: include root, warnings, sanitizers, ccache, batches.
 
-# With the project's folder as its base, ccache knows an object again in another clone.
+# With the project's folder as its base, ccache knows an object again in another clone. GCC is called by one name, since that is
+# part of ccache's key: CMake finds it as c++, pip as g++ or as something longer. (clang++ by another name is another compiler.)
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    ${CCACHE_PROGRAM})
+  set(settings CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    file(REAL_PATH ${CMAKE_CXX_COMPILER} compiler)
+    list(APPEND settings CCACHE_COMPILER=${compiler})
+  endif()
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env ${settings} ${CCACHE_PROGRAM})
 endif()
 set(REMORA_BATCH 16 CACHE STRING "So many sources of a folder compile as one; 1: each by itself")
 

@@ -127,6 +127,9 @@ struct SolverReport {
   /// The smallest peak that phase 1 reached: a budget that would have been feasible.
   Bytes reached_peak{};
   std::vector<Incumbent> history{};
+  /// Who solved integer programs: "HiGHS 1.11.0", "COIN-OR CBC", both with " and " between them, or "none"; empty where
+  /// nothing is said.
+  std::string integer_solver{};
   /// What a method has to say of its run; empty if nothing.
   std::string note{};
   /// What a method tells of its own run; no two of one unit have the same name.

@@ -154,7 +154,7 @@ SearchParts whole_search(const Instance& instance, const SolveOptions& options, 
     parts.starts = {{When::at_once, start_from_checkpoints},
                     {asks_for_groups(options) ? When::after_bound : When::far_from_bound, groups},
                     {When::after_bound, start_from_construction}};
-  } else if (is_whole_search(options.strategy)) {
+  } else if (is_whole_search(options)) {
     parts.starts = {{When::soon_if_none, start_from_cheap_checkpoints},
                     {When::late_if_none, start_from_checkpoints},
                     {When::late_if_none, start_from_construction}};

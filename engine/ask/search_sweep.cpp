@@ -194,7 +194,7 @@ class SearchSweep {
         sit(probe, limits);
         // On large graphs CBC overruns its time; one budget's experience serves the others.
         const bool dear = probe.search().bound_seconds() > kMostBoundShare * limits.seconds;
-        if (dear && !allowance_.counts_work()) options.covering_mip = false;
+        if (dear && !allowance_.counts_work() && options.covering == Covering::on) options.covering = Covering::lp;
       }
     }
   }

@@ -6,7 +6,7 @@
 // from the largest down, so that each starts from its neighbour's schedule with a little more to save; then up and down again,
 // until the time is over or everything is proved. What one learns the others get at once: a schedule serves every
 // larger budget, and is a start for the smaller ones; a bound holds for every smaller one. What does not depend on
-// the budget is found once: the options of groups.
+// the budget is found once: the block schedules of groups.
 #include <algorithm>
 #include <optional>
 #include <utility>

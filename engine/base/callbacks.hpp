@@ -78,11 +78,11 @@ struct Progress {
 /// What a table of news calls it: the source, or "phase 2" where that begins; "" for a round.
 REMORA_API const char* news_name(const Progress& progress);
 
-// What solves of many graphs can share: the options of groups that were solved before. Networks of one family, or one network
+// What solves of many graphs can share: the block schedules of groups solved before. Networks of one family, or one network
 // at two depths, consist of the same groups.
 
 /// Keys and values are bytes that mean something to the engine only. A key holds all that the value depends on, the
-/// engine's version included, so values never go stale. Implementations are safe to use from several threads.
+/// engine's schema (schema.hpp) included, so values never go stale. Implementations are safe to use from several threads.
 class REMORA_API BlockStore {
  public:
   BlockStore() = default;
@@ -121,7 +121,7 @@ struct SolveCallbacks {
   std::function<bool(const Progress&)> enough{};
   /// Set to true from anywhere (a signal handler, another thread) to stop with the incumbent. May be null.
   const std::atomic<bool>* cancel = nullptr;
-  /// Options of groups that this solve and others have found, for strategies with a hierarchy. May be null.
+  /// Block schedules of groups that this solve and others have found. May be null.
   BlockStore* blocks = nullptr;
 };
 

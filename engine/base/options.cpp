@@ -6,25 +6,133 @@
 #include <charconv>
 #include <concepts>
 #include <limits>
-#include <string_view>
 #include <system_error>
+#include <type_traits>
 
 #include "model/error.hpp"
 
 namespace remora {
 namespace {
 
+/// What the values of an enumeration are called.
+template <class Value>
+struct Name {
+  Value value;
+  const char* name;
+};
+constexpr std::array kStrategies{Name{Strategy::automatic, "auto"},
+                                 Name{Strategy::cp, "cp"},
+                                 Name{Strategy::none, "none"},
+                                 Name{Strategy::greedy, "greedy"},
+                                 Name{Strategy::sqrt, "sqrt"},
+                                 Name{Strategy::rotor, "rotor"},
+                                 Name{Strategy::twremat, "twremat"},
+                                 Name{Strategy::checkmate, "checkmate"},
+                                 Name{Strategy::checkmate_lp, "checkmate-lp"}};
+constexpr std::array kWorkers{Name{Workers::all, "all"},   Name{Workers::complete, "complete"},
+                              Name{Workers::lns, "lns"},   Name{Workers::local, "local"},
+                              Name{Workers::ruin, "ruin"}, Name{Workers::anneal, "anneal"}};
+constexpr std::array kGroupStarts{Name{GroupStart::automatic, "auto"}, Name{GroupStart::on, "on"},
+                                  Name{GroupStart::off, "off"}};
+constexpr std::array kGroupings{Name{Grouping::h_partition, "h-partition"}, Name{Grouping::chain, "chain"},
+                                Name{Grouping::intervals, "intervals"}};
+constexpr std::array kCoverings{Name{Covering::off, "off"}, Name{Covering::lp, "lp"}, Name{Covering::on, "on"}};
+constexpr std::array kIntegerSolvers{Name{IntegerSolver::highs, "highs"}, Name{IntegerSolver::cbc, "cbc"},
+                                     Name{IntegerSolver::off, "off"}};
+
+constexpr const auto& names_of(Strategy) {
+  return kStrategies;
+}
+constexpr const auto& names_of(Workers) {
+  return kWorkers;
+}
+constexpr const auto& names_of(GroupStart) {
+  return kGroupStarts;
+}
+constexpr const auto& names_of(Grouping) {
+  return kGroupings;
+}
+constexpr const auto& names_of(Covering) {
+  return kCoverings;
+}
+constexpr const auto& names_of(IntegerSolver) {
+  return kIntegerSolvers;
+}
+
+template <class Value>
+const char* name_in(Value value) {
+  for (const auto& row : names_of(value)) {
+    if (row.value == value) return row.name;
+  }
+  return "";
+}
+
+template <class Value>
+std::string listed(const char* separator) {
+  std::string text;
+  for (const auto& row : names_of(Value{})) text.append(text.empty() ? "" : separator).append(row.name);
+  return text;
+}
+
+struct Inference {
+  const char* name;
+  bool SolveOptions::*field;
+  const char* help;
+};
+constexpr std::array kInferences{
+#define REMORA_INFERENCE(name, help) Inference{#name, &SolveOptions::name, help},
+#include "engine/base/options.def"
+};
+constexpr const char* kWithout = "without";
+constexpr const char* kNothing = "nothing";
+
+/// "time_limit" -> "time-limit".
+std::string dashed(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+/// "time_limit" -> "--time-limit", as the command line spells it.
+std::string dashed_option(const std::string& name) {
+  return "--" + dashed(name);
+}
+
+/// Options of earlier releases. Those that are constants now have none to say the same.
+struct Renamed {
+  const char* name;
+  const char* now;
+};
+constexpr std::array kRenamed{Renamed{"covering_bound", "--covering off"},
+                              Renamed{"covering_mip", "--covering lp"},
+                              Renamed{"hierarchy", "--groups off"},
+                              Renamed{"neighbourhood_size", ""},
+                              Renamed{"neighbourhood_nodes", ""},
+                              Renamed{"covering_limits", ""},
+                              Renamed{"covering_start", ""},
+                              Renamed{"group_alpha", ""},
+                              Renamed{"grid_levels", ""},
+                              Renamed{"group_options", ""}};
+/// Strategies of earlier releases.
+constexpr std::array kRenamedStrategies{
+    Renamed{"hierarchical", "--groups on"}, Renamed{"complete", "--workers complete"},
+    Renamed{"lns", "--workers lns"},        Renamed{"local", "--workers local"},
+    Renamed{"ruin", "--workers ruin"},      Renamed{"anneal", "--workers anneal"}};
+
+std::string is_now(const std::string& now) {
+  return now.empty() ? "is no option any more" : "is " + now + " now";
+}
+
 template <class T>
-const char* type_name() {
-  if constexpr (std::same_as<T, bool>) return "on|off";
+std::string type_name() {
+  if constexpr (std::is_enum_v<T>) return listed<T>("|");
   if constexpr (std::floating_point<T>) return "number";
   return "integer";
 }
 
 template <class T>
 std::string text_of(T value) {
-  if constexpr (std::same_as<T, bool>) {
-    return value ? "on" : "off";
+  if constexpr (std::is_enum_v<T>) {
+    return name_in(value);
   } else {
     std::array<char, 64> buffer{};
     const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
@@ -32,32 +140,75 @@ std::string text_of(T value) {
   }
 }
 
-/// "time_limit" -> "--time-limit", as the command line spells it.
-std::string dashed_option(const std::string& name) {
-  std::string dashed = "--" + name;
-  std::replace(dashed.begin(), dashed.end(), '_', '-');
-  return dashed;
+template <class T>
+T choice(const std::string& name, const std::string& text) {
+  for (const auto& row : names_of(T{})) {
+    if (text == row.name) return row.value;
+  }
+  if constexpr (std::same_as<T, Strategy>) {
+    for (const Renamed& row : kRenamedStrategies) {
+      if (text == row.name) throw InputError(dashed_option(name), "'" + text + "' " + is_now(row.now));
+    }
+  }
+  throw InputError(dashed_option(name), "'" + text + "' is not one of " + listed<T>(", "));
 }
 
-/// `is_part`: of a whole, which may be said in per cent.
+/// What an option's amount is of.
+enum class Measure : std::uint8_t {
+  count,
+  seconds,
+  part,  ///< of a whole: may be said in per cent
+};
+
 template <class T>
-T parse(const std::string& name, const std::string& text, bool is_part) {
-  if constexpr (std::same_as<T, bool>) {
-    if (text == "on") return true;
-    if (text == "off") return false;
-    throw InputError(dashed_option(name), "expected on or off, got '" + text + "'");
-  } else {
-    T value{};
-    const bool in_percent = is_part && text.ends_with('%');
-    const char* last = text.data() + text.size() - (in_percent ? 1 : 0);
-    const auto [end, error] = std::from_chars(text.data(), last, value);
-    if (error != std::errc() || end != last) {
-      throw InputError(
-          dashed_option(name),
-          std::string("expected a") + (std::floating_point<T> ? " number" : "n integer") + ", got '" + text + "'");
-    }
-    return in_percent ? value / 100 : value;
+T number(const std::string& name, const std::string& text, Measure unit) {
+  T value{};
+  const bool in_percent = unit == Measure::part && text.ends_with('%');
+  const char* last = text.data() + text.size() - (in_percent ? 1 : 0);
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last) {
+    throw InputError(
+        dashed_option(name),
+        std::string("expected a") + (std::floating_point<T> ? " number" : "n integer") + ", got '" + text + "'");
   }
+  return in_percent ? value / 100 : value;
+}
+
+void set_without(SolveOptions& options, const std::string& text) {
+  for (const Inference& inference : kInferences) options.*inference.field = true;
+  if (text == kNothing) return;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string name = text.substr(begin, end - begin);
+    const auto* const found = std::find_if(kInferences.begin(), kInferences.end(), [&](const Inference& inference) {
+      return option_name(name) == inference.name;
+    });
+    if (found == kInferences.end()) {
+      std::string known;
+      for (const Inference& inference : kInferences)
+        known.append(known.empty() ? "" : ", ").append(dashed(inference.name));
+      throw InputError(dashed_option(kWithout), "'" + name + "' is not one of " + known);
+    }
+    options.*found->field = false;
+    begin = end + 1;
+  }
+}
+
+std::string without_text(const SolveOptions& options) {
+  std::string text;
+  for (const Inference& inference : kInferences) {
+    if (!(options.*inference.field)) text.append(text.empty() ? "" : ",").append(dashed(inference.name));
+  }
+  return text.empty() ? kNothing : text;
+}
+
+std::string without_help() {
+  std::string help = "inferences and starts to leave out, for study, separated by commas: ";
+  for (const Inference& inference : kInferences) {
+    help.append(&inference == kInferences.data() ? "" : "; ").append(dashed(inference.name));
+    help.append(" (").append(inference.help).append(")");
+  }
+  return help;
 }
 
 template <class T>
@@ -67,60 +218,11 @@ void check_range(const char* name, T value, T least, T most) {
   throw InputError(dashed_option(name), text_of(value) + " is outside " + text_of(least) + " to " + text_of(most));
 }
 
-/// "0 to 1024", "at least 0", or "" where the type says it all.
+/// "0 to 1024", "at least 0".
 template <class T>
 std::string range_text(T least, T most) {
-  if constexpr (std::same_as<T, bool>) return "";
   if (most == std::numeric_limits<T>::max() || static_cast<double>(most) >= 1e9) return "at least " + text_of(least);
   return text_of(least) + " to " + text_of(most);
-}
-
-/// What an enumeration's values are called.
-template <class Value>
-struct Name {
-  Value value;
-  const char* name;
-};
-constexpr std::array kStrategies{Name<Strategy>{Strategy::automatic, "auto"},
-                                 Name<Strategy>{Strategy::cp, "cp"},
-                                 Name<Strategy>{Strategy::complete, "complete"},
-                                 Name<Strategy>{Strategy::lns, "lns"},
-                                 Name<Strategy>{Strategy::local, "local"},
-                                 Name<Strategy>{Strategy::ruin, "ruin"},
-                                 Name<Strategy>{Strategy::anneal, "anneal"},
-                                 Name<Strategy>{Strategy::hierarchical, "hierarchical"},
-                                 Name<Strategy>{Strategy::none, "none"},
-                                 Name<Strategy>{Strategy::greedy, "greedy"},
-                                 Name<Strategy>{Strategy::sqrt, "sqrt"},
-                                 Name<Strategy>{Strategy::rotor, "rotor"},
-                                 Name<Strategy>{Strategy::twremat, "twremat"},
-                                 Name<Strategy>{Strategy::checkmate, "checkmate"},
-                                 Name<Strategy>{Strategy::checkmate_lp, "checkmate-lp"}};
-constexpr std::array kGroupings{Name<Grouping>{Grouping::h_partition, "h-partition"},
-                                Name<Grouping>{Grouping::chain, "chain"},
-                                Name<Grouping>{Grouping::intervals, "intervals"}};
-
-template <class Names, class Value>
-const char* name_in(const Names& names, Value value) {
-  for (const auto& row : names) {
-    if (row.value == value) return row.name;
-  }
-  return "";
-}
-
-template <class Names>
-std::string listed(const Names& names) {
-  std::string text;
-  for (const auto& row : names) text.append(text.empty() ? "" : ", ").append(row.name);
-  return text;
-}
-
-template <class Names>
-auto value_in(const Names& names, const char* option, const std::string& name) {
-  for (const auto& row : names) {
-    if (name == row.name) return row.value;
-  }
-  throw InputError(option, "'" + name + "' is not one of " + listed(names));
 }
 
 }  // namespace
@@ -138,12 +240,25 @@ Problem default_problem(Strategy strategy) {
 
 std::vector<OptionRow> option_rows() {
   std::vector<OptionRow> rows;
-#define REMORA_OPTION(type, name, reader, initial, least, most, help) \
-  rows.push_back(                                                     \
+#define REMORA_CHOICE(type, name, reader, initial, help) \
+  rows.push_back({#name, type_name<type>(), text_of(type::initial), "", help, Reader::reader});
+#define REMORA_OPTION(type, name, reader, initial, least, most, unit, help) \
+  rows.push_back(                                                           \
       {#name, type_name<type>(), text_of<type>(initial), range_text<type>(least, most), help, Reader::reader});
 #include "engine/base/options.def"
-#undef REMORA_OPTION
+  rows.push_back({kWithout, "NAME,...", kNothing, "", without_help(), Reader::expert});
   return rows;
+}
+
+std::string renamed_option(const std::string& name) {
+  const std::string option = option_name(name);
+  for (const Renamed& row : kRenamed) {
+    if (option == row.name) return is_now(row.now);
+  }
+  for (const Inference& inference : kInferences) {
+    if (option == inference.name) return is_now(dashed_option(kWithout) + " " + dashed(inference.name));
+  }
+  return "";
 }
 
 std::string option_name(std::string name) {
@@ -153,59 +268,56 @@ std::string option_name(std::string name) {
 
 void set_option(SolveOptions& options, const std::string& name, const std::string& text) {
   const std::string option = option_name(name);
-  if (option == "strategy") {
-    options.strategy = strategy_from_name(text);
-    return;
+#define REMORA_CHOICE(type, name, reader, initial, help) \
+  if (option == #name) {                                 \
+    options.name = choice<type>(option, text);           \
+    return;                                              \
   }
-  if (option == "grouping") {
-    options.grouping = grouping_from_name(text);
-    return;
-  }
-#define REMORA_OPTION(type, name, reader, initial, least, most, help)           \
-  if (option == #name) {                                                        \
-    options.name = parse<type>(option, text, std::string_view(#most) == "1.0"); \
-    return;                                                                     \
+#define REMORA_OPTION(type, name, reader, initial, least, most, unit, help) \
+  if (option == #name) {                                                    \
+    options.name = number<type>(option, text, Measure::unit);               \
+    return;                                                                 \
   }
 #include "engine/base/options.def"
-#undef REMORA_OPTION
-  throw InputError(dashed_option(option), "there is no such option");
+  if (option == kWithout) return set_without(options, text);
+  const std::string now = renamed_option(option);
+  throw InputError(dashed_option(option), now.empty() ? "there is no such option" : now);
 }
 
 void check_options(const SolveOptions& options) {
-#define REMORA_OPTION(type, name, reader, initial, least, most, help) \
+#define REMORA_OPTION(type, name, reader, initial, least, most, unit, help) \
   check_range<type>(#name, options.name, least, most);
 #include "engine/base/options.def"
-#undef REMORA_OPTION
+  const auto refuse = [&](const char* name, const std::string& value) {
+    const std::string strategy = strategy_name(options.strategy);
+    throw InputError(dashed_option(name), value + ": the strategy " + strategy + " takes no notice of it");
+  };
+  if (options.workers != Workers::all && options.strategy != Strategy::automatic)
+    refuse("workers", text_of(options.workers));
+  const bool searches = options.strategy == Strategy::automatic || options.strategy == Strategy::cp;
+  if (options.groups == GroupStart::on && !searches) refuse("groups", text_of(options.groups));
 }
 
 std::vector<std::pair<std::string, std::string>> describe_options(const SolveOptions& options) {
-  std::vector<std::pair<std::string, std::string>> rows{{"strategy", strategy_name(options.strategy)},
-                                                        {"grouping", grouping_name(options.grouping)}};
-#define REMORA_OPTION(type, name, reader, initial, least, most, help) \
+  std::vector<std::pair<std::string, std::string>> rows;
+#define REMORA_CHOICE(type, name, reader, initial, help) rows.emplace_back(#name, text_of(options.name));
+#define REMORA_OPTION(type, name, reader, initial, least, most, unit, help) \
   rows.emplace_back(#name, text_of<type>(options.name));
 #include "engine/base/options.def"
-#undef REMORA_OPTION
+  rows.emplace_back(kWithout, without_text(options));
   return rows;
 }
 
 const char* strategy_name(Strategy strategy) {
-  return name_in(kStrategies, strategy);
-}
-
-Strategy strategy_from_name(const std::string& name) {
-  return value_in(kStrategies, "--strategy", name);
+  return name_in(strategy);
 }
 
 std::string strategy_names() {
-  return listed(kStrategies);
+  return listed<Strategy>(", ");
 }
 
 const char* grouping_name(Grouping grouping) {
-  return name_in(kGroupings, grouping);
-}
-
-Grouping grouping_from_name(const std::string& name) {
-  return value_in(kGroupings, "--grouping", name);
+  return name_in(grouping);
 }
 
 }  // namespace remora

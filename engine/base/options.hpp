@@ -14,16 +14,10 @@ namespace remora {
 /// The project's version, "major.minor.patch": options and what they do belong to it.
 REMORA_API const char* version();
 
-/// Which workers take part in a solve.
-enum class Strategy {
-  automatic,     ///< workers of every kind, each as it pays
-  cp,            ///< complete search and neighbourhoods, both by the constraint program
-  complete,      ///< the complete search alone
-  lns,           ///< neighbourhoods of the constraint program alone
-  local,         ///< ruin and annealing
-  ruin,          ///< ruin and recreate alone
-  anneal,        ///< annealing alone
-  hierarchical,  ///< groups' options composed, then the workers of automatic
+/// How a solve goes about it.
+enum class Strategy : std::uint8_t {
+  automatic,  ///< workers of every kind, each as it pays
+  cp,         ///< complete search and neighbourhoods, both by the constraint program
   // The literature's methods, without a search of ours.
   none,          ///< the input order, no recomputation
   greedy,        ///< XLA's heuristic
@@ -34,11 +28,42 @@ enum class Strategy {
   checkmate_lp,  ///< its linear relaxation, rounded
 };
 
-/// How the hierarchy finds its groups.
-enum class Grouping {
+/// Which workers the strategy automatic has: all, or for study one kind.
+enum class Workers : std::uint8_t {
+  all,
+  complete,  ///< the complete search
+  lns,       ///< neighbourhoods of the constraint program
+  local,     ///< ruin and annealing
+  ruin,      ///< ruin and recreate
+  anneal,    ///< annealing
+};
+
+/// Whether a search starts from groups' schedules, composed.
+enum class GroupStart : std::uint8_t {
+  automatic,  ///< on large training graphs, where nothing else is near the optimum
+  on,         ///< at once, on any graph, and to the end
+  off,
+};
+
+/// How groups are found.
+enum class Grouping : std::uint8_t {
   h_partition,  ///< HiRemate's greedy choice of groups that share little memory with the rest
   chain,        ///< Rockmate's blocks between 1-separators
   intervals,    ///< stretches of the input order
+};
+
+/// The covering relaxation before the search.
+enum class Covering : std::uint8_t {
+  off,
+  lp,  ///< a quick bound on its linear program, without a solver
+  on,  ///< and that program itself, then in integers
+};
+
+/// What solves integer programs.
+enum class IntegerSolver : std::uint8_t {
+  highs,  ///< HiGHS, where it is there and no work limit is given, else CBC
+  cbc,
+  off,  ///< none is solved
 };
 
 /// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods
@@ -49,37 +74,55 @@ REMORA_API Problem default_problem(Strategy strategy);
 inline constexpr double kNoTimeLimit = 1e9;
 
 struct SolveOptions {
-  Strategy strategy = Strategy::automatic;
-  Grouping grouping = Grouping::intervals;
-#define REMORA_OPTION(type, name, reader, initial, least, most, help) type name = initial;
+#define REMORA_CHOICE(type, name, reader, initial, help) type name = type::initial;
+#define REMORA_OPTION(type, name, reader, initial, least, most, unit, help) type name = initial;
+#define REMORA_INFERENCE(name, help) bool name = true;
 #include "engine/base/options.def"
-#undef REMORA_OPTION
+
+  // Constants of the methods, no options: tests make them small, or leave something out.
+  /// Search nodes of a neighbourhood of the constraint program, at most.
+  std::int64_t neighbourhood_nodes = 600;
+  /// Limits on saved memory that a group is solved for, at most.
+  int grid_levels = 32;
+  /// The covering relaxation respects the computes allowed per op.
+  bool covering_limits = true;
+  /// The search starts from the covering relaxation's choice if that is better.
+  bool covering_start = true;
 };
 
+/// Whether the search may use all that it knows: not one kind of worker alone.
+inline bool is_whole_search(const SolveOptions& options) {
+  return options.strategy == Strategy::automatic && options.workers == Workers::all;
+}
+
 /// Who needs an option: whoever solves, or whoever studies how.
-enum class Reader { user, expert };
+enum class Reader : std::uint8_t { user, expert };
 
 /// One row of the table, for help texts: the values as text.
 struct OptionRow {
   const char* name;
-  const char* type;
+  /// "number", "integer", "NAME,..." or a choice: "auto|on|off".
+  std::string type;
   std::string initial;
   std::string range;
-  const char* help;
+  std::string help;
   Reader reader;
 };
 
-/// The table in its order.
+/// The table in its order; its inferences are one row, `without`, at the end.
 REMORA_API std::vector<OptionRow> option_rows();
+
+/// What says the same as this option of earlier releases, for example "is --covering off now"; empty for any other name.
+REMORA_API std::string renamed_option(const std::string& name);
 
 /// The name as the table spells it, of one whose words are joined by - or by _.
 REMORA_API std::string option_name(std::string name);
 
-/// Sets one option from text, "strategy" and "grouping" among them; words of the name are joined by _ or by -. Throws
-/// InputError that names the option and what was expected; ranges are check_options'.
+/// Sets one option from text; words of the name are joined by _ or by -. `without` takes inferences, separated by commas, or
+/// "nothing". Throws InputError that names the option and what was expected; ranges are check_options'.
 REMORA_API void set_option(SolveOptions& options, const std::string& name, const std::string& text);
 
-/// Throws InputError for an option out of its range.
+/// Throws InputError for an option out of its range, and for what the strategy would take no notice of.
 REMORA_API void check_options(const SolveOptions& options);
 
 /// Every option as name and value, for the report.
@@ -87,12 +130,10 @@ REMORA_API std::vector<std::pair<std::string, std::string>> describe_options(con
 
 /// "auto", "cp", ...
 REMORA_API const char* strategy_name(Strategy strategy);
-REMORA_API Strategy strategy_from_name(const std::string& name);
-/// "auto, cp, complete, ..."
+/// "auto, cp, none, ..."
 REMORA_API std::string strategy_names();
 
 /// "h-partition", "chain", "intervals".
 REMORA_API const char* grouping_name(Grouping grouping);
-REMORA_API Grouping grouping_from_name(const std::string& name);
 
 }  // namespace remora

@@ -119,7 +119,7 @@ Construction construct(const Instance& instance, const SolveOptions& options, co
 
 void start_from_construction(Search& search) {
   const SolveOptions& options = search.options();
-  if (search.holds_budget() || search.infeasible() || !is_whole_search(options.strategy)) return;
+  if (search.holds_budget() || search.infeasible() || !is_whole_search(options)) return;
   // Under a work limit nothing may depend on time.
   const bool counts = options.work_limit > 0;
   const double left = std::max(0.0, options.time_limit - search.deadline().elapsed());

@@ -83,6 +83,7 @@ CoverMipLimits cover_mip_limits(const SolveOptions& options, std::size_t items, 
   limits.seconds =
       options.work_limit > 0 ? kUnlimitedSeconds : std::min(kMostCoverSeconds, options.time_limit * kCoverShare);
   limits.nodes = options.work_limit > 0 ? nodes_under_work_limit(items) : kCoverNodes;
+  if (options.mip == IntegerSolver::off) limits.nodes = 0;
   limits.interrupted = [&deadline] { return deadline.reached(); };
   return limits;
 }
@@ -146,7 +147,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   FirstBound found;
   found.infeasible = least_budget(instance) > instance.budget();
   found.certificate = footprint_certificate(instance);
-  if (found.infeasible || !options.covering_bound) return found;
+  if (found.infeasible || options.covering == Covering::off) return found;
   // Of a large graph the relaxation alone takes seconds: not after a signal.
   if (deadline.cancel() != nullptr && deadline.cancel()->load(std::memory_order_relaxed)) return found;
   if (instance.has_modes()) {
@@ -166,8 +167,11 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   if (ascent.event.valid() && instance.problem().order == OrderMode::input)
     found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
-  if (found.infeasible || !exceeded || !options.covering_mip || problem.items.size() > kMostItems) return found;
-  auto mip = solve_cover_mip(problem, cover_mip_limits(options, problem.items.size(), deadline));
+  if (found.infeasible || !exceeded || options.covering != Covering::on || problem.items.size() > kMostItems)
+    return found;
+  const CoverMipLimits limits = cover_mip_limits(options, problem.items.size(), deadline);
+  auto mip = solve_cover_mip(problem, limits);
+  if (limits.nodes > 0 && cover_mip_available()) found.solved_by = IntegerSolver::cbc;
   found.infeasible = mip.infeasible;
   found.lower_bound = std::max(found.lower_bound, mip.bound);
   found.exact_bound = std::max(found.exact_bound, mip.priced.bound);

@@ -31,6 +31,8 @@ struct FirstBound {
   Duration exact_bound{};
   /// What guides the search.
   CoverFacts cover{};
+  /// Who solved the integer program, if it was solved.
+  IntegerSolver solved_by = IntegerSolver::off;
 };
 
 /// By footprints, then by the covering relaxation; where ops have several modes, that of the least amounts. The integer program takes a twentieth of the time limit at most.

@@ -2,7 +2,6 @@
 #include "engine/bound/highs.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -19,8 +18,8 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <unistd.h>
 
+#include "engine/base/lingering.hpp"
 #include "engine/bound/cpu_seconds.hpp"
 
 namespace remora {
@@ -279,55 +278,11 @@ class Run {
   HighsAnswer answer_{};
 };
 
-/// Runs that nobody waits for any more: HiGHS asks only now and then whether it is to end. The process ends after them.
-class Abandoned {
- public:
-  ~Abandoned() {
-    // The threads of the process that this one was forked from are not here.
-    const bool is_here = process_ == getpid();
-    for (auto& [run, thread] : runs_) is_here ? thread.join() : thread.detach();
-  }
-
-  void take(std::shared_ptr<Run> run, std::thread thread) {
-    const std::lock_guard lock(mutex_);
-    forget_ended();
-    runs_.emplace_back(std::move(run), std::move(thread));
-  }
-
-  bool are_there() {
-    const std::lock_guard lock(mutex_);
-    forget_ended();
-    return process_ == getpid() && !runs_.empty();
-  }
-
-  static Abandoned& all() {
-    // What the library keeps for the whole process goes after this.
-    loaded();
-    static Abandoned once;
-    return once;
-  }
-
- private:
-  void forget_ended() {
-    for (auto& [old, its_thread] : runs_) {
-      if (process_ == getpid() && old->is_done_after({})) its_thread.join();
-    }
-    std::erase_if(runs_, [](const auto& old) { return !old.second.joinable(); });
-  }
-
-  pid_t process_ = getpid();
-  std::mutex mutex_;
-  std::vector<std::pair<std::shared_ptr<Run>, std::thread>> runs_;
-};
-
 /// CPU seconds that a thread has used.
 double cpu_seconds(pthread_t thread) {
   clockid_t clock{};
   return pthread_getcpuclockid(thread, &clock) == 0 ? seconds_of_clock(clock) : 0;
 }
-
-/// Whether there ever was such a run.
-std::atomic<bool> any_abandoned{false};
 
 }  // namespace
 
@@ -342,7 +297,6 @@ void offer_highs(const std::string& library) {
 HighsAnswer run_highs(const BinaryProgram& program, double most, const std::function<bool()>& interrupted) {
   if (find_highs().name.empty()) return {};
   constexpr std::chrono::milliseconds kPause{2};
-  Abandoned& abandoned = Abandoned::all();
   const auto run = std::make_shared<Run>(program, most);
   std::thread thread([run] { run->solve(); });
   const double before = lent_cpu_seconds();
@@ -354,16 +308,12 @@ HighsAnswer run_highs(const BinaryProgram& program, double most, const std::func
     run->rest(false);
     if (!ends) continue;
     HighsAnswer known = run->cancel();
-    abandoned.take(run, std::move(thread));
-    any_abandoned = true;
+    // HiGHS asks only now and then whether it is to end.
+    let_linger(std::move(thread), [run] { return run->is_done_after({}); });
     return known;
   }
   thread.join();
   return run->take();
-}
-
-bool highs_lingers() {
-  return any_abandoned && Abandoned::all().are_there();
 }
 
 }  // namespace remora

@@ -51,12 +51,9 @@ struct HighsAnswer {
 
 /// Solutions that cost more than `most` are not looked for; costs are whole. `interrupted`, which may be empty, is asked by the
 /// calling thread every some milliseconds; true ends the call at once. HiGHS itself works in a thread of its own, whose CPU
-/// seconds count as the caller's (cpu_seconds.hpp). It ends when it next asks, at the latest before the process does: tenths of
+/// seconds count as the caller's (cpu_seconds.hpp). It ends when it next asks, at the latest before the process does (lingering.hpp): tenths of
 /// a second later, of large programs seconds (docs/bounds.md). Of what was ended only a bound
 /// is known; where HiGHS is not there, nothing.
 HighsAnswer run_highs(const BinaryProgram& program, double most, const std::function<bool()>& interrupted);
-
-/// Whether HiGHS still works on what was ended: a process that does not want to wait for it leaves by std::_Exit.
-bool highs_lingers();
 
 }  // namespace remora

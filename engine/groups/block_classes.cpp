@@ -10,7 +10,7 @@
 namespace remora {
 namespace {
 
-/// A block's description: everything that its problem depends on, as a string of numbers, but for the options of its
+/// A block's description: everything that its problem depends on, as a string of numbers, but for the schedules of its
 /// children; and which classes these are of.
 class Description {
  public:

@@ -215,7 +215,7 @@ class CompositionWorker : public Worker {
 
 Mix mode_crew(const Instance& instance, const SolveOptions& options, SearchPhase /*phase*/) {
   Crew crew(instance, options, {.most_ops = INT_MAX, .most_ops_of_every_round = INT_MAX});
-  const int compositions = options.strategy == Strategy::complete ? 0 : kCompositionsARound;
+  const int compositions = options.workers == Workers::complete ? 0 : kCompositionsARound;
   for (int i = 0; i < compositions; ++i) crew.hire(std::make_unique<CompositionWorker>(options, crew.next_seed()));
   return crew.mix();
 }

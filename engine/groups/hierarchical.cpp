@@ -6,11 +6,13 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/base/options.hpp"
+#include "engine/base/schema.hpp"
 #include "engine/base/tasks.hpp"
 #include "engine/baselines/chains/block_chain.hpp"
 #include "engine/groups/block_schedule.hpp"
@@ -24,8 +26,7 @@
 namespace remora {
 namespace {
 
-/// The number goes up with every change of the engine that makes schedules other ones, or their text.
-constexpr const char* kKeyOfSchedules = "options of a group, 1, ";
+constexpr int kMostSchedules = 24;  ///< kept of a group
 /// Over all groups; networks of 100,000 ops have thousands.
 constexpr std::size_t kMostFreedInputs = 10'000'000;
 /// Below, the flat search alone does as well.
@@ -127,11 +128,11 @@ class GroupFinder {
     const auto& heights = groups_.hierarchy.classes.height;
     const int highest = heights.empty() ? 0 : heights[at(groups_.hierarchy.root_class())];
     for (int height = 0; height < highest && !is_over() && !given_up_; ++height) solve_classes(height);
-    double options = 0;
-    for (const ClassSchedules& of : groups_.hierarchy.schedules) options += static_cast<double>(of.schedules.size());
-    note("options", options);
+    double schedules = 0;
+    for (const ClassSchedules& of : groups_.hierarchy.schedules) schedules += static_cast<double>(of.schedules.size());
+    note("block_schedules", schedules);
     if (store_ != nullptr) note("known_groups", known_);
-    note_seconds("options");
+    note_seconds("block_schedules");
   }
 
   void solve_classes(int height) {
@@ -204,23 +205,19 @@ class GroupFinder {
   /// solve a class decides for all.
   [[nodiscard]] std::string key_of(int index, const RowLimits& limits) const {
     const BlockClasses& classes = groups_.hierarchy.classes;
-    std::string key = kKeyOfSchedules;
-    key.append(version()).append("\n");
-    for (const auto& [name, value] : describe_options(options_)) {
-      const bool own = name == "threads" || name == "work_limit";
-      if (!own) key.append(name).append("=").append(value).append("\n");
-    }
-    key.append(std::to_string(limits.solves)).append(" ").append(std::to_string(option_of(limits.work))).append(" ");
-    key.append(std::to_string(instance_.problem().max_computes)).append("\n");
-    key.append(std::to_string(classes.description[at(index)].size()))
-        .append("\n")
-        .append(classes.description[at(index)]);
+    SolveOptions of_all = options_;
+    of_all.threads = 0, of_all.work_limit = 0;
+    std::ostringstream key;
+    key << engine_schema() << "\n" << of_all.neighbourhood_nodes << " " << of_all.grid_levels << "\n";
+    for (const auto& [name, value] : describe_options(of_all)) key << name << "=" << value << "\n";
+    key << limits.solves << " " << option_of(limits.work) << " " << instance_.problem().max_computes << "\n";
+    key << classes.description[at(index)].size() << "\n" << classes.description[at(index)];
     for (const int child : classes.child_classes[at(index)]) {
       const ClassSchedules& of_child = groups_.hierarchy.schedules[at(child)];
       const std::string text = text_of_schedules({of_child.schedules}) + text_of_schedules({{of_child.pass}});
-      key.append("\n").append(std::to_string(text.size())).append("\n").append(text);
+      key << "\n" << text.size() << "\n" << text;
     }
-    return key;
+    return std::move(key).str();
   }
 
   void keep_schedules(const ClassProblem& problem, std::vector<RowTask>& rows) {
@@ -234,7 +231,7 @@ class GroupFinder {
       work += result.work;
       std::move(result.schedules.begin(), result.schedules.end(), std::back_inserter(schedules));
     }
-    kept.schedules = select_schedules(std::move(schedules), at(options_.group_options));
+    kept.schedules = select_schedules(std::move(schedules), at(kMostSchedules));
     groups_.work += work;
     // What was cut short others should rather solve again.
     if (store_ != nullptr && !is_over()) store_->keep(problem.key, text_of_schedules({kept.schedules, work.count()}));
@@ -353,7 +350,7 @@ HierarchicalResult compose_groups(const Groups& groups, const Instance& instance
 }
 
 bool wants_groups(const Instance& instance, const SolveOptions& options) {
-  const bool may = options.strategy == Strategy::automatic && options.hierarchy;
+  const bool may = is_whole_search(options) && options.groups == GroupStart::automatic;
   return asks_for_groups(options) || (may && hierarchy_pays(instance));
 }
 
@@ -370,7 +367,10 @@ void start_from_groups(Search& search, const Groups& groups) {
 }
 
 void start_from_groups(Search& search, BlockStore* blocks) {
-  const auto enough = [&search] { return !asks_for_groups(search.options()) && search.hears_of_end(); };
+  const auto enough = [&search] {
+    search.hear_prover();
+    return search.over() && !asks_for_groups(search.options());
+  };
   const Groups groups = find_groups(search.instance(), search.options(), search.deadline(), blocks, enough);
   search.charge(groups.work);
   start_from_groups(search, groups);

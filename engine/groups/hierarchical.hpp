@@ -80,13 +80,13 @@ HierarchicalResult compose_groups(const Groups& groups, const Instance& instance
 
 /// Whether groups are solved whatever else is found.
 inline bool asks_for_groups(const SolveOptions& options) {
-  return options.strategy == Strategy::hierarchical;
+  return options.groups == GroupStart::on;
 }
 
 /// Whether a solve starts from groups: where it is asked for them, and with strategy automatic where it pays.
 bool wants_groups(const Instance& instance, const SolveOptions& options);
 
-/// Offers the search what the groups' options compose to. Its report gets the statistics, and a note that says why.
+/// Offers the search what the groups' schedules compose to. Its report gets the statistics, and a note that says why.
 void start_from_groups(Search& search, const Groups& groups);
 /// The same of groups found here; those that were not asked for only as long as the search is not over. `blocks`: see
 /// find_groups.

@@ -253,7 +253,7 @@ std::unique_ptr<const Partitioner> make_partitioner(Grouping grouping) {
 }
 
 PartitionSettings partition_settings(const SolveOptions& options) {
-  return {.group_size = options.group_size, .top_size = options.top_size, .alpha = options.group_alpha};
+  return {.group_size = options.group_size, .top_size = options.top_size};
 }
 
 }  // namespace remora

@@ -111,7 +111,8 @@ class Row {
   std::vector<Compute> solve_ops(const Instance& instance, const std::vector<Compute>& warm_start) {
     SolveOptions inner = options_;
     inner.strategy = Strategy::automatic;
-    inner.hierarchy = false;
+    inner.workers = Workers::all;
+    inner.groups = GroupStart::off;
     inner.threads = 1;
     inner.time_limit = seconds_of_solve();
     inner.work_limit = option_of(limits_.work);

@@ -12,20 +12,20 @@
 namespace remora::placement {
 namespace {
 
-constexpr Units kNowhere = -1;
+constexpr Grains kNowhere = -1;
 
 /// The largest load that every item meets.
-std::vector<Units> crowds(const Part& part) {
-  const std::vector<Units> loads = loads_of(part);
+std::vector<Grains> crowds(const Part& part) {
+  const std::vector<Grains> loads = loads_of(part);
   // Largest loads of 2^k sections from each section on.
-  std::vector<std::vector<Units>> table{loads};
+  std::vector<std::vector<Grains>> table{loads};
   for (std::size_t width = 1; 2 * width <= loads.size(); width *= 2) {
-    const std::vector<Units>& last = table.back();
-    std::vector<Units> next(loads.size() - 2 * width + 1);
+    const std::vector<Grains>& last = table.back();
+    std::vector<Grains> next(loads.size() - 2 * width + 1);
     for (std::size_t s = 0; s < next.size(); ++s) next[s] = std::max(last[s], last[s + width]);
     table.push_back(std::move(next));
   }
-  std::vector<Units> crowd(part.items.size());
+  std::vector<Grains> crowd(part.items.size());
   for (std::size_t i = 0; i < part.items.size(); ++i) {
     for (const Sections& alive : part.items[i].alive) {
       std::size_t power = 0;
@@ -38,7 +38,7 @@ std::vector<Units> crowds(const Part& part) {
 }
 
 /// The larger, the earlier in the order.
-double weight_of(const Item& item, Key key, Units crowd) {
+double weight_of(const Item& item, Key key, Grains crowd) {
   const auto life = static_cast<double>(item.end() - item.first());
   switch (key) {
     case Key::area:
@@ -58,7 +58,7 @@ double weight_of(const Item& item, Key key, Units crowd) {
 }  // namespace
 
 std::vector<int> order_by(const Part& part, const std::vector<Key>& keys) {
-  const std::vector<Units> crowd = crowds(part);
+  const std::vector<Grains> crowd = crowds(part);
   std::vector<int> order(part.items.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
@@ -80,7 +80,7 @@ std::vector<std::vector<Key>> usual_keys() {
 FirstFit::FirstFit(const Part& part, const std::vector<std::vector<int>>& overlaps)
     : part_(part), overlaps_(overlaps), offsets_(part.items.size(), kNowhere) {}
 
-const std::vector<Units>& FirstFit::place(const std::vector<int>& order, Fit fit) {
+const std::vector<Grains>& FirstFit::place(const std::vector<int>& order, Fit fit) {
   for (std::size_t i = 0; i < offsets_.size(); ++i) offsets_[i] = part_.items[i].fixed;
   for (const int item : order) {
     if (!part_.items[at(item)].is_fixed()) offsets_[at(item)] = offset_for(item, fit);
@@ -88,19 +88,19 @@ const std::vector<Units>& FirstFit::place(const std::vector<int>& order, Fit fit
   return offsets_;
 }
 
-Units FirstFit::offset_for(int item, Fit fit) {
+Grains FirstFit::offset_for(int item, Fit fit) {
   taken_.clear();
   for (const int other : overlaps_[at(item)]) {
-    const Units offset = offsets_[at(other)];
+    const Grains offset = offsets_[at(other)];
     if (offset != kNowhere) taken_.push_back({offset, offset + part_.items[at(other)].size});
   }
   std::sort(taken_.begin(), taken_.end(), [](const Taken& a, const Taken& b) { return a.begin < b.begin; });
-  const Units size = part_.items[at(item)].size;
-  Units lowest = 0;
-  Units best = kNowhere;
-  Units best_room = 0;
+  const Grains size = part_.items[at(item)].size;
+  Grains lowest = 0;
+  Grains best = kNowhere;
+  Grains best_room = 0;
   for (const Taken& taken : taken_) {
-    const Units room = taken.begin - lowest;
+    const Grains room = taken.begin - lowest;
     if (room >= size) {
       if (fit == Fit::lowest) return lowest;
       if (best == kNowhere || room < best_room) {
@@ -218,10 +218,10 @@ class Outline {
   struct Terrace {
     int first;
     int end;
-    Units height;
+    Grains height;
   };
 
-  Outline(int sections, Units height)
+  Outline(int sections, Grains height)
       : end_(at(sections), 0), height_(at(sections), kNowhere), first_before_(at(sections) + 1, 0) {
     add({0, sections, height});
   }
@@ -233,7 +233,7 @@ class Outline {
   }
 
   /// The terrace's sections [first, end) rise to this height.
-  void raise(const Terrace& terrace, int first, int end, Units height) {
+  void raise(const Terrace& terrace, int first, int end, Grains height) {
     drop(terrace);
     if (terrace.first < first) add({terrace.first, first, terrace.height});
     if (end < terrace.end) add({end, terrace.end, terrace.height});
@@ -254,7 +254,7 @@ class Outline {
 
   /// Fills the terrace up to its lower neighbour.
   void fill(const Terrace& terrace) {
-    Units height = std::numeric_limits<Units>::max();
+    Grains height = std::numeric_limits<Grains>::max();
     if (terrace.first > 0) height = height_[at(first_before_[at(terrace.first)])];
     if (at(terrace.end) < height_.size()) height = std::min(height, height_[at(terrace.end)]);
     raise(terrace, terrace.first, terrace.end, height);
@@ -273,16 +273,16 @@ class Outline {
 
   /// By first section of a terrace: where it ends and how high it is, kNowhere where none begins.
   std::vector<int> end_;
-  std::vector<Units> height_;
+  std::vector<Grains> height_;
   /// By section, where the terrace that ends there begins.
   std::vector<int> first_before_;
-  using Entry = std::pair<Units, int>;
+  using Entry = std::pair<Grains, int>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> by_height_;
 };
 
 /// Where what is fixed ends; items can be placed above it.
-Units top_of_fixed(const Part& part) {
-  Units top = 0;
+Grains top_of_fixed(const Part& part) {
+  Grains top = 0;
   for (const Item& item : part.items) {
     if (item.is_fixed()) top = std::max(top, item.fixed + item.size);
   }
@@ -291,9 +291,9 @@ Units top_of_fixed(const Part& part) {
 
 }  // namespace
 
-std::vector<Units> pile(const Part& part) {
-  std::vector<Units> offsets(part.items.size());
-  Units top = top_of_fixed(part);
+std::vector<Grains> pile(const Part& part) {
+  std::vector<Grains> offsets(part.items.size());
+  Grains top = top_of_fixed(part);
   for (int i = 0; i < part.count(); ++i) {
     const Item& item = part.items[at(i)];
     offsets[at(i)] = item.is_fixed() ? item.fixed : part.aligned(i, top);
@@ -313,9 +313,9 @@ std::vector<Worth> worth_by(const Part& part, Choice choice) {
   return worth;
 }
 
-std::optional<std::vector<Units>> valley_fit(const Part& part, const std::vector<Worth>& worth,
-                                             const std::function<bool()>& stopped) {
-  std::vector<Units> offsets(part.items.size());
+std::optional<std::vector<Grains>> valley_fit(const Part& part, const std::vector<Worth>& worth,
+                                              const std::function<bool()>& stopped) {
+  std::vector<Grains> offsets(part.items.size());
   Waiting waiting(part, worth);
   std::size_t left = 0;
   for (int i = 0; i < part.count(); ++i) {

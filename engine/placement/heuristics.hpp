@@ -42,18 +42,18 @@ class FirstFit {
 
   /// Fixed items lie where they have to, the others are placed in this order, which has every item once. Looks at as
   /// many items as `overlaps` has entries, and sorts. The result is good until the next call.
-  const std::vector<Units>& place(const std::vector<int>& order, Fit fit = Fit::lowest);
+  const std::vector<Grains>& place(const std::vector<int>& order, Fit fit = Fit::lowest);
 
  private:
   struct Taken {
-    Units begin;
-    Units end;
+    Grains begin;
+    Grains end;
   };
-  Units offset_for(int item, Fit fit);
+  Grains offset_for(int item, Fit fit);
 
   const Part& part_;
   const std::vector<std::vector<int>>& overlaps_;
-  std::vector<Units> offsets_;
+  std::vector<Grains> offsets_;
   std::vector<Taken> taken_;
 };
 
@@ -80,11 +80,11 @@ enum class Choice {
 std::vector<Worth> worth_by(const Part& part, Choice choice);
 
 /// Each above all others, and all above what is fixed: a placement that takes no time to find.
-std::vector<Units> pile(const Part& part);
+std::vector<Grains> pile(const Part& part);
 
 /// Gaps count as life, and all that is free lies above all that is fixed. O(n log n) for lives that are nested; in general
 /// a search among those that begin in the valley. Nothing if `stopped` says so on the way.
-std::optional<std::vector<Units>> valley_fit(const Part& part, const std::vector<Worth>& worth,
-                                             const std::function<bool()>& stopped);
+std::optional<std::vector<Grains>> valley_fit(const Part& part, const std::vector<Worth>& worth,
+                                              const std::function<bool()>& stopped);
 
 }  // namespace remora::placement

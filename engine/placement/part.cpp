@@ -10,8 +10,8 @@
 namespace remora::placement {
 namespace {
 
-/// The unit of the header's text, for the buffers of one part.
-Bytes unit_of(std::span<const Buffer> buffers, std::span<const std::size_t> members) {
+/// The grain of the header's text, for the buffers of one part.
+Bytes grain_of(std::span<const Buffer> buffers, std::span<const std::size_t> members) {
   std::int64_t alignments = 0;
   std::int64_t sizes = 0;
   for (const std::size_t i : members) {
@@ -38,8 +38,8 @@ Bytes unit_of(std::span<const Buffer> buffers, std::span<const std::size_t> memb
 /// Makes one part of the members, whose stretches of life are given.
 Part make_part(std::span<const Buffer> buffers, std::span<const std::size_t> members,
                const std::vector<std::vector<Lifespan>>& lives) {
-  Part part{.unit = unit_of(buffers, members)};
-  const std::int64_t unit = part.unit.count();
+  Part part{.grain = grain_of(buffers, members)};
+  const std::int64_t grain = part.grain.count();
   std::vector<std::int64_t> times;
   for (const std::size_t i : members) {
     for (const Lifespan& life : lives[i]) {
@@ -57,9 +57,9 @@ Part make_part(std::span<const Buffer> buffers, std::span<const std::size_t> mem
   for (const std::size_t i : members) {
     const Buffer& buffer = buffers[i];
     Item item{.buffer = i,
-              .size = (buffer.size.count() + unit - 1) / unit,
-              .alignment = unit % buffer.alignment.count() == 0 ? 1 : buffer.alignment.count() / unit,
-              .fixed = buffer.offset ? buffer.offset->count() / unit : -1,
+              .size = (buffer.size.count() + grain - 1) / grain,
+              .alignment = grain % buffer.alignment.count() == 0 ? 1 : buffer.alignment.count() / grain,
+              .fixed = buffer.offset ? buffer.offset->count() / grain : -1,
               .bytes = buffer.size};
     for (const Lifespan& life : lives[i]) item.alive.push_back({section_at(life.lower), section_at(life.upper)});
     part.items.push_back(std::move(item));
@@ -69,7 +69,7 @@ Part make_part(std::span<const Buffer> buffers, std::span<const std::size_t> mem
 
 /// The largest load of the items whose alignment is a multiple of this, sizes rounded up to it but for the one in each
 /// section that rounding adds most to: whatever lies above another one begins at a multiple.
-Bytes aligned_load(const Part& part, Units alignment) {
+Bytes aligned_load(const Part& part, Grains alignment) {
   std::vector<int> order;
   for (int i = 0; i < part.count(); ++i) {
     if (part.items[at(i)].alignment % alignment == 0) order.push_back(i);
@@ -114,11 +114,11 @@ Bytes aligned_load(const Part& part, Units alignment) {
 }
 
 Bytes lower_bound_of(const Part& part) {
-  std::set<Units> alignments{1};
+  std::set<Grains> alignments{1};
   for (const Item& item : part.items) alignments.insert(item.alignment);
   Bytes bound;
   int looked = 0;
-  for (const Units alignment : alignments) {
+  for (const Grains alignment : alignments) {
     // Those of programs are few.
     constexpr int kMostAlignments = 20;
     if (++looked <= kMostAlignments) bound = std::max(bound, aligned_load(part, alignment));
@@ -131,14 +131,14 @@ Bytes lower_bound_of(const Part& part) {
 
 }  // namespace
 
-Units Part::highest(int item, Bytes capacity) const {
+Grains Part::highest(int item, Bytes capacity) const {
   const Item& that = items[at(item)];
   if (that.bytes > capacity) return -1;
-  const Units offset = (capacity - that.bytes).count() / unit.count();
+  const Grains offset = (capacity - that.bytes).count() / grain.count();
   return offset / that.alignment * that.alignment;
 }
 
-Bytes Part::arena(std::span<const Units> offsets) const {
+Bytes Part::arena(std::span<const Grains> offsets) const {
   Bytes end;
   for (std::size_t i = 0; i < items.size(); ++i) end = std::max(end, bytes(offsets[i]) + items[i].bytes);
   return end;
@@ -222,8 +222,8 @@ std::int64_t overlap_count(const Part& part) {
   return 2 * pairs;
 }
 
-std::vector<Units> loads_of(const Part& part) {
-  std::vector<Units> loads(at(part.sections) + 1);
+std::vector<Grains> loads_of(const Part& part) {
+  std::vector<Grains> loads(at(part.sections) + 1);
   for (const Item& item : part.items) {
     for (const Sections& alive : item.alive) {
       loads[at(alive.first)] += item.size;

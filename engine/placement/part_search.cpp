@@ -57,7 +57,7 @@ std::vector<int> disturbed(const std::vector<int>& order, Random& random) {
 PartSearch::PartSearch(const Part& part, const Settings& settings)
     : part_(part), settings_(settings), random_(settings.seed), lower_bound_(part.lower_bound) {}
 
-void PartSearch::offer(const std::vector<Units>& offsets) {
+void PartSearch::offer(const std::vector<Grains>& offsets) {
   const Bytes arena = part_.arena(offsets);
   if (arena >= arena_) return;
   arena_ = arena;
@@ -113,18 +113,18 @@ void PartSearch::run_round(std::int64_t nodes, const std::function<bool()>& inte
 
 void PartSearch::search_orders(std::int64_t placements, const std::function<bool()>& interrupted) {
   const Bytes goal = std::max(settings_.enough, lower_bound_);
-  std::vector<std::vector<Units>> best(order_searches_.size());
+  std::vector<std::vector<Grains>> best(order_searches_.size());
   run_tasks(settings_.threads, order_searches_.size(), [&](std::size_t i) {
     Bytes arena = arena_;
     for (std::int64_t k = 0; k < placements && arena > goal; ++k) {
-      std::vector<Units> offsets = order_searches_[i].next(goal, interrupted);
+      std::vector<Grains> offsets = order_searches_[i].next(goal, interrupted);
       if (offsets.empty()) return;
       if (part_.arena(offsets) >= arena) continue;
       arena = part_.arena(offsets);
       best[i] = std::move(offsets);
     }
   });
-  for (const std::vector<Units>& offsets : best) {
+  for (const std::vector<Grains>& offsets : best) {
     if (!offsets.empty()) offer(offsets);
   }
   work_ += static_cast<std::int64_t>(order_searches_.size()) * placements * (1 + part_.count() / kItemsOfNode);
@@ -186,7 +186,7 @@ Bytes PartSearch::next_arena(Bytes arena) const {
   Bytes next = Bytes::max();
   for (int i = 0; i < part_.count(); ++i) {
     const Item& item = part_.items[at(i)];
-    const Units below = part_.highest(i, arena);
+    const Grains below = part_.highest(i, arena);
     const Bytes end = part_.bytes(below < 0 ? 0 : below + item.alignment) + item.bytes;
     next = std::min(next, end);
   }
@@ -206,8 +206,8 @@ constexpr double kDisturbance = 1.3;
 OrderSearch::OrderSearch(const Part& part, Choice choice, std::uint64_t seed)
     : part_(part), random_(seed), first_(worth_by(part, choice)), worth_(first_) {}
 
-std::vector<Units> OrderSearch::next(Bytes goal, const std::function<bool()>& stopped) {
-  std::optional<std::vector<Units>> offsets = valley_fit(part_, worth_, stopped);
+std::vector<Grains> OrderSearch::next(Bytes goal, const std::function<bool()>& stopped) {
+  std::optional<std::vector<Grains>> offsets = valley_fit(part_, worth_, stopped);
   if (!offsets) return {};
   for (int i = 0; i < part_.count(); ++i) {
     const Bytes end = part_.bytes((*offsets)[at(i)]) + part_.items[at(i)].bytes;

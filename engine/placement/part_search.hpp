@@ -25,7 +25,7 @@ struct StackInferences {
   bool decompose = true;  ///< items that what is placed separates are searched apart
 };
 
-/// A part and a capacity for the constraint program (stack_space.hpp): units as int, which Gecode's variables hold up to
+/// A part and a capacity for the constraint program (stack_space.hpp): grains as int, which Gecode's variables hold up to
 /// 2^31 - 2, and the sections of which no other holds all items.
 struct StackProblem {
   std::vector<int> size{};
@@ -51,7 +51,7 @@ struct StackProblem {
   }
 };
 
-/// `overlaps`: overlaps_of(part). Nothing if the capacity has more units than Gecode's variables hold.
+/// `overlaps`: overlaps_of(part). Nothing if the capacity has more grains than Gecode's variables hold.
 std::optional<StackProblem> stack_problem(const Part& part, const std::vector<std::vector<int>>& overlaps,
                                           Bytes capacity);
 
@@ -85,7 +85,7 @@ class OrderSearch {
 
   /// One placement by the present order, which is then changed for the next one; empty if `stopped` says so on the way.
   /// `goal`: what the arena should be.
-  std::vector<Units> next(Bytes goal, const std::function<bool()>& stopped);
+  std::vector<Grains> next(Bytes goal, const std::function<bool()>& stopped);
 
  private:
   const Part& part_;
@@ -123,7 +123,7 @@ class PartSearch {
   /// Nothing is left to ask.
   [[nodiscard]] bool finished() const;
   [[nodiscard]] bool has_placement() const { return !offsets_.empty(); }
-  [[nodiscard]] const std::vector<Units>& offsets() const { return offsets_; }
+  [[nodiscard]] const std::vector<Grains>& offsets() const { return offsets_; }
   /// Bytes::max() before the start.
   [[nodiscard]] Bytes arena() const { return arena_; }
   /// No arena is smaller.
@@ -136,7 +136,7 @@ class PartSearch {
  private:
   enum class Answer { found, none, unknown };
 
-  void offer(const std::vector<Units>& offsets);
+  void offer(const std::vector<Grains>& offsets);
   void search_orders(std::int64_t placements, const std::function<bool()>& interrupted);
   void ask_below(std::int64_t nodes, const std::function<bool()>& interrupted);
   Answer ask(Bytes capacity, std::int64_t nodes, const std::function<bool()>& interrupted);
@@ -150,7 +150,7 @@ class PartSearch {
   /// Empty in a part that is too large for them.
   std::vector<std::vector<int>> overlaps_;
   std::vector<OrderSearch> order_searches_;
-  std::vector<Units> offsets_;
+  std::vector<Grains> offsets_;
   Bytes arena_ = Bytes::max();
   Bytes lower_bound_;
   std::int64_t work_ = 0;

@@ -261,7 +261,7 @@ StackOutcome search_stack(const StackProblem& problem, const StackSettings& sett
 namespace {
 
 /// Gecode's largest value, with room for a sum of an offset and a size.
-constexpr Units kMostUnits = Units{1} << 29;
+constexpr Grains kMostGrains = Grains{1} << 29;
 
 /// Sections that begin with somebody's life and end with somebody's: all others are within a neighbour.
 std::vector<int> maximal_sections(const Part& part) {
@@ -289,10 +289,10 @@ std::vector<int> maximal_sections(const Part& part) {
 
 std::optional<StackProblem> stack_problem(const Part& part, const std::vector<std::vector<int>>& overlaps,
                                           Bytes capacity) {
-  const Units units = capacity.count() / part.unit.count() + (capacity.count() % part.unit.count() != 0 ? 1 : 0);
-  if (units > kMostUnits) return std::nullopt;
+  const Grains grains = capacity.count() / part.grain.count() + (capacity.count() % part.grain.count() != 0 ? 1 : 0);
+  if (grains > kMostGrains) return std::nullopt;
   StackProblem problem;
-  problem.capacity = static_cast<int>(units);
+  problem.capacity = static_cast<int>(grains);
   problem.overlaps = overlaps;
   problem.span_count = part.sections;
   const std::vector<int> number = maximal_sections(part);
@@ -300,9 +300,9 @@ std::optional<StackProblem> stack_problem(const Part& part, const std::vector<st
   for (int i = 0; i < part.count(); ++i) {
     const Item& item = part.items[at(i)];
     // What does not fit has no place whatever its size, which stays below the limit then.
-    problem.size.push_back(static_cast<int>(std::min(item.size, kMostUnits)));
-    problem.alignment.push_back(static_cast<int>(std::min(item.alignment, kMostUnits)));
-    problem.fixed.push_back(static_cast<int>(std::min(item.fixed, kMostUnits)));
+    problem.size.push_back(static_cast<int>(std::min(item.size, kMostGrains)));
+    problem.alignment.push_back(static_cast<int>(std::min(item.alignment, kMostGrains)));
+    problem.fixed.push_back(static_cast<int>(std::min(item.fixed, kMostGrains)));
     problem.highest.push_back(static_cast<int>(part.highest(i, capacity)));
     problem.span.push_back({item.first(), item.end()});
     std::vector<int>& sections = problem.sections_of.emplace_back();

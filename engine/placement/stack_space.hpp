@@ -2,7 +2,7 @@
 //
 // The constraint program of one part within one capacity, in Gecode.
 //
-// Variables are the offsets, in units. The search looks only for placements in which no item can be moved to a lower
+// Variables are the offsets, in grains. The search looks only for placements in which no item can be moved to a lower
 // place: every feasible capacity has one (move items down until none can be). In such a placement the lowest item that is
 // not placed yet rests on what is placed, or on the ground: at its support, the lowest offset above all placed items that
 // it overlaps. So the search takes an item of lowest support and branches: it lies there, or it lies higher ("floats").

@@ -61,37 +61,26 @@ class Prover::Ration {
 
 void Prover::start(const Deadline& deadline) {
   wish(Wish::goes_on);
-  // While there is a thread, finished_ is its own.
-  if (thread_.joinable() || finished_) return;
-  idle_ = false;
-  thread_ = std::thread([this, &deadline] {
-    try {
-      run(deadline);
-    } catch (const std::bad_alloc&) {
-      // The search goes on without it.
-      finished_ = true;
-    } catch (const std::system_error&) {
-      // So it does where there are no more threads for HiGHS.
-      finished_ = true;
-    }
-    works_ = false;
-    const std::lock_guard lock(mutex_);
-    idle_ = true;
-    changed_.notify_all();
-  });
+  if (thread_.joinable() || is_over()) return;
+  enter(State::works);
+  try {
+    thread_ = std::thread([this, &deadline] { enter(live(deadline)); });
+  } catch (const std::system_error&) {
+    enter(State::died);
+  }
 }
 
-void Prover::pause() {
+void Prover::stop() {
   wish(Wish::ends);
   if (thread_.joinable()) thread_.join();
 }
 
-void Prover::rest() {
-  if (!rests_) return pause();
+void Prover::pause() {
+  if (!may_rest_) return stop();
   if (!thread_.joinable()) return;
   wish(Wish::rests);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return idle_; });
+  changed_.wait(lock, [this] { return is_still(); });
 }
 
 void Prover::wish(Wish wish) {
@@ -100,17 +89,28 @@ void Prover::wish(Wish wish) {
   changed_.notify_all();
 }
 
-bool Prover::ends(const Deadline& deadline) {
+void Prover::enter(State state) {
+  const std::lock_guard lock(mutex_);
+  state_ = state;
+  changed_.notify_all();
+}
+
+bool Prover::is_ended(const Deadline& deadline) {
   for (;;) {
     const Wish now = wish_.load(std::memory_order_relaxed);
     if (now == Wish::goes_on && !deadline.reached()) return false;
-    if (now == Wish::ends || !rests_) return true;
+    if (now == Wish::ends || !may_rest_) return true;
     std::unique_lock lock(mutex_);
+    const State before = state_;
+    // At a deadline it rests when it is told to.
     changed_.wait(lock, [this] {
-      if (wish_ == Wish::rests && !std::exchange(idle_, true)) changed_.notify_all();
-      return wish_ == Wish::ends || (wish_ == Wish::goes_on && idle_);
+      if (wish_ == Wish::rests && !is_still()) {
+        state_ = State::rests;
+        changed_.notify_all();
+      }
+      return wish_ == Wish::ends || (wish_ == Wish::goes_on && state_ == State::rests);
     });
-    idle_ = false;
+    state_ = before;
   }
 }
 
@@ -119,47 +119,63 @@ std::vector<ProofNews> Prover::take() {
   return std::exchange(news_, {});
 }
 
-void Prover::run(const Deadline& deadline) {
+Prover::State Prover::live(const Deadline& deadline) {
+  try {
+    return run(deadline);
+  } catch (const std::bad_alloc&) {
+    return State::died;
+  } catch (const std::system_error&) {
+    // There are no more threads for HiGHS.
+    return State::died;
+  }
+}
+
+Prover::State Prover::run(const Deadline& deadline) {
   Ration ration(deadline);
-  const double patience = find_highs().name.empty() ? kPatience : kPatienceOfHighs;
+  const bool by_highs = mip_ == IntegerSolver::highs && !find_highs().name.empty();
+  const double patience = by_highs ? kPatienceOfHighs : kPatience;
   const auto interrupted = [&] {
     ration.wait(share_.load(std::memory_order_relaxed));
-    return ends(deadline);
+    return is_ended(deadline);
   };
-  while (!finished_ && !interrupted()) {
+  while (!interrupted()) {
     const Duration ceiling(ceiling_.load());
     const auto outdated = [&](const ProofLimits& limits, Duration bound) {
       const Duration now(ceiling_.load(std::memory_order_relaxed));
       return now < limits.ceiling &&
              (now - bound).count() / kMuchLower < (limits.ceiling - bound).count() / (kMuchLower + 1);
     };
-    works_ = true;
     ProofNews news =
-        proof_.step({.ceiling = ceiling, .seconds = patience, .interrupted = interrupted, .outdated = outdated});
-    const bool proved = news.infeasible || news.bound >= ceiling;
-    const bool is_done = news.finished;
+        step_({.ceiling = ceiling, .seconds = patience, .mip = mip_, .interrupted = interrupted, .outdated = outdated});
+    const bool is_proved = news.infeasible || news.bound >= ceiling;
+    const bool is_finished = news.finished;
     {
       const std::lock_guard lock(mutex_);
       news_.push_back(std::move(news));
     }
-    finished_ = is_done && proved && !interrupted();
-    const bool waits = is_done && !proved;
-    works_ = !is_done;
+    if (!is_finished) continue;
+    if (is_proved && !interrupted()) return State::done;
+    if (is_proved) continue;
     // A better incumbent rules out more.
-    while (waits && !interrupted() && Duration(ceiling_.load()) >= ceiling) std::this_thread::sleep_for(kPause);
+    enter(State::waits);
+    while (!interrupted() && Duration(ceiling_.load()) >= ceiling) std::this_thread::sleep_for(kPause);
+    enter(State::works);
   }
+  return State::absent;
 }
 
 std::vector<ProofNews> Prover::take_steps(Duration ceiling, Work most, const Deadline& deadline) {
   std::vector<ProofNews> found;
-  for (int step = 0; step < kSteps && !finished_ && most > Work(0) && !deadline.reached(); ++step) {
+  for (int step = 0; step < kSteps && !is_over() && most > Work(0) && !deadline.reached(); ++step) {
     // Nothing begins that could take much more than is left.
-    found.push_back(proof_.step(
-        {.ceiling = ceiling, .nodes = kNodesOfStep, .choices = kChoicesOfStep, .work = most, .interrupted = [&] {
-           return deadline.reached();
-         }}));
+    found.push_back(step_({.ceiling = ceiling,
+                           .nodes = kNodesOfStep,
+                           .choices = kChoicesOfStep,
+                           .work = most,
+                           .mip = mip_,
+                           .interrupted = [&] { return deadline.reached(); }}));
     most -= found.back().work;
-    finished_ = found.back().finished;
+    if (found.back().finished) enter(State::done);
   }
   return found;
 }

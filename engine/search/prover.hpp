@@ -1,43 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The proof by periods (engine/bound/periods/period_proof.hpp) beside a search: in a thread of its own while the search
-// sits, so that neither waits for the other. It takes no more than its share of a core, counted in CPU seconds: where it
+// A proof beside a search, as a rule the one by periods (engine/bound/periods/period_proof.hpp): in a thread of its own while the
+// search sits, so that neither waits for the other. It takes no more than its share of a core, counted in CPU seconds: where it
 // has had more it sleeps at its next question. Under a work limit, where nothing may depend on time, the search asks for its
 // steps instead.
+//
+//                     start()                  nothing is left below the ceiling
+//          [absent] ----------->  [works]  ------------------------------------->  [waits]
+//              ^                  |  |  |  <-------------------------------------     |
+//              |                  |  |  |          a better schedule is known         |
+//              +-- stop(), -------+  |  +-- pause() -> [rests] <- pause() ------------+
+//                  the deadline      |                    |    start() goes on with either,
+//                  (waits, too)      |                    +--- stop() ends it: absent
+//                                    +-- proved ------------------> [done]
+//                                    +-- no memory, no thread ----> [died]
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/base/deadline.hpp"
+#include "engine/base/options.hpp"
 #include "engine/bound/periods/period_proof.hpp"
-#include "model/instance.hpp"
+#include "model/types.hpp"
 
 namespace remora {
 
 class Prover {
  public:
-  /// The instance outlives the prover. If it `rests`, it ends no program for a deadline: it waits there for rest() or pause().
-  explicit Prover(const Instance& instance, bool rests = false) : proof_(instance), rests_(rests) {}
+  /// One step of the proof, from one thread at a time.
+  using Step = std::function<ProofNews(const ProofLimits&)>;
+
+  enum class State : std::uint8_t {
+    absent,  ///< there is no thread, or none that does anything
+    works,   ///< the thread is at a program
+    waits,   ///< for a better schedule
+    rests,   ///< the thread does nothing until it is told to
+    done,    ///< nothing more will come: it has proved what there is to prove
+    died,    ///< nothing more will come: there was no memory, or no thread, for it
+  };
+
+  /// If it `may_rest`, it ends no program for a deadline: it rests there until start() or stop(). `mip`: for integer programs.
+  explicit Prover(Step step, bool may_rest = false, IntegerSolver mip = IntegerSolver::highs)
+      : step_(std::move(step)), may_rest_(may_rest), mip_(mip) {}
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
-  ~Prover() { pause(); }
+  ~Prover() { stop(); }
 
-  /// Begins, or goes on. The deadline outlives the next pause().
+  /// Begins, or goes on. The deadline outlives the next stop().
   void start(const Deadline& deadline);
-  /// Ends the thread, within the time of one of its questions.
+  /// Ends the thread, within the time of one of its questions. start() makes another, which begins with the next step.
+  void stop();
+  /// The thread rests, with what it is at; one that may not is ended.
   void pause();
-  /// The thread waits, with what it is at, until start() or pause(); one that does not rest ends.
-  void rest();
   /// What costs less is looked for.
   void set_ceiling(Duration extra) { ceiling_ = extra.count(); }
   /// The part of a core that it may use, above 0 and at most 1.
   void set_share(double share) { share_ = share; }
-  /// Whether the thread is at a program; false where it waits for a better schedule or has ended.
-  [[nodiscard]] bool works() const { return works_; }
+  [[nodiscard]] State state() const { return state_; }
   /// Takes what was found since.
   [[nodiscard]] std::vector<ProofNews> take();
   /// A few small steps here and now, the same on every machine.
@@ -45,26 +71,28 @@ class Prover {
 
  private:
   class Ration;
-  enum class Wish { goes_on, rests, ends };
+  enum class Wish : std::uint8_t { goes_on, rests, ends };
 
-  void run(const Deadline& deadline);
+  /// The thread's whole life: absent, done or died.
+  [[nodiscard]] State live(const Deadline& deadline);
+  [[nodiscard]] State run(const Deadline& deadline);
   void wish(Wish wish);
-  /// Whether the thread is to end; it waits here meanwhile.
-  [[nodiscard]] bool ends(const Deadline& deadline);
+  void enter(State state);
+  /// Whether the thread is to end; it rests here meanwhile.
+  [[nodiscard]] bool is_ended(const Deadline& deadline);
+  [[nodiscard]] bool is_over() const { return state_ == State::done || state_ == State::died; }
+  [[nodiscard]] bool is_still() const { return state_ != State::works && state_ != State::waits; }
 
-  PeriodProof proof_;
+  Step step_;
+  bool may_rest_;
+  IntegerSolver mip_;
   std::atomic<std::int64_t> ceiling_ = Duration::max().count();
   std::atomic<double> share_ = 1;
-  std::atomic<bool> works_ = false;
-  bool rests_;
   std::atomic<Wish> wish_ = Wish::goes_on;
-  /// Of the thread, and of whoever has joined it.
-  bool finished_ = false;
-  /// Of what follows, and of changes of the wish.
+  std::atomic<State> state_ = State::absent;
+  /// Of what follows, and of changes of wish and state.
   std::mutex mutex_;
   std::condition_variable changed_;
-  /// The thread does nothing: it rests, or has ended.
-  bool idle_ = false;
   std::vector<ProofNews> news_;
   std::thread thread_;
 };

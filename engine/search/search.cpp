@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "engine/base/options.hpp"
@@ -69,7 +70,7 @@ void Search::sit(const Sitting& sitting) {
   until_ = std::max(sitting.until, plus(work_, Work(1)));
   if (prover_ && !settled() && options_.work_limit == 0) prover_->start(deadline_);
   if (!infeasible_) search_phases();
-  if (prover_) prover_->rest();
+  if (prover_) prover_->pause();
   hear_prover();
   stopped_at_ = deadline_.elapsed();
 }
@@ -79,8 +80,8 @@ void Search::begin(const Deadline& deadline) {
   stopped_at_.reset();
   if (std::exchange(begun_, true) || infeasible_) return;
   if (proves() && !settled()) {
-    if (PeriodProof::is_within_reach(instance_))
-      prover_ = std::make_unique<Prover>(instance_, parts_.proof_rests);
+    if (parts_.proof || PeriodProof::is_within_reach(instance_))
+      prover_ = std::make_unique<Prover>(steps_of_proof(), parts_.proof_rests, options_.mip);
     else
       report_.note = "without the period relaxation, whose programs would be too large";
   }
@@ -114,7 +115,7 @@ void Search::ask(When when) {
 
 /// The prover asks the same deadline.
 void Search::excuse(double seconds) {
-  if (prover_) prover_->pause();
+  if (prover_) prover_->stop();
   deadline_.excuse(seconds);
   if (prover_ && options_.work_limit == 0) prover_->start(deadline_);
 }
@@ -141,13 +142,14 @@ void Search::find_bound() {
   const double before = elapsed();
   SolveOptions options = options_;
   // The prover has a stronger one, and meanwhile the search goes on.
-  options.covering_mip = options.covering_mip && (!prover_ || options_.work_limit > 0);
+  if (options.covering == Covering::on && prover_ && options_.work_limit == 0) options.covering = Covering::lp;
   FirstBound bound = find_first_bound(instance_, options, deadline_);
   infeasible_ = bound.infeasible;
   certificate_ = std::move(bound.certificate);
   raise_bound(bound.lower_bound);
   exact_bound_ = bound.exact_bound;
   cover_ = std::move(bound.cover);
+  if (bound.solved_by != IntegerSolver::off) integer_solvers_.insert(bound.solved_by);
   bound_seconds_ = elapsed() - before;
 }
 
@@ -321,7 +323,12 @@ Schedule Search::answer() const {
   solver.reached_peak = report_.reached_peak;
   solver.history = report_.history;
   solver.note = report_.note;
+  if (prover_ && prover_->state() == Prover::State::died) {
+    solver.note +=
+        std::string(solver.note.empty() ? "" : "; ") + "the proof ended early, for want of memory or threads";
+  }
   solver.statistics = report_.statistics;
+  solver.integer_solver = integer_solvers();
   if (exact_bound_ < lower_bound_ && !infeasible_) {
     const Duration exact = instance_.baseline_duration() + exact_bound_;
     solver.statistics.push_back({.name = "exact_lower_bound", .value = static_cast<double>(exact.count())});

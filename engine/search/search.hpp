@@ -18,7 +18,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,12 +65,9 @@ struct SearchParts {
   bool proves = false;
   /// Whether it keeps the program that it is at from one sitting to the next: for many short ones.
   bool proof_rests = false;
+  /// Its steps; empty for PeriodProof's.
+  Prover::Step proof{};
 };
-
-/// Whether the strategy may use all that a search knows: not one kind of worker alone.
-inline bool is_whole_search(Strategy strategy) {
-  return strategy == Strategy::automatic || strategy == Strategy::hierarchical;
-}
 
 /// Called from the thread that searches. Either may be empty.
 struct SearchListener {
@@ -146,8 +145,8 @@ class Search {
   void tell(Event event, Source source) const;
   /// Nothing is left to search for, or the listener has enough.
   [[nodiscard]] bool over() const { return settled() || enough(); }
-  /// The same after what the prover has found meanwhile; for starts that take long.
-  [[nodiscard]] bool hears_of_end();
+  /// Takes what the proof has found meanwhile, and tells it what there is here; for starts that take long.
+  void hear_prover();
 
   /// What is known, as solve() gives it out.
   [[nodiscard]] Schedule answer() const;
@@ -161,10 +160,11 @@ class Search {
   void ask_far_from_bound();
   [[nodiscard]] bool waits_for_relaxation() const;
   [[nodiscard]] bool proves() const;
-  void hear_prover();
+  [[nodiscard]] Prover::Step steps_of_proof() const;
   [[nodiscard]] double prover_share() const;
   [[nodiscard]] int threads_of_round() const;
   void take_news(std::vector<ProofNews> news);
+  [[nodiscard]] std::string integer_solvers() const;
   void start_from_relaxation();
   void search_phases();
   void begin_phase_2();
@@ -218,6 +218,8 @@ class Search {
   std::optional<Mix> duration_{};
   /// Times, reached peak, history, note and statistics.
   SolverReport report_{};
+  /// Who has solved an integer program.
+  std::set<IntegerSolver> integer_solvers_{};
   /// Ends first: its thread reads what stands above.
   std::unique_ptr<Prover> prover_{};
 };

@@ -2,10 +2,14 @@
 //
 // The search and the proof by periods beside it: what each hears of the other, and how they share the cores.
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "engine/base/options.hpp"
+#include "engine/base/tasks.hpp"
 #include "engine/bound/cover_mip.hpp"
+#include "engine/bound/highs.hpp"
 #include "engine/search/search.hpp"
 #include "model/error.hpp"
 
@@ -34,9 +38,10 @@ void Search::hear_prover() {
   prover_->set_share(prover_share());
 }
 
-bool Search::hears_of_end() {
-  hear_prover();
-  return over();
+Prover::Step Search::steps_of_proof() const {
+  if (parts_.proof) return parts_.proof;
+  const auto proof = std::make_shared<PeriodProof>(instance_);
+  return [proof](const ProofLimits& limits) { return proof->step(limits); };
 }
 
 /// All of it until the first linear program is solved, and where there is no schedule, or none much better. Else, as long as the
@@ -53,6 +58,7 @@ double Search::prover_share() const {
 void Search::take_news(std::vector<ProofNews> news) {
   for (ProofNews& item : news) {
     if (item.infeasible) refute();
+    if (item.solved_by != IntegerSolver::off) integer_solvers_.insert(item.solved_by);
     if (item.plan) offer(make_solution(instance_, within_limits(instance_, *std::move(item.plan))), Source::periods);
     if (item.rounded) {
       cover_.rounded = *std::move(item.rounded);
@@ -71,11 +77,20 @@ void Search::take_news(std::vector<ProofNews> news) {
   }
 }
 
+std::string Search::integer_solvers() const {
+  std::string names;
+  for (const IntegerSolver solver : integer_solvers_) {
+    names += names.empty() ? "" : " and ";
+    names += solver == IntegerSolver::highs ? find_highs().name : "COIN-OR CBC";
+  }
+  return names.empty() ? "none" : names;
+}
+
 /// Three threads on two cores would leave the prover two thirds of one.
 int Search::threads_of_round() const {
   const int all = thread_count(options_);
-  const bool gives_one =
-      prover_ && holds_budget() && cover_.roundings > 0 && prover_->works() && prover_share() >= kShareOfThread;
+  const bool gives_one = prover_ && holds_budget() && cover_.roundings > 0 &&
+                         prover_->state() == Prover::State::works && prover_share() >= kShareOfThread;
   return gives_one ? std::max(1, all - 1) : all;
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/base/options.hpp"
+#include "engine/base/schema.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
@@ -59,7 +59,7 @@ const std::string& Asking::digest_of(const std::string& path) {
 }
 
 Question Asking::question_of(const Task& task) {
-  return {.version = version(),
+  return {.version = engine_schema(),
           .graph_sha256 = task.sha256.empty() ? digest_of(task.graph) : task.sha256,
           .budget = task.budget,
           .settings = solver_.settings(task)};

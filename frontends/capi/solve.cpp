@@ -38,28 +38,18 @@ remora_instance make_instance(const Graph& graph, const std::string& budget, int
   return {.request = std::move(request), .baseline_duration = instance.baseline_duration(), .baseline_peak = peak};
 }
 
-/// "auto" has a row of its own on the command line, as --grouping has.
-struct NamedOption {
-  std::string name;
-  std::string help;
-};
-
-const std::vector<NamedOption>& named_options() {
-  static const std::vector<NamedOption> options = [] {
-    std::vector<NamedOption> named{{"strategy", "which workers or method: " + strategy_names()},
-                                   {"grouping", "how the hierarchy finds its groups: h-partition, chain, intervals"}};
-    for (const OptionRow& row : option_rows()) named.push_back({row.name, row.help});
-    return named;
-  }();
-  return options;
+const std::vector<OptionRow>& rows() {
+  static const std::vector<OptionRow> rows = option_rows();
+  return rows;
 }
 
 /// Throws InputError unless there is such an option.
 void check_option_name(const char* name) {
   const std::string wanted = option_name(text(name, "name"));
-  const auto& named = named_options();
-  if (std::any_of(named.begin(), named.end(), [&](const NamedOption& option) { return option.name == wanted; })) return;
-  throw InputError("name", "there is no option '" + wanted + "'");
+  const auto is_it = [&](const OptionRow& row) { return row.name == wanted; };
+  if (std::any_of(rows().begin(), rows().end(), is_it)) return;
+  const std::string now = renamed_option(wanted);
+  throw InputError("name", now.empty() ? "there is no option '" + wanted + "'" : "'" + wanted + "' " + now);
 }
 
 remora_event event_of(Event event) {
@@ -180,13 +170,11 @@ remora_status remora_options_get(const remora_options* options, const char* name
 }
 
 const char* remora_option_name(std::size_t index) {
-  const auto& options = capi::named_options();
-  return index < options.size() ? options[index].name.c_str() : nullptr;
+  return index < capi::rows().size() ? capi::rows()[index].name : nullptr;
 }
 
 const char* remora_option_help(std::size_t index) {
-  const auto& options = capi::named_options();
-  return index < options.size() ? options[index].help.c_str() : nullptr;
+  return index < capi::rows().size() ? capi::rows()[index].help.c_str() : nullptr;
 }
 
 remora_status remora_stop_new(remora_stop** made) {

@@ -83,6 +83,7 @@ SolverReport read_solver(const Node& node) {
   read(node, "seconds", report.seconds);
   if (node.has("stopped")) report.stop = read_word(node.at("stopped"), kStopWords);
   if (node.has("phases")) read_phases(node.at("phases"), report);
+  read(node, "integer_solver", report.integer_solver);
   read(node, "note", report.note);
   if (node.has("statistics")) {
     const Node statistics = node.at("statistics");
@@ -295,6 +296,7 @@ class ScheduleWriter {
     if (report.stop != Stop::unknown) object.string("stopped", word_of(report.stop, kStopWords));
     object.key("phases");
     write_phases(report);
+    if (!report.integer_solver.empty()) object.string("integer_solver", report.integer_solver);
     if (!report.note.empty()) object.string("note", report.note);
     write_statistics(object, report.statistics);
     if (!report.options.empty()) {

@@ -45,7 +45,7 @@ class UselessRecompute : public StartPropagator<UselessRecompute> {
 /// op without workspace and modes, with a single output and a single recompute; the others are left alone. Of the
 /// optimal solutions without useless recomputes, one whose stages have the largest sum is never removed from a domain
 /// that holds it; so an optimum survives, as long as every other inference keeps all such solutions. Staged form only:
-/// in free order an event cannot move without its neighbours in the gap. O(copies * (uses + inputs * their intervals)) a
+/// in free order an event cannot move without its neighbours in the opening. O(copies * (uses + inputs * their intervals)) a
 /// call.
 class LaterRecompute : public StartPropagator<LaterRecompute> {
  public:

@@ -6,7 +6,7 @@
 //                    come last, so that equal sequences are not searched twice.
 //   distinct         free order: no two events at one time (eq. 6), by Gecode's own constraint, which leaves absent
 //                    copies out.
-//   PackedPlaces     free order: no place of a gap is left empty before a taken one, so that each sequence has exactly
+//   PackedPlaces     free order: no place of an opening is left empty before a taken one, so that each sequence has exactly
 //                    one assignment. O(copies^2) a call at worst.
 //
 // In the staged form (stage, op) tells events apart. The order of first computes, supply's part of the matter, is

@@ -119,7 +119,7 @@ bool Memory::fits(CopyId copy, Start start) const {
   if (start == problem().absent()) return true;
   const FreeId owner = problem().owner(copy);
   const int slot = problem().gap_slot(start, problem().free_ops()[owner].op);
-  // An input that is retained throughout the gap is not released in it.
+  // An input that is retained throughout the opening is not released in it.
   const auto missing = [&](TouchedId t) {
     const bool counted = profile().covers_slot(t, slot, Reading::mandatory);
     return counted || !problem().reads(owner, profile().modes(copy), t) ? Bytes(0) : problem().touched()[t].size;

@@ -8,7 +8,7 @@
 //   overload              mandatory memory above the capacity at a certain event: failure.
 //   forced recompute      a use is served by a possible compute or by retention across a slot where the tensor no
 //                         longer fits: the compute is certain, after that slot and before the use.
-//   impossible recompute  a start in whose gap the op's outputs, workspace and not yet resident inputs don't fit,
+//   impossible recompute  a start in whose opening the op's outputs, workspace and not yet resident inputs don't fit,
 //                         whichever mode is taken; and a mode that does not fit where the start is known.
 //
 // The overload check alone makes the constraint complete: at a leaf the profile is exact. O(slots + copies + what

@@ -130,15 +130,15 @@ void RetentionProblem::collect_events(std::span<const Compute> incumbent) {
   for (const Compute& compute : incumbent) {
     const std::int32_t earlier = seen[compute.op]++;
     const FreeId owner = free_of_op_[compute.op];
-    const auto gap = static_cast<std::int32_t>(fixed_events_.size());
+    const auto opening = static_cast<std::int32_t>(fixed_events_.size());
     const FreeOp* free = owner.valid() ? &free_ops_[owner] : nullptr;
     const bool is_copy = free != nullptr && (earlier > 0 || free->first_included);
     if (!is_copy) {
-      add_fixed_event(compute, free_order_ ? Moment{gap, places_} : Moment{stage, compute.op}, earlier > 0);
+      add_fixed_event(compute, free_order_ ? Moment{opening, places_} : Moment{stage, compute.op}, earlier > 0);
       place = 0;
     } else if (const int index = earlier - (free->first_included ? 0 : 1); index < free->copies) {
       const CopyId copy(free->first_copy + index);
-      incumbent_[copy.index()] = free_order_ ? gap * places_ + place++ : stage;
+      incumbent_[copy.index()] = free_order_ ? opening * places_ + place++ : stage;
       if (const int variable = mode_variable(copy); variable >= 0) {
         incumbent_[at(variable)] = compute.mode;
       }

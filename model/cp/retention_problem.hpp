@@ -4,18 +4,18 @@
 // either of its forms.
 //
 // The fixed rest is a sequence of events: the computes of the ops that are not free and, in the staged form, the first
-// computes of all ops. A free op's compute may be put into any gap between two fixed events. Events and gaps are
+// computes of all ops. A free op's compute may be put into any opening between two fixed events. Events and openings are
 // numbered as slots, along which memory is counted:
 //
-//     slot       0     1     2     3     4     5     6
-//             gap 0 event 0 gap 1 event 1 gap 2 event 2 gap 3
+//     slot        0         1         2         3         4
+//             opening 0  event 0  opening 1  event 1  opening 2
 //
 // A start variable (Moccasin's s_v^i) says when a copy of a free op runs, or that it does not. What its values mean is
 // the only difference between the two forms:
 //
 //   staged (section 2.3)      the value is a stage; the moment is (stage, op). First computes are fixed.
-//   free order (section 2.1)  with K copies, value g * K + i is place i in gap g; the moment is (g, i), and fixed event
-//                             g comes at (g, K). All ops free: one gap, and the values are Moccasin's event numbers.
+//   free order (section 2.1)  with K copies, value g * K + i is place i in opening g; the moment is (g, i), and fixed event
+//                             g comes at (g, K). All ops free: one opening, and the values are Moccasin's event numbers.
 //
 // Only the tensors that free ops write or read can change how long they are retained; they are called touched. All
 // others add up to rest_memory once. Posting costs O(what is touched) plus passes over the ops and the events with
@@ -55,7 +55,7 @@ struct Moment {
 inline constexpr Moment kNever{-1, -1};
 
 /// A compute or a use at a moment, and the first or last slot that a retention interval with this end covers whole: its
-/// own slot for a fixed event, the slot after or before its gap for a free compute.
+/// own slot for a fixed event, the slot after or before its opening for a free compute.
 struct Anchor {
   Moment moment{};
   std::int32_t slot = 0;
@@ -235,7 +235,7 @@ class RetentionProblem {
   [[nodiscard]] Moment moment_of(Start start, OpId op) const {
     return free_order_ ? Moment{start / places_, start % places_} : Moment{start, op};
   }
-  /// The slot of the gap in which it lies.
+  /// The slot of the opening in which it lies.
   [[nodiscard]] int gap_slot(Start start, OpId op) const;
   /// It as a compute and as a use of its inputs.
   [[nodiscard]] Anchor free_compute(Start start, OpId op) const {
@@ -295,7 +295,7 @@ class RetentionProblem {
   Inferences inferences_;
   bool free_order_;
   Start absent_ = 0;
-  /// K of the free order: places a gap offers.
+  /// K of the free order: places an opening offers.
   std::int32_t places_ = 1;
 
   Table<FreeId, FreeOp> free_ops_;

@@ -324,9 +324,9 @@ std::span<const Bytes> RetentionProfile::assigned_memory(Reading reading) {
   return memory.bytes;
 }
 
-/// The memory at the assigned copies begin .. end - 1, which are all of one gap's. The slot counts what is retained
-/// across the whole gap; what begins or ends inside it is written or read by these copies, or read by copies that may
-/// still come into the gap.
+/// The memory at the assigned copies begin .. end - 1, which are all of one opening's. The slot counts what is retained
+/// across the whole opening; what begins or ends inside it is written or read by these copies, or read by copies that may
+/// still come into the opening.
 void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_t end, std::vector<Bytes>& result) {
   const int slot = assigned_[begin].slot;
   local_.clear();
@@ -355,7 +355,7 @@ void RetentionProfile::add_up_gap(Reading reading, std::size_t begin, std::size_
   };
   for (const TouchedId t : local_) {
     for (const Retention& retention : retentions(t, reading)) {
-      // Before or after the gap, or counted by the slot.
+      // Before or after the opening, or counted by the slot.
       if (retention.to.slot < slot - 1 || retention.from.slot > slot + 1 || retention.covers_slot(slot)) continue;
       const auto first = position(retention.from.moment, !retention.certain_compute);
       const auto past = position(retention.to.moment, true);

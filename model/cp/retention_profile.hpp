@@ -16,7 +16,7 @@
 //     potential  [==============================]
 //
 // An inner peak (model/modes.hpp) does not count inputs that it frees, unless the reading retains them beyond
-// the compute. What a reading says of events is with that; stretches of retention and gaps know nothing of it.
+// the compute. What a reading says of events is with that; stretches of retention and openings know nothing of it.
 //
 // A use is certain once its compute is, and all modes open to the compute read the tensor.
 //
@@ -113,7 +113,7 @@ struct Retention {
 
 enum class Reading { mandatory, potential };
 
-/// An event at which memory is limited: a fixed event (odd slot), or an assigned copy in the gap at `slot`.
+/// An event at which memory is limited: a fixed event (odd slot), or an assigned copy in the opening at `slot`.
 struct MemoryEvent {
   Moment moment{};
   int slot = 0;
@@ -139,7 +139,7 @@ class RetentionProfile {
   /// copy whose start alone is open.
   [[nodiscard]] bool may_give_way(TouchedId tensor) const { return tensors_[tensor].differs; }
 
-  /// Memory at each slot, without what belongs to assigned copies in gaps.
+  /// Memory at each slot, without what belongs to assigned copies in openings.
   [[nodiscard]] std::span<const Bytes> memory(Reading reading) const {
     return reading == Reading::mandatory ? mandatory_ : potential_;
   }
@@ -158,7 +158,7 @@ class RetentionProfile {
 
   /// What the tensor holds at the event: its size if it is retained there, or nothing.
   [[nodiscard]] Bytes retained(TouchedId tensor, const MemoryEvent& event, Reading reading) const;
-  /// Whether the tensor is retained throughout a gap or at a fixed event.
+  /// Whether the tensor is retained throughout an opening or at a fixed event.
   [[nodiscard]] bool covers_slot(TouchedId tensor, int slot, Reading reading) const;
 
   /// The least duration and memory that the modes open to the copy allow.

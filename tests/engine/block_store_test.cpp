@@ -26,7 +26,7 @@ Instance transformer(int layers) {
 
 SolveOptions reproducible() {
   SolveOptions options;
-  options.strategy = Strategy::hierarchical;
+  options.groups = GroupStart::on;
   options.work_limit = 8'000;
   options.time_limit = kNoTimeLimit;
   options.threads = 2;

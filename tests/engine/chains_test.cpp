@@ -48,9 +48,10 @@ Instance instance_at(const GraphPointer& graph, Strategy strategy, std::int64_t 
   return unlimited.with_budget(base + Bytes((baseline_peak(unlimited) - base).count() * percent / 100));
 }
 
-Schedule solve_with(const Instance& instance, Strategy strategy) {
+Schedule solve_with(const Instance& instance, Strategy strategy, Workers workers = Workers::all) {
   SolveOptions options;
   options.strategy = strategy;
+  options.workers = workers;
   options.threads = 1;
   options.work_limit = 20'000;
   options.time_limit = kNoTimeLimit;
@@ -120,7 +121,7 @@ TEST(Rotor, IsNeverShorterThanTheProvedOptimumAndEqualsItOnUniformChains) {
   for (const std::int64_t layers : {3, 4, 5}) {
     for (std::int64_t percent = 30; percent < 100; percent += 10) {
       const Instance instance = instance_at(chain_graph(layers), Strategy::rotor, percent);
-      const Schedule best = solve_with(instance, Strategy::complete);
+      const Schedule best = solve_with(instance, Strategy::automatic, Workers::complete);
       const Schedule rotor = solve_with(instance, Strategy::rotor);
       if (best.status != Status::optimal) continue;
       ++proved;

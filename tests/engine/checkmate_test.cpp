@@ -25,7 +25,13 @@ SolveOptions options_for(Strategy strategy) {
   options.strategy = strategy;
   options.threads = 1;
   options.time_limit = kNoTimeLimit;
-  options.covering_bound = false;
+  options.covering = Covering::off;
+  return options;
+}
+
+SolveOptions by_complete_search() {
+  SolveOptions options = options_for(Strategy::automatic);
+  options.workers = Workers::complete;
   return options;
 }
 
@@ -167,7 +173,7 @@ TEST_F(Checkmate, AgreesWithTheCompleteSearchOnTrainingGraphs) {
       SolveOptions options = options_for(Strategy::checkmate);
       // Enough for all of these where CBC does not go astray.
       options.time_limit = 20;
-      const Schedule ours = solve_checkmate(instance, Strategy::complete);
+      const Schedule ours = checked(instance, solve(instance, by_complete_search()));
       const Schedule theirs = checked(instance, solve(instance, options));
       EXPECT_FALSE(ours.status == Status::infeasible && theirs.has_steps());
       if (ours.status != Status::optimal || theirs.status != Status::optimal) continue;

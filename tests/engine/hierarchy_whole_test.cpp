@@ -25,7 +25,7 @@ namespace {
 
 SolveOptions small_groups(std::int64_t work) {
   SolveOptions options;
-  options.strategy = Strategy::hierarchical;
+  options.groups = GroupStart::on;
   options.work_limit = work;
   options.time_limit = kNoTimeLimit;
   options.threads = 1;
@@ -91,7 +91,8 @@ WholeTally compare(unsigned seed, int rounds, int blocks, int ops) {
   options.group_size = ops;
   options.top_size = blocks;
   SolveOptions flat = options;
-  flat.strategy = Strategy::complete;
+  flat.groups = GroupStart::automatic;
+  flat.workers = Workers::complete;
   flat.work_limit = 0;
   for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/base/lingering.hpp"
 #include "engine/bound/cpu_seconds.hpp"
 #include "tests/support/fewer.hpp"
 
@@ -217,7 +218,7 @@ TEST(Highs, EndsAtOnceWhenItIsAskedToAndItsSecondsCount) {
     EXPECT_TRUE(answer.solution.empty());
     EXPECT_GE(cpu_seconds_of_thread() - before, seconds);
   }
-  while (highs_lingers()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (threads_linger()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 TEST(Highs, KnowsABoundOfWhatWasEndedThatIsNeverAboveTheOptimum) {
@@ -248,7 +249,7 @@ TEST(Highs, AForkedProcessEndsWithoutTheThreadsOfItsParent) {
   run_highs(program.view(), kNone, [] { return true; });
   const pid_t child = fork();
   if (child == 0) {
-    const bool lingers = highs_lingers();
+    const bool lingers = threads_linger();
     std::exit(lingers ? 1 : 0);
   }
   int status = -1;

@@ -141,16 +141,22 @@ TEST(InPlace, MethodsOfTheLiteratureAndGroupsAreRight) {
     const Instance unlimited(graph, {});
     const Instance instance = unlimited.with_budget(budget_between(unlimited, random));
     const auto truth = test::optimum(instance);
-    for (const Strategy strategy :
-         {Strategy::none, Strategy::greedy, Strategy::sqrt, Strategy::rotor, Strategy::twremat, Strategy::checkmate,
-          Strategy::checkmate_lp, Strategy::hierarchical, Strategy::local}) {
+    SolveOptions options = quick(500);
+    options.group_size = 2;
+    options.top_size = 3;
+    for (const Strategy strategy : {Strategy::none, Strategy::greedy, Strategy::sqrt, Strategy::rotor,
+                                    Strategy::twremat, Strategy::checkmate, Strategy::checkmate_lp}) {
       SCOPED_TRACE("round " + std::to_string(round) + ", " + std::string(strategy_name(strategy)));
-      SolveOptions options = quick(500);
-      options.strategy = strategy;
-      options.group_size = 2;
-      options.top_size = 3;
-      check(instance, solve(instance, options), truth);
+      SolveOptions by_method = options;
+      by_method.strategy = strategy;
+      check(instance, solve(instance, by_method), truth);
     }
+    SCOPED_TRACE("round " + std::to_string(round));
+    options.groups = GroupStart::on;
+    check(instance, solve(instance, options), truth);
+    options.groups = GroupStart::automatic;
+    options.workers = Workers::local;
+    check(instance, solve(instance, options), truth);
   }
 }
 
@@ -176,7 +182,7 @@ TEST(InPlace, GroupsOfTrainingStepsVerifyAndAreNeverBetterThanTheOptimum) {
     const Instance instance =
         unlimited.with_budget(Bytes(peak.count() * (5 + static_cast<std::int64_t>(random() % 5)) / 10));
     SolveOptions options = quick(3000);
-    options.strategy = Strategy::hierarchical;
+    options.groups = GroupStart::on;
     options.group_size = 3;
     options.top_size = 4;
     const Schedule schedule = solve(instance, options);

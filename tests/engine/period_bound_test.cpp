@@ -356,10 +356,11 @@ TEST(Prover, MayBeToldTwiceToBegin) {
     if (!instance) continue;
     const auto best = test::optimum(*instance);
     const Deadline deadline(5, nullptr);
-    Prover prover(*instance);
+    PeriodProof proof(*instance);
+    Prover prover([&proof](const ProofLimits& limits) { return proof.step(limits); });
     prover.start(deadline);
     prover.start(deadline);
-    prover.pause();
+    prover.stop();
     for (const ProofNews& news : prover.take()) {
       if (!best) continue;
       EXPECT_LE(instance->baseline_duration() + news.bound, *best);

@@ -94,7 +94,7 @@ TEST(Placement, CapacityHoldsAPlacementIfBruteForceFindsOne) {
   }
 }
 
-TEST(Placement, LargeUnitsChangeNothing) {
+TEST(Placement, LargeGrainsChangeNothing) {
   // 2^40 and more, beyond Gecode's integers.
   constexpr std::int64_t kUnit = (std::int64_t{1} << 40) + 8;
   Random random(7);
@@ -175,7 +175,7 @@ TEST(Placement, SeparatedGroupsAreSearchedApart) {
 }
 
 /// No two items whose lives overlap share a byte, and what is fixed lies where it is.
-void expect_apart(const placement::Part& part, const std::vector<placement::Units>& offsets) {
+void expect_apart(const placement::Part& part, const std::vector<placement::Grains>& offsets) {
   const std::vector<std::vector<int>> overlaps = placement::overlaps_of(part);
   for (int i = 0; i < part.count(); ++i) {
     const auto end_of = [&](int item) { return offsets[at(item)] + part.items[at(item)].size; };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -30,6 +32,17 @@ Schedule solve_verified(const Instance& instance, const SolveOptions& options, c
   return schedule;
 }
 
+/// What differs from the defaults.
+std::string described(const SolveOptions& options) {
+  const auto usual = describe_options({});
+  const auto given = describe_options(options);
+  std::string text;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i] != usual[i]) text += given[i].first + " " + given[i].second + " ";
+  }
+  return text;
+}
+
 TEST(Solve, ProvesTheBruteForceOptimumOrInfeasibilityOfRandomGraphs) {
   std::mt19937 random(41);
   for (int round = 0; round < 120; ++round) {
@@ -40,10 +53,12 @@ TEST(Solve, ProvesTheBruteForceOptimumOrInfeasibilityOfRandomGraphs) {
       const Bytes budget = std::max(Bytes(0), baseline_peak(unlimited) - Bytes(below));
       const Instance instance = unlimited.with_budget(budget);
       SolveOptions options = test::work_limited(200000);
-      for (bool* one : {&options.covering_bound, &options.covering_mip, &options.covering_limits,
-                        &options.covering_start, &options.reduced_costs, &options.benders, &options.period_bound}) {
+      for (bool* one : {&options.covering_limits, &options.covering_start, &options.reduced_costs, &options.benders,
+                        &options.period_bound}) {
         *one = random() % 4 != 0;
       }
+      options.covering = std::array{Covering::off, Covering::lp, Covering::on, Covering::on}.at(random() % 4);
+      options.mip = random() % 4 == 0 ? IntegerSolver::off : IntegerSolver::highs;
       const Schedule schedule = solve_verified(instance, options);
       const auto truth = test::optimum(instance);
       SCOPED_TRACE("round " + std::to_string(round) + ", budget " + std::to_string(budget.count()));
@@ -145,8 +160,8 @@ TEST(Solve, SaysWhyItEnded) {
   EXPECT_EQ(stop(unlimited.with_budget(baseline_peak(unlimited)), options), Stop::optimum);
   EXPECT_EQ(stop(unlimited.with_budget(Bytes(1)), options), Stop::infeasible);
   // What never proves anything.
-  options.strategy = Strategy::local;
-  options.covering_bound = false;
+  options.workers = Workers::local;
+  options.covering = Covering::off;
   options.time_limit = 0;
   EXPECT_EQ(stop(tight, options), Stop::time);
   options.time_limit = kNoTimeLimit;
@@ -233,12 +248,12 @@ TEST(Solve, KeepsToItsWorkLimit) {
   const Instance transformer = half(test::generate_transformer({.layers = 4}));
   const Instance tight = tight_chain(40);
   for (const std::int64_t limit : {300, 3'000, 20'000}) {
-    for (const Strategy strategy : {Strategy::automatic, Strategy::hierarchical, Strategy::cp, Strategy::local}) {
+    for (const SolveOptions& own : {SolveOptions{}, SolveOptions{.groups = GroupStart::on},
+                                    SolveOptions{.strategy = Strategy::cp}, SolveOptions{.workers = Workers::local}}) {
       for (const Instance* instance : {&transformer, &tight}) {
-        SCOPED_TRACE(std::string(strategy_name(strategy)) + ", " + std::to_string(limit) + ", " +
-                     std::to_string(instance->op_count()) + " ops");
-        SolveOptions options = test::work_limited(limit);
-        options.strategy = strategy;
+        SCOPED_TRACE(described(own) + ", " + std::to_string(limit) + ", " + std::to_string(instance->op_count()) +
+                     " ops");
+        SolveOptions options = test::work_limited(limit, own);
         EXPECT_LE(solve_verified(*instance, options).solver.work, limit + limit / 10);
       }
     }
@@ -260,8 +275,8 @@ TEST(Solve, TheFirstBoundOfALargeGraphIsTheLinearProgramsUnderAWorkLimit) {
 TEST(Solve, AWorkLimitEndsAWorkerThatHasNothingToDo) {
   const Instance unlimited(chain(), {.max_computes = 1});
   SolveOptions options = test::work_limited(200000);
-  options.strategy = Strategy::anneal;
-  options.covering_bound = false;
+  options.workers = Workers::anneal;
+  options.covering = Covering::off;
   options.work_limit = 10;
   const Schedule schedule = solve(unlimited.with_budget(baseline_peak(unlimited) - Bytes(1)), options);
   EXPECT_EQ(schedule.status, Status::unknown);
@@ -330,15 +345,15 @@ TEST(Solve, IncumbentsImproveAndBoundsRise) {
 }
 
 TEST(Solve, EveryIncumbentIsAScheduleBetterThanTheOneBefore) {
-  for (const Strategy strategy : {Strategy::automatic, Strategy::hierarchical, Strategy::greedy}) {
-    SolveOptions options = test::work_limited(200000);
-    options.strategy = strategy;
+  for (const SolveOptions& own :
+       {SolveOptions{}, SolveOptions{.groups = GroupStart::on}, SolveOptions{.strategy = Strategy::greedy}}) {
+    const SolveOptions options = test::work_limited(200000, own);
     const Instance instance = tight_chain(75);
     std::vector<Schedule> incumbents;
     SolveCallbacks callbacks;
     callbacks.incumbent = [&](const Schedule& schedule) { incumbents.push_back(schedule); };
     const Schedule schedule = solve_verified(instance, options, callbacks);
-    ASSERT_FALSE(incumbents.empty()) << strategy_name(strategy);
+    ASSERT_FALSE(incumbents.empty()) << described(own);
     for (std::size_t i = 0; i < incumbents.size(); ++i) {
       const Verdict verdict = verify(instance.graph(), incumbents[i]);
       EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
@@ -357,15 +372,16 @@ TEST(Solve, AnExceptionOfACallbackComesOut) {
 TEST(Solve, EveryStrategySolvesTheChainWithAllInferencesAndWithFew) {
   const auto reference = solve_verified(tight_chain(75), test::work_limited(200000));
   ASSERT_TRUE(reference.has_steps());
-  for (const Strategy strategy : {Strategy::automatic, Strategy::cp, Strategy::complete, Strategy::lns, Strategy::local,
-                                  Strategy::ruin, Strategy::anneal}) {
+  for (const SolveOptions& own :
+       {SolveOptions{}, SolveOptions{.strategy = Strategy::cp}, SolveOptions{.workers = Workers::complete},
+        SolveOptions{.workers = Workers::lns}, SolveOptions{.workers = Workers::local},
+        SolveOptions{.workers = Workers::ruin}, SolveOptions{.workers = Workers::anneal}}) {
     for (const bool on : {false, true}) {
-      SolveOptions options = test::work_limited(200000);
-      options.strategy = strategy;
+      SolveOptions options = test::work_limited(200000, own);
       options.forced_recompute = options.impossible_recompute = options.useless_recompute = on;
       options.dear_recompute = options.later_recompute = options.nogoods = on;
       const Schedule schedule = solve_verified(tight_chain(75), options);
-      EXPECT_TRUE(schedule.has_steps()) << strategy_name(strategy) << " " << on;
+      EXPECT_TRUE(schedule.has_steps()) << described(own) << " " << on;
       EXPECT_GE(schedule.duration, reference.lower_bound);
     }
   }

@@ -96,7 +96,7 @@ TEST(Sweep, IsMonotoneAndSoundWhereItEndsEarly) {
     const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 7}), {});
     SolveOptions options = test::work_limited(1 + static_cast<std::int64_t>(random() % 400));
     options.seed = round;
-    options.covering_mip = random() % 2 == 0;
+    options.covering = random() % 2 == 0 ? Covering::on : Covering::lp;
     options.covering_start = random() % 2 == 0;
     const SweepResult result = swept(instance, options, {.budgets = all_budgets(instance)});
     for (const CurvePoint& point : result.curve.points) {
@@ -141,7 +141,7 @@ Instance small_transformer() {
 
 SolveOptions in_groups(std::int64_t work) {
   SolveOptions options = test::work_limited(work);
-  options.strategy = Strategy::hierarchical;
+  options.groups = GroupStart::on;
   options.group_size = 12;
   options.top_size = 8;
   options.grid_levels = 4;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <random>
@@ -19,17 +20,21 @@ namespace {
 constexpr int kMostWork = 400;
 
 std::string value_of(const OptionRow& row, Draw& draw) {
-  const std::string type = row.type;
-  if (type == "on|off" || row.initial == "on" || row.initial == "off") return draw.below(2) == 0 ? "on" : "off";
+  // One of the names that the type lists, or that the help does.
+  const std::string names = row.range.empty() ? row.type : "";
+  if (const auto count = std::count(names.begin(), names.end(), '|'); count > 0) {
+    std::size_t begin = 0;
+    for (auto i = draw.below(static_cast<std::uint32_t>(count) + 1); i > 0; --i) begin = names.find('|', begin) + 1;
+    return names.substr(begin, names.find('|', begin) - begin);
+  }
+  if (row.initial == "nothing")
+    return draw.below(2) == 0 ? "nogoods,segments,cover-bound" : "period-bound,dear-recompute";
   if (row.initial.find('.') != std::string::npos) return std::to_string(draw.below(11) * 0.1);
   return std::to_string(draw.below(2) == 0 ? draw.below(60) : draw.amount());
 }
 
 SolveOptions options_of(Draw& draw) {
   SolveOptions options;
-  constexpr int kStrategies = static_cast<int>(Strategy::checkmate_lp) + 1;
-  options.strategy = static_cast<Strategy>(draw.below(kStrategies));
-  options.grouping = static_cast<Grouping>(draw.below(3));
   for (const OptionRow& row : option_rows()) {
     if (draw.below(4) != 0) continue;
     set_option(options, row.name, value_of(row, draw));
@@ -37,6 +42,8 @@ SolveOptions options_of(Draw& draw) {
   options.threads = 1 + static_cast<int>(draw.below(2));
   options.time_limit = 2;
   options.work_limit = 1 + draw.below(kMostWork);
+  if (options.strategy != Strategy::automatic) options.workers = Workers::all;
+  if (options.strategy > Strategy::cp) options.groups = GroupStart::automatic;
   check_options(options);
   return options;
 }

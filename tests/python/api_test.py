@@ -305,3 +305,4 @@ def test_options_and_strategies_are_those_of_the_program() -> None:
     assert "auto" in remora.strategies()
     assert {option.name for option in remora.options()} >= {"time_limit", "work_limit", "threads", "seed"}
     assert remora.__version__.count(".") == 2
+    assert remora._engine.engine_schema().startswith(f"{remora.__version__}, answers ")

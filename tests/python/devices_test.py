@@ -158,7 +158,7 @@ def test_what_means_nothing_is_refused(two: remora.DeviceGraph, figure_1: remora
         ({"budget": {"gpu": -1}}, "budget"),
         ({"budget": {}, "objective": "price"}, "objective"),
         ({"budget": {}, "order": "auto"}, "order"),
-        ({"budget": {}, "strategy": "lns"}, "strategy"),
+        ({"budget": {}, "strategy": "cp"}, "strategy"),
         ({"budget": {}, "addresses": True}, "addresses"),
         ({"budget": {}, "max_computes": 0}, "max_computes"),
         ({"budget": {}, "duration_limit": -1}, "duration_limit"),

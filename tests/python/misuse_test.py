@@ -84,7 +84,8 @@ class Sequence:
         limits: dict[str, Any] = {"work_limit": self.mixed(self.random.randint(1, 60)), "time_limit": 0.2, "threads": 1}
         for name, values in (
             ("order", ["input", "free", "auto"]),
-            ("strategy", ["auto", "local", "greedy", "none", "lns", "complete", "twremat", "sqrt", "rotor"]),
+            ("strategy", ["auto", "cp", "greedy", "none", "twremat", "sqrt", "rotor"]),
+            ("workers", ["local", "lns", "complete"]),
             ("max_computes", [1, 2, 3]),
             ("seed", [0, 7]),
         ):

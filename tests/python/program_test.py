@@ -60,7 +60,7 @@ def test_solve(path: Path, program: Program, number: int) -> None:
         "work_limit": 1000,
         "seed": draw.randrange(10),
         "order": draw.choice(["input", "input", "free", "auto"]),
-        "strategy": draw.choice(["auto", "auto", "cp", "local"]),
+        "strategy": draw.choice(["auto", "auto", "cp"]),
     }
     if computes := draw.choice([None, None, 1, 2, 3]):
         asked["max_computes"] = computes

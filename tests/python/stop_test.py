@@ -62,7 +62,7 @@ def test_an_exception_of_a_callback_comes_out(deep: remora.Graph) -> None:
 def test_an_event_stops_it_from_another_thread(deep: remora.Graph) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
-    schedule = remora.solve(deep, "45%", time_limit=300, strategy="local", stop=stop)
+    schedule = remora.solve(deep, "45%", time_limit=300, workers="local", stop=stop)
     assert remora.verify(deep, schedule)
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
@@ -85,7 +85,7 @@ def test_other_threads_run_meanwhile(deep: remora.Graph) -> None:
 
     thread = threading.Thread(target=count)
     thread.start()
-    remora.solve(deep, "45%", strategy="local", time_limit=1)
+    remora.solve(deep, "45%", workers="local", time_limit=1)
     done.set()
     thread.join()
     assert turns > 20
@@ -117,7 +117,7 @@ def test_ctrl_c_raises_with_the_best_schedule(deep: remora.Graph) -> None:
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt) as caught:
-        remora.solve(deep, "45%", time_limit=300, strategy="local", on_incumbent=lambda _: first.set())
+        remora.solve(deep, "45%", time_limit=300, workers="local", on_incumbent=lambda _: first.set())
     thread.join()
     schedule = caught.value.schedule  # type: ignore[attr-defined]
     assert remora.verify(deep, schedule)
@@ -130,7 +130,7 @@ def test_ctrl_c_before_anything_was_found(deep: remora.Graph) -> None:
         _thread.interrupt_main()
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        remora.solve(deep, "45%", time_limit=300, strategy="local", on_progress=at_once)
+        remora.solve(deep, "45%", time_limit=300, workers="local", on_progress=at_once)
     assert hasattr(caught.value, "schedule")
 
 

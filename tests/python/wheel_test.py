@@ -20,8 +20,6 @@ HIDDEN = re.compile(r"lib(gecode|tbb|Cbc|Clp|Cgl|Osi|CoinUtils|lapack|blas|gfort
 
 def run(*command: str | Path, **environment: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # Compiler and flags of the release preset as it is built for tests: its objects are in the compiler cache.
-    environment = {"SKBUILD_CMAKE_DEFINE": "REMORA_WERROR=ON", "CC": "cc", "CXX": "c++", **environment}
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
         [str(word) for word in command],

@@ -9,9 +9,18 @@ import unittest
 SCRIPT = os.path.abspath(sys.argv.pop(1))
 
 
-def check(files):
-    """(exit code, output) for a tree of these files: path -> the paths that it includes."""
+PARTS = ("model", "engine", "frontends")
+
+
+def check(files, drawing=None):
+    """(exit code, output) for a tree of these files: path -> the paths that it includes. Without a drawing the parts that
+    are there stand in their order."""
+    if drawing is None:
+        drawing = " < ".join(part for part in PARTS if any(os.path.dirname(path) == part for path in files))
     with tempfile.TemporaryDirectory() as root:
+        os.makedirs(os.path.join(root, "docs"))
+        with open(os.path.join(root, "docs/architecture.md"), "w", encoding="utf-8") as file:
+            file.write(f"# Architecture\n\n## Layers\n\nA folder includes ...\n\n```text\n{drawing}\n```\n")
         for path, included in files.items():
             os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
             with open(os.path.join(root, path), "w", encoding="utf-8") as file:
@@ -29,7 +38,7 @@ class CheckLayers(unittest.TestCase):
             "engine/search/mix.hpp": ["model/graph.hpp", "engine/search/round.hpp"],
             "engine/search/round.hpp": ["engine/search/mix.hpp"],
         })
-        self.assertEqual((code, output), (0, "layers: 4 folders, 0 cycles\n"))
+        self.assertEqual((code, output), (0, "layers: 4 folders, 0 cycles, 0 against the drawing\n"))
 
     def test_two_folders_that_include_each_other(self):
         code, output = check({
@@ -42,7 +51,7 @@ class CheckLayers(unittest.TestCase):
             "cycle: engine -> engine/search -> engine",
             '  engine/solve.cpp:3: #include "engine/search/mix.hpp"',
             '  engine/search/mix.hpp:3: #include "engine/solve.hpp"',
-            "layers: 2 folders, 1 cycles",
+            "layers: 2 folders, 1 cycles, 0 against the drawing",
         ])
 
     def test_cycle_through_a_third_folder_and_across_parts(self):
@@ -74,6 +83,42 @@ class CheckLayers(unittest.TestCase):
         code, output = check({"model/graph.hpp": ["model/gone.hpp"]})
         self.assertEqual(code, 1)
         self.assertIn('names no file: model/graph.hpp:3: #include "model/gone.hpp"', output)
+
+    def test_against_the_drawing_is_an_error(self):
+        files = {
+            "model/graph.hpp": [],
+            "engine/base/options.hpp": ["model/graph.hpp"],
+            "engine/bound/bound.hpp": ["engine/base/options.hpp"],
+            "engine/order/order.hpp": ["engine/base/options.hpp", "engine/bound/periods/proof.hpp"],
+            "engine/bound/periods/proof.hpp": ["model/graph.hpp"],
+            "engine/solve.cpp": ["engine/order/order.hpp", "model/graph.hpp"],
+        }
+        code, output = check(files, "  model < base < bound < order < engine    a remark < another\n")
+        self.assertEqual((code, output), (0, "layers: 6 folders, 0 cycles, 0 against the drawing\n"))
+        code, output = check(files, "  model < base < bound, order < engine\n")
+        self.assertEqual(code, 1)
+        self.assertEqual(output.splitlines(), [
+            "against the drawing: engine/order includes engine/bound",
+            '  engine/order/order.hpp:4: #include "engine/bound/periods/proof.hpp"',
+            "layers: 6 folders, 0 cycles, 1 against the drawing",
+        ])
+        code, output = check(files, "  model < base < bound < engine\n  base < order\n")
+        self.assertEqual(code, 1)
+        self.assertIn("against the drawing: engine includes engine/order\n", output)
+
+    def test_drawn_but_not_there_is_an_error(self):
+        code, output = check({"model/graph.hpp": []}, "model < base < engine")
+        self.assertEqual(code, 1)
+        self.assertIn("drawn, but without a source: engine/base\n", output)
+
+    def test_no_drawing_is_an_error(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "model"))
+            with open(os.path.join(root, "model/graph.hpp"), "w", encoding="utf-8") as file:
+                file.write("#pragma once\n")
+            done = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 70)
+            self.assertIn("draws no order", done.stderr)
 
     def test_no_source_is_an_error(self):
         code, _ = check({"docs/model.md": []})

@@ -725,3 +725,33 @@ def test_the_least_budget_is_never_above_what_the_step_takes() -> None:
     full = rt.train_step(lambda x: model(x).square().mean().backward(), budget="100%", **checking.OPTIONS)
     full(x)
     assert caught.value.least <= full.plan.unscheduled_peak
+
+
+def test_a_compiled_function_whose_batches_differ_is_planned_for_each() -> None:
+    model = layers()
+    eager = copy.deepcopy(model)
+    backend = rt.Backend(rt.Options(budget="80%", cost="flops", **checking.OPTIONS))
+    compiled = torch.compile(model, backend=backend)  # sizes that differ become symbols
+    for rows in (512, 400, 300):
+        for module, run in ((model, compiled), (eager, eager)):
+            module.zero_grad()
+            backward_of(run, X[:rows])
+        for a, b in zip(model.parameters(), eager.parameters(), strict=True):
+            assert checking.same(a.grad, b.grad)
+    assert len(backend.plans) == 3
+    assert all(plan.predicted_peak <= plan.budget for plan in backend.plans)
+
+
+def test_padding_to_a_few_lengths_makes_a_few_plans() -> None:
+    model = layers(2)
+    step = rt.train_step(squared(model), budget="100%", cost="flops", **checking.OPTIONS)
+    for rows in range(1, 21):
+        model.zero_grad()
+        padded = rt.padded(X[:rows], [8, 16, 32], dim=0)
+        assert padded.shape[0] in (8, 16, 32)
+        assert torch.equal(padded[:rows], X[:rows])
+        assert not padded[rows:].any()
+        step(padded)
+    assert len(step.plans) == 3
+    with pytest.raises(ValueError, match="33 is longer than the longest, 32"):
+        rt.padded(X[:33], [8, 16, 32], dim=0)

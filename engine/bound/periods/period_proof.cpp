@@ -148,15 +148,16 @@ ProofNews PeriodProof::step(const ProofLimits& given) {
   if (given.ceiling <= target_) target_ = Duration::max();
   ProofLimits limits = given;
   limits.ceiling = std::min(given.ceiling, target_);
-  ProofNews news = std::exchange(is_relaxed_, false) ? solve_whole(limits) : solve_relaxed(limits);
-  if (target_ == Duration::max()) return news;
+  const Next now = std::exchange(next_, Next::relax);
+  ProofNews news = now == Next::relax ? relax(limits) : solve_whole(limits, now == Next::aim);
+  if (!has_target()) return news;
   // What is out below the target alone is of no use to the search.
   news.bans_below = Duration(0);
   if (news.bound >= target_) miss(news);
   return news;
 }
 
-ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
+ProofNews PeriodProof::relax(const ProofLimits& limits) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
   std::optional<Solved> solved = std::exchange(finer_, std::nullopt);
   if (!solved) {
@@ -179,7 +180,7 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
     if (proved && limits.ceiling != Duration::max()) news.bound = news.exact_bound = limits.ceiling;
     news.finished = proved;
     // Clp does not always say why: then the integer program is to say so.
-    is_relaxed_ = !proved;
+    if (!proved) next_ = Next::aim;
     return news;
   }
   news.finished = linear.outcome != LinearAnswer::Outcome::optimal;
@@ -188,7 +189,6 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   rounded_ = news.rounded->plans.front();
   const ProgramBound bound = program_bound(program_, linear.prices);
   linear_bound_ = bound.bound;
-  has_aimed_ = false;
   raise(std::min(limits.ceiling, bound.bound), news);
   news.finished = bound_ >= limits.ceiling;
   if (news.finished) return news;
@@ -200,7 +200,7 @@ ProofNews PeriodProof::solve_relaxed(const ProofLimits& limits) {
   }
   // Without those that are out it says more.
   const bool pays = choices_ <= limits.choices && are_many(before - choices_, before);
-  is_relaxed_ = !pays || takes_more_than(limits.work - news.work, program_);
+  if (!pays || takes_more_than(limits.work - news.work, program_)) next_ = Next::aim;
   return news;
 }
 
@@ -209,20 +209,18 @@ void PeriodProof::raise(Duration exact, ProofNews& news) {
   news.bound = bound_ = std::max(bound_, exact_bound_);
 }
 
-/// Of a linear program: a first schedule rules out so much that it begins again.
 bool PeriodProof::is_over(const ProofLimits& limits) const {
-  return (limits.interrupted && limits.interrupted()) ||
-         (limits.ceiling == Duration::max() && limits.outdated && limits.outdated(limits, bound_));
+  return limits.ceiling == Duration::max() ? limits.is_over(bound_) : limits.is_interrupted();
 }
 
-ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
+ProofNews PeriodProof::solve_whole(const ProofLimits& limits, bool aims) {
   ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
-  if (segments_ < kFewSegments) finer_pays_ = split(limits, news);
-  if (finer_ || (!has_aimed_ && aim(limits))) return news;
-  finer_pays_ = finer_pays_ && sharpen(limits, news);
+  if (segments_ < kFewSegments && split(limits, news)) sharpening_ = Sharpening::on;
+  if (finer_ || (aims && aim(limits))) return news;
+  if (sharpening_ == Sharpening::on && !sharpen(limits, news)) sharpening_ = Sharpening::paused;
   if (finer_) return news;
   // Work is counted in CBC's nodes.
-  const bool by_highs = limits.work == Work::max() && !find_highs().name.empty();
+  const bool by_highs = limits.mip == IntegerSolver::highs && limits.work == Work::max() && !find_highs().name.empty();
   if (choices_ > limits.choices || program_.rows.size() > (by_highs ? kMostRowsOfHighs : kMostRows)) {
     if (split(limits, news) || (by_highs ? sharpen(limits, news) : refine_rounded())) return news;
     news.finished = choices_ > (limits.work == Work::max() ? kMostChoices : limits.choices);
@@ -230,11 +228,15 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   } else if (probe_whole(limits, news)) {
     return news;
   }
+  if (limits.mip == IntegerSolver::off) {
+    news.finished = true;
+    return news;
+  }
   double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
   bool is_outdated = false;
   const auto is_over = [&] {
-    is_outdated = is_outdated || (limits.outdated && limits.outdated(limits, bound_));
-    if (is_outdated || finer_ || (limits.interrupted && limits.interrupted())) return true;
+    is_outdated = is_outdated || limits.is_outdated(bound_);
+    if (is_outdated || finer_ || limits.is_interrupted()) return true;
     if (cpu_seconds_of_thread() < end) return false;
     // It goes on where more periods would say no more: begun again it would take as long.
     grow_patience(limits, news);
@@ -248,6 +250,7 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits) {
   const IntegerAnswer answer = solve_integer(
       program_, {.ceiling = limits.ceiling, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
   news.work = work_of_integer(program_, answer.nodes);
+  news.solved_by = by_highs ? IntegerSolver::highs : IntegerSolver::cbc;
   if (is_outdated && answer.solution.empty()) {
     news.bound = bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
     return news;
@@ -272,7 +275,7 @@ void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, Pr
   // Near to a schedule, and as good as the relaxation knows: worth a repair.
   if (broken && linear_.outcome == LinearAnswer::Outcome::optimal)
     news.rounded = RoundedSolution{{*news.plan}, periods_->undecided(linear_.solution)};
-  finer_pays_ = finer_pays_ || segments_paid_;
+  if (sharpening_ == Sharpening::paused) sharpening_ = Sharpening::on;
   // As cheap as the relaxation allows, and it holds the budget; or it does not, and the relaxation cannot say why.
   const bool is_stuck = broken && ends_.size() + events_.size() == before;
   const bool is_optimal = !broken && extra_duration(instance_, *news.plan) <= bound_;
@@ -316,7 +319,10 @@ bool PeriodProof::split(const ProofLimits& limits, ProofNews& news) {
   const std::set<Stage> ends = ends_;
   for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
   if (ends_.size() == ends.size()) return split(limits, news);
-  if (finer_pays(limits, news)) return segments_paid_ = true;
+  if (try_finer(limits, news)) {
+    if (sharpening_ == Sharpening::untried) sharpening_ = Sharpening::paused;
+    return true;
+  }
   ends_ = ends;
   // Below a much lower ceiling it is tried again.
   if (is_over(limits)) segments_ = before;
@@ -328,14 +334,14 @@ bool PeriodProof::sharpen(const ProofLimits& limits, ProofNews& news) {
   const std::set<Stage> ends = ends_;
   const std::set<RecomputeEvent> events = events_;
   const bool broken = refine(rounded_, kMendedOfLinear);
-  if (broken && ends_.size() + events_.size() > ends.size() + events.size() && finer_pays(limits, news)) return true;
+  if (broken && ends_.size() + events_.size() > ends.size() + events.size() && try_finer(limits, news)) return true;
   ends_ = ends;
   events_ = events;
   return false;
 }
 
-/// Whether the linear program of today's periods raises the bound enough. Then it is the next step's.
-bool PeriodProof::finer_pays(const ProofLimits& limits, ProofNews& news) {
+/// Solves the linear program of today's periods. True where it raises the bound enough: then it is the next step's.
+bool PeriodProof::try_finer(const ProofLimits& limits, ProofNews& news) {
   Solved finer(program(limits.interrupted));
   if (finer.program.columns() > kMostColumns || takes_more_than(limits.work - news.work, finer.program)) return false;
   news.work = plus(news.work, work_of_linear(finer.program));

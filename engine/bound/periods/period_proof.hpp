@@ -12,13 +12,28 @@
 //
 // What a coarse period rules out stays out in the finer ones. Every step is interruptible. After the last one the
 // relaxation is the problem itself, so that the proof ends; in practice when the time does.
+//
+// What a step does (Next), and what comes after it:
+//
+//              +------ a lower ceiling rules out much -------+
+//              |                                             |
+//              v         little is ruled out, or             |
+//     +--> [relax] ------- nothing is proved ------------> [aim] ----- none, or little is ruled out -----+
+//     |        |                                             |                                           v
+//     |        +-- much is ruled out: again                  |                                        [whole]
+//     |                                                      |                                           |
+//     +------------- finer periods pay, probing rules out much, or the integer program has ended --------+
+//
+// aim looks for a lower ceiling, and where there is none goes on as whole in the same step.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
 #include "engine/bound/cover_facts.hpp"
 #include "engine/bound/periods/period_program.hpp"
@@ -46,6 +61,8 @@ struct ProofNews {
   Duration bans_below{};
   /// Of the programs solved.
   Work work{};
+  /// Who solved an integer program, if one was solved.
+  IntegerSolver solved_by = IntegerSolver::off;
   /// Nothing is left to do below this ceiling, or nothing that this proof can do.
   bool finished = false;
 };
@@ -63,9 +80,15 @@ struct ProofLimits {
   int few_choices = 1'000;
   /// A linear program that takes more is not solved.
   Work work = Work::max();
+  IntegerSolver mip = IntegerSolver::highs;
   Interrupted interrupted{};
   /// Asked during an integer program: true ends it, since its ceiling could be much lower. May be empty.
   std::function<bool(const ProofLimits& limits, Duration bound)> outdated{};
+
+  [[nodiscard]] bool is_interrupted() const { return interrupted && interrupted(); }
+  [[nodiscard]] bool is_outdated(Duration bound) const { return outdated && outdated(*this, bound); }
+  /// What is at work is to end.
+  [[nodiscard]] bool is_over(Duration bound) const { return is_outdated(bound) || is_interrupted(); }
 };
 
 class PeriodProof {
@@ -80,6 +103,17 @@ class PeriodProof {
   ProofNews step(const ProofLimits& limits);
 
  private:
+  enum class Next : std::uint8_t {
+    relax,  ///< the linear program: of finer periods where that is solved already, else of today's
+    aim,    ///< a lower ceiling; without one as whole
+    whole,  ///< finer periods, probing, the integer program
+  };
+
+  /// Periods made finer where what the linear program comes near to takes too much (sharpen):
+  ///
+  ///     untried --more checkpoints pay--> on --it pays no more--> paused --a plan breaks--> on
+  enum class Sharpening : std::uint8_t { untried, on, paused };
+
   /// A linear program, with the rows that it was given, and its answer.
   struct Solved {
     explicit Solved(PeriodProgram made) : periods(std::move(made)), program(periods.take_program()) {}
@@ -90,15 +124,18 @@ class PeriodProof {
   };
 
   [[nodiscard]] PeriodProgram program(const Interrupted& interrupted) const;
+  [[nodiscard]] bool has_target() const { return target_ != Duration::max(); }
   /// Sets a target, or a lower one: below it much more is out. The next step is for that. False if there is none.
   bool aim(const ProofLimits& limits);
   /// Nothing costs less than the target.
   void miss(ProofNews& news);
   /// Proved in whole numbers.
   void raise(Duration exact, ProofNews& news);
+  /// The same for a linear program: a first schedule rules out so much that it begins again.
   [[nodiscard]] bool is_over(const ProofLimits& limits) const;
-  ProofNews solve_relaxed(const ProofLimits& limits);
-  ProofNews solve_whole(const ProofLimits& limits);
+  ProofNews relax(const ProofLimits& limits);
+  /// A lower ceiling if it `aims` and there is one, or finer periods, probing, or the integer program.
+  ProofNews solve_whole(const ProofLimits& limits, bool aims);
   /// These columns, by column, those that are out already included. How many recomputes are left to decide.
   int rule_out(std::vector<bool> columns);
   int rule_out(const ProgramBound& bound, Duration ceiling);
@@ -112,7 +149,7 @@ class PeriodProof {
   [[nodiscard]] bool refine(const RecomputePlan& plan, std::size_t most);
   bool split(const ProofLimits& limits, ProofNews& news);
   bool sharpen(const ProofLimits& limits, ProofNews& news);
-  bool finer_pays(const ProofLimits& limits, ProofNews& news);
+  bool try_finer(const ProofLimits& limits, ProofNews& news);
   bool refine_rounded();
   void end_period(Stage stage);
 
@@ -127,9 +164,8 @@ class PeriodProof {
   Duration target_ = Duration::max();
   RuledOut out_below_ceiling_{};
   int segments_ = 1;
-  /// More checkpoints at peaks have raised the bound enough; and those where rounded solutions break did the last time.
-  bool segments_paid_ = false;
-  bool finer_pays_ = false;
+  Next next_ = Next::relax;
+  Sharpening sharpening_ = Sharpening::untried;
   /// Times the seconds that were given.
   double patience_ = 1;
   /// The periods whose linear program was solved last; that, with the rows that it was given; the recomputes left to decide.
@@ -137,13 +173,9 @@ class PeriodProof {
   Program program_{};
   LinearAnswer linear_{};
   Duration linear_bound_{};
-  /// Whether a target was looked for since.
-  bool has_aimed_ = false;
   int choices_ = 0;
   /// That of the next step, where it has been solved to see whether it pays.
   std::optional<Solved> finer_{};
-  /// The integer one comes next.
-  bool is_relaxed_ = false;
   /// What the linear one comes near to.
   RecomputePlan rounded_{};
   int refinements_ = 0;

@@ -29,9 +29,8 @@ constexpr std::int64_t kWideGap = 20;
 }  // namespace
 
 bool PeriodProof::aim(const ProofLimits& limits) {
-  has_aimed_ = true;
   const Duration ceiling = limits.ceiling;
-  const bool again = target_ != Duration::max();
+  const bool again = has_target();
   const int few = again ? 3 * limits.few_choices : limits.few_choices;
   const int most = 2 * limits.few_choices;
   const bool applies = ceiling != Duration::max() && limits.work == Work::max() &&
@@ -56,7 +55,7 @@ bool PeriodProof::aim(const ProofLimits& limits) {
   target_ = target;
   const int before = choices_;
   choices_ = rule_out(relaxed, target_);
-  is_relaxed_ = !are_many(before - choices_, before);
+  next_ = are_many(before - choices_, before) ? Next::relax : Next::whole;
   return true;
 }
 
@@ -66,7 +65,7 @@ void PeriodProof::miss(ProofNews& news) {
   target_ = Duration::max();
   out_ = std::exchange(out_below_ceiling_, {});
   finer_.reset();
-  is_relaxed_ = false;
+  next_ = Next::relax;
   news.finished = false;
 }
 
@@ -108,12 +107,9 @@ bool PeriodProof::probe_whole(const ProofLimits& limits, ProofNews& news) {
   const int before = choices_;
   choices_ = rule_out(bound, limits.ceiling);
   for (const bool by_op : {true, false}) {
-    if (are_many(before - choices_, before) || (limits.outdated && limits.outdated(limits, bound_))) break;
+    if (are_many(before - choices_, before) || limits.is_outdated(bound_)) break;
     const double end = cpu_seconds_of_thread() + kPartOfPatience * limits.seconds;
-    const auto is_over = [&] {
-      return cpu_seconds_of_thread() > end || (limits.outdated && limits.outdated(limits, bound_)) ||
-             (limits.interrupted && limits.interrupted());
-    };
+    const auto is_over = [&] { return cpu_seconds_of_thread() > end || limits.is_over(bound_); };
     choices_ =
         rule_out(probe(program_, linear_, groups(by_op, bound), limits.ceiling, choices_ / kManyRuledOut, is_over));
   }

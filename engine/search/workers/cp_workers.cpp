@@ -207,6 +207,9 @@ class Walk {
   Work work_{};
 };
 
+/// So many ops a neighbourhood frees at first.
+constexpr int kFirstFreeOps = 24;
+
 cp::SearchSettings settings_of(const RoundInput& input, std::int64_t node_limit, Random& random) {
   cp::SearchSettings settings;
   settings.node_limit = node_limit;
@@ -222,7 +225,7 @@ PeakWorker::PeakWorker(const SolveOptions& options, std::uint64_t seed)
     : inferences_(inferences_of(options)),
       node_limit_(options.neighbourhood_nodes),
       random_(seed),
-      size_(options.neighbourhood_size) {}
+      size_(kFirstFreeOps) {}
 
 RoundResult PeakWorker::run(const RoundInput& input) {
   constexpr double kLeastStride = 1.0 / 256;
@@ -261,7 +264,7 @@ RoundResult PeakWorker::run(const RoundInput& input) {
 
 NeighbourhoodWorker::NeighbourhoodWorker(const SolveOptions& options, std::uint64_t seed)
     : inferences_(inferences_of(options)), node_limit_(options.neighbourhood_nodes), random_(seed) {
-  for (Arm& arm : arms_) arm.size = options.neighbourhood_size;
+  for (Arm& arm : arms_) arm.size = kFirstFreeOps;
 }
 
 void NeighbourhoodWorker::learn(Arm& arm, bool improved, bool complete, int op_count) const {

@@ -9,35 +9,31 @@
 
 namespace remora {
 
-CrewPlan crew_plan(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::automatic:
-    case Strategy::hierarchical:
+CrewPlan crew_plan(const SolveOptions& options) {
+  if (options.strategy == Strategy::cp) return {.complete = true, .benders = true, .neighbourhoods = 3};
+  switch (options.workers) {
+    case Workers::all:
       return {.complete = true, .benders = true, .roundings = true, .neighbourhoods = 2, .ruins = 3, .annealings = 1};
-    case Strategy::cp:
-      return {.complete = true, .benders = true, .neighbourhoods = 3};
-    case Strategy::complete:
+    case Workers::complete:
       return {.complete = true};
-    case Strategy::lns:
+    case Workers::lns:
       return {.neighbourhoods = 4};
-    case Strategy::local:
+    case Workers::local:
       return {.ruins = 2, .annealings = 2};
-    case Strategy::ruin:
+    case Workers::ruin:
       return {.ruins = 4};
-    case Strategy::anneal:
+    case Workers::anneal:
       return {.annealings = 4};
-    default:
-      break;  // methods, not searches
   }
   return {};
 }
 
 Crew::Crew(const Instance& instance, const SolveOptions& options, const CompleteSearch& complete)
     : options_(options),
-      plan_(crew_plan(options.strategy)),
+      plan_(crew_plan(options)),
       seed_(static_cast<std::uint64_t>(options.seed) * 1000),
       has_complete_(plan_.complete &&
-                    (options.strategy == Strategy::complete || instance.op_count() <= complete.most_ops)) {
+                    (options.workers == Workers::complete || instance.op_count() <= complete.most_ops)) {
   if (has_complete_) hire(std::make_unique<CompleteWorker>(options, next_seed()));
   if (has_complete_ && instance.op_count() <= complete.most_ops_of_every_round) exempt_ = 1;
 }
@@ -55,7 +51,7 @@ void Crew::hire_neighbourhoods(SearchPhase phase) {
 Mix input_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
   Crew crew(instance, options, {.most_ops = 10'000, .most_ops_of_every_round = 200});
   const bool shortens = phase == SearchPhase::duration;
-  if (crew.plan().benders && shortens && options.benders) {
+  if (crew.plan().benders && shortens && options.benders && options.mip != IntegerSolver::off) {
     crew.hire(std::make_unique<BendersWorker>(options, crew.next_seed()));
   }
   crew.hire_neighbourhoods(phase);

@@ -23,7 +23,7 @@ struct CrewPlan {
   int annealings = 0;
 };
 
-CrewPlan crew_plan(Strategy strategy);
+CrewPlan crew_plan(const SolveOptions& options);
 
 /// A crew while it is hired: who draws at random takes the next seed.
 class Crew {

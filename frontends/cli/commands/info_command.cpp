@@ -68,7 +68,6 @@ OptionGroup partition_options() {
   group.add_options()("partition", "print the tree of groups; siblings of the same form share a line")(
       "partition-depth", po::value<int>()->value_name("N"), "show N levels of the tree below its root")(
       "partition-units", "also show units: each forward op with its backward ops");
-  add_grouping(group);
   add_table_options(group, partition_rows());
   return group;
 }
@@ -82,7 +81,6 @@ void refuse_partition_options(const Arguments& arguments) {
   for (const OptionRow& row : partition_rows()) {
     if (arguments.has(dashed(row.name))) refuse(dashed(row.name));
   }
-  if (!arguments.values()["grouping"].defaulted()) refuse("grouping");
 }
 
 /// How groups are to be found.
@@ -93,7 +91,6 @@ SolveOptions read_partition_options(const Arguments& arguments) {
     return options;
   }
   try {
-    options.grouping = grouping_of(arguments);
     set_table_options(arguments, partition_rows(), options);
     check_options(options);
   } catch (const InputError& error) {

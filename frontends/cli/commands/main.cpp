@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "engine/bound/highs.hpp"
+#include "engine/base/lingering.hpp"
 #include "frontends/cli/commands/command.hpp"
 
 namespace {
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   hold_standard_streams();
   const remora::cli::MemoryWatch watch(remora::cli::MemoryWatch::Until::hardly_any, remora::cli::end_out_of_memory);
   const int code = remora::cli::run_remora({argv + 1, argv + argc});
-  // Everything is written.
-  if (remora::highs_lingers()) std::_Exit(code);
+  // Everything is written; what still works is for nobody.
+  if (remora::threads_linger()) std::_Exit(code);
   return code;
 }

@@ -96,9 +96,12 @@ bool Arguments::parse(const std::vector<std::string>& words) {
     if (print_asked()) return false;
     po::notify(values_);
   } catch (const po::unknown_option& error) {
+    const std::string given = error.get_option_name();
+    const std::string now = renamed_option(given.substr(std::min(given.find_first_not_of('-'), given.size())));
+    if (!now.empty()) throw UsageError(given + ": " + now);
     std::vector<std::string> known;
     for (const auto& option : all.options()) known.push_back("--" + option->long_name());
-    const std::string meant = text::nearest(error.get_option_name(), known);
+    const std::string meant = text::nearest(given, known);
     throw UsageError(std::string(error.what()) + (meant.empty() ? "" : "; did you mean " + meant + "?") +
                      " (see 'remora " + command_ + " --help')");
   } catch (const po::error& error) {

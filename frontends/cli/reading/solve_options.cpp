@@ -150,21 +150,10 @@ std::vector<OptionRow> rows_for(Reader reader) {
 
 }  // namespace
 
-void add_grouping(OptionGroup& group) {
-  group.add_options()(
-      "grouping", po::value<std::string>()->default_value(grouping_name(SolveOptions{}.grouping))->value_name("NAME"),
-      "hierarchy: how groups are found: h-partition (HiRemate), chain (Rockmate's blocks), intervals "
-      "of the input order");
-}
-
-Grouping grouping_of(const Arguments& arguments) {
-  return grouping_from_name(arguments.get<std::string>("grouping"));
-}
-
 void add_table_options(OptionGroup& group, const std::vector<OptionRow>& rows) {
   for (const OptionRow& row : rows) {
     const std::string range = row.range.empty() ? "" : row.range + ", ";
-    const std::string help = std::string(row.help) + " (" + range + "default " + row.initial + ")";
+    const std::string help = row.help + " (" + range + "default " + row.initial + ")";
     group.add_options()(dashed(row.name).c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
   }
 }
@@ -177,7 +166,7 @@ void set_table_options(const Arguments& arguments, const std::vector<OptionRow>&
 }
 
 std::vector<OptionRow> partition_rows() {
-  return rows_named(std::array<std::string_view, 3>{"group_size", "top_size", "group_alpha"});
+  return rows_named(std::array<std::string_view, 3>{"grouping", "group_size", "top_size"});
 }
 
 std::vector<OptionRow> limit_rows() {
@@ -219,23 +208,13 @@ OptionGroup problem_options(bool needs_budget) {
 
 OptionGroup search_options() {
   OptionGroup group("The search");
-  group.add_options()(
-      "strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
-      "auto: all workers, mixed by what has paid off; cp: constraint programming only, complete search and "
-      "neighbourhoods; local: local search only, ruin and annealing; or one worker alone: complete, lns, ruin, anneal; "
-      "hierarchical: begin with groups of ops, solved for several budgets and composed, and go on as auto, which "
-      "begins so itself on large graphs. Methods of the literature: none, the input order without recomputation; "
-      "greedy, XLA's heuristic; for "
-      "training graphs sqrt, checkpoints between segments, and rotor, the dynamic program for chains; twremat, tree "
-      "decomposition; checkmate, the mixed integer program by CBC; checkmate-lp, its relaxation, rounded")(
-      "warm-start", input_file(), "start from this schedule of the graph, made for any budget");
   add_table_options(group, rows_for(Reader::user));
+  group.add_options()("warm-start", input_file(), "start from this schedule of the graph, made for any budget");
   return group;
 }
 
 OptionGroup expert_options() {
   OptionGroup group("Switches of the methods");
-  add_grouping(group);
   add_table_options(group, rows_for(Reader::expert));
   return group;
 }
@@ -259,8 +238,6 @@ std::optional<int> read_computes(const std::string& text) {
 Request read_request(const Arguments& arguments) {
   Request request;
   try {
-    request.options.strategy = strategy_from_name(arguments.get<std::string>("strategy"));
-    request.options.grouping = grouping_of(arguments);
     set_table_options(arguments, option_rows(), request.options);
     lift_time_limit(arguments, request.options);
     if (arguments.has("max-computes")) request.max_computes = read_computes(arguments.get<std::string>("max-computes"));
@@ -278,9 +255,10 @@ Request read_request(const Arguments& arguments) {
 }
 
 void warn_of_weaker_bound(const SolveOptions& options) {
-  if (find_highs().is_missed)
+  if (options.mip == IntegerSolver::highs && find_highs().is_missed)
     std::cerr << "remora: REMORA_HIGHS: " << find_highs().why_not << ": the proof does without HiGHS\n";
-  if (!options.covering_bound || !options.covering_mip || cover_mip_available()) return;
+  const bool asks = options.covering == Covering::on && options.mip != IntegerSolver::off;
+  if (!asks || cover_mip_available()) return;
   std::cerr << "remora: built without COIN-OR CBC: the lower bound is weaker\n";
 }
 

@@ -38,17 +38,12 @@ void refuse_more_computes(const Arguments& arguments, const std::string& what);
 
 // A solve's options (engine/base/options.def) on the command line, for commands that take all of them or some.
 
-/// Adds --grouping.
-void add_grouping(OptionGroup& group);
-/// What --grouping says. Throws InputError.
-Grouping grouping_of(const Arguments& arguments);
-
 /// Adds an option for each row, with its range and default in the help.
 void add_table_options(OptionGroup& group, const std::vector<OptionRow>& rows);
 /// Sets those of the rows that were given. Throws InputError; ranges are check_options'.
 void set_table_options(const Arguments& arguments, const std::vector<OptionRow>& rows, SolveOptions& options);
 
-/// The rows that say, besides --grouping, how groups are found.
+/// The rows that say how groups are found.
 std::vector<OptionRow> partition_rows();
 /// The rows that limit any search: time, work, threads, and the seed.
 std::vector<OptionRow> limit_rows();
@@ -62,9 +57,9 @@ void lift_time_limit(const Arguments& arguments, SolveOptions& options);
 
 /// --budget, --max-computes, --order. Without `needs_budget` the budget may be left out.
 OptionGroup problem_options(bool needs_budget);
-/// --strategy, --warm-start, and what a user needs of the table in engine/base/options.def.
+/// --warm-start, and what a user needs of the table in engine/base/options.def.
 OptionGroup search_options();
-/// --grouping and the rest of that table, which only --help-all shows.
+/// The rest of that table, which only --help-all shows.
 OptionGroup expert_options();
 
 /// A line to standard error if this program cannot compute the bound that the options ask for.

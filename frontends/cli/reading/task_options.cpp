@@ -62,6 +62,8 @@ std::vector<std::string> words_of(const batch::Task& task) {
   std::vector<std::string> words{task.graph};
   for (const auto& [name, values] : task.options) {
     const auto at = known.find(name);
+    if (const std::string now = at == known.end() ? renamed_option(name) : ""; !now.empty())
+      throw UsageError("$.options." + name + ": " + now);
     if (at == known.end() || name == kBudget) throw UsageError("$.options: there is no option " + quote(name));
     if (!at->second && values.size() != 1)
       throw UsageError("$.options." + name + ": must be true or false, not a list");
@@ -195,13 +197,12 @@ Arguments task_arguments(const batch::Task& task) {
 
 batch::Settings task_settings(const batch::Task& task) {
   const Arguments arguments = task_arguments(task);
-  const Request request = read_request(arguments);
+  Request request = read_request(arguments);
   batch::Settings settings{{"max_computes", request.max_computes ? std::to_string(*request.max_computes) : "auto"},
                            {"order", order_request_name(order_asked(request))}};
   // How fast, not what: a batch may go on with another number.
-  for (auto& row : describe_options(request.options)) {
-    if (row.first != "threads") settings.push_back(std::move(row));
-  }
+  request.options.threads = 0;
+  for (auto& row : describe_options(request.options)) settings.push_back(std::move(row));
   for (const OptionGroup& group : {graph_options(), device_options()}) {
     for (const auto& option : group.options()) {
       const auto given = task.options.find(option->long_name());

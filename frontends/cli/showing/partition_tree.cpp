@@ -214,7 +214,6 @@ nlohmann::ordered_json partition_json(const PartitionTree& tree, const SolveOpti
   return {{"grouping", grouping_name(options.grouping)},
           {"group_size", options.group_size},
           {"top_size", options.top_size},
-          {"group_alpha", options.group_alpha},
           {"levels", tree.levels},
           {"groups", tree.groups},
           {"distinct_groups", tree.distinct_groups},

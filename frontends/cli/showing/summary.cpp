@@ -244,6 +244,8 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
   std::ostringstream lines;
   print_headline_lines(lines, graph, schedule, advice);
   print_stop(lines, schedule.solver);
+  const std::string& integer_solver = schedule.solver.integer_solver;
+  if (!integer_solver.empty() && integer_solver != "none") lines << "solver      " << integer_solver << "\n";
   if (schedule.arena) {
     lines << "arena       " << text::exact_bytes_text(schedule.arena->size) << ", offsets in multiples of "
           << schedule.arena->alignment.count() << "\n";

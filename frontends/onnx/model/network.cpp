@@ -36,4 +36,9 @@ Bytes byte_size(const Shape& shape, ElementType type) {
   return Bytes(eights * bits + (count % 8 * bits + 7) / 8);
 }
 
+Bytes sum_of(Bytes one, Bytes other, const std::string& place) {
+  if (other > Bytes::max() - one) throw InputError(place, "sizes add up to more than 2^63 bytes");
+  return one + other;
+}
+
 }  // namespace remora::onnx_frontend

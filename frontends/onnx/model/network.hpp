@@ -153,6 +153,9 @@ std::int64_t element_count(const Shape& shape);
 /// The bytes that a value of this shape and type occupies, rounded up to whole bytes.
 Bytes byte_size(const Shape& shape, ElementType type);
 
+/// The sum of two sizes, neither negative. Throws InputError at `place` beyond 2^63 bytes.
+Bytes sum_of(Bytes one, Bytes other, const std::string& place);
+
 // Names that are unique and still show where they came from: the first "conv1" stays, the next becomes "conv1#2".
 
 class UniqueNames {

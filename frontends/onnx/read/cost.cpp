@@ -13,6 +13,7 @@
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -80,9 +81,10 @@ std::string duration_unit(CostModel model) {
 
 Bytes bytes_moved(const Network& network, NodeId id) {
   const Node& node = network.nodes[id];
+  const std::string place = "node " + printable(node.name);
   Bytes written(node.attributes.get(kBytesWrittenInPlace, std::int64_t{0}));
   for (const ValueId output : node.outputs) {
-    if (output.valid()) written += size_of(network, output);
+    if (output.valid()) written = sum_of(written, size_of(network, output), place);
   }
   Bytes read;
   std::set<ValueId> seen;
@@ -90,9 +92,9 @@ Bytes bytes_moved(const Network& network, NodeId id) {
     const ValueId input = node.inputs[k];
     if (!input.valid() || !seen.insert(network.storage(input)).second) continue;
     const Bytes size = size_of(network, input);
-    read += k == 0 && looks_up(node) ? std::min(size, written) : size;
+    read = sum_of(read, k == 0 && looks_up(node) ? std::min(size, written) : size, place);
   }
-  return read + written;
+  return sum_of(read, written, place);
 }
 
 Duration duration(const Network& network, NodeId id, CostModel model, const Device& device) {

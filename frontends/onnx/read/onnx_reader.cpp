@@ -81,9 +81,7 @@ class Lowering {
     Bytes total = network_.extra_fixed_memory;
     for (std::size_t k = 0; k < network_.values.size(); ++k) {
       if (network_.values[k].kind != ValueKind::parameter || !is_read_[k]) continue;
-      const Bytes size = size_of(ValueId(k));
-      if (size > Bytes::max() - total) throw InputError("fixed_memory", "the parameters exceed 2^63 bytes");
-      total += size;
+      total = sum_of(total, size_of(ValueId(k)), "fixed_memory");
     }
     return total;
   }

@@ -102,7 +102,8 @@ void GradientLedger::count_fixed(ValueId parameter) {
   if (account.counted) return;
   account.counted = true;
   const Value& value = network_.values[parameter];
-  network_.extra_fixed_memory += byte_size(value.shape, value.type);
+  network_.extra_fixed_memory =
+      sum_of(network_.extra_fixed_memory, byte_size(value.shape, value.type), "gradients of parameters");
 }
 
 ValueId GradientLedger::new_contribution(ValueId value) {

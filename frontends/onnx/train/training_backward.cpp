@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "frontends/onnx/train/training.hpp"
+#include "model/quote.hpp"
 
 namespace remora::onnx_frontend {
 
@@ -168,13 +169,14 @@ void PreciseBackward::save_mask(NodeId id, std::size_t position) {
 /// counted instead; a node left without outputs gets a token, for its work has to be done all the same.
 std::vector<ValueId> PreciseBackward::contribution_values(const std::vector<ValueId>& operands, Node& backward) {
   std::vector<ValueId> targets;
-  std::int64_t in_place = 0;
+  Bytes in_place;
   for (const ValueId operand : operands) {
     for (const ValueId target : step_.need.targets(operand)) {
       if (!ledger_.has_value(target)) {
         ledger_.count_fixed(target);
         backward.gradients_in_place.push_back(target);
-        in_place += byte_size(network_.values[target].shape, network_.values[target].type).count();
+        const Value& value = network_.values[target];
+        in_place = sum_of(in_place, byte_size(value.shape, value.type), "node " + printable(backward.name));
         continue;
       }
       if (std::find(targets.begin(), targets.end(), target) != targets.end()) continue;
@@ -182,7 +184,7 @@ std::vector<ValueId> PreciseBackward::contribution_values(const std::vector<Valu
       backward.outputs.push_back(ledger_.new_contribution(target));
     }
   }
-  if (in_place > 0) backward.attributes.set(std::string(kBytesWrittenInPlace), in_place);
+  if (in_place > Bytes(0)) backward.attributes.set(std::string(kBytesWrittenInPlace), in_place.count());
   if (targets.empty() && !backward.view) backward.outputs.push_back(ledger_.new_token(backward.name));
   return targets;
 }

@@ -13,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/base/options.hpp"
+#include "engine/base/schema.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/highs.hpp"
 #include "frontends/python/extension/answer.hpp"
@@ -60,6 +61,7 @@ NB_MODULE(_engine, module) {
   nb::register_exception_translator(&translate);
   nb::set_leak_warnings(false);
   module.def("version", &remora::version)
+      .def("engine_schema", &remora::engine_schema)
       .def("option_table", &option_table)
       .def("strategy_names", &remora::strategy_names)
       .def("has_cbc", &remora::cover_mip_available)

@@ -213,7 +213,7 @@ class Order:
 
 
 def options() -> tuple[Option, ...]:
-    """Every option of the search, beside the strategy, that `solve` and `sweep` take by name."""
+    """Every option of the search that `solve` and `sweep` take by name."""
     return tuple(Option(*row) for row in _engine.option_table())
 
 

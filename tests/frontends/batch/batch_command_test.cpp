@@ -240,8 +240,8 @@ TEST_F(BatchCommand, TheExamplesManifestAndJobScriptDoAnElementsShare) {
 TEST_F(BatchCommand, AnInterruptedTaskGoesOnFromItsSchedule) {
   ASSERT_EQ(run_words("generate layered --ops 60 --seed 3 -o " + path("graph.json")).code, 0);
   Task task{.id = "a", .graph = path("graph.json"), .budget = "75%"};
-  cli::complete_task(
-      task, {{"work-limit", {"8000"}}, {"threads", {"1"}}, {"segments", {"off"}}, {"period-bound", {"off"}}}, folder());
+  cli::complete_task(task, {{"work-limit", {"8000"}}, {"threads", {"1"}}, {"without", {"segments,period-bound"}}},
+                     folder());
   const Store store = Store::create(path("out"));
   std::atomic<bool> cancel = false;
   cli::TaskSolver stopping(&cancel, true, [&](const Progress& progress) { cancel = cancel || progress.phase == 2; });
@@ -281,10 +281,11 @@ TEST_F(BatchCommand, AGraphThatChangesBeforeItIsSolvedIsAnError) {
 
 TEST_F(BatchCommand, ATerminatedBatchSavesItsTaskAndSaysSo) {
   const std::string model = REMORA_SOURCE_DIR "/tests/data/onnx/transformer_tiny.onnx";
-  write("m.jsonl", R"({"id": "done", "graph": "chain.json", "budget": "80%"}
+  write("m.jsonl",
+        R"({"id": "done", "graph": "chain.json", "budget": "80%"}
 {"id": "long", "graph": ")" +
-                       model +
-                       R"(", "budget": "60%", "options": {"training": true, "time_limit": 600, "period_bound": false}}
+            model +
+            R"(", "budget": "60%", "options": {"training": true, "time_limit": 600, "without": "period-bound"}}
 {"id": "never", "graph": "chain.json", "budget": "70%"})");
   for (const int signal : {SIGTERM, SIGINT}) {
     const pid_t child =
@@ -341,8 +342,8 @@ TEST_F(BatchCommand, MergeFindsAScheduleOfAnotherBudget) {
 
 TEST_F(BatchCommand, TasksShareTheGroupsThatWereSolvedBefore) {
   write_graph("transformer.json", test::generate_transformer({.layers = 2}));
-  const std::string options = R"("options": {"strategy": "hierarchical", "group_size": 8, "top_size": 6,
-    "work_limit": 4000, "segments": "off", "period_bound": "off", "max_computes": 2}})";
+  const std::string options = R"("options": {"groups": "on", "group_size": 8, "top_size": 6,
+    "work_limit": 4000, "without": "segments,period-bound", "max_computes": 2}})";
   std::string manifest;
   for (const char* budget : {"90%", "80%"}) {
     std::string line = std::string(R"({"id": ")") + budget + R"(", "graph": "transformer.json", "budget": ")" + budget +

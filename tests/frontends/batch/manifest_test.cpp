@@ -34,10 +34,10 @@ TEST(Manifest, ANumberIsBytesHoweverSmall) {
 }
 
 TEST(Manifest, OptionsAreThoseOfTheCommandLineInEitherSpelling) {
-  const Manifest whole = read(line("a", R"(, "options": {"time_limit": 2.5, "max-computes": 3, "hierarchy": false, )"
+  const Manifest whole = read(line("a", R"(, "options": {"time_limit": 2.5, "max-computes": 3, "groups": false, )"
                                         R"("training": true, "dim": ["batch=8", "length=16"], "device": "d.json"})"));
   ASSERT_EQ(whole.tasks.size(), 1U) << whole.faults.front();
-  const TaskOptions expected{{"time-limit", {"2.5"}}, {"max-computes", {"3"}},           {"hierarchy", {"off"}},
+  const TaskOptions expected{{"time-limit", {"2.5"}}, {"max-computes", {"3"}},           {"groups", {"off"}},
                              {"training", {"on"}},    {"dim", {"batch=8", "length=16"}}, {"device", {"/data/d.json"}}};
   EXPECT_EQ(whole.tasks[0].options, expected);
 }

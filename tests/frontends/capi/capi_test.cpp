@@ -160,7 +160,7 @@ TEST(CInterface, AStopServesSolvesAtOnceAndLater) {
 TEST(CInterface, OptionsAreReadAsTheyAreSet) {
   const OptionsHandle options = reproducible();
   for (const auto& [name, value] : std::vector<std::pair<const char*, const char*>>{
-           {"strategy", "cp"}, {"time-limit", "2.5"}, {"time_limit", "3.5"}, {"benders", "off"}}) {
+           {"strategy", "cp"}, {"time-limit", "2.5"}, {"time_limit", "3.5"}, {"without", "benders"}}) {
     ASSERT_EQ(remora_options_set(options.get(), name, value), REMORA_OK);
     char* text = nullptr;
     ASSERT_EQ(remora_options_get(options.get(), name, &text), REMORA_OK);
@@ -170,6 +170,8 @@ TEST(CInterface, OptionsAreReadAsTheyAreSet) {
   EXPECT_EQ(remora_options_set(options.get(), "threads", "-3"), REMORA_BAD_INPUT);
   EXPECT_EQ(remora_options_set(options.get(), "colour", "blue"), REMORA_BAD_INPUT);
   EXPECT_EQ(remora_options_set(options.get(), "strategy", "magic"), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_options_set(options.get(), "benders", "off"), REMORA_BAD_INPUT);
+  EXPECT_NE(std::string(remora_last_error()).find("'benders' is --without benders now"), std::string::npos);
   char* text = nullptr;
   EXPECT_EQ(remora_options_get(options.get(), "colour", &text), REMORA_BAD_INPUT);
   ASSERT_EQ(remora_options_get(options.get(), "threads", &text), REMORA_OK);

@@ -104,10 +104,10 @@ TEST_F(PartitionTree, CountsEveryUnitAndGroupOnce) {
 
 TEST_F(PartitionTree, IsTheOneThatSolveWorksWith) {
   save("chain.json", remora::test::generate_chain({.layers = 60}));
-  for (const std::string words : {"--grouping chain", "--group-size 5 --top-size 7", "--group-alpha 2"}) {
+  for (const std::string words : {"--grouping chain", "--group-size 5 --top-size 7", "--grouping h-partition"}) {
     const Json result = partition("chain.json", words);
     const Outcome solved = test::run_words("solve " + path("chain.json") + " --quiet --budget 60% --work-limit 2000" +
-                                           " --strategy hierarchical --segments off --period-bound off " + words);
+                                           " --groups on --without segments,period-bound " + words);
     ASSERT_EQ(solved.code, 0) << solved.err;
     const Json schedule = Json::parse(solved.out);
     const Json& statistics = schedule["solver"]["statistics"];
@@ -195,8 +195,7 @@ TEST_F(PartitionTree, IsThereOnlyWhenAskedFor) {
 TEST_F(PartitionTree, HasOptionsWithTheRangesAndDefaultsOfSolve) {
   const std::string info_help = test::run_words("info --help").out;
   const std::string solve_help = test::run_words("solve --help-all").out;
-  for (const char* text :
-       {"--grouping NAME (=intervals)", "--group-size integer", "--top-size integer", "--group-alpha number"}) {
+  for (const char* text : {"--grouping h-partition|chain|intervals", "--group-size integer", "--top-size integer"}) {
     EXPECT_NE(info_help.find(text), std::string::npos) << info_help;
     EXPECT_NE(solve_help.find(text), std::string::npos) << text;
   }
@@ -207,10 +206,9 @@ TEST_F(PartitionTree, BadValuesAreSixtyFourAndOneLine) {
   write("row.json", kRow);
   for (const char* words :
        {"--partition --grouping magic", "--partition --group-size 1", "--partition --group-size many",
-        "--partition --group-size 1001", "--partition --top-size 0", "--partition --group-alpha -1",
-        "--partition --group-alpha nan", "--partition --partition-depth -1", "--partition --partition-depth x",
-        "--partition --grid-levels 3", "--group-size 10", "--grouping chain", "--partition-depth 1",
-        "--partition-units"}) {
+        "--partition --group-size 1001", "--partition --top-size 0", "--partition --group-alpha 1",
+        "--partition --partition-depth -1", "--partition --partition-depth x", "--partition --grid-levels 3",
+        "--group-size 10", "--grouping chain", "--partition-depth 1", "--partition-units"}) {
     const Outcome outcome = info("row.json", words);
     EXPECT_EQ(outcome.code, 64) << words;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;

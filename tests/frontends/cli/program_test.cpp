@@ -62,6 +62,19 @@ long lines(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
+TEST_F(Program, SaysWhoSolvedIntegerPrograms) {
+  if (run("--version").out.find("with COIN-OR CBC") == std::string::npos) GTEST_SKIP() << "a build without COIN-OR CBC";
+  ASSERT_EQ(run("generate layered --ops 60 --edges 140 -o layered.json").code, 0);
+  const std::string solve = "solve layered.json --budget 90% --work-limit 2000 -o schedule.json";
+  const auto by_cbc = run(solve);
+  EXPECT_EQ(by_cbc.code, 0) << by_cbc.err;
+  EXPECT_NE(by_cbc.err.find("\nsolver      COIN-OR CBC\n"), std::string::npos) << by_cbc.err;
+  EXPECT_NE(read("schedule.json").find(R"("integer_solver": "COIN-OR CBC")"), std::string::npos);
+  const auto by_none = run(solve + " --mip off");
+  EXPECT_EQ(by_none.err.find("\nsolver "), std::string::npos) << by_none.err;
+  EXPECT_NE(read("schedule.json").find(R"("integer_solver": "none")"), std::string::npos);
+}
+
 TEST_F(Program, SaysWhichSolversItHasAndThatALibraryOfHighsIsMissed) {
   const std::string solve = "solve graph.json --budget 100%";
   EXPECT_NE(run("--version", "REMORA_HIGHS=off").out.find("without HiGHS (REMORA_HIGHS is off)"), std::string::npos);
@@ -89,11 +102,14 @@ TEST_F(Program, HelpOfEachCommandListsItsOptions) {
   }
   const auto all = run("solve --help-all");
   EXPECT_EQ(all.code, 0);
-  for (const char* option : {"--cover-bound", "--group-size", "--grouping", "--dear-recompute"}) {
+  for (const char* option : {"--covering", "--group-size", "--grouping", "--without"}) {
     EXPECT_EQ(solve.out.find(option), std::string::npos) << option;
     EXPECT_NE(all.out.find(option), std::string::npos) << option;
   }
   EXPECT_NE(all.out.find("--budget"), std::string::npos);
+  const auto renamed = run("solve graph.json -b 80% --nogoods off");
+  EXPECT_EQ(renamed.code, 64);
+  EXPECT_EQ(renamed.err, "remora: --nogoods: is --without nogoods now\n");
   for (const char* command : {"verify", "info", "convert"}) {
     const auto help = run(std::string(command) + " --help");
     EXPECT_EQ(help.code, 0);
@@ -201,7 +217,8 @@ TEST_F(Program, DevicesAreFoundByName) {
 TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
   const std::string model = "'" REMORA_SOURCE_DIR "/tests/data/onnx/transformer_tiny.onnx'";
   ASSERT_EQ(
-      run("solve " + model + " --training --cost flops -b 80% --work-limit 500 --period-bound off -q -o s.json").code,
+      run("solve " + model + " --training --cost flops -b 80% --work-limit 500 --without period-bound -q -o s.json")
+          .code,
       0);
   EXPECT_EQ(Json::parse(read("s.json"))["reading"], Json({"--training", "--cost=flops"}));
   EXPECT_EQ(run("verify " + model + " s.json").code, 0);
@@ -484,7 +501,7 @@ TEST_F(Program, AnInterruptKeepsTheIncumbent) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t child =
         remora::test::start_child({REMORA_PROGRAM, "solve", model, "--training", "--budget", "60%", "--time-limit",
-                                   "600", "--period-bound", "off", "-o", path("schedule.json")},
+                                   "600", "--without", "period-bound", "-o", path("schedule.json")},
                                   path("err.txt"));
     // Phase 2 begins with a schedule in hand; ten minutes do not end it without the period relaxation.
     constexpr int kPolls = 3000;

@@ -144,7 +144,7 @@ TEST_F(RewriteCommand, RefusesOptionsThatContradictEachOther) {
 
 TEST_F(RewriteCommand, OfATrainingStepWritesTheScheduleInTheModelsNames) {
   const Outcome outcome =
-      run_words("rewrite " + model_ + " --training -b 70% --work-limit 2000 --period-bound off --threads 1 -q");
+      run_words("rewrite " + model_ + " --training -b 70% --work-limit 2000 --without period-bound --threads 1 -q");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json plan = Json::parse(outcome.out);
   EXPECT_EQ(plan["format"], "remora-runtime-schedule");

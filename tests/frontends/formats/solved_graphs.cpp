@@ -44,13 +44,14 @@ void add_solved(const std::shared_ptr<const Graph>& graph, std::vector<SolvedGra
   const Bytes peak = baseline_peak(unlimited);
   for (const int percent : {60, 75, 90, 100}) {
     const Bytes budget = peak - Bytes((peak - graph->fixed_memory).count() / 100 * (100 - percent));
-    for (const Strategy strategy : {Strategy::greedy, Strategy::local}) {
+    for (const bool searches : {false, true}) {
       // Each test program of CTest makes them anew, so they must be cheap, not good.
-      SolveOptions options{.strategy = strategy, .time_limit = kNoTimeLimit, .work_limit = 300, .threads = 1};
-      options.covering_bound = false;
+      SolveOptions options{.time_limit = kNoTimeLimit, .work_limit = 300, .threads = 1, .covering = Covering::off};
+      if (searches) options.workers = Workers::local;
+      if (!searches) options.strategy = Strategy::greedy;
       options.period_bound = false;
       Schedule schedule = solve(unlimited.with_budget(budget), options);
-      if (schedule.has_schedule()) add_verified(graph, strategy_name(strategy), std::move(schedule), solved);
+      if (schedule.has_schedule()) add_verified(graph, searches ? "local" : "greedy", std::move(schedule), solved);
     }
   }
 }

@@ -17,6 +17,21 @@ std::int64_t flops_of(const Network& network, std::string_view node) {
   return flops(network, id_of(network, node));
 }
 
+/// Each fits, what an op reads and writes does not.
+TEST(BytesMoved, SizesThatAddUpTo2To63BytesAreRefused) {
+  ModelBuilder model;
+  model.input("x", {1 << 30, 1 << 27, 5}, onnx::TensorProto::DOUBLE).node("Relu", {"x"}, {"z"}, "B").output("z");
+  const std::string complaint = model.complaint();
+  EXPECT_TRUE(contains(complaint, "node B: sizes add up to more than 2^63 bytes")) << complaint;
+  ModelBuilder weights;
+  weights.input("x", {1}).weight("v", {1 << 30, 1 << 30}).weight("w", {1 << 30, 1 << 30});
+  weights.node("Mul", {"x", "v"}, {"a"}, "A").node("ReduceSum", {"a"}, {"b"}, "B").set("keepdims", 0);
+  weights.node("Mul", {"b", "w"}, {"y"}, "C").output("y");
+  OnnxOptions training;
+  training.training.emplace();
+  EXPECT_TRUE(contains(weights.complaint(training), "more than 2^63 bytes")) << weights.complaint(training);
+}
+
 TEST(Flops, ConvolutionsByHand) {
   ModelBuilder model;
   model.input("x", {2, 4, 8, 8}).weight("w", {6, 2, 3, 3}).weight("t", {6, 5, 2, 2});

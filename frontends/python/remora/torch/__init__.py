@@ -12,7 +12,7 @@
 See docs/pytorch.md.
 """
 
-from ._capture import TrainStep, scale_of, sweep, train_step
+from ._capture import TrainStep, padded, scale_of, sweep, train_step
 from ._check import Check, check
 from ._check_differences import Difference
 from ._check_first import FirstOp
@@ -49,6 +49,7 @@ __all__ = [
     "TrainStep",
     "backend",
     "check",
+    "padded",
     "plans",
     "report",
     "scale_of",

@@ -13,6 +13,7 @@ import logging
 import re
 import sys
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -35,7 +36,7 @@ from ._fuse import fuse
 from ._graph import Cut, Op, Step
 from ._layout import in_channels_last
 from ._ledger import Ledger
-from ._plan import Plan, solve
+from ._plan import Plan, budget_of, solve
 from ._program import Program, write_program
 from ._simplify import simplify
 from ._solver import FIRST, Options, SweepPoint, sweep_graph
@@ -109,11 +110,12 @@ def compiled_step(
 
 
 def tracing(**patches: Any) -> Any:
-    """What is set of Dynamo while it may capture: up to `SHAPES` shapes; log lines are left out of the graph."""
+    """What is set of Dynamo while it may capture: up to `SHAPES` shapes; no log lines; what is printed comes behind."""
     ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
     known = torch._dynamo.config.ignore_logging_functions
     return torch._dynamo.config.patch(
         recompile_limit=max(SHAPES, torch._dynamo.config.recompile_limit),
+        reorderable_logging_functions={*torch._dynamo.config.reorderable_logging_functions, print, warnings.warn},
         ignore_logging_functions=known if ignored <= known else {*known, *ignored},
         **patches,
     )
@@ -135,6 +137,32 @@ def scale_of(scaler: torch.amp.GradScaler) -> torch.Tensor:
         scaler._lazy_init_scale_growth_tracker(device)
     assert scaler._scale is not None
     return scaler._scale
+
+
+def padded(tensor: torch.Tensor, lengths: Sequence[int], dim: int = -1, value: float = 0) -> torch.Tensor:
+    """A tensor, padded at the end of a dimension to the shortest of a few lengths, so that a few plans serve all.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Each of them is captured and planned once.
+    dim : int
+        What is padded.
+    value : float
+        What fills it, as the number that the loss ignores, or 0 in a mask.
+
+    Raises
+    ------
+    ValueError
+        If the tensor is longer than the longest.
+    """
+    length = tensor.shape[dim]
+    longest = max(lengths)
+    if length > longest:
+        raise ValueError(f"padded: {length} is longer than the longest, {longest}")
+    shape = list(tensor.shape)
+    shape[dim] = min(n for n in lengths if n >= length) - length
+    return torch.cat([tensor, tensor.new_full(shape, value)], dim)
 
 
 def refuse_anomaly_mode() -> None:
@@ -222,6 +250,7 @@ class TrainStep:
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
         self.ledger = Ledger()
+        self._limit: int | None = None  # a percentage, in bytes
         self._captured: list[_Captured] = []
         self._memory = Memory() if options.arena else None
         self._start = 0.0
@@ -249,16 +278,18 @@ class TrainStep:
         """Plans what is captured, and what will be, for another budget; nothing is captured or measured again."""
         check_budget(budget, "budget")
         options = replace(self.options, budget=budget)
+        limit: int | None = None
         found = []
         for captured in self._captured:
             try:
-                found.append(planned(captured.step, captured.costs, options, _name(self.function), self._memory))
+                given, limit = fixed_in_bytes(captured.step, captured.costs, options, limit)
+                found.append(planned(captured.step, captured.costs, given, _name(self.function), self._memory))
             except Infeasible as refusal:
                 raise refusal.knowing(captured.reached) from None
         for captured, (plan, program) in zip(self._captured, found, strict=True):
             captured.plan, captured.program = plan, program
             captured.reached = min(captured.reached, plan.predicted_peak)
-        self.options = options
+        self.options, self._limit = options, limit
 
     def sweep(self, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
         """Finds predicted time against budget for the latest captured graph, smallest budget first."""
@@ -267,7 +298,8 @@ class TrainStep:
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         seconds = {"capture": time.perf_counter() - self._start}
         step, costs = read_graph(module, self.options, None, seconds)
-        plan, program = planned(step, costs, self.options, _name(self.function), self._memory, seconds)
+        options, self._limit = fixed_in_bytes(step, costs, self.options, self._limit)
+        plan, program = planned(step, costs, options, _name(self.function), self._memory, seconds)
         self.ledger.parts[-1].plan = plan
         plan.checkpoints = self.ledger.parts[-1].checkpoints
         captured = _Captured(step, costs, plan, program, plan.predicted_peak)
@@ -288,6 +320,20 @@ def sweep(step: TrainStep, *arguments: Any, points: int = 12, time_limit: float 
     if arguments:
         step(*arguments)
     return step.sweep(points, time_limit)
+
+
+def fixed_in_bytes(
+    step: Step, costs: dict[fx.Node, Cost], options: Options, limit: int | None
+) -> tuple[Options, int | None]:
+    """The options with a percentage turned into bytes, and the most bytes that it has been so far.
+
+    A percentage is of this graph, or of an earlier one if that was larger: a smaller last batch has the bytes of the
+    others.
+    """
+    if isinstance(options.budget, int) or "%" not in options.budget:
+        return options, limit
+    limit = max(budget_of(step, costs, options), limit or 0)
+    return replace(options, budget=limit, reserve=0), limit
 
 
 def planned(

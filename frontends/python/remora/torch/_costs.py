@@ -309,13 +309,13 @@ def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
     Kineto, which `torch.profiler` records with, knows one recording a process: a user's own would be lost. So PyTorch's
     older profiler records, in a thread of its own where this one is recorded already.
     """
-    if torch.autograd._profiler_enabled():
+    if torch._C._autograd._profiler_enabled():
         # Workspaces depend on the number of threads, which a new thread has to be told.
         with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as beside:
             return beside.submit(allocated, run).result()
-    torch.autograd._enable_profiler_legacy(
-        torch.autograd.ProfilerConfig(
-            torch.autograd.ProfilerState.CPU,
+    torch._C._autograd._enable_profiler_legacy(
+        torch._C._profiler.ProfilerConfig(
+            torch._C._profiler.ProfilerState.CPU,
             False,  # no shapes
             True,  # memory
             False,
@@ -327,7 +327,7 @@ def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
     try:
         result = run()
     finally:
-        threads = torch.autograd._disable_profiler_legacy()
+        threads = torch._C._autograd._disable_profiler_legacy()
     return result, sum(_peak(event.cpu_memory_usage() for event in events) for events in threads)
 
 

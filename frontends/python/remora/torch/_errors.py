@@ -22,10 +22,19 @@ _HINTS = {
     "gradients behind the step",
     "torch._dynamo.disable": "FSDP's hooks are such a call: give each block that fully_shard shards to "
     "remora.torch.wrap, and not the whole model",
+    "Sparse": "Sparse gradients (Embedding(sparse=True)) have sizes that depend on data: use sparse=False",
+    "does not support RNN": "Write the layer with LSTMCell or GRUCell in a loop, or wrap the parts beside it",
+    "FloatTrueDiv(1.0": "BatchNorm with momentum=None divides by a counter: give it a number as momentum",
+    "as_proxy()": "A torch.Generator of your own cannot be captured: draw outside and give the numbers as an argument",
+    "Module-level backwards hooks": "Register the hook on a value inside forward (tensor.register_hook), which runs",
+    "Data-dependent branching": "Choose by torch.where, or take the branch outside of the step",
+    "Dynamic shape operator": "A size depends on data: take this part out of the step, or make its sizes fixed",
+    "data-dependent expression": "A size depends on data (a mask, nonzero, unique): use torch.where, or fixed sizes",
+    "consumed returned tensor's grad_fn": "The module keeps a value of the forward: use remora.torch.wrap",
     "requires_grad_()": "Models that checkpoint their own blocks call it on what the embedding gives: switch the "
     "model's gradient checkpointing off, since the schedule decides what is made again",
 }
-"""What to do about what Dynamo refuses."""
+"""What to do about what PyTorch refuses, by a part of its message."""
 
 
 class TorchError(ShortenTraceback, Error):  # Dynamo wraps all other exceptions of a backend
@@ -59,13 +68,16 @@ def in_plain_words() -> Iterator[None]:
         raise error.with_traceback(None) from error.__cause__
     except BackendCompilerFailed as error:
         inner = error.inner_exception
-        raise CaptureError(
-            f"the captured step cannot be planned: {type(inner).__name__}: {without_advice(inner)}"
-        ) from inner
+        raise CaptureError(f"the captured step cannot be planned: {type(inner).__name__}: {_hinted(inner)}") from inner
     except TorchDynamoException as error:
-        text = without_advice(error)
-        hint = next((f". {hint}" for part, hint in _HINTS.items() if part in text), "")
-        raise CaptureError(f"PyTorch cannot capture this step: {text}{hint}") from error
+        raise CaptureError(f"PyTorch cannot capture this step: {_hinted(error)}") from error
+
+
+def _hinted(error: BaseException) -> str:
+    """An exception's text, and first what to do about it."""
+    text = without_advice(error)
+    hint = next((f"{hint}. " for part, hint in _HINTS.items() if part in text), "")
+    return f"{hint}{'PyTorch says: ' if hint else ''}{text}"
 
 
 def without_advice(error: BaseException) -> str:

@@ -248,6 +248,8 @@ class Step:
         if isinstance(value, torch.Tensor):
             given_by_user = self.cut is not None and node in self.cut.tangents
             self.needs[node] = [self._storage(node.name, value, not given_by_user)]
+        elif isinstance(value, torch.SymInt) and value.node.maybe_as_int() is not None:
+            self.value[node] = int(value)
         elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             raise CaptureError(f"{node.name}: a shape that is not a number; capture with dynamic=False")
 
@@ -277,8 +279,16 @@ class Step:
         if schema is not None and schema.is_mutable:
             raise CaptureError(f"{node.name}: {target} changes an argument, and the graph should be functional")
         self.value[node] = value = self._truly_typed(node, self._run(node))
+        if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is not None:
+            self.value[node] = value = int(value)
         if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in pytree.tree_leaves(value)):
             raise CaptureError(f"{node.name}: {target} gives a number that is known only when it runs")
+        sizes = [n for t in tensors_in(value) for n in t.shape if isinstance(n, torch.SymInt)]
+        if any(n.node.maybe_as_int() is None for n in sizes):
+            raise CaptureError(
+                f"{node.name}: {target} gives a tensor whose size depends on data (a mask, nonzero); use torch.where, "
+                "or fixed sizes"
+            )
         read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
         tensors = tensors_in(value)
         made = [t for t in tensors if _key(t) not in self._of]
@@ -420,7 +430,7 @@ def is_random(node: fx.Node) -> bool:
         return True
     place = names.index("dropout_p")
     given = node.args[place] if place < len(node.args) else node.kwargs.get("dropout_p", 0.0)
-    return given != 0.0
+    return bool(given != 0.0)
 
 
 def has_effect(node: fx.Node) -> bool:

@@ -12,7 +12,6 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -24,7 +23,7 @@ from torch._functorch.partitioners import _extract_fwd_bwd_modules
 from torch.utils import _pytree as pytree
 
 from ._arena import Memory, Places, library
-from ._capture import boxed, capturing, fused, options_of, planned, read_graph, results_of, say, tracing
+from ._capture import boxed, capturing, fixed_in_bytes, fused, options_of, planned, read_graph, results_of, say, tracing
 from ._costs import Cost
 from ._errors import CaptureError, in_plain_words
 from ._graph import Cut, Op, Step
@@ -150,6 +149,9 @@ class Backend:
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
         listener.listen()
+        for size in inputs:
+            if isinstance(size, torch.SymInt):
+                int(size)  # a plan is for shapes that are numbers: Dynamo then captures others anew
         given = [t for t in inputs if isinstance(t, torch.Tensor)]
         training = torch.is_grad_enabled() and any(t.requires_grad for t in given)
         part = self.ledger.add(inputs, training)
@@ -179,12 +181,9 @@ class Backend:
             return module.forward
 
     def in_bytes(self, step: Step, costs: dict[fx.Node, Cost]) -> Options:
-        """The options with the budget in bytes; a percentage is of this graph, or of an earlier, larger one."""
-        if isinstance(self.options.budget, int) or "%" not in self.options.budget:
-            return self.options
-        budget = budget_of(step, costs, self.options)
-        self.limit = max(budget, self.limit or 0)
-        return replace(self.options, budget=self.limit, reserve=0)
+        """The options with the budget in bytes."""
+        options, self.limit = fixed_in_bytes(step, costs, self.options, self.limit)
+        return options
 
 
 class _Parts:
@@ -212,6 +211,11 @@ class _Parts:
         return forward
 
     def _note_unreached(self, gradients: tuple[torch.Tensor | None, ...]) -> None:
+        if torch.is_grad_enabled():
+            raise CaptureError(
+                "a wrapped module has no gradient of its gradient (create_graph=True, a gradient penalty): take both "
+                "inside a function for remora.torch.train_step"
+            )
         self.unreached.outputs = {i for i, gradient in enumerate(gradients) if gradient is None}
 
     def _run_backward(self, program: Program, arguments: list[Any]) -> list[Any]:
@@ -246,13 +250,8 @@ class _Parts:
         ahead, behind = runs[:middle], runs[middle + 1 :]
         saved, states = _saved(step, ahead, behind)
         opaque = _opaque(results[num_fwd_outputs:])
-        forward, backward = _extract_fwd_bwd_modules(
-            joint,
-            list(saved),
-            [],
-            **({"saved_opaque_nodes": opaque} if opaque else {}),
-            num_fwd_outputs=num_fwd_outputs,
-        )
+        more: dict[str, Any] = {"saved_opaque_nodes": opaque} if opaque else {}
+        forward, backward = _extract_fwd_bwd_modules(joint, list(saved), [], **more, num_fwd_outputs=num_fwd_outputs)
         there = {n.name for n in backward.graph.find_nodes(op="placeholder")}
         missing = [n for n in saved if n.name not in there and _is_read(step, n, runs[middle:])]
         _add_saved(step, forward, backward, missing, states, tangents)

@@ -2,9 +2,9 @@
 """The one place that calls the engine: graphs and schedules go in and out as `remora-graph` and `remora-schedule`.
 
 A schedule that was found is kept in a file and found again by the graph (its costs are part of it), the budget, the
-options and the version. All that are known of a graph stand in another file: a solve begins with the shortest that
-holds its budget, so a smaller budget never has a shorter schedule than a larger one that was asked for later, and the
-least budget that a refusal names has a schedule at once.
+options and the number of the engine's answers. All that are known of a graph stand in another file: a solve begins with
+the shortest that holds its budget, so a smaller budget never has a shorter schedule than a larger one that was asked
+for later, and the least budget that a refusal names has a schedule at once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import remora
+from remora._engine import engine_schema
 
 from ._costs import cache_folder, write_json
 from ._errors import Infeasible, SolverError, TorchError
@@ -125,7 +126,7 @@ class Known:
     """
 
     def __init__(self, graph: dict[str, Any], order: str, kept: bool) -> None:
-        text = json.dumps([remora.__version__, order == "input", graph], sort_keys=True)
+        text = json.dumps([engine_schema(), order == "input", graph], sort_keys=True)
         self.path: Path | None = None
         self.rows: list[list[Any]] = []  # peak, duration, ops by number
         if kept:
@@ -162,7 +163,7 @@ def schedule_for(graph: dict[str, Any], budget: int, options: Options, seconds: 
     Infeasible
         With the least budget for which a schedule is known.
     """
-    question = [remora.__version__, graph, budget, options.order, options.time_limit, options.seed, options.arena]
+    question = [engine_schema(), graph, budget, options.order, options.time_limit, options.seed, options.arena]
     key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
     path = cache_folder() / "schedules" / f"{key}.json"
 

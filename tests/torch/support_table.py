@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/pytorch_support.md by running every row of support.py.
+
+usage: run BUILD_FOLDER support_table.py      (as `tests/torch/run` runs a test), or python support_table.py PAGE
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import torch
+
+HEAD = """# What works with PyTorch
+
+What people write in training steps and around them, and what `remora.torch` does with it. Each row is a test
+(`ctest -L support`): it runs as plain eager and by Remora from the same state, and *works* means that results,
+gradients, parameters, buffers and the generator are equal in every bit in two runs. Otherwise the row has the line with
+which Remora refuses. Whole training loops (Hugging Face, Lightning, several processes) are in
+[pytorch.md](pytorch.md#tested). This page is written by `tests/torch/support_table.py`.
+"""
+
+LOOPS = {
+    "loops_test.py": "Around a step (`ctest -L '^torch$'`)",
+    "trainers_test.py": "Trainers (`ctest -L trainers`)",
+    "distributed_test.py": "Several processes on gloo (`ctest -L distributed`)",
+}
+"""The files whose tests the page lists."""
+
+
+def read(page: Path) -> dict[tuple[str, str, str], str]:
+    """The verdicts of a page by group, row and way."""
+    found: dict[tuple[str, str, str], str] = {}
+    group, ways = "", []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            group = line[3:]
+        elif line.startswith("| ") and " | `" in line:
+            ways = [cell.strip().strip("`") for cell in line.strip("|").split("|")[1:]]
+        elif line.startswith("| "):
+            what, *verdicts = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            found |= {(group, what, way): verdict for way, verdict in zip(ways, verdicts, strict=True) if verdict}
+    return found
+
+
+def main(page: Path) -> None:
+    import support
+
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    lines = [HEAD]
+    for group in dict.fromkeys(row.group for row in support.ROWS):
+        lines += [f"## {group}\n", "| what | `train_step` | `wrap` |", "|---|---|---|"]
+        for row in (row for row in support.ROWS if row.group == group):
+            verdicts = []
+            for way in ("train_step", "wrap"):
+                verdicts.append(support.verdict_of(row.ways[way]) if way in row.ways else "")
+                torch._dynamo.reset()
+                print(f"{group}: {row.what}: {way}: {verdicts[-1]}", flush=True)
+            lines.append(f"| {row.what} | {' | '.join(verdicts)} |")
+        lines.append("")
+    lines += ["## Whole loops\n", "Each line is a test of its own, named by what it shows.\n"]
+    for name, what in LOOPS.items():
+        lines += [f"{what}:\n", *(f"- {text}" for text in tests_of(Path(__file__).with_name(name))), ""]
+    page.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def tests_of(file: Path) -> list[str]:
+    """What the tests of a file are called, as sentences."""
+    names = [n.name for n in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(n, ast.FunctionDef)]
+    return [name.removeprefix("test_").replace("_", " ") for name in names if name.startswith("test_")]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
