@@ -20,25 +20,28 @@ struct Name {
   Value value;
   const char* name;
 };
-constexpr std::array kStrategies{Name{Strategy::automatic, "auto"},
-                                 Name{Strategy::cp, "cp"},
-                                 Name{Strategy::none, "none"},
-                                 Name{Strategy::greedy, "greedy"},
-                                 Name{Strategy::sqrt, "sqrt"},
-                                 Name{Strategy::rotor, "rotor"},
-                                 Name{Strategy::twremat, "twremat"},
-                                 Name{Strategy::checkmate, "checkmate"},
-                                 Name{Strategy::checkmate_lp, "checkmate-lp"}};
-constexpr std::array kWorkers{Name{Workers::all, "all"},   Name{Workers::complete, "complete"},
-                              Name{Workers::lns, "lns"},   Name{Workers::local, "local"},
-                              Name{Workers::ruin, "ruin"}, Name{Workers::anneal, "anneal"}};
-constexpr std::array kGroupStarts{Name{GroupStart::automatic, "auto"}, Name{GroupStart::on, "on"},
-                                  Name{GroupStart::off, "off"}};
-constexpr std::array kGroupings{Name{Grouping::h_partition, "h-partition"}, Name{Grouping::chain, "chain"},
-                                Name{Grouping::intervals, "intervals"}};
-constexpr std::array kCoverings{Name{Covering::off, "off"}, Name{Covering::lp, "lp"}, Name{Covering::on, "on"}};
-constexpr std::array kIntegerSolvers{Name{IntegerSolver::highs, "highs"}, Name{IntegerSolver::cbc, "cbc"},
-                                     Name{IntegerSolver::off, "off"}};
+constexpr std::array kStrategies{Name<Strategy>{Strategy::automatic, "auto"},
+                                 Name<Strategy>{Strategy::cp, "cp"},
+                                 Name<Strategy>{Strategy::none, "none"},
+                                 Name<Strategy>{Strategy::greedy, "greedy"},
+                                 Name<Strategy>{Strategy::sqrt, "sqrt"},
+                                 Name<Strategy>{Strategy::rotor, "rotor"},
+                                 Name<Strategy>{Strategy::twremat, "twremat"},
+                                 Name<Strategy>{Strategy::checkmate, "checkmate"},
+                                 Name<Strategy>{Strategy::checkmate_lp, "checkmate-lp"}};
+constexpr std::array kWorkers{Name<Workers>{Workers::all, "all"},   Name<Workers>{Workers::complete, "complete"},
+                              Name<Workers>{Workers::lns, "lns"},   Name<Workers>{Workers::local, "local"},
+                              Name<Workers>{Workers::ruin, "ruin"}, Name<Workers>{Workers::anneal, "anneal"}};
+constexpr std::array kGroupStarts{Name<GroupStart>{GroupStart::automatic, "auto"},
+                                  Name<GroupStart>{GroupStart::on, "on"}, Name<GroupStart>{GroupStart::off, "off"}};
+constexpr std::array kGroupings{Name<Grouping>{Grouping::h_partition, "h-partition"},
+                                Name<Grouping>{Grouping::chain, "chain"},
+                                Name<Grouping>{Grouping::intervals, "intervals"}};
+constexpr std::array kCoverings{Name<Covering>{Covering::off, "off"}, Name<Covering>{Covering::lp, "lp"},
+                                Name<Covering>{Covering::on, "on"}};
+constexpr std::array kIntegerSolvers{Name<IntegerSolver>{IntegerSolver::highs, "highs"},
+                                     Name<IntegerSolver>{IntegerSolver::cbc, "cbc"},
+                                     Name<IntegerSolver>{IntegerSolver::off, "off"}};
 
 constexpr const auto& names_of(Strategy) {
   return kStrategies;

@@ -583,7 +583,6 @@ both(
     squared,
     (X,),
 )
-both(A, "gradients that are views of one flat buffer", lambda: flattened(mlp()), squared, (X,))
 
 
 def hooked(s: Any, x: torch.Tensor) -> torch.Tensor:
@@ -626,15 +625,6 @@ def with_hook(model: nn.Sequential, kind: str) -> nn.Sequential:
 
 def halved(g: torch.Tensor) -> torch.Tensor:
     return g * 0.5
-
-
-def flattened(model: nn.Sequential) -> nn.Sequential:
-    flat = torch.zeros(sum(p.numel() for p in model.parameters()))
-    at = 0
-    for p in model.parameters():
-        p.grad = flat[at : at + p.numel()].view_as(p)
-        at += p.numel()
-    return model
 
 
 # -- Buffers and inputs that change ------------------------------------------------------------------------------------
@@ -922,6 +912,19 @@ def in_eval(m: Any, step: Loss, i: int) -> Any:
     return step(X)
 
 
+def flat_gradients(m: Any, step: Loss, i: int, state: dict[int, Any]) -> Any:
+    parameters = list(m.parameters())
+    flat = state.setdefault(id(m), torch.zeros(sum(p.numel() for p in parameters)))
+    if i == 0:
+        for p, part in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+            p.grad = part.view_as(p)
+    flat.zero_()
+    value = step(X)
+    assert all(p.grad.untyped_storage().data_ptr() == flat.data_ptr() for p in parameters)
+    return value, flat.clone()
+
+
+loops("gradients that are views of one flat buffer", flat_gradients)
 loops("AdamW, gradient clipping", optimized)
 loops("accumulation", accumulated)
 loops("zero_grad(set_to_none=False)", zeroed)

@@ -22,7 +22,7 @@ which Remora refuses. Whole training loops (Hugging Face, Lightning, several pro
 """
 
 LOOPS = {
-    "loops_test.py": "Around a step (`ctest -L '^torch$'`)",
+    "loops_test.py": "Around a step (`ctest -L support`)",
     "trainers_test.py": "Trainers (`ctest -L trainers`)",
     "distributed_test.py": "Several processes on gloo (`ctest -L distributed`)",
 }

@@ -120,6 +120,19 @@ def test_trainer_trains_and_evaluates(kind: str, tmp_path: Path) -> None:
     assert rt.plans(mine)[0].recomputes > 0
 
 
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_a_step_by_hand_takes_what_was_predicted(kind: str) -> None:
+    torch.manual_seed(0)
+    batch = torch.utils.data.default_collate([Rows(kind, 4)[i] for i in range(4)])
+
+    def loss(model: nn.Module, *values: torch.Tensor) -> torch.Tensor:
+        return model(**dict(zip(batch, values, strict=True))).loss  # type: ignore[no-any-return]
+
+    model = MODELS[kind]()
+    loss(model, *batch.values())  # BERT learns what kind of problem it has
+    checking.check_step(model, loss, tuple(batch.values()), "85%")
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "t5"])
 def test_a_wrapped_model_generates_while_it_is_trained(kind: str, tmp_path: Path) -> None:
     torch.manual_seed(0)

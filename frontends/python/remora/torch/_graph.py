@@ -248,8 +248,8 @@ class Step:
         if isinstance(value, torch.Tensor):
             given_by_user = self.cut is not None and node in self.cut.tangents
             self.needs[node] = [self._storage(node.name, value, not given_by_user)]
-        elif isinstance(value, torch.SymInt) and value.node.maybe_as_int() is not None:
-            self.value[node] = int(value)
+        elif isinstance(value, torch.SymInt) and (value.node.maybe_as_int() is not None or value.node.has_hint()):
+            self.value[node] = int(value)  # the plan is for this number, and Dynamo guards it
         elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             raise CaptureError(f"{node.name}: a shape that is not a number; capture with dynamic=False")
 
