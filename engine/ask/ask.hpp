@@ -70,7 +70,7 @@ struct Request {
   /// What memory may hold at any step, fixed memory and the graph's inputs included. Of solve() alone.
   Bytes budget = Bytes::max();
   /// How often an op may run, the first compute included. None: the usual number of the strategy (default_problem), for a
-  /// search two, or as many more as hold the budget or are shorter (engine/ask/ladder.cpp); the schedule says which.
+  /// search two, or as many more as hold the budget or are shorter; the schedule says which.
   std::optional<int> max_computes{};
   /// None: the usual one of the strategy; but for twremat, the input order.
   std::optional<OrderRequest> order{};

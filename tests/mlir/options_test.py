@@ -157,7 +157,7 @@ class Options(plugin_case.PluginCase):
                  ("memory-budget=64KiB order=random", "order", "input, free, auto"),
                  ("memory-budget=64KiB time-limit=-1", "time"),
                  ("memory-budget=64KiB seed=-2", "seed"), ("memory-budget=64KiB threads=-1", "threads"),
-                 ("memory-budget=64KiB max-computes=0", "max_computes"),
+                 ("memory-budget=64KiB max-computes=0", "max-computes"),
                  ("memory-budget=64KiB max-computes=many", "max-computes", "'many' is neither a number nor auto"),
                  ("memory-budget=64KiB max-computes=", "max-computes"), ("", "no memory-budget")]
         for options, *words in cases:
