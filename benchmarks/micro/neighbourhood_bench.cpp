@@ -10,9 +10,9 @@
 
 #include <benchmark/benchmark.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/search/neighbourhood.hpp"
 #include "engine/search/solution.hpp"
-#include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/cp/solve_retention.hpp"
 

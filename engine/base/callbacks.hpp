@@ -107,6 +107,8 @@ class REMORA_API BlockMemory : public BlockStore {
 
 /// An exception that a callback throws ends the solve and comes out of it.
 struct SolveCallbacks {
+  /// Where the order was left to the engine: told once which one it took, and why, before the search begins. May be empty.
+  std::function<void(const std::string& order)> settled{};
   /// Every schedule within the budget that the search begins with or finds to be better than the one before: what
   /// solve() would return if it ended here. Called before `progress` is told of it, from the same thread. May be empty.
   std::function<void(const Schedule&)> incumbent{};

@@ -8,15 +8,14 @@
 #include <optional>
 #include <utility>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
-#include "engine/computes_choice.hpp"
 #include "engine/devices/device_plan.hpp"
 #include "engine/devices/device_solve.hpp"
 #include "engine/devices/device_state.hpp"
 #include "engine/devices/device_turns.hpp"
-#include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/solution.hpp"
 #include "model/schedule.hpp"

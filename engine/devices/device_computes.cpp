@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/deadline.hpp"
-#include "engine/computes_choice.hpp"
 #include "engine/devices/device_solve.hpp"
 #include "engine/devices/device_state.hpp"
 #include "engine/devices/device_turns.hpp"

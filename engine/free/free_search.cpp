@@ -80,19 +80,13 @@ class FreeSearch {
     return whole_.elapsed();
   }
 
-  /// The options with a part of the limits, as far as it is left.
-  [[nodiscard]] SolveOptions part_of_limits(double part, double most_seconds = kMostTurnSeconds) const {
-    SolveOptions limited = options();
-    if (limited.work_limit > 0) {
-      const auto wanted = static_cast<std::int64_t>(static_cast<double>(options().work_limit) * part);
-      limited.work_limit = std::clamp<std::int64_t>(wanted, 1, options().work_limit - whole_.work().count());
-      // Nothing may depend on time, but for the time limit itself.
-      part = 1;
-    }
-    const double left = std::max(0.0, options().time_limit - deadline_.elapsed());
-    const double most = limited.work_limit > 0 ? left : std::min(left, most_seconds);
-    limited.time_limit = std::clamp(options().time_limit * part, std::min(left, kLeastTurnSeconds), most);
-    return limited;
+  /// A part of the limits, as far as it is left.
+  [[nodiscard]] Limits part_of_limits(double part, double most_seconds = kMostTurnSeconds) const {
+    const Limits all = limits_of(options());
+    const double left = std::max(0.0, all.seconds - deadline_.elapsed());
+    // Nothing may depend on time, but for the time limit itself.
+    if (all.counts_work()) return {left, std::clamp(part_of(all.work, part), Work(1), all.work - whole_.work())};
+    return {std::clamp(all.seconds * part, std::min(left, kLeastTurnSeconds), std::min(left, most_seconds))};
   }
 
   bool offer(std::span<const OpId> sequence, Source source) {
@@ -101,12 +95,12 @@ class FreeSearch {
 
   void find_order() {
     if (is_over()) return;
-    const SolveOptions limited = part_of_limits(kOrderShare);
-    const Deadline deadline(limited.time_limit, deadline_.cancel());
+    const Limits limited = part_of_limits(kOrderShare);
+    const Deadline deadline(limited.seconds, deadline_.cancel());
     const OrderProblem problem(whole_.instance());
     OrderSettings settings;
     settings.target = whole_.instance().budget();
-    settings.work_limit = limited.work_limit;
+    settings.work_limit = option_of(limited.work);
     settings.threads = thread_count(options());
     settings.seed = static_cast<std::uint64_t>(options().seed);
     settings.improved = [&](const std::vector<NodeId>& order, Bytes) {
@@ -158,7 +152,7 @@ class FreeSearch {
   /// Goes on with the turn's search of one order, if that has anything left to find.
   void search_along(std::size_t turn) {
     if (turn != kOwnOrder && views_[turn]) {
-      if (!views_[turn]->settled()) sit(*views_[turn], part_of_limits(kTurnShare));
+      if (!views_[turn]->settled()) views_[turn]->sit(part_of_limits(kTurnShare));
       return;
     }
     const Sequence& own = whole_.incumbent().sequence();
@@ -169,7 +163,7 @@ class FreeSearch {
       // Another turn's search; the own order may have learned something since.
       if (turn != kOwnOrder || same->settled()) return;
       same->learn(own);
-      sit(*same, part_of_limits(kTurnShare));
+      same->sit(part_of_limits(kTurnShare));
     } else if (!order.empty()) {
       begin_along(turn, std::move(order));
     }
@@ -187,25 +181,22 @@ class FreeSearch {
     // Groups take long; one order's schedule composed of them is a start for all.
     const bool first = std::none_of(views_.begin(), views_.end(), [](const auto& other) { return other != nullptr; });
     const bool from_groups = first && wants_groups(view.staged(), options());
-    const SolveOptions limits = from_groups ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
-    std::vector<std::function<void(Search&)>> starts;
-    if (from_groups) starts.emplace_back([this](Search& search) { start_from_groups(search, blocks_); });
-    views_[turn] = std::make_unique<ViewSearch>(whole_, std::move(view), limits, std::move(starts));
+    const Limits limits = from_groups ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
+    std::vector<Start> starts;
+    if (from_groups) {
+      starts.push_back({When::after_bound, [this](Search& search) { start_from_groups(search, blocks_); }});
+    }
+    views_[turn] = std::make_unique<ViewSearch>(whole_, std::move(view), within(options(), limits), std::move(starts));
     const Sequence& own = whole_.incumbent().sequence();
     if (views_[turn]->order() == first_computes(whole_.instance(), own)) views_[turn]->learn(own);
-    if (!views_[turn]->settled()) sit(*views_[turn], limits);
-  }
-
-  static void sit(ViewSearch& view, const SolveOptions& limits) {
-    view.sit(limits.time_limit, work_limit(limits.work_limit));
+    if (!views_[turn]->settled()) views_[turn]->sit(limits);
   }
 
   /// Both at once, in rounds on the incumbent; on the clock of the whole.
   void search_jointly() {
-    const SolveOptions limits = part_of_limits(kTurnShare);
+    const Limits limits = part_of_limits(kTurnShare);
     const double now = deadline_.elapsed();
-    whole_.sit({Deadline(now + limits.time_limit, deadline_.cancel(), now),
-                plus(whole_.work(), work_limit(limits.work_limit))});
+    whole_.sit({Deadline(now + limits.seconds, deadline_.cancel(), now), plus(whole_.work(), limits.work)});
     whole_.begin(deadline_);
   }
 
@@ -270,8 +261,7 @@ RecomputePlan OrderView::plan_of(std::span<const OpId> sequence) const {
   return plan;
 }
 
-ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options,
-                       std::vector<std::function<void(Search&)>> starts)
+ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options, std::vector<Start> starts)
     : whole_(whole), view_(std::move(view)), search_(view_.staged(), options, {input_order_crew, std::move(starts)}) {
   search_.listen({.tell =
                       [this](const Progress& progress) {
@@ -293,9 +283,9 @@ void ViewSearch::learn(std::span<const OpId> sequence) {
   search_.offer(make_solution(view_.staged(), within_limits(view_.staged(), view_.plan_of(sequence))), Source::start);
 }
 
-void ViewSearch::sit(double seconds, Work work) {
+void ViewSearch::sit(const Limits& limits) {
   before_ = search_.work();
-  search_.sit({Deadline(seconds, whole_.deadline().cancel()), plus(before_, work)});
+  search_.sit({Deadline(limits.seconds, whole_.deadline().cancel()), plus(before_, limits.work)});
   whole_.charge(search_.work() - before_);
   offer_best();
 }

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/allowance.hpp"
 #include "engine/base/callbacks.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
@@ -64,9 +65,8 @@ class OrderView {
 /// the whole is told of its rounds.
 class ViewSearch {
  public:
-  /// `options`: its limits are what the first sitting may take. `starts`: see SearchParts.
-  ViewSearch(Search& whole, OrderView view, const SolveOptions& options,
-             std::vector<std::function<void(Search&)>> starts);
+  /// `options`: its limits are what the first sitting may take.
+  ViewSearch(Search& whole, OrderView view, const SolveOptions& options, std::vector<Start> starts);
 
   [[nodiscard]] const Order& order() const { return view_.order(); }
   /// Its best schedule is proved to be the best of this order, or there is none within the budget.
@@ -74,8 +74,8 @@ class ViewSearch {
 
   /// Takes over the recomputes of a free sequence whose first computes come in this order, if that is better.
   void learn(std::span<const OpId> sequence);
-  /// Searches for so many seconds and units of work more.
-  void sit(double seconds, Work work);
+  /// Searches for so much more.
+  void sit(const Limits& limits);
 
  private:
   /// Unless the whole has been offered it before: to evaluate it takes a third of a second where ops read millions.

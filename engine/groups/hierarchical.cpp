@@ -15,14 +15,11 @@
 #include "engine/base/schema.hpp"
 #include "engine/base/tasks.hpp"
 #include "engine/baselines/chains/block_chain.hpp"
-#include "engine/baselines/method.hpp"
 #include "engine/groups/block_schedule.hpp"
 #include "engine/groups/composition.hpp"
 #include "engine/groups/partition.hpp"
 #include "engine/groups/partitioners.hpp"
 #include "engine/groups/schedule_grid.hpp"
-#include "engine/search/segments.hpp"
-#include "engine/search/workers/crew.hpp"
 #include "model/evaluate.hpp"
 #include "model/table.hpp"
 
@@ -350,24 +347,6 @@ class Composer {
 HierarchicalResult compose_groups(const Groups& groups, const Instance& instance, const SolveOptions& options,
                                   const Deadline& deadline) {
   return Composer(groups, instance, options, deadline).run();
-}
-
-SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm) {
-  const auto groups = [blocks](Search& search) { start_from_groups(search, blocks); };
-  SearchParts parts{.crew = input_order_crew, .proves = true};
-  if (wants_groups(instance, options)) {
-    parts.early_start = start_from_checkpoints;
-    (asks_for_groups(options) ? parts.starts.emplace_back() : parts.late_start) = groups;
-    parts.starts.emplace_back(start_from_construction);
-  } else if (is_whole_search(options)) {
-    parts.rescue = start_from_cheap_checkpoints;
-    parts.last_resort = [](Search& search) {
-      start_from_checkpoints(search);
-      start_from_construction(search);
-    };
-    if (is_warm) parts.starts = {start_from_cheap_checkpoints};  // a warm start of another budget may be far from good
-  }
-  return parts;
 }
 
 bool wants_groups(const Instance& instance, const SolveOptions& options) {

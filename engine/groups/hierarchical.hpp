@@ -92,8 +92,4 @@ void start_from_groups(Search& search, const Groups& groups);
 /// find_groups.
 void start_from_groups(Search& search, BlockStore* blocks);
 
-/// What a search of the staged form is put together from: its workers, the proof by periods, starts from segments and from
-/// groups where they pay. `is_warm`: it begins from a schedule that it is given.
-SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm);
-
 }  // namespace remora

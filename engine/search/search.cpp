@@ -17,10 +17,11 @@ namespace {
 
 /// The first round is so much shorter than a full one.
 constexpr Effort kFirstRoundPart = 64;
-constexpr double kSecondsBeforeRescue = 0.4;
-constexpr Work kWorkBeforeRescue(20'000);
-constexpr double kPartBeforeLastResort = 0.25;
-/// A late start waits for the period relaxation for such a part of the time limit and so many seconds at most; then so many
+/// Phase 1 looks so long for a schedule before the one and the other start is asked.
+constexpr double kSecondsUntilSoon = 0.4;
+constexpr Work kWorkUntilSoon(20'000);
+constexpr double kPartUntilLate = 0.25;
+/// A start far from the bound waits for the period relaxation for such a part of the time limit and so many seconds at most; then so many
 /// rounds for what it leads to. It is not needed where a schedule is proved to be so near to the optimum.
 constexpr double kPartForRelaxation = 0.1;
 constexpr double kSecondsForRelaxation = 10;
@@ -85,7 +86,7 @@ void Search::begin(const Deadline& deadline) {
       report_.note = "without the period relaxation, whose programs would be too large";
   }
   if (prover_ && options_.work_limit == 0) prover_->start(deadline_);
-  if (parts_.early_start && !settled()) parts_.early_start(*this);
+  ask(When::at_once);
   if (holds_budget()) announce();
   find_bound();
   start_from_relaxation();
@@ -93,13 +94,23 @@ void Search::begin(const Deadline& deadline) {
     take_news(prover_->take_steps(holds_budget() ? incumbent_.extra : Duration::max(),
                                   part_of(work_limit(options_.work_limit), kPartOfWorkForRelaxation), deadline_));
   }
-  for (const auto& start : parts_.starts) {
-    hear_prover();
-    if (!settled()) start(*this);
-    // Further starts may take long: what there is counts from now on.
-    if (holds_budget()) announce();
-  }
+  ask(When::after_bound);
   if (!infeasible_) announce();
+}
+
+bool Search::awaits(When when) const {
+  return std::ranges::any_of(parts_.starts, [&](const Start& start) { return start.when == when && start.offer; });
+}
+
+void Search::ask(When when) {
+  for (Start& start : parts_.starts) {
+    if (start.when != when || !start.offer) continue;
+    hear_prover();
+    const auto offer = std::exchange(start.offer, {});
+    if (!settled()) offer(*this);
+    // Further starts may take long: what there is counts from now on.
+    if (when == When::after_bound && holds_budget()) announce();
+  }
 }
 
 /// The prover asks the same deadline.
@@ -169,8 +180,12 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
   Effort effort = kRoundEffort / kFirstRoundPart;
   for (; !finished() && !infeasible_ && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
     hear_prover();
-    if (phase == SearchPhase::feasibility) ask_for_rescue();
-    ask_for_late_start();
+    if (phase == SearchPhase::feasibility) {
+      ask_if_none(When::soon_if_none, kSecondsUntilSoon, kWorkUntilSoon);
+      ask_if_none(When::late_if_none, kPartUntilLate * options_.time_limit,
+                  part_of(work_limit(options_.work_limit), kPartUntilLate));
+    }
+    ask_far_from_bound();
     if (finished() || infeasible_ || deadline_.cancelled()) return;
     const Effort most = std::min(effort, effort_of(work_of_round()));
     const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, most, work_of_round()};
@@ -183,14 +198,9 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
   }
 }
 
-void Search::ask_for_rescue() {
-  const auto ask = [this](std::function<void(Search&)>& start, double seconds, Work work) {
-    if (options_.work_limit > 0 ? work_ <= work : elapsed() <= seconds) return;  // a work limit knows no time
-    if (start && !holds_budget()) std::exchange(start, {})(*this);
-  };
-  ask(parts_.rescue, kSecondsBeforeRescue, kWorkBeforeRescue);
-  const Work last = part_of(work_limit(options_.work_limit), kPartBeforeLastResort);
-  ask(parts_.last_resort, kPartBeforeLastResort * options_.time_limit, last);
+void Search::ask_if_none(When when, double seconds, Work work) {
+  if (options_.work_limit > 0 ? work_ <= work : elapsed() <= seconds) return;  // a work limit knows no time
+  if (!holds_budget()) ask(when);
 }
 
 /// Under a work limit it comes at once, or not at all.
@@ -199,14 +209,16 @@ bool Search::waits_for_relaxation() const {
   return prover_ && options_.work_limit == 0 && cover_.roundings == 0 && elapsed() < most;
 }
 
-void Search::ask_for_late_start() {
-  if (!parts_.late_start) return;
+void Search::ask_far_from_bound() {
+  if (!awaits(When::far_from_bound)) return;
   if (cover_.roundings > 0) ++rounds_with_rounding_;
   if (cover_.roundings > 0 ? rounds_with_rounding_ <= kRoundsOfRounding : waits_for_relaxation()) return;
-  const auto late_start = std::exchange(parts_.late_start, {});
   const auto duration = static_cast<double>((instance_.baseline_duration() + incumbent_.extra).count());
   const bool is_near = static_cast<double>((incumbent_.extra - lower_bound_).count()) <= kNear * duration;
-  if (!holds_budget() || !is_near) late_start(*this);
+  // Now or never.
+  if (holds_budget() && is_near)
+    std::erase_if(parts_.starts, [](const Start& start) { return start.when == When::far_from_bound; });
+  ask(When::far_from_bound);
 }
 
 std::vector<RoundResult> Search::run_round(const std::vector<Worker*>& workers, const RoundInput& input) const {

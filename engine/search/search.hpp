@@ -39,22 +39,28 @@ namespace remora {
 
 class Search;
 
+/// When a start is asked, unless nothing is left to search.
+enum class When {
+  at_once,       ///< before the first bound: it is found in no time
+  after_bound,   ///< before the first round
+  soon_if_none,  ///< where phase 1 has no schedule after a moment
+  late_if_none,  ///< where it has none after a quarter of the limits
+  far_from_bound  ///< where what the period relaxation comes near to has led to no schedule near the bound, or is not known
+                  ///< after a while: it takes long
+};
+
+/// Where a search may begin beside the input order and the relaxation: asked once, it offers what it has.
+struct Start {
+  When when = When::after_bound;
+  std::function<void(Search&)> offer{};
+};
+
 /// What a search is put together from.
 struct SearchParts {
   /// The workers of a phase; asked when it begins.
   std::function<Mix(const Instance&, const SolveOptions&, SearchPhase)> crew;
-  /// Where the search may begin beside the input order and the relaxation: each is asked once, after the first bound,
-  /// and offers what it has. No further one is asked where nothing is left to search.
-  std::vector<std::function<void(Search&)>> starts{};
-  /// Asked once where phase 1 has no schedule after a while; may be empty.
-  std::function<void(Search&)> rescue{};
-  /// The same where it has none after a quarter of the limits.
-  std::function<void(Search&)> last_resort{};
-  /// A start that takes long: asked once, where what the period relaxation comes near to has led to no schedule near the
-  /// bound, or is not known after a while. May be empty.
-  std::function<void(Search&)> late_start{};
-  /// A start that is found at once: asked once, before the first bound. May be empty.
-  std::function<void(Search&)> early_start{};
+  /// Those of one time in this order.
+  std::vector<Start> starts{};
   /// Whether a proof by periods goes on beside the search, of the staged form with one mode an op.
   bool proves = false;
   /// Whether it keeps the program that it is at from one sitting to the next: for many short ones.
@@ -148,8 +154,10 @@ class Search {
  private:
   void find_bound();
   void announce();
-  void ask_for_rescue();
-  void ask_for_late_start();
+  [[nodiscard]] bool awaits(When when) const;
+  void ask(When when);
+  void ask_if_none(When when, double seconds, Work work);
+  void ask_far_from_bound();
   [[nodiscard]] bool waits_for_relaxation() const;
   [[nodiscard]] bool proves() const;
   [[nodiscard]] Prover::Step steps_of_proof() const;

@@ -73,26 +73,21 @@ void print_steps(const remora::Graph& graph, const remora::Schedule& schedule) {
 int main() {
   try {
     const auto graph = training_step(8);
-    const remora::Instance unlimited(graph, {});
-    const Bytes budget = remora::parse_budget("75%", graph->fixed_memory, remora::baseline_peak(unlimited));
-    const remora::Instance instance = unlimited.with_budget(budget);
-
-    remora::SolveOptions options;
-    options.time_limit = 10;
+    remora::Request request{.graph = graph};
+    request.budget = remora::budget_of("75%", request);
+    request.options.time_limit = 10;
     std::atomic<bool> cancel = false;  // another thread may set it
     remora::SolveCallbacks callbacks;
     callbacks.cancel = &cancel;
     callbacks.incumbent = [](const remora::Schedule& schedule) {
       std::printf("incumbent: overhead %.2f %%\n", 100 * schedule.overhead());
     };
-    const remora::Schedule schedule = remora::solve(instance, options, callbacks);
+    const remora::Answer answer = remora::solve(request, callbacks);
+    const remora::Schedule& schedule = answer.schedule;  // replayed
     if (!schedule.has_schedule()) {
-      std::printf("no schedule within %lld bytes\n", static_cast<long long>(budget.count()));
-      return 1;
-    }
-    const remora::Verdict verdict = remora::verify(*graph, schedule);
-    if (!verdict.valid()) {
-      std::printf("invalid: %s\n", verdict.errors.front().c_str());
+      std::printf("no schedule within %lld bytes; none holds less than %lld\n",
+                  static_cast<long long>(request.budget.count()),
+                  static_cast<long long>(answer.advice.least_budget.count()));
       return 1;
     }
     print_steps(*graph, schedule);

@@ -93,6 +93,12 @@ std::string in_c_words(std::string text) {
   return words;
 }
 
+Request request_from(const remora_instance& instance, const remora_options* options) {
+  Request request = instance.request;
+  if (options != nullptr) request.options = options->value;
+  return request;
+}
+
 OpId op_in(const Graph& graph, std::int32_t op, const std::string& argument) {
   return OpId(index_in(graph.ops, op, argument, "op"));
 }

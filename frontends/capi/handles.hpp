@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
-#include "engine/sweep.hpp"
 #include "frontends/capi/remora.h"
 #include "model/error.hpp"
 #include "model/graph.hpp"
@@ -38,10 +38,11 @@ struct remora_graph {
   std::vector<remora::OpId> readers{};
 };
 
+/// What is asked but for the options, which come with the call, and what it is measured by.
 struct remora_instance {
-  remora::Instance value;
-  /// Ops may run more often than the instance says, where that is better.
-  bool more_computes = false;
+  remora::Request request;
+  remora::Duration baseline_duration;
+  remora::Bytes baseline_peak;
 };
 
 struct remora_options {
@@ -126,6 +127,9 @@ remora_status made_by(Handle** made, const Make& make) noexcept {
     *made = handle.release();
   });
 }
+
+/// `options` may be NULL.
+Request request_from(const remora_instance& instance, const remora_options* options);
 
 /// Throws InputError for a NULL with a count.
 std::span<const std::int32_t> array(const std::int32_t* values, std::size_t count, const char* name);

@@ -34,6 +34,15 @@ Sequence sequence_from(const Instance& instance, std::span<const std::int32_t> o
   return sequence;
 }
 
+/// The problem that sequences of the caller's are judged by: where the order is left open, any.
+Instance problem_of(const Request& request) {
+  const bool is_free = order_asked(request) != OrderRequest::input;
+  return {request.graph,
+          {.budget = request.budget,
+           .max_computes = request.max_computes.value_or(Problem{}.max_computes),
+           .order = is_free ? OrderMode::free : OrderMode::input}};
+}
+
 Schedule schedule_from(const Instance& instance, std::span<const std::int32_t> ops) {
   const Sequence sequence = sequence_from(instance, ops);
   Schedule schedule = schedule_of(instance, sequence);
@@ -69,8 +78,8 @@ namespace capi = remora::capi;
 remora_status remora_schedule_of_sequence(const remora_instance* instance, const std::int32_t* ops, std::size_t count,
                                           remora_schedule** made) {
   return capi::made_by(made, [&] {
-    return remora_schedule{
-        capi::schedule_from(capi::given(instance, "instance").value, capi::array(ops, count, "ops"))};
+    return remora_schedule{capi::schedule_from(capi::problem_of(capi::given(instance, "instance").request),
+                                               capi::array(ops, count, "ops"))};
   });
 }
 

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/solve.hpp"
-
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "engine/addresses.hpp"
+#include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
-#include "engine/base/tasks.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/order_choice.hpp"
 #include "frontends/capi/handles.hpp"
 #include "model/budget.hpp"
 #include "model/evaluate.hpp"
@@ -32,17 +28,14 @@ OrderRequest order_from(remora_order order) {
   throw InputError("order", std::to_string(static_cast<int>(order)) + " is not one of remora_order");
 }
 
-Instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderRequest order) {
+remora_instance make_instance(const Graph& graph, const std::string& budget, int max_computes, OrderRequest order) {
   if (max_computes < 0) throw InputError("max_computes", "must not be negative");
-  const int least = max_computes > 0 ? max_computes : Problem{}.max_computes;
-  const Instance unlimited =
-      about("graph", [&] { return Instance(std::make_shared<const Graph>(graph), {.max_computes = least}); });
-  const Instance instance = unlimited.with_budget(
-      about("budget", [&] { return parse_budget(budget, graph.fixed_memory, baseline_peak(unlimited)); }));
-  // The same choice everywhere: there are no options yet, and no clock.
-  SolveOptions look;
-  look.time_limit = kNoTimeLimit;
-  return with_order(instance, settle_order(instance, order, look).mode);
+  Request request{.graph = std::make_shared<const Graph>(graph), .order = order};
+  if (max_computes > 0) request.max_computes = max_computes;
+  const Instance instance = about("graph", [&] { return Instance(request.graph, {}); });
+  const Bytes peak = baseline_peak(instance);
+  request.budget = about("budget", [&] { return parse_budget(budget, graph.fixed_memory, peak); });
+  return {.request = std::move(request), .baseline_duration = instance.baseline_duration(), .baseline_peak = peak};
 }
 
 const std::vector<OptionRow>& rows() {
@@ -122,9 +115,8 @@ namespace capi = remora::capi;
 remora_status remora_instance_new(const remora_graph* graph, const char* budget, std::int32_t max_computes,
                                   remora_order order, remora_instance** made) {
   return capi::made_by(made, [&] {
-    return remora_instance{capi::make_instance(capi::given(graph, "graph").value, capi::text(budget, "budget"),
-                                               max_computes, capi::order_from(order)),
-                           max_computes == 0};
+    return capi::make_instance(capi::given(graph, "graph").value, capi::text(budget, "budget"), max_computes,
+                               capi::order_from(order));
   });
 }
 
@@ -133,15 +125,15 @@ void remora_instance_free(remora_instance* instance) {
 }
 
 std::int64_t remora_instance_budget(const remora_instance* instance) {
-  return instance == nullptr ? 0 : instance->value.budget().count();
+  return instance == nullptr ? 0 : instance->request.budget.count();
 }
 
 std::int64_t remora_instance_baseline_duration(const remora_instance* instance) {
-  return instance == nullptr ? 0 : instance->value.baseline_duration().count();
+  return instance == nullptr ? 0 : instance->baseline_duration.count();
 }
 
 std::int64_t remora_instance_baseline_peak(const remora_instance* instance) {
-  return instance == nullptr ? 0 : remora::baseline_peak(instance->value).count();
+  return instance == nullptr ? 0 : instance->baseline_peak.count();
 }
 
 remora_status remora_options_new(remora_options** made) {
@@ -203,23 +195,21 @@ void remora_stop_reset(remora_stop* stop) {
 
 namespace {
 
-/// `solve`: takes the handle of the instance, options, callbacks and a start.
-template <class Solve>
-remora_status solved(const remora_instance* instance, const remora_options* options, const remora_callbacks* callbacks,
-                     const remora_schedule* warm_start, remora_schedule** made, const Solve& solve) {
+remora_status solved(const remora_instance* instance, const remora_options* options,
+                     std::optional<remora::Bytes> alignment, const remora_callbacks* callbacks,
+                     const remora_schedule* warm_start, remora_schedule** made) {
   return capi::made_by(made, [&] {
-    const remora::Instance& value = capi::given(instance, "instance").value;
-    std::vector<remora::OpId> start;
+    remora::Request request = capi::request_from(capi::given(instance, "instance"), options);
+    request.alignment = alignment;
     if (warm_start != nullptr) {
-      capi::check_belongs(warm_start->value, value.graph(), "warm_start");
-      start = remora::ops_of(warm_start->value);
+      capi::check_belongs(warm_start->value, *request.graph, "warm_start");
+      request.start = remora::ops_of(warm_start->value);
     }
     bool stopped = false;
     const remora::SolveCallbacks given =
-        callbacks != nullptr ? capi::callbacks_from(capi::known_part(*callbacks), value.budget(), stopped)
+        callbacks != nullptr ? capi::callbacks_from(capi::known_part(*callbacks), request.budget, stopped)
                              : remora::SolveCallbacks{};
-    const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
-    return remora_schedule{capi::about("", [&] { return solve(*instance, chosen, given, start); })};
+    return remora_schedule{capi::about("", [&] { return remora::solve(request, given).schedule; })};
   });
 }
 
@@ -228,23 +218,13 @@ remora_status solved(const remora_instance* instance, const remora_options* opti
 remora_status remora_solve(const remora_instance* instance, const remora_options* options,
                            const remora_callbacks* callbacks, const remora_schedule* warm_start,
                            remora_schedule** made) {
-  return solved(instance, options, callbacks, warm_start, made,
-                [](const remora_instance& stated, const auto& chosen, const auto& given, const auto& start) {
-                  return stated.more_computes ? remora::solve_with_more_computes(stated.value, chosen, given, start)
-                                              : remora::solve(stated.value, chosen, given, start);
-                });
+  return solved(instance, options, std::nullopt, callbacks, warm_start, made);
 }
 
 remora_status remora_solve_with_addresses(const remora_instance* instance, const remora_options* options,
                                           std::int64_t alignment, const remora_callbacks* callbacks,
                                           const remora_schedule* warm_start, remora_schedule** made) {
-  return solved(instance, options, callbacks, warm_start, made,
-                [&](const remora_instance& stated, const auto& chosen, const auto& given, const auto& start) {
-                  const remora::Bytes bytes(alignment);
-                  return stated.more_computes
-                             ? remora::solve_with_more_computes(stated.value, chosen, given, start, bytes)
-                             : remora::solve_with_addresses(stated.value, chosen, bytes, given, start);
-                });
+  return solved(instance, options, remora::Bytes(alignment), callbacks, warm_start, made);
 }
 
 namespace remora::capi {
@@ -287,11 +267,7 @@ class Placer {
         arena_(arena),
         lower_bound_(lower_bound) {}
 
-  [[nodiscard]] PlaceSettings settings() const {
-    return {.work_limit = options_.work_limit,
-            .threads = thread_count(options_),
-            .seed = static_cast<std::uint64_t>(options_.seed)};
-  }
+  [[nodiscard]] PlaceSettings settings() const { return place_settings(options_); }
   [[nodiscard]] std::function<bool()> interrupted() const {
     return [this] { return deadline_.reached(); };
   }

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Of the C interface what looks at more than one problem of a graph: many budgets, and other orders.
-#include "engine/sweep.hpp"
-
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
-#include "engine/base/tasks.hpp"
-#include "engine/order/minimise_peak.hpp"
+#include "engine/ask/ask.hpp"
 #include "frontends/capi/handles.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
-#include "model/evaluate.hpp"
 
 namespace remora::capi {
 namespace {
 
-Bytes budget_from(const Instance& instance, const char* budget, const std::string& argument) {
+Bytes budget_from(const remora_instance& instance, const char* budget, const std::string& argument) {
   const std::string words = text(budget, argument.c_str());
-  return about(argument, [&] { return parse_budget(words, instance.graph().fixed_memory, baseline_peak(instance)); });
+  const Bytes fixed = instance.request.graph->fixed_memory;
+  return about(argument, [&] { return parse_budget(words, fixed, instance.baseline_peak); });
 }
 
-SweepOptions sweep_options_from(const Instance& instance, const char* const* budgets, std::size_t count, int points) {
+SweepOptions sweep_options_from(const remora_instance& instance, const char* const* budgets, std::size_t count,
+                                int points) {
   SweepOptions options;
   constexpr std::size_t kMost = 1U << 20U;
   if (count > kMost) throw InputError("budgets", std::to_string(count) + " are too many");
@@ -64,20 +61,6 @@ SweepCallbacks sweep_callbacks_from(const remora_callbacks& callbacks) {
   return made;
 }
 
-remora_ordering find_order(const Instance& instance, const SolveOptions& options, const char* target,
-                           const std::atomic<bool>* cancel) {
-  const Deadline deadline(options.time_limit, cancel);
-  const OrderProblem problem(instance);
-  OrderSettings settings{.work_limit = options.work_limit,
-                         .threads = thread_count(options),
-                         .seed = static_cast<std::uint64_t>(options.seed)};
-  if (target != nullptr) settings.target = budget_from(instance, target, "target");
-  const OrderResult result = minimise_peak(problem, settings, [&] { return deadline.reached(); });
-  const std::vector<OpId> order = problem.sequence_of(result.order);
-  ensure(evaluate(instance, order).peak == result.peak, "order: its peak is another than its search says");
-  return {.ops = {order.begin(), order.end()}, .peak = result.peak, .lower_bound = result.lower_bound};
-}
-
 }  // namespace
 }  // namespace remora::capi
 
@@ -87,15 +70,12 @@ remora_status remora_sweep(const remora_instance* instance, const remora_options
                            std::size_t count, std::int32_t points, const remora_callbacks* callbacks,
                            remora_curve** made) {
   return capi::made_by(made, [&] {
-    const remora::Instance& value = capi::given(instance, "instance").value;
-    const remora::SweepOptions asked = capi::sweep_options_from(value, budgets, count, points);
+    const remora::SweepOptions asked =
+        capi::sweep_options_from(capi::given(instance, "instance"), budgets, count, points);
+    const remora::Request request = capi::request_from(*instance, options);
     const remora::SweepCallbacks given =
         callbacks != nullptr ? capi::sweep_callbacks_from(capi::known_part(*callbacks)) : remora::SweepCallbacks{};
-    const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
-    remora::SweepResult result = capi::about("", [&] {
-      return instance->more_computes ? remora::sweep_with_more_computes(value, chosen, asked, given)
-                                     : remora::sweep(value, chosen, asked, given);
-    });
+    remora::SweepResult result = capi::about("", [&] { return remora::sweep(request, asked, given); });
     remora_curve curve{.value = std::move(result.curve), .schedules = {}};
     for (remora::Schedule& schedule : result.schedules) curve.schedules.push_back({std::move(schedule)});
     return curve;
@@ -133,9 +113,12 @@ std::int64_t remora_curve_least_budget(const remora_curve* curve) {
 remora_status remora_order_ops(const remora_instance* instance, const remora_options* options, const char* target,
                                remora_stop* stop, remora_ordering** made) {
   return capi::made_by(made, [&] {
-    const remora::Instance& value = capi::given(instance, "instance").value;
-    const remora::SolveOptions chosen = options != nullptr ? options->value : remora::SolveOptions{};
-    return capi::find_order(value, chosen, target, stop == nullptr ? nullptr : &stop->value);
+    const remora::Request request = capi::request_from(capi::given(instance, "instance"), options);
+    const remora::Bytes enough = target == nullptr ? remora::Bytes() : capi::budget_from(*instance, target, "target");
+    const remora::FoundOrder found =
+        remora::find_order(request, enough, {.cancel = stop == nullptr ? nullptr : &stop->value});
+    return remora_ordering{
+        .ops = {found.order.begin(), found.order.end()}, .peak = found.peak, .lower_bound = found.lower_bound};
   });
 }
 

@@ -8,20 +8,16 @@
 //     const remora::TensorId a = graph->add_tensor("a", remora::Bytes(4096));
 //     graph->add_op({.name = "f", .duration = remora::Duration(120), .outputs = {a}});
 //     ...
-//     const remora::Instance unlimited(graph, {});
-//     const remora::Bytes budget = remora::parse_budget("80%", graph->fixed_memory, remora::baseline_peak(unlimited));
-//     const remora::Schedule schedule = remora::solve(unlimited.with_budget(budget), {});
+//     remora::Request request{.graph = graph};
+//     request.budget = remora::budget_of("80%", request);
+//     const remora::Answer answer = remora::solve(request);
+//     if (answer.schedule.has_schedule()) run(answer.schedule);
 //
 // The headers use the standard library alone. docs/embedding.md tells more.
 #pragma once
 
-#include "engine/addresses.hpp"
+#include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/order_choice.hpp"
-#include "engine/placement/place.hpp"
-#include "engine/solve.hpp"
-#include "engine/sweep.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "model/budget.hpp"

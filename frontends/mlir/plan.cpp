@@ -11,19 +11,15 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "engine/addresses.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/order_choice.hpp"
-#include "engine/placement/place.hpp"
-#include "engine/solve.hpp"
+#include "engine/ask/ask.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/verify.hpp"
 
 namespace remora::mlir_frontend {
 namespace {
@@ -44,21 +40,27 @@ SolveOptions solve_options(const PlanRequest& request) {
 
 constexpr std::string_view kChosenComputes = "auto";
 
-bool chooses_computes(const PlanRequest& request) {
-  return request.max_computes == kChosenComputes;
-}
-
-Problem problem_of(const PlanRequest& request) {
-  static_cast<void>(order_request_from_name(request.order, "order"));
-  Problem problem;
-  if (chooses_computes(request)) return problem;
+/// None for auto.
+std::optional<int> computes_of(const PlanRequest& request) {
   const std::string& text = request.max_computes;
+  if (text == kChosenComputes) return std::nullopt;
+  int most = 0;
   const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, problem.max_computes);
+  const auto [stop, error] = std::from_chars(text.data(), end, most);
   if (error != std::errc() || stop != end) {
     throw InputError("max-computes", "'" + text + "' is neither a number nor auto");
   }
-  return problem;
+  return most;
+}
+
+/// But for the budget.
+Request request_of(std::shared_ptr<const Graph> graph, const PlanRequest& request) {
+  Request asked{.graph = std::move(graph),
+                .max_computes = computes_of(request),
+                .order = order_request_from_name(request.order, "order"),
+                .options = solve_options(request)};
+  if (request.arena) asked.alignment = Bytes(request.alignment);
+  return asked;
 }
 
 /// A percentage is of all memory: arguments and constants count, whatever they are in the graph.
@@ -114,7 +116,8 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
   return text.str();
 }
 
-std::string failure_of(const Graph& graph, const Schedule& schedule) {
+std::string failure_of(const Graph& graph, const Answer& answer) {
+  const Schedule& schedule = answer.schedule;
   std::ostringstream text;
   text.imbue(std::locale::classic());
   const std::string budget = text::exact_bytes_text(schedule.budget);
@@ -125,7 +128,7 @@ std::string failure_of(const Graph& graph, const Schedule& schedule) {
       text << "; " << graph[schedule.certificate->op].name << " alone needs "
            << text::exact_bytes_text(schedule.certificate->required);
     } else {
-      text << "; raise it, or max-computes";
+      text << "; raise it" << (answer.advice.more_computes ? ", or max-computes" : "");
     }
   } else {
     text << "found no schedule that holds " << kBudgetOption << " of " << budget
@@ -142,32 +145,15 @@ void take_steps(const Instance& instance, Plan& plan) {
   plan.changes = plan.sequence != input_order(instance);
 }
 
-Schedule solved(const Instance& instance, const PlanRequest& request) {
-  const SolveOptions options = solve_options(request);
-  const Bytes alignment(request.alignment);
-  if (chooses_computes(request)) {
-    const std::optional<Bytes> packed = request.arena ? std::optional(alignment) : std::nullopt;
-    return solve_with_more_computes(instance, options, {}, {}, packed);
-  }
-  return request.arena ? solve_with_addresses(instance, options, alignment) : solve(instance, options);
-}
-
 Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
-  const Instance unlimited(std::make_shared<const Graph>(graph), problem_of(request));
-  const Bytes budget = budget_of(request, baseline_peak(unlimited));
-  const Instance limited = unlimited.with_budget(budget);
-  const OrderRequest order = order_request_from_name(request.order, "order");
-  const OrderChoice choice = settle_order(limited, order, solve_options(request));
-  const Instance instance = with_order(limited, choice.mode);
-  Plan plan;
-  plan.schedule = solved(instance, request);
-  choice.explain(plan.schedule);
-  if (plan.schedule.has_schedule()) {
-    ensure(verify(graph, plan.schedule).valid(), "remora-rematerialize: the schedule found does not verify");
-  }
+  Request asked = request_of(std::make_shared<const Graph>(graph), request);
+  const Instance instance(asked.graph, {});
+  asked.budget = budget_of(request, baseline_peak(instance));
+  const Answer answer = solve(asked);
+  Plan plan{.schedule = answer.schedule};
   if (!request.report.empty()) write_report(graph, plan.schedule, request);
   if (!plan.schedule.has_schedule()) {
-    plan.error = failure_of(graph, plan.schedule);
+    plan.error = failure_of(graph, answer);
     return plan;
   }
   take_steps(instance, plan);
@@ -191,15 +177,12 @@ std::string message_of(const Act& act) noexcept {
 }  // namespace
 
 int most_computes(const PlanRequest& request) {
-  return chooses_computes(request) ? static_cast<int>(kComputesWithin64Bits) : problem_of(request).max_computes;
+  return computes_of(request).value_or(static_cast<int>(kComputesWithin64Bits));
 }
 
 std::string check_request(const PlanRequest& request) {
   return message_of([&] {
-    const SolveOptions options = solve_options(request);
-    check_options(options);
-    const Graph none;
-    check_problem(Instance(std::make_shared<const Graph>(none), problem_of(request)), options);
+    check_request(request_of(std::make_shared<const Graph>(), request));
     const std::string fault = alignment_fault(request.alignment);
     if (!fault.empty()) throw InputError("alignment", fault);
     if (!request.budget.empty()) budget_of(request, Bytes());

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/addresses.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
 #include "engine/placement/place.hpp"
-#include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"

@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/callbacks.hpp"
 #include "engine/groups/block_schedule.hpp"
 #include "engine/groups/hierarchical.hpp"
-#include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/training_graphs.hpp"

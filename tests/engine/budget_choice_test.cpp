@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/curve/outcomes.hpp"
+#include "engine/ask/outcomes.hpp"
 
 namespace remora {
 namespace {

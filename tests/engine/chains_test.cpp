@@ -6,12 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/baselines/chains/block_chain.hpp"
 #include "engine/baselines/chains/chain.hpp"
 #include "engine/baselines/chains/checkpoint_sqrt.hpp"
 #include "engine/baselines/chains/rotor.hpp"
 #include "engine/baselines/method.hpp"
-#include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 #include "model/verify.hpp"

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/baselines/checkmate/program.hpp"
 #include "engine/bound/cover_mip.hpp"
-#include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 #include "model/verify.hpp"

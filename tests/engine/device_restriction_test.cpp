@@ -6,10 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/computes_choice.hpp"
+#include "engine/ask/problem.hpp"
 #include "engine/devices/device_solve.hpp"
 #include "engine/devices/device_turns.hpp"
-#include "engine/solve.hpp"
 #include "tests/support/random_training_graph.hpp"
 #include "tests/support/work_limited.hpp"
 

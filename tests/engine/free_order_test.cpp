@@ -9,12 +9,12 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/free/free_search.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "engine/order/order_problem.hpp"
 #include "engine/search/solution.hpp"
-#include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/baselines/method.hpp"
-#include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"

@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/groups/partitioners.hpp"
-#include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/engine/hierarchy_samples.hpp"

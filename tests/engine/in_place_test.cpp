@@ -7,12 +7,13 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/order/minimise_peak.hpp"
-#include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/engine/hierarchy_samples.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
@@ -223,7 +224,7 @@ TEST(InPlace, LeastBudgetsAndSweepsAreRight) {
     const Instance instance(test::random_graph(random, {.most_ops = 6, .in_place = true}), {});
     Bytes least = baseline_peak(instance);
     while (least > Bytes(0) && test::optimum(instance.with_budget(least - Bytes(1)))) least -= Bytes(1);
-    const BudgetBracket found = bracket_min_budget(instance, quick(20'000));
+    const BudgetBracket found = least_budget(test::asked(instance, quick(20'000)));
     ASSERT_LE(found.proved, least);
     ASSERT_GE(found.reached, least);
   }

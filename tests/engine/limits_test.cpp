@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Amounts at the edge of 64 bits, and many solves at once.
+#include <atomic>
 #include <memory>
 #include <random>
 #include <string>
@@ -9,7 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/solve.hpp"
+#include "engine/ask/problem.hpp"
+#include "engine/base/allowance.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
@@ -82,6 +84,44 @@ TEST(Limits, AmountsAtTheFormatsLimitsAreAsGoodAsSmallOnes) {
       }
     }
   }
+}
+
+TEST(Allowance, SharesOutWhatIsLeftOfTimeAndWork) {
+  Allowance allowance({.seconds = 1000, .work = Work(100)}, nullptr);
+  allowance.spend(Work(20));
+  EXPECT_EQ(allowance.left().work, Work(80));
+  EXPECT_EQ(allowance.share(0.5).work, Work(40));
+  EXPECT_NEAR(allowance.share(0.5).seconds, 500, 1);
+  EXPECT_EQ(allowance.share(0.5, allowance.left().part(0.75)).work, Work(10));
+  EXPECT_EQ(allowance.share(0.001).work, Work(1));
+  EXPECT_EQ(allowance.again(0.25).work, Work(5));
+  // Under a work limit nothing else depends on time.
+  EXPECT_NEAR(allowance.again(0.25).seconds, 1000, 1);
+  EXPECT_NEAR(allowance.uncounted_seconds(0.25), 1000, 1);
+  allowance.spend(Work(100));
+  EXPECT_EQ(allowance.left().work, Work(0));
+  EXPECT_TRUE(allowance.is_over());
+}
+
+TEST(Allowance, WithoutAWorkLimitIsOverWithTheTimeOrAtAWish) {
+  std::atomic<bool> cancel = false;
+  Allowance allowance({.seconds = 1000}, &cancel);
+  allowance.spend(Work(1'000'000'000));
+  EXPECT_EQ(allowance.left().work, Work::max());
+  EXPECT_NEAR(allowance.uncounted_seconds(0.25), 250, 1);
+  EXPECT_NEAR(allowance.again(0.25, 7).seconds, 7, 1);
+  EXPECT_FALSE(allowance.is_over());
+  cancel = true;
+  EXPECT_TRUE(allowance.is_over());
+  EXPECT_TRUE(Allowance({.seconds = 0}, nullptr).is_over());
+}
+
+TEST(Allowance, OptionsWithinAShareHaveAWorkLimitWhereThereWasOne) {
+  const SolveOptions counted = work_limited(100);
+  EXPECT_EQ(within(counted, limits_of(counted).part(0.001)).work_limit, 1);
+  EXPECT_EQ(within(counted, limits_of(counted).part(0.5)).work_limit, 50);
+  EXPECT_EQ(within(SolveOptions{}, limits_of(SolveOptions{}).part(0.5)).work_limit, 0);
+  EXPECT_EQ(within(SolveOptions{}, limits_of(SolveOptions{}).part(0.5)).time_limit, 30);
 }
 
 }  // namespace

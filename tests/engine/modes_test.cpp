@@ -10,11 +10,12 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/solve.hpp"
-#include "engine/sweep.hpp"
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_modes.hpp"
@@ -128,17 +129,17 @@ TEST(SolveModes, TheLeastBudgetIsBracketed) {
     SCOPED_TRACE("round " + std::to_string(round));
     const Instance instance = random_modes_instance(random, OrderMode::input);
     if (!modes_hold(instance, computes_of(input_order(instance)))) {
-      EXPECT_THROW(bracket_min_budget(instance, test::work_limited(2'000, 1)), InputError);
+      EXPECT_THROW(least_budget(test::asked(instance, test::work_limited(2'000, 1))), InputError);
       continue;
     }
     SolveOptions options = test::work_limited(2'000, 1);
     options.time_limit = 100;
-    const BudgetBracket bracket = bracket_min_budget(instance, options);
+    const BudgetBracket bracket = least_budget(test::asked(instance, options));
     EXPECT_TRUE(test::optimum(instance.with_budget(bracket.reached)));
     EXPECT_FALSE(bracket.proved > Bytes(0) && test::optimum(instance.with_budget(bracket.proved - Bytes(1))));
     ++bracketed;
     below_one_mode +=
-        bracket.reached < bracket_min_budget({instance.shared_graph(), instance.problem()}, options).reached;
+        bracket.reached < least_budget(test::asked({instance.shared_graph(), instance.problem()}, options)).reached;
   }
   EXPECT_GT(bracketed, 20);
   EXPECT_GT(below_one_mode, 5);
@@ -148,7 +149,7 @@ TEST(SolveModes, ACancelledBracketIsWhatIsKnownByThen) {
   std::mt19937 random(20261906);
   const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 6}), {});
   const std::atomic<bool> cancel{true};
-  const BudgetBracket bracket = bracket_min_budget(instance, test::work_limited(0, 1), &cancel);
+  const BudgetBracket bracket = least_budget(test::asked(instance, test::work_limited(0, 1)), &cancel);
   EXPECT_LE(bracket.proved, bracket.reached);
   EXPECT_EQ(bracket.reached, baseline_peak(instance));
 }
@@ -161,7 +162,7 @@ TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {
     options.strategy = strategy;
     EXPECT_THROW(solve(instance, options), InputError);
   }
-  EXPECT_THROW(sweep(instance, test::work_limited(100, 1), {}), InputError);
+  EXPECT_THROW(sweep(test::asked(instance, test::work_limited(100, 1)), {}), InputError);
 }
 
 }  // namespace

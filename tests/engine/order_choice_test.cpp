@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/order_choice.hpp"
-
 #include <atomic>
 #include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "engine/solve.hpp"
+#include "engine/ask/problem.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"

@@ -125,7 +125,7 @@ TEST(Prover, ThatHasDiedIsNotedInTheSchedule) {
   for (const auto& die : causes()) {
     std::atomic<bool> is_dying = false;
     SearchParts parts{.crew = input_order_crew, .proves = true};
-    parts.early_start = [&](Search&) { wait_until([&] { return is_dying.load(); }); };
+    parts.starts = {{When::at_once, [&](Search&) { wait_until([&] { return is_dying.load(); }); }}};
     parts.proof = [&](const ProofLimits&) {
       is_dying = true;
       die();

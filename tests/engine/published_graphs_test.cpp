@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/solve.hpp"
+#include "engine/ask/problem.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "model/evaluate.hpp"

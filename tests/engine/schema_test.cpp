@@ -14,12 +14,12 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
 #include "engine/bound/cover_mip.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/solve.hpp"
-#include "engine/sweep.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/training_graphs.hpp"
 #include "tests/support/work_limited.hpp"
@@ -79,7 +79,8 @@ std::uint64_t all_answers() {
   const Instance swept = limited_to(test::generate_transformer({.layers = 2}), 100);
   const Bytes peak = baseline_peak(swept);
   const std::vector<Bytes> budgets{Bytes(peak.count() / 10 * 8), Bytes(peak.count() / 10 * 6)};
-  for (const CurvePoint& point : sweep(swept, test::work_limited(3'000), {.budgets = budgets}).curve.points) {
+  for (const CurvePoint& point :
+       sweep(test::asked(swept, test::work_limited(3'000)), {.budgets = budgets}).curve.points) {
     digest.add(point.duration.count());
     digest.add(point.lower_bound.count());
   }

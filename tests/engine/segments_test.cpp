@@ -9,14 +9,14 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/solve.hpp"
-#include "engine/sweep.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 #include "model/verify.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
@@ -102,7 +102,7 @@ TEST(Segments, AreWhatTheLeastBudgetBeginsWith) {
   const Instance tight = instance.with_budget(least_budget(instance));
   SolveOptions options;
   options.time_limit = 2;
-  const BudgetBracket bracket = bracket_min_budget(instance, options);
+  const BudgetBracket bracket = least_budget(test::asked(instance, options));
   EXPECT_LE(bracket.reached, start_from_segments(tight, {}).peak);
   EXPECT_EQ(evaluate(instance, bracket.sequence).peak, bracket.reached);
 }
@@ -118,7 +118,7 @@ TEST(LeastBudget, EndsWhereAByteIsLeftThatNoSearchDecides) {
     options.time_limit = kNoTimeLimit;
     options.threads = 1;
     options.period_bound = false;
-    const BudgetBracket bracket = bracket_min_budget(instance, options);
+    const BudgetBracket bracket = least_budget(test::asked(instance, options));
     ASSERT_LE(bracket.proved, bracket.reached);
     EXPECT_EQ(evaluate(instance, bracket.sequence).peak, bracket.reached);
     undecided += bracket.proved < bracket.reached ? 1 : 0;
@@ -221,8 +221,8 @@ TEST(MoreComputes, LowerTheLeastBudgetAndWidenTheCurve) {
   const auto chain = test::training_chain(64, 1);
   const Instance instance(chain, {});
   const SolveOptions options = test::work_limited(2'000, 1);
-  const BudgetBracket two = bracket_min_budget(instance, options);
-  const BudgetBracket bracket = bracket_with_more_computes(instance, options);
+  const BudgetBracket two = least_budget(test::asked(instance, options));
+  const BudgetBracket bracket = least_budget({.graph = chain, .options = options});
   EXPECT_LT(bracket.reached, two.reached);
   EXPECT_LE(bracket.proved, bracket.reached);
   EXPECT_GT(bracket.max_computes, 2);
@@ -230,8 +230,8 @@ TEST(MoreComputes, LowerTheLeastBudgetAndWidenTheCurve) {
   EXPECT_EQ(evaluate(instance, bracket.sequence).peak, bracket.reached);
 
   const Bytes tight = bracket.reached;
-  const SweepResult result = sweep_with_more_computes(instance, test::work_limited(100'000),
-                                                      {.budgets = {tight, baseline_peak(instance) - Bytes(1)}});
+  const SweepResult result = sweep({.graph = chain, .options = test::work_limited(100'000)},
+                                   {.budgets = {tight, baseline_peak(instance) - Bytes(1)}});
   ASSERT_EQ(result.curve.points.size(), 2U);
   const CurvePoint& point = result.curve.points.front();
   ASSERT_TRUE(point.has_schedule());

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/solve.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "frontends/generate/layered.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sweep.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -12,12 +10,14 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/training_graphs.hpp"
@@ -61,7 +61,7 @@ void expect_curve(const SweepResult& result, const Graph& graph) {
 
 SweepResult swept(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
                   const SweepCallbacks& callbacks = {}) {
-  SweepResult result = sweep(instance, options, sweep_options, callbacks);
+  SweepResult result = sweep(test::asked(instance, options), sweep_options, callbacks);
   expect_curve(result, instance.graph());
   return result;
 }
@@ -223,7 +223,7 @@ TEST(Sweep, FindsTheBudgetsOfAFreeOrder) {
 TEST(Sweep, RefusesToSearchInFreeOrder) {
   const Instance instance(test::training_chain(4), {.order = OrderMode::free});
   try {
-    sweep(instance, test::work_limited(100), {.points = 4});
+    sweep(test::asked(instance, test::work_limited(100)), {.points = 4});
     FAIL();
   } catch (const InputError& error) {
     EXPECT_EQ(error.place(), "order");
@@ -326,12 +326,12 @@ TEST(Sweep, TakesMethodsThatDoNotSearch) {
 
 TEST(Sweep, RefusesWhatMakesNoSense) {
   const Instance instance(test::figure_1(), {});
-  EXPECT_THROW(sweep(instance, SolveOptions{}, {.budgets = {Bytes(3), Bytes(4), Bytes(3)}}), InputError);
-  EXPECT_THROW(sweep(instance, SolveOptions{}, {.points = 1}), InputError);
-  EXPECT_THROW(sweep(instance, SolveOptions{}, {.resolution = -1}), InputError);
+  EXPECT_THROW(sweep(test::asked(instance, SolveOptions{}), {.budgets = {Bytes(3), Bytes(4), Bytes(3)}}), InputError);
+  EXPECT_THROW(sweep(test::asked(instance, SolveOptions{}), {.points = 1}), InputError);
+  EXPECT_THROW(sweep(test::asked(instance, SolveOptions{}), {.resolution = -1}), InputError);
   SolveOptions options;
   options.threads = -1;
-  EXPECT_THROW(sweep(instance, options, {}), InputError);
+  EXPECT_THROW(sweep(test::asked(instance, options), {}), InputError);
 }
 
 }  // namespace

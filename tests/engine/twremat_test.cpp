@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/baselines/twremat/trimmed_sequence.hpp"
-#include "engine/solve.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"

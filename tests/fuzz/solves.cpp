@@ -5,8 +5,8 @@
 #include <random>
 #include <string>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/options.hpp"
-#include "engine/solve.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"

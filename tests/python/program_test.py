@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,12 +50,25 @@ def answer_of(graph: remora.Graph, budget: str, **limits: Any) -> tuple[remora.S
         return error.answer, 20 if error.answer.status == "infeasible" else 21
 
 
-@pytest.mark.parametrize("order", ["input", "free"])
-def test_solve(path: Path, program: Program, order: remora.Ordering) -> None:
+@pytest.mark.parametrize("number", range(4))
+def test_solve(path: Path, program: Program, number: int) -> None:
+    """With all graphs, 40 random requests (tests/frontends/cli/doors_test.cpp asks the other doors)."""
     graph = remora.Graph.load(path)
-    answer, ends = answer_of(graph, "85%", work_limit=3000, seed=5, order=order)
-    words = ["--budget", "85%", "--work-limit", "3000", "--seed", "5", "--order", order, "-q"]
-    assert timeless(answer.to_json()) == timeless(program("solve", path, *words, ends=ends))
+    draw = random.Random(f"{graph.name} {number}")
+    budget = f"{draw.randrange(60, 100)}%"
+    asked: dict[str, Any] = {
+        "work_limit": 1000,
+        "seed": draw.randrange(10),
+        "order": draw.choice(["input", "input", "free", "auto"]),
+        "strategy": draw.choice(["auto", "auto", "cp"]),
+    }
+    if computes := draw.choice([None, None, 1, 2, 3]):
+        asked["max_computes"] = computes
+    words = [word for key, value in asked.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    addresses = draw.random() < 0.25
+    answer, ends = answer_of(graph, budget, addresses=addresses, **asked)
+    said = program("solve", path, "--budget", budget, *words, *["--addresses"] * addresses, "-q", ends=ends)
+    assert timeless(answer.to_json()) == timeless(said)
 
 
 def test_addresses(path: Path, program: Program, tmp_path: Path) -> None:

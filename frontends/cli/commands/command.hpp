@@ -13,7 +13,12 @@
 
 #include "frontends/cli/reading/memory_limit.hpp"
 
+namespace remora {
+struct Request;
+}
+
 namespace remora::cli {
+class Arguments;
 using Words = std::vector<std::string>;
 
 /// What `remora` returns to the shell.
@@ -39,6 +44,10 @@ int batch_command(const Words& words);
 int merge_command(const Words& words);
 int report_command(const Words& words);
 int rewrite_command(const Words& words);
+
+/// `remora sweep MODEL --batch-size DIM --budget B`: prints a line a size, writes the answer as JSON and the largest batch's
+/// schedule; the exit code. Throws UsageError and InputError.
+int find_batch_size(const Arguments& arguments, const Request& request);
 
 /// The whole program: finds the command, runs it, and catches what it throws. Returns the exit code.
 int run_remora(const Words& words);

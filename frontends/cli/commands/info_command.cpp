@@ -8,9 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "engine/ask/ask.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -292,10 +291,10 @@ int info_command(const Words& words) {
   const Instance instance(loaded.graph, {});
   Facts facts = facts_of(instance);
   if (arguments.has("min-budget")) {
-    SolveOptions options;
-    options.time_limit = arguments.get<double>("time-limit");
-    if (!(options.time_limit >= 0)) throw UsageError("--time-limit: must be at least 0");
-    facts.bracket = bracket_with_more_computes(instance, options);
+    Request request{.graph = loaded.graph};
+    request.options.time_limit = arguments.get<double>("time-limit");
+    if (!(request.options.time_limit >= 0)) throw UsageError("--time-limit: must be at least 0");
+    facts.bracket = least_budget(request);
   }
   if (arguments.has("partition")) facts.partition = partition_tree(instance, grouping, detail);
   if (arguments.has("json")) {

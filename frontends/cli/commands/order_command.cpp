@@ -18,9 +18,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "engine/base/deadline.hpp"
+#include "engine/ask/ask.hpp"
 #include "engine/base/tasks.hpp"
-#include "engine/order/minimise_peak.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -183,21 +182,21 @@ Source load_source(const Arguments& arguments, const std::string& output) {
   return source;
 }
 
-OrderResult find_order(const Arguments& arguments, const SolveOptions& options, const Instance& instance,
-                       const OrderProblem& problem, Bytes input_peak, const Deadline& deadline) {
-  OrderTable table(instance.graph(), input_peak, std::cerr);
-  OrderSettings settings{.work_limit = options.work_limit,
-                         .threads = thread_count(options),
-                         .seed = static_cast<std::uint64_t>(options.seed)};
+FoundOrder order_as_asked(const Arguments& arguments, const Request& request, Bytes input_peak) {
+  const Graph& graph = *request.graph;
+  SignalGuard signals;
+  signals.heed_memory();
+  Bytes target;
   if (arguments.has("target")) {
-    settings.target =
-        read_budget(arguments.get<std::string>("target"), instance.graph().fixed_memory, input_peak, "--target");
+    target = read_budget(arguments.get<std::string>("target"), graph.fixed_memory, input_peak, "--target");
   }
+  OrderTable table(graph, input_peak, std::cerr);
+  OrderCallbacks callbacks{.cancel = &signals.flag()};
   if (!arguments.has("quiet")) {
-    table.add(deadline.elapsed(), input_peak);
-    settings.improved = [&](const std::vector<remora::NodeId>&, Bytes peak) { table.add(deadline.elapsed(), peak); };
+    table.add(0, input_peak);
+    callbacks.improved = [&](double seconds, Bytes peak) { table.add(seconds, peak); };
   }
-  return minimise_peak(problem, settings, [&] { return deadline.reached(); });
+  return find_order(request, target, callbacks);
 }
 
 void write_order(const Files& files, const Source& source, const Order& order, const std::string& output) {
@@ -219,33 +218,24 @@ int order_command(const Words& words) {
   arguments.set_notes(
       "SIGINT and SIGTERM end the search with the best order so far; a second signal ends the program at once.");
   if (!arguments.parse(words)) return kSuccess;
-  const SolveOptions options = read_limits(arguments);
+  Request request{.options = read_limits(arguments)};
   const std::string output = read_output(arguments);
   const Source source = load_source(arguments, output);
   const Graph& graph = *source.graph.graph;
-  const Instance instance(source.graph.graph, {});
-  const OrderProblem problem(instance);
-  const Bytes input_peak = baseline_peak(instance);
-
-  SignalGuard signals;
-  signals.heed_memory();
-  const Deadline deadline(options.time_limit, &signals.flag());
-  const OrderResult result = find_order(arguments, options, instance, problem, input_peak, deadline);
-  const Order order(problem.sequence_of(result.order));
-  ensure(evaluate(instance, order).peak == result.peak,
-         "order: the order found needs another peak than its search says");
-  if (!output.empty()) write_order(arguments.files(), source, order, output);
+  request.graph = source.graph.graph;
+  const FoundOrder found = order_as_asked(arguments, request, baseline_peak(Instance(source.graph.graph, {})));
+  if (!output.empty()) write_order(arguments.files(), source, found.order, output);
 
   const OrderFigures figures{.graph = graph.name,
-                             .ops = instance.op_count(),
+                             .ops = static_cast<int>(graph.ops.size()),
                              .fixed_memory = graph.fixed_memory,
-                             .input_peak = input_peak,
-                             .peak = result.peak,
-                             .lower_bound = result.lower_bound,
-                             .seconds = deadline.elapsed(),
-                             .work = result.work,
-                             .seed = options.seed,
-                             .threads = thread_count(options)};
+                             .input_peak = found.input_peak,
+                             .peak = found.peak,
+                             .lower_bound = found.lower_bound,
+                             .seconds = found.seconds,
+                             .work = found.work,
+                             .seed = request.options.seed,
+                             .threads = thread_count(request.options)};
   if (arguments.has("json")) {
     print_order_json(std::cout, figures);
   } else if (output != "-" || !arguments.has("quiet")) {

@@ -14,9 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
-#include "engine/base/tasks.hpp"
-#include "engine/placement/place.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -280,10 +279,8 @@ int place_command(const Words& words) {
   PlaceInput input = load_input(arguments);
   const std::vector<Buffer>& buffers = input.buffers;
 
-  PlaceSettings settings{.work_limit = options.work_limit,
-                         .threads = thread_count(options),
-                         .seed = static_cast<std::uint64_t>(options.seed),
-                         .exact = !arguments.has("heuristics")};
+  PlaceSettings settings = place_settings(options);
+  settings.exact = !arguments.has("heuristics");
   const Bytes load = largest_load(buffers);
   if (arguments.has("capacity")) {
     settings.capacity = read_budget(arguments.get<std::string>("capacity"), Bytes(), load, "--capacity");

@@ -93,8 +93,7 @@ int rewrite_command(const Words& words) {
       "Exit: 0 written, 20 proved infeasible, 21 no schedule found within the limits; then nothing is written.");
   if (!arguments.parse(words)) return kSuccess;
   check_schedule_options(arguments);
-  const SolveOptions options = read_solve_options(arguments);
-  const ProblemRequest problem = read_problem(arguments, options.strategy);
+  const Request request = read_request(arguments);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
   std::optional<FileText> made;
@@ -104,14 +103,16 @@ int rewrite_command(const Words& words) {
   }
   const LoadedModel model = load_model(arguments.file("MODEL"), arguments, is_quiet(arguments));
   if (!made) check_writable_form(model, output);
-  const Schedule schedule =
-      made ? load_made_schedule(*made, model) : solve_as_asked(arguments, model.graph, options, problem);
+  const Answer answer =
+      made ? Answer{.schedule = load_made_schedule(*made, model)} : solve_as_asked(arguments, model.graph, request);
+  const Schedule& schedule = answer.schedule;
   if (schedule.has_schedule()) {
     const std::string text = rewritten_text(model, schedule, output);
     arguments.files().write(output, [&](std::ostream& out) { out << text; });
   }
   if (!is_quiet(arguments))
-    print_summary(std::cerr, *model.graph.graph, schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth));
+    print_summary(std::cerr, *model.graph.graph, schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth),
+                  answer.advice);
   return solve_exit_code(schedule.status);
 }
 

@@ -9,9 +9,7 @@
 
 #include <unistd.h>
 
-#include "engine/addresses.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/solve.hpp"
+#include "engine/ask/ask.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -42,29 +40,31 @@ Display display_of(const Arguments& arguments) {
   return arguments.has("progress") && isatty(STDERR_FILENO) == 1 ? Display::bar : Display::table;
 }
 
-/// `alignment`: of the addresses, where they are wanted.
-Schedule run(const StatedProblem& problem, const SolveOptions& options, std::span<const OpId> warm_start,
-             std::optional<Bytes> alignment, Display display, const SignalGuard& signals) {
-  const Instance& instance = problem.instance;
+bool says_more(Display display) {
+  return display == Display::table || display == Display::bar;
+}
+
+Answer run(const Request& request, Display display, const SignalGuard& signals) {
+  if (display == Display::none) return solve(request, {.cancel = &signals.flag()});
+  const Instance instance(request.graph, {.budget = request.budget});
   const bool is_log = isatty(STDERR_FILENO) != 1;
   ProgressTable table(instance, std::cerr, text::terminal_width(STDERR_FILENO, ProgressTable::kWideTable),
                       is_log ? kPauseInLogs : 0);
-  ProgressBar bar(instance, options, std::cerr);
+  ProgressBar bar(instance, request.options, std::cerr);
   ProgressLines lines(instance, std::cerr);
   SolveCallbacks callbacks;
   callbacks.cancel = &signals.flag();
+  if (says_more(display))
+    callbacks.settled = [](const std::string& order) { std::cerr << "remora: " << order << "\n"; };
   if (display == Display::table) {
     callbacks.progress = [&](const Progress& progress) { table.add(progress); };
     callbacks.heartbeat = [&](const Progress& progress) { table.beat(progress); };
   }
   if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
   if (display == Display::lines) callbacks.progress = [&](const Progress& progress) { lines.add(progress); };
-  Schedule schedule = problem.more_computes
-                          ? solve_with_more_computes(instance, options, callbacks, warm_start, alignment)
-                      : alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
-                                  : solve(instance, options, callbacks, warm_start);
-  if (display == Display::lines) lines.end(schedule);
-  return schedule;
+  Answer answer = solve(request, callbacks);
+  if (display == Display::lines) lines.end(answer.schedule);
+  return answer;
 }
 
 /// Throws UsageError.
@@ -94,29 +94,19 @@ bool is_quiet(const Arguments& arguments) {
   return arguments.has("quiet") || arguments.has("json-progress");
 }
 
-Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
-                        const ProblemRequest& problem) {
-  const std::optional<Bytes> alignment = read_alignment(arguments);
-  const auto warm_start = read_warm_start(arguments, *loaded.graph);
+Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request) {
+  request.alignment = read_alignment(arguments);
+  request.graph = loaded.graph;
+  request.start = read_warm_start(arguments, *loaded.graph);
   const Display display = display_of(arguments);
-  const bool says_more = display == Display::table || display == Display::bar;
-  if (says_more) warn_of_weaker_bound(options);
+  if (says_more(display)) warn_of_weaker_bound(request.options);
   SignalGuard signals;
   signals.heed_memory();
-  const StatedProblem stated =
-      state_problem(loaded.graph, problem, arguments.get<std::string>("budget"), options, &signals.flag());
-  if (says_more && !stated.choice.reason.empty()) {
-    std::cerr << "remora: " << stated.choice.text() << "\n";
-  }
-  Schedule schedule = run(stated, options, warm_start, alignment, display, signals);
-  stated.choice.explain(schedule);
-  schedule.graph_sha256 = loaded.sha256;
-  schedule.reading = reading_of(arguments);
-  if (schedule.has_schedule()) {
-    const Verdict verdict = verify(*loaded.graph, schedule);
-    ensure(verdict.valid(), "solve: the schedule found does not verify");
-  }
-  return schedule;
+  request.budget = budget_asked(arguments.get<std::string>("budget"), request);
+  Answer answer = run(request, display, signals);
+  answer.schedule.graph_sha256 = loaded.sha256;
+  answer.schedule.reading = reading_of(arguments);
+  return answer;
 }
 
 int solve_exit_code(Status status) {
@@ -185,8 +175,7 @@ int solve_command(const Words& words) {
       "Exit: 0 a schedule was written, 20 proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = is_quiet(arguments);
-  const SolveOptions options = read_solve_options(arguments);
-  const ProblemRequest problem = read_problem(arguments, options.strategy);
+  const Request request = read_request(arguments);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
   const FileText file = read_once(arguments.file("GRAPH"));
@@ -196,13 +185,15 @@ int solve_command(const Words& words) {
   }
   refuse_device_options(arguments);
   const LoadedGraph loaded = load_graph(file, arguments, quiet);
-  const Schedule schedule = solve_as_asked(arguments, loaded, options, problem);
+  const Answer answer = solve_as_asked(arguments, loaded, request);
+  const Schedule& schedule = answer.schedule;
   // A terminal shows the summary; the schedule itself where it is asked for.
   const bool is_wanted = !arguments.values()["output"].defaulted() || isatty(STDOUT_FILENO) != 1;
   if (is_wanted) {
     arguments.files().write(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
   }
-  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth));
+  const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
+  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, width, answer.advice);
   return solve_exit_code(schedule.status);
 }
 

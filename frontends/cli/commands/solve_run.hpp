@@ -19,8 +19,7 @@ bool is_quiet(const Arguments& arguments);
 /// Solves the graph under --budget, from --warm-start if there is one, and shows the progress on standard error as
 /// --progress and --quiet say. SIGINT and SIGTERM end the search. The schedule is verified. Throws as the options'
 /// readers do.
-Schedule solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, const SolveOptions& options,
-                        const ProblemRequest& problem);
+Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request);
 
 /// What a solve with this answer returns to the shell.
 int solve_exit_code(Status status);

@@ -6,10 +6,9 @@
 
 #include <unistd.h>
 
+#include "engine/ask/ask.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/devices/device_solve.hpp"
-#include "engine/sweep.hpp"
-#include "frontends/cli/commands/batch_size.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -210,14 +209,13 @@ int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   return exit_code(result.curve);
 }
 
-int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const LoadedGraph& loaded,
-                  const Problem& problem, bool more_computes) {
+int sweep_budgets(const Arguments& arguments, const Request& request, const LoadedGraph& loaded) {
   const bool quiet = arguments.has("quiet");
   if (arguments.has("budget")) throw UsageError("--budget: a sweep takes --budgets");
-  const Instance instance(loaded.graph, problem);
+  const Instance instance(loaded.graph, {});
   const SweepOptions sweep_options = read_sweep_options(arguments, instance);
   check_files(arguments);
-  if (!quiet) warn_of_weaker_bound(options);
+  if (!quiet) warn_of_weaker_bound(request.options);
   SignalGuard signals;
   signals.heed_memory();
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
@@ -229,15 +227,12 @@ int sweep_budgets(const Arguments& arguments, const SolveOptions& options, const
   SweepCallbacks callbacks;
   callbacks.cancel = &signals.flag();
   if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
-  SweepResult result = more_computes ? sweep_with_more_computes(instance, options, sweep_options, callbacks)
-                                     : sweep(instance, options, sweep_options, callbacks);
+  SweepResult result = sweep(request, sweep_options, callbacks);
   result.curve.graph_sha256 = loaded.sha256;
   result.curve.reading = reading_of(arguments);
   for (Schedule& schedule : result.schedules) {
     schedule.graph_sha256 = loaded.sha256;
     schedule.reading = result.curve.reading;
-    ensure(!schedule.has_schedule() || verify(*loaded.graph, schedule).valid(),
-           "sweep: a schedule found does not verify");
   }
   write_files(arguments, result.curve,
               [&](const std::string& folder) { write_schedules(arguments, *loaded.graph, folder, result.schedules); });
@@ -263,27 +258,30 @@ int sweep_command(const Words& words) {
       "Exit: 0 some budget has a schedule, 20 all proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
   check_usage(arguments);
-  SolveOptions options = read_solve_options(arguments);
-  if (options.stall > 0) throw UsageError("--stall: a sweep has none; --gap ends each of its budgets");
-  if (!arguments.has("time-limit") && !arguments.has("work-limit")) options.time_limit *= kSolvesOfTime;
+  Request request = read_request(arguments);
+  if (request.options.stall > 0) throw UsageError("--stall: a sweep has none; --gap ends each of its budgets");
+  if (!arguments.has("time-limit") && !arguments.has("work-limit")) request.options.time_limit *= kSolvesOfTime;
   const FileText file = read_once(arguments.file("GRAPH"));
   if (const auto devices = load_device_graph(file, arguments)) {
     if (arguments.has("batch-size")) throw UsageError("--batch-size: not for graphs with devices");
     return sweep_device(arguments, *devices);
   }
   refuse_device_options(arguments);
-  const ProblemRequest request = read_problem(arguments, options.strategy);
-  const Problem problem = problem_of_all(request);
-  if (arguments.has("batch-size")) {
-    return find_batch_size(arguments, options, problem, request.more_computes);
+  const OrderRequest order = order_asked(request);
+  if (order == OrderRequest::automatic) {
+    throw UsageError(
+        "--order: auto chooses for one budget; a sweep keeps to the input order (free is for --batch-size and for "
+        "methods that do not search)");
   }
-  if (problem.order == OrderMode::free && is_search(options.strategy)) {
+  if (arguments.has("batch-size")) return find_batch_size(arguments, request);
+  if (order == OrderRequest::free && is_search(request.options.strategy)) {
     throw UsageError(
         "--order: a curve is searched in input order only; sweep the graph that 'remora order' writes, or "
         "solve each budget with --order free");
   }
-  return sweep_budgets(arguments, options, load_graph(file, arguments, arguments.has("quiet")), problem,
-                       request.more_computes);
+  const LoadedGraph loaded = load_graph(file, arguments, arguments.has("quiet"));
+  request.graph = loaded.graph;
+  return sweep_budgets(arguments, request, loaded);
 }
 
 }  // namespace remora::cli

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/ask/ask.hpp"
 #include "engine/baselines/method.hpp"
-#include "engine/computes_choice.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
@@ -18,7 +18,6 @@
 #include "frontends/formats/keys.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
-#include "model/evaluate.hpp"
 #include "model/quote.hpp"
 #include "model/verify.hpp"
 
@@ -68,10 +67,6 @@ std::string schedule_text(const Schedule& schedule, const Graph& graph) {
   return without_line_end(std::move(out).str());
 }
 
-void check_schedule(const Graph& graph, const Schedule& schedule) {
-  if (schedule.has_schedule()) ensure(verify(graph, schedule).valid(), "batch: the schedule found does not verify");
-}
-
 /// A process that is killed loses no more seconds of work than about so many.
 constexpr double kSecondsBetweenKept = 10;
 
@@ -83,46 +78,44 @@ batch::Settings TaskSolver::settings(const batch::Task& task) {
 
 std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const Arguments arguments = task_arguments(request.task);
-  SolveOptions options = read_solve_options(arguments);
+  Request asked = read_request(arguments);
   const FileText file = read_asked(request.task, request.graph_sha256);
   if (const auto devices = load_device_graph(file, arguments)) return solve(request, *devices, arguments);
   refuse_device_options(arguments);
   const LoadedGraph loaded = load_graph(file, arguments, quiet_);
   const Graph& graph = *loaded.graph;
-  ProblemRequest problem = read_problem(arguments, options.strategy);
-
-  Sequence warm_start = read_warm_start(arguments, graph);
+  asked.graph = loaded.graph;
+  asked.start = read_warm_start(arguments, graph);
+  asked.budget = budget_asked(request.task.budget, asked);
   Duration bound;
   int bounded_computes = 0;
   // A method has nothing to go on from; only all of its time is of use to it.
-  const bool goes_on = request.begun.has_value() && is_search(options.strategy);
-  if (goes_on) {
+  const bool searches = is_search(asked.options.strategy);
+  if (request.begun && searches) {
     const Schedule former = json::read_schedule(json::Text(request.begun->schedule), graph);
-    if (former.has_schedule()) warm_start = ops_of(former);
+    if (former.has_schedule()) asked.start = ops_of(former);
     bound = former.lower_bound;
     bounded_computes = former.solver.max_computes;
     // Another look might choose another order, of which the bound says nothing.
-    problem.order = former.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
-    subtract(*request.begun, options);
+    asked.order = former.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
+    subtract(*request.begun, asked.options);
   }
-  const StatedProblem stated = state_problem(loaded.graph, problem, request.task.budget, options, cancel_);
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
 
   const auto complete = [&](Schedule& schedule) {
-    stated.choice.explain(schedule);
     schedule.graph_sha256 = loaded.sha256;
     schedule.reading = reading_of(arguments);
     take_bound(bound, bounded_computes, schedule);
-    check_schedule(graph, schedule);
   };
   std::optional<Schedule> best;
   double kept = 0;
   SolveCallbacks callbacks{.progress = progress_, .cancel = cancel_, .blocks = blocks_};
-  if (request.keep && is_search(options.strategy)) {
+  if (request.keep && searches) {
     callbacks.incumbent = [&](const Schedule& schedule) { best = schedule; };
     callbacks.heartbeat = [&](const Progress& progress) {
       if (!best || progress.seconds < kept + kSecondsBetweenKept) return;
       complete(*best);
+      if (best->has_schedule()) ensure(verify(graph, *best).valid(), "batch: the schedule found does not verify");
       request.keep({.schedule = schedule_text(*best, graph),
                     .seconds = progress.seconds,
                     .work = progress.work,
@@ -131,12 +124,11 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
       best.reset();
     };
   }
-  Schedule schedule = stated.more_computes ? solve_with_more_computes(stated.instance, options, callbacks, warm_start)
-                                           : remora::solve(stated.instance, options, callbacks, warm_start);
+  Schedule schedule = remora::solve(asked, callbacks).schedule;
   complete(schedule);
   // A method's schedule is all that it has to say.
-  const bool is_said = !is_search(options.strategy) && schedule.has_schedule();
-  const bool interrupted = cancel_ != nullptr && cancel_->load() && !is_said && !has_ended(schedule, options);
+  const bool is_said = !searches && schedule.has_schedule();
+  const bool interrupted = cancel_ != nullptr && cancel_->load() && !is_said && !has_ended(schedule, asked.options);
   return batch::Answer{.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),
                        .schedule = schedule_text(schedule, graph),
                        .seconds = schedule.solver.seconds,
@@ -208,11 +200,10 @@ std::string verify_devices(const batch::Task& task, const batch::Record& record,
 /// What the schedule is of, against what was asked; empty if they agree.
 std::string compare_problems(const batch::Task& task, const batch::Record& record, const Schedule& schedule,
                              const std::shared_ptr<const Graph>& graph) {
-  const Arguments arguments = task_arguments(task);
-  const ProblemRequest problem = read_problem(arguments, read_solve_options(arguments).strategy);
-  const Bytes budget = read_budget(record.question.budget, graph->fixed_memory, baseline_peak(Instance(graph, {})));
-  if (schedule.budget != budget) return "its schedule is of another budget";
-  if (!is_asked(problem, schedule)) {
+  Request asked = read_request(task_arguments(task));
+  asked.graph = graph;
+  if (schedule.budget != budget_asked(record.question.budget, asked)) return "its schedule is of another budget";
+  if (!is_asked(asked, schedule)) {
     return "its schedule is of another problem: order, or computes an op";
   }
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/solve.hpp"
+#include "engine/base/callbacks.hpp"
 #include "frontends/batch/question.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 

@@ -104,12 +104,11 @@ void refuse_others(const Arguments& arguments, const std::vector<std::string>& o
   }
 }
 
-DeviceProblem read_device_problem(const Arguments& arguments, const DeviceGraph& graph) {
-  const ProblemRequest request = read_problem(arguments, SolveOptions{}.strategy);
+DeviceProblem read_device_problem(const Request& request, const Arguments& arguments, const DeviceGraph& graph) {
   if (request.order == OrderRequest::automatic) throw UsageError("--order auto: not for graphs with devices");
   const std::string budgets = arguments.has("budget") ? arguments.get<std::string>("budget") : "";
   DeviceProblem problem{.budget = read_device_budgets(budgets, graph),
-                        .max_computes = request.max_computes,
+                        .max_computes = request.max_computes.value_or(Problem{}.max_computes),
                         .order = request.order == OrderRequest::free ? OrderMode::free : OrderMode::input};
   constexpr std::array<std::pair<const char*, Objective>, 2> kObjectives{
       {{"duration", Objective::duration}, {"energy", Objective::energy}}};
@@ -153,10 +152,10 @@ void refuse_device_options(const Arguments& arguments) {
 DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph& graph,
                                   const std::vector<std::string>& others) {
   refuse_others(arguments, others);
-  const DeviceSolveOptions options = shared_options(read_solve_options(arguments));
-  DeviceRequest request{.problem = read_device_problem(arguments, graph),
-                        .more_computes = read_problem(arguments, SolveOptions{}.strategy).more_computes,
-                        .options = options};
+  const Request asked = read_request(arguments);
+  DeviceRequest request{.problem = read_device_problem(asked, arguments, graph),
+                        .more_computes = !asked.max_computes,
+                        .options = shared_options(asked.options)};
   if (arguments.has("warm-start")) {
     const std::string& path = arguments.input("warm-start");
     request.options.start = load_device_schedule(read_once(path), graph).steps;

@@ -13,13 +13,11 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/baselines/method.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/highs.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
-#include "model/evaluate.hpp"
 
 namespace remora::cli {
 namespace {
@@ -122,41 +120,17 @@ std::vector<Bytes> read_budgets(const std::string& option, const std::string& te
 
 namespace po = boost::program_options;
 
-namespace {
-
-OrderMode mode_of(OrderRequest request) {
-  return request == OrderRequest::free ? OrderMode::free : OrderMode::input;
-}
-
-}  // namespace
-
-StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const ProblemRequest& request,
-                            const std::string& budget, const SolveOptions& options, const std::atomic<bool>* cancel) {
-  const Instance unlimited(graph, {.max_computes = request.max_computes});
-  const Instance instance = unlimited.with_budget(read_budget(budget, graph->fixed_memory, baseline_peak(unlimited)));
-  OrderChoice choice = settle_order(instance, request.order, options, cancel);
-  Instance stated = with_order(instance, choice.mode);
-  return {.instance = std::move(stated), .more_computes = request.more_computes, .choice = std::move(choice)};
+Bytes budget_asked(const std::string& text, const Request& request) {
+  try {
+    return budget_of(text, request);
+  } catch (const InputError& error) {
+    throw UsageError(std::string("--budget: ") + error.what());
+  }
 }
 
 void refuse_more_computes(const Arguments& arguments, const std::string& what) {
   const bool is_asked = arguments.has("max-computes") && arguments.get<std::string>("max-computes") == kChosenComputes;
   if (is_asked) throw UsageError("--max-computes auto: not for " + what);
-}
-
-bool is_asked(const ProblemRequest& request, const Schedule& schedule) {
-  const int computes = schedule.solver.max_computes;
-  return (computes == request.max_computes || (request.more_computes && computes > request.max_computes)) &&
-         (request.order == OrderRequest::automatic || schedule.order == mode_of(request.order));
-}
-
-Problem problem_of_all(const ProblemRequest& request) {
-  if (request.order == OrderRequest::automatic) {
-    throw UsageError(
-        "--order: auto chooses for one budget; a sweep keeps to the input order (free is for --batch-size and for "
-        "methods that do not search)");
-  }
-  return {.max_computes = request.max_computes, .order = mode_of(request.order)};
 }
 
 namespace {
@@ -245,51 +219,39 @@ OptionGroup expert_options() {
   return group;
 }
 
-SolveOptions read_solve_options(const Arguments& arguments) {
-  SolveOptions options;
-  try {
-    set_table_options(arguments, option_rows(), options);
-    lift_time_limit(arguments, options);
-    check_options(options);
-    // What a user asks for in vain must not pass in silence.
-    const bool counts_work = is_search(options.strategy) || options.strategy == Strategy::checkmate;
-    const std::string name = strategy_name(options.strategy);
-    if (!counts_work && arguments.has("work-limit")) throw UsageError("--work-limit: " + name + " has none");
-    if (!is_search(options.strategy) && arguments.has("warm-start")) {
-      throw UsageError("--warm-start: " + name + " does not start from a schedule");
-    }
-  } catch (const InputError& error) {
-    throw UsageError(error.what());
-  }
-  return options;
-}
-
 namespace {
 
-void read_computes(const std::string& text, ProblemRequest& problem) {
-  problem.more_computes = text == kChosenComputes;
-  if (problem.more_computes) return;
+/// None for auto.
+std::optional<int> read_computes(const std::string& text) {
+  if (text == kChosenComputes) return std::nullopt;
+  int most = 0;
   const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, problem.max_computes);
+  const auto [stop, error] = std::from_chars(text.data(), end, most);
   if (error != std::errc() || stop != end)
     throw UsageError("--max-computes: '" + text + "' is neither a number nor auto");
-  if (problem.max_computes < 1) throw UsageError("--max-computes: must be at least 1");
+  if (most < 1) throw UsageError("--max-computes: must be at least 1");
+  return most;
 }
 
 }  // namespace
 
-ProblemRequest read_problem(const Arguments& arguments, Strategy strategy) {
-  const Problem usual = default_problem(strategy);
-  ProblemRequest problem{.max_computes = usual.max_computes,
-                         .order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input};
-  if (arguments.has("max-computes")) read_computes(arguments.get<std::string>("max-computes"), problem);
-  if (!arguments.has("order")) return problem;
+Request read_request(const Arguments& arguments) {
+  Request request;
   try {
-    problem.order = order_request_from_name(arguments.get<std::string>("order"), "--order");
+    set_table_options(arguments, option_rows(), request.options);
+    lift_time_limit(arguments, request.options);
+    if (arguments.has("max-computes")) request.max_computes = read_computes(arguments.get<std::string>("max-computes"));
+    if (arguments.has("order")) {
+      request.order = order_request_from_name(arguments.get<std::string>("order"), "--order");
+    }
+    Request started = request;
+    // Which ops these are is seen with the graph.
+    if (arguments.has("warm-start")) started.start.emplace_back();
+    check_request(started);
   } catch (const InputError& error) {
     throw UsageError(error.what());
   }
-  return problem;
+  return request;
 }
 
 void warn_of_weaker_bound(const SolveOptions& options) {

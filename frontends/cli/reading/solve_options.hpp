@@ -3,19 +3,14 @@
 // What all commands that solve read: budgets, and the options of a solve.
 #pragma once
 
-#include <atomic>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
-#include "engine/order_choice.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/question.hpp"
 #include "frontends/cli/reading/arguments.hpp"
-#include "model/graph.hpp"
-#include "model/instance.hpp"
-#include "model/schedule.hpp"
 #include "model/types.hpp"
 
 namespace remora::cli {
@@ -32,36 +27,14 @@ std::vector<Bytes> read_budgets(const std::string& option, const std::string& te
 
 // What is to be solved, and how: the options of every command that solves.
 
-// From what the command line asks for to the instance that is solved.
+/// The request without its graph, budget and start. Throws UsageError for what no graph could mend.
+Request read_request(const Arguments& arguments);
 
-/// What is asked of every graph: how often an op may run, and in which order.
-struct ProblemRequest {
-  int max_computes = 2;
-  /// Or more, as solve_with_more_computes() sees fit: where the user says no number, or auto.
-  bool more_computes = true;
-  OrderRequest order = OrderRequest::input;
-};
-
-struct StatedProblem {
-  Instance instance;
-  bool more_computes = false;
-  /// Without a reason where the user chose.
-  OrderChoice choice{};
-};
-
-/// `budget`: as --budget takes it. With --order auto the order is chosen here (choose_order), which takes a moment on
-/// large graphs. Throws UsageError for a bad budget.
-StatedProblem state_problem(const std::shared_ptr<const Graph>& graph, const ProblemRequest& request,
-                            const std::string& budget, const SolveOptions& options, const std::atomic<bool>* cancel);
+/// The budget as --budget takes it, of the request's graph. Throws UsageError.
+Bytes budget_asked(const std::string& text, const Request& request);
 
 /// Throws UsageError for --max-computes auto: `what` does not know that, and has two by default.
 void refuse_more_computes(const Arguments& arguments, const std::string& what);
-
-/// Whether a schedule of this order and limit is of the problem asked for.
-bool is_asked(const ProblemRequest& request, const Schedule& schedule);
-
-/// The problem of a command that solves many at once, which leaves the order to nobody. Throws UsageError.
-Problem problem_of_all(const ProblemRequest& request);
 
 // A solve's options (engine/base/options.def) on the command line, for commands that take all of them or some.
 
@@ -88,11 +61,6 @@ OptionGroup problem_options(bool needs_budget);
 OptionGroup search_options();
 /// The rest of that table, which only --help-all shows.
 OptionGroup expert_options();
-
-/// Throws UsageError for a value out of its range, and for what the strategy would take no notice of.
-SolveOptions read_solve_options(const Arguments& arguments);
-/// The strategy's usual problem, or what the user says. Throws UsageError.
-ProblemRequest read_problem(const Arguments& arguments, Strategy strategy);
 
 /// A line to standard error if this program cannot compute the bound that the options ask for.
 void warn_of_weaker_bound(const SolveOptions& options);

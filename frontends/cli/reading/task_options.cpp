@@ -120,7 +120,7 @@ void check_budget(const std::string& text) {
 void check(const batch::Task& task) {
   check_dimensions(task);
   const Arguments arguments = task_arguments(task);
-  static_cast<void>(read_problem(arguments, read_solve_options(arguments).strategy));
+  static_cast<void>(read_request(arguments));
   try {
     check_graph_options(arguments);
   } catch (const InputError&) {
@@ -197,13 +197,12 @@ Arguments task_arguments(const batch::Task& task) {
 
 batch::Settings task_settings(const batch::Task& task) {
   const Arguments arguments = task_arguments(task);
-  SolveOptions options = read_solve_options(arguments);
-  const ProblemRequest problem = read_problem(arguments, options.strategy);
-  batch::Settings settings{{"max_computes", problem.more_computes ? "auto" : std::to_string(problem.max_computes)},
-                           {"order", order_request_name(problem.order)}};
+  Request request = read_request(arguments);
+  batch::Settings settings{{"max_computes", request.max_computes ? std::to_string(*request.max_computes) : "auto"},
+                           {"order", order_request_name(order_asked(request))}};
   // How fast, not what: a batch may go on with another number.
-  options.threads = 0;
-  for (auto& row : describe_options(options)) settings.push_back(std::move(row));
+  request.options.threads = 0;
+  for (auto& row : describe_options(request.options)) settings.push_back(std::move(row));
   for (const OptionGroup& group : {graph_options(), device_options()}) {
     for (const auto& option : group.options()) {
       const auto given = task.options.find(option->long_name());

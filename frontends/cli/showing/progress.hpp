@@ -5,8 +5,8 @@
 
 #include <iosfwd>
 
+#include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
-#include "engine/solve.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 

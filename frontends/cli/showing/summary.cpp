@@ -118,7 +118,7 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
   }
 }
 
-void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Advice& advice) {
   if (schedule.status == Status::infeasible) {
     out << "infeasible  proved: no schedule in the " << (schedule.order == OrderMode::input ? "input" : "free")
         << " order with at most " << schedule.solver.max_computes << " computes per op holds the budget\n"
@@ -138,8 +138,8 @@ void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& sc
   }
   if (schedule.status != Status::unknown) return;
   out << "try         a larger --budget";
-  if (schedule.order == OrderMode::input) out << ", --order free";
-  if (schedule.solver.max_computes < 3) out << ", --max-computes auto";
+  if (advice.free_order) out << ", --order free";
+  if (advice.more_computes) out << ", --max-computes auto";
   if (schedule.solver.stop == Stop::time) out << ", a longer --time-limit";
   if (schedule.solver.stop == Stop::work) out << ", a larger --work-limit";
   out << "\n";
@@ -222,13 +222,13 @@ std::string fitted(const std::string& name, std::size_t width) {
 
 namespace {
 
-void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule& schedule, const Advice& advice) {
   out << "graph       " << (graph.name.empty() ? "without a name" : printable(graph.name)) << ": " << graph.ops.size()
       << " ops, " << graph.tensors.size() << " tensors\n";
   if (schedule.has_schedule()) {
     print_schedule(out, graph, schedule);
   } else {
-    print_no_schedule(out, graph, schedule);
+    print_no_schedule(out, graph, schedule, advice);
   }
 }
 
@@ -236,13 +236,13 @@ void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule&
 
 void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
   std::ostringstream lines;
-  print_headline_lines(lines, graph, schedule);
+  print_headline_lines(lines, graph, schedule, {.free_order = schedule.order == OrderMode::input});
   out << text::wrapped_lines(lines.str(), kWordColumns, width);
 }
 
-void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
+void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width, const Advice& advice) {
   std::ostringstream lines;
-  print_headline_lines(lines, graph, schedule);
+  print_headline_lines(lines, graph, schedule, advice);
   print_stop(lines, schedule.solver);
   const std::string& integer_solver = schedule.solver.integer_solver;
   if (!integer_solver.empty() && integer_solver != "none") lines << "solver      " << integer_solver << "\n";

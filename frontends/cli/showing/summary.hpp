@@ -7,7 +7,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "engine/sweep.hpp"
+#include "engine/ask/ask.hpp"
 #include "frontends/report/device_profile.hpp"
 #include "frontends/report/schedule_profile.hpp"
 #include "model/curve.hpp"
@@ -32,7 +32,8 @@ inline constexpr int kNoWidth = 1 << 20;
 void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth);
 
 /// What a person wants to know of a finished solve: the headline, which ops are recomputed most, and how it went.
-void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth);
+void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth,
+                   const Advice& advice = {});
 
 // A report for terminals: plain lines of UTF-8, no control codes.
 

@@ -161,8 +161,7 @@ Verdict verify_for(const Answer& answer, const GraphHandle& graph) {
   const nb::gil_scoped_release unlocked;
   validate(*snapshot);
   if (answer.with_modes) {
-    if (snapshot == answer.graph || *snapshot == *answer.graph)
-      return verify_modes(*answer.with_modes, answer.schedule);
+    if (snapshot == answer.graph || *snapshot == *answer.graph) return verify(*answer.with_modes, answer.schedule);
     throw InputError("graph", "another than that of the schedule, whose ops have several modes");
   }
   if (snapshot == answer.graph) return verify(*snapshot, answer.schedule);
@@ -184,15 +183,6 @@ void expect_valid(const Answer& answer) {
   if (!verdict.valid()) {
     throw InputError("schedule", "not a valid one of its graph: " + printable(verdict.errors.front()));
   }
-}
-
-void expect_found(const Answer& answer) {
-  if (!answer.schedule.has_schedule()) return;
-  if (answer.with_modes) {
-    ensure(verify_modes(*answer.with_modes, answer.schedule).valid(), "solve: the schedule found does not verify");
-    return;
-  }
-  ensure(verify(*answer.graph, answer.schedule).valid(), "solve: the schedule found does not verify");
 }
 
 void bind_answer(nb::module_& module) {

@@ -41,9 +41,6 @@ std::string text_of(const Answer& answer);
 /// have several modes, of which files and reports know nothing.
 void expect_valid(const Answer& answer);
 
-/// Throws std::logic_error for a schedule that the engine should not have found.
-void expect_found(const Answer& answer);
-
 // The parts of the module. Calls of the engine (solve, sweep, order, least_budget, place) give a pair: what they found, and the
 // exception that a callback or a signal ended them with, or None.
 

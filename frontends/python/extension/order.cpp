@@ -9,16 +9,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "engine/base/deadline.hpp"
-#include "engine/base/tasks.hpp"
-#include "engine/order/minimise_peak.hpp"
+#include "engine/ask/ask.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/watched_run.hpp"
-#include "model/budget.hpp"
 #include "model/error.hpp"
-#include "model/evaluate.hpp"
 #include "model/graph.hpp"
 
 namespace remora::python {
@@ -36,46 +32,31 @@ struct OrderAnswer {
   std::int64_t work = 0;
 };
 
-OrderAnswer search_order(const std::shared_ptr<const Graph>& graph, const SolveOptions& options,
-                         const std::optional<std::string>& target, const nb::object& improved, WatchedRun& watch) {
-  const Deadline deadline(options.time_limit, &watch.cancel());
-  const Instance instance(graph, {});
-  const OrderProblem problem(instance);
-  const Bytes input_peak = baseline_peak(instance);
-  OrderSettings settings{.work_limit = options.work_limit,
-                         .threads = thread_count(options),
-                         .seed = static_cast<std::uint64_t>(options.seed)};
-  if (target) {
-    try {
-      settings.target = parse_budget(*target, graph->fixed_memory, input_peak);
-    } catch (const InputError& error) {
-      throw InputError("target", error.what());
-    }
-  }
+OrderAnswer search_order(const Request& request, const std::optional<std::string>& target, const nb::object& improved,
+                         WatchedRun& watch) {
+  OrderCallbacks callbacks{.cancel = &watch.cancel()};
   if (!improved.is_none()) {
-    settings.improved = [&](const std::vector<NodeId>&, Bytes peak) {
-      watch.call([&] { improved(nb::make_tuple(deadline.elapsed(), peak.count())); });
+    callbacks.improved = [&](double seconds, Bytes peak) {
+      watch.call([&] { improved(nb::make_tuple(seconds, peak.count())); });
     };
   }
-  const OrderResult result = minimise_peak(problem, settings, [&] { return deadline.reached(); });
-  const Order order(problem.sequence_of(result.order));
-  ensure(evaluate(instance, order).peak == result.peak, "order: its peak is another than its search says");
-  return {.ops = {order.begin(), order.end()},
-          .peak = result.peak.count(),
-          .lower_bound = result.lower_bound.count(),
-          .input_peak = input_peak.count(),
-          .seconds = deadline.elapsed(),
-          .work = result.work};
+  const Bytes enough = target ? amount_from(*target, request, "target") : Bytes();
+  const FoundOrder found = find_order(request, enough, callbacks);
+  return {.ops = {found.order.begin(), found.order.end()},
+          .peak = found.peak.count(),
+          .lower_bound = found.lower_bound.count(),
+          .input_peak = found.input_peak.count(),
+          .seconds = found.seconds,
+          .work = found.work};
 }
 
 std::pair<OrderAnswer, nb::object> order_graph(const GraphHandle& graph, const OptionTexts& texts,
                                                const std::optional<std::string>& target, nb::object improved,
                                                nb::object stop) {
-  const SolveOptions options = options_from(texts);
+  const Request request = request_from(graph, texts, std::nullopt, std::nullopt);
   WatchedRun watch(std::move(stop));
-  const auto snapshot = graph.snapshot();
   OrderAnswer answer;
-  watch.run([&] { answer = search_order(snapshot, options, target, improved, watch); });
+  watch.run([&] { answer = search_order(request, target, improved, watch); });
   return {std::move(answer), watch.interruption()};
 }
 

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
-#include "model/budget.hpp"
 #include "model/error.hpp"
-#include "model/evaluate.hpp"
+#include "model/modes.hpp"
 #include "model/quote.hpp"
-#include "model/sequence.hpp"
 
 namespace remora::python {
 namespace {
@@ -53,14 +52,7 @@ OpModes op_modes_from(const GraphHandle& graph, const OpModesRow& row) {
   return modes;
 }
 
-std::vector<Compute> computes_in(const Schedule& schedule) {
-  std::vector<Compute> computes;
-  for (const Step& step : schedule.steps) computes.push_back({step.op, step.mode});
-  return computes;
-}
-
-}  // namespace
-
+/// Null for no rows. Throws InputError for numbers that nothing has and ops mentioned twice.
 std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vector<OpModesRow>& rows) {
   if (rows.empty()) return nullptr;
   auto modes = std::make_shared<Modes>();
@@ -73,26 +65,7 @@ std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vec
   return modes;
 }
 
-Verdict verify_modes(const Instance& instance, const Schedule& schedule) {
-  const std::vector<Compute> computes = computes_in(schedule);
-  const Sequence ops = ops_of(computes);
-  if (!is_permitted(instance, ops)) return {.errors = {"not a sequence of the stated problem"}};
-  if (!modes_hold(instance, computes))
-    return {.errors = {"a step takes a mode that its op or its leader does not have"}};
-  const Evaluation evaluation = evaluate(instance, computes);
-  Verdict verdict{.duration = evaluation.duration,
-                  .peak = evaluation.peak,
-                  .peak_step = evaluation.peak_step,
-                  .recomputes = static_cast<int>(ops.size()) - instance.op_count()};
-  const auto expect = [&](bool holds, const char* error) {
-    if (!holds) verdict.errors.emplace_back(error);
-  };
-  expect(evaluation.peak <= schedule.budget, "the peak is above the budget");
-  expect(evaluation.peak == schedule.peak_memory, "peak_memory is not what the steps take");
-  expect(evaluation.duration == schedule.duration, "duration is not that of the steps");
-  expect(steps_of(instance, computes) == schedule.steps, "the releases are not those behind the last uses");
-  return verdict;
-}
+}  // namespace
 
 SolveOptions options_from(const OptionTexts& texts) {
   SolveOptions options;
@@ -101,36 +74,23 @@ SolveOptions options_from(const OptionTexts& texts) {
   return options;
 }
 
-Unbudgeted unbudgeted(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const SolveOptions& options) {
-  const remora::Problem usual = default_problem(options.strategy);
-  const int most = request.max_computes.value_or(usual.max_computes);
-  if (most < 1) throw InputError("max_computes", "must be at least 1, but is " + std::to_string(most));
-  OrderRequest order = usual.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
-  if (request.order) order = order_request_from_name(*request.order, "order");
-  return {.instance = Instance(std::move(graph), {.max_computes = most}, request.modes),
-          .more_computes = !request.max_computes,
-          .order = order};
+Request request_from(const GraphHandle& graph, const OptionTexts& texts, std::optional<int> max_computes,
+                     const std::optional<std::string>& order, const std::vector<OpModesRow>& modes) {
+  Request request{.max_computes = max_computes, .modes = modes_from(graph, modes), .options = options_from(texts)};
+  if (order) request.order = order_request_from_name(*order, "order");
+  check_request(request);
+  request.graph = graph.snapshot();
+  return request;
 }
 
-Problem state_problem(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const std::string& budget,
-                      const SolveOptions& options, const std::atomic<bool>* cancel) {
-  const auto [unlimited, more_computes, order] = unbudgeted(std::move(graph), request, options);
-  const Bytes fixed = unlimited.graph().fixed_memory;
-  Bytes bytes;
+Bytes amount_from(const std::string& text, const Request& request, const std::string& argument) {
   try {
-    bytes = parse_budget(budget, fixed, baseline_peak(unlimited));
+    return budget_of(text, request);
   } catch (const InputError& error) {
-    throw InputError("budget", error.what());
+    // Of the graph, else.
+    if (!error.place().empty()) throw;
+    throw InputError(argument, error.what());
   }
-  const Instance instance = unlimited.with_budget(bytes);
-  OrderChoice choice = settle_order(instance, order, options, cancel);
-  Instance settled = with_order(instance, choice.mode);
-  return {.instance = std::move(settled), .more_computes = more_computes, .choice = std::move(choice)};
-}
-
-OrderMode fixed_order(OrderRequest order, const std::string& why) {
-  if (order == OrderRequest::automatic) throw InputError("order", "auto chooses for one budget; " + why);
-  return order == OrderRequest::free ? OrderMode::free : OrderMode::input;
 }
 
 }  // namespace remora::python

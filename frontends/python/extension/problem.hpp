@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what a Python call asks for to the instance that is solved and the options that say how: the same defaults and
-// the same refusals as the command line's (frontends/cli/reading).
+// From what a Python call asks for to the engine's Request.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,13 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
-#include "engine/order_choice.hpp"
 #include "frontends/python/extension/graph.hpp"
-#include "model/instance.hpp"
-#include "model/modes.hpp"
-#include "model/schedule.hpp"
-#include "model/verify.hpp"
 
 namespace remora::python {
 
@@ -36,13 +30,6 @@ using ModeRow =
 using OpModesRow = std::tuple<std::int32_t, std::vector<std::optional<ModeRow>>, std::int32_t, Numbers, int,
                               std::vector<InnerPeakRow>, std::optional<int>>;
 
-/// Null for no rows. Throws InputError for numbers that nothing has and ops mentioned twice; whether the modes fit their
-/// ops is for Instance to say.
-std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vector<OpModesRow>& rows);
-
-/// What the evaluator says of a schedule whose ops have several modes: verify() knows mode 0 alone.
-Verdict verify_modes(const Instance& instance, const Schedule& schedule);
-
 // The problem and the options.
 
 /// Names and values as `set_option` takes them.
@@ -51,35 +38,12 @@ using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 /// Throws InputError for a name that is none, and for a value out of its range.
 SolveOptions options_from(const OptionTexts& texts);
 
-/// What is asked of the graph. Where the user leaves it open, the strategy's usual problem (default_problem).
-struct ProblemRequest {
-  std::optional<int> max_computes{};
-  std::optional<std::string> order{};
-  /// Null where every op has one mode.
-  std::shared_ptr<const Modes> modes{};
-};
+/// The request but for its budget and start. Throws InputError for a name or a value that is none, and for what no graph could
+/// mend.
+Request request_from(const GraphHandle& graph, const OptionTexts& texts, std::optional<int> max_computes,
+                     const std::optional<std::string>& order, const std::vector<OpModesRow>& modes = {});
 
-/// The problem without a budget, and who decides on its order.
-struct Unbudgeted {
-  Instance instance;
-  /// Whether ops may run more often than the instance says, where that is better: the user gave no number.
-  bool more_computes = false;
-  OrderRequest order = OrderRequest::input;
-};
-
-/// Throws InputError for max_computes < 1, for an order that is none, and where the graph is not valid.
-Unbudgeted unbudgeted(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const SolveOptions& options);
-
-/// Under this budget ("60%", "12GiB", "123"), its order settled. Throws InputError for a budget that is none.
-struct Problem {
-  Instance instance;
-  bool more_computes = false;
-  OrderChoice choice{};
-};
-Problem state_problem(std::shared_ptr<const Graph> graph, const ProblemRequest& request, const std::string& budget,
-                      const SolveOptions& options, const std::atomic<bool>* cancel);
-
-/// The mode of a call that leaves nothing to choose. Throws InputError for "auto".
-OrderMode fixed_order(OrderRequest order, const std::string& why);
+/// The amount that a text names ("60%", "12GiB", "123"), of the request's graph. Throws InputError of the argument.
+Bytes amount_from(const std::string& text, const Request& request, const std::string& argument);
 
 }  // namespace remora::python

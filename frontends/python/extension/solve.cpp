@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/solve.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -16,13 +14,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "engine/addresses.hpp"
+#include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
-#include "engine/base/tasks.hpp"
-#include "engine/baselines/method.hpp"
-#include "engine/bound/first_bound.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/placement/place.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
@@ -31,7 +24,6 @@
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
-#include "model/evaluate.hpp"
 #include "model/placement.hpp"
 #include "model/schedule_buffers.hpp"
 
@@ -57,7 +49,17 @@ void heed(const nb::object& answer, WatchedRun& watch) {
   if (nb::cast<bool>(nb::bool_(answer))) watch.end();
 }
 
-SolveCallbacks callbacks_for(const Listeners& listeners, const Answer& answer, WatchedRun& watch) {
+/// The problem of a schedule whose ops have several modes, with as many computes as it takes; else null.
+std::shared_ptr<const Instance> with_modes(const Request& request, const Schedule& schedule) {
+  if (!request.modes) return nullptr;
+  return std::make_shared<const Instance>(
+      request.graph,
+      Problem{
+          .budget = request.budget, .max_computes = std::max(1, schedule.solver.max_computes), .order = schedule.order},
+      request.modes);
+}
+
+SolveCallbacks callbacks_for(const Listeners& listeners, const Request& request, WatchedRun& watch) {
   SolveCallbacks callbacks;
   callbacks.cancel = &watch.cancel();
   const auto tell = [&watch](const nb::object& listener) {
@@ -66,8 +68,10 @@ SolveCallbacks callbacks_for(const Listeners& listeners, const Answer& answer, W
   if (!listeners.progress.is_none()) callbacks.progress = tell(listeners.progress);
   if (!listeners.heartbeat.is_none()) callbacks.heartbeat = tell(listeners.heartbeat);
   if (!listeners.incumbent.is_none()) {
-    callbacks.incumbent = [&watch, &listeners, &answer](const Schedule& schedule) {
-      watch.call([&] { heed(listeners.incumbent(Answer{answer.graph, schedule, answer.with_modes}), watch); });
+    callbacks.incumbent = [&watch, &listeners, &request](const Schedule& schedule) {
+      watch.call([&] {
+        heed(listeners.incumbent(Answer{request.graph, schedule, with_modes(request, schedule)}), watch);
+      });
     };
   }
   return callbacks;
@@ -80,40 +84,24 @@ Sequence start_from(const GraphHandle& graph, const std::vector<std::int32_t>& o
   return start;
 }
 
-/// What a user asks for in vain must not pass in silence.
-void check_heeded(const SolveOptions& options, bool has_start) {
-  if (is_search(options.strategy)) return;
-  const std::string name = strategy_name(options.strategy);
-  if (options.work_limit > 0 && options.strategy != Strategy::checkmate) {
-    throw InputError("work_limit", "the strategy " + name + " has none");
-  }
-  if (has_start) throw InputError("warm_start", "the strategy " + name + " does not start from a schedule");
-}
-
 std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::string& budget, const OptionTexts& texts,
-                                          std::optional<int> max_computes, std::optional<std::string> order,
+                                          std::optional<int> max_computes, const std::optional<std::string>& order,
                                           const std::vector<OpModesRow>& modes,
                                           const std::vector<std::int32_t>& warm_start,
                                           std::optional<std::int64_t> alignment, nb::object incumbent,
                                           nb::object progress, nb::object heartbeat, nb::object stop) {
-  const SolveOptions options = options_from(texts);
-  check_heeded(options, !warm_start.empty());
-  const Sequence start = start_from(graph, warm_start);
-  const ProblemRequest request{max_computes, std::move(order), modes_from(graph, modes)};
+  Request request = request_from(graph, texts, max_computes, order, modes);
+  request.start = start_from(graph, warm_start);
+  check_request(request);
+  if (alignment) request.alignment = Bytes(*alignment);
   const Listeners listeners{std::move(incumbent), std::move(progress), std::move(heartbeat)};
   WatchedRun watch(std::move(stop));
-  Answer answer{.graph = graph.snapshot()};
-  const SolveCallbacks callbacks = callbacks_for(listeners, answer, watch);
+  Answer answer{.graph = request.graph};
+  const SolveCallbacks callbacks = callbacks_for(listeners, request, watch);
   watch.run([&] {
-    const Problem problem = state_problem(answer.graph, request, budget, options, &watch.cancel());
-    if (request.modes) answer.with_modes = std::make_shared<const Instance>(problem.instance);
-    const std::optional<Bytes> bytes = alignment ? std::optional(Bytes(*alignment)) : std::nullopt;
-    answer.schedule = problem.more_computes
-                          ? solve_with_more_computes(problem.instance, options, callbacks, start, bytes)
-                      : bytes ? solve_with_addresses(problem.instance, options, *bytes, callbacks, start)
-                              : solve(problem.instance, options, callbacks, start);
-    problem.choice.explain(answer.schedule);
-    expect_found(answer);
+    request.budget = amount_from(budget, request, "budget");
+    answer.schedule = solve(request, callbacks).schedule;
+    answer.with_modes = with_modes(request, answer.schedule);
   });
   return {std::move(answer), watch.interruption()};
 }
@@ -121,36 +109,13 @@ std::pair<Answer, nb::object> solve_graph(const GraphHandle& graph, const std::s
 /// Proved, reached, the ops of a schedule that reached it, if those are known, and how often an op may run in all this.
 using Bracket = std::tuple<std::int64_t, std::int64_t, std::vector<std::int32_t>, int>;
 
-/// In free order the lower end is what one op alone needs, and one search at that budget gives the upper end; the schedule
-/// that reached it is known only where it is within that budget.
-BudgetBracket bracket_free(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks) {
-  BudgetBracket bracket{least_budget(instance), baseline_peak(instance), input_order(instance),
-                        instance.problem().max_computes};
-  const Schedule schedule = solve(instance.with_budget(bracket.proved), options, callbacks);
-  const Bytes reached = schedule.has_schedule() ? schedule.peak_memory : schedule.solver.reached_peak;
-  if (reached > Bytes(0) && reached < bracket.reached) {
-    bracket.reached = reached;
-    bracket.sequence = ops_of(schedule);
-  }
-  return bracket;
-}
-
 std::pair<Bracket, nb::object> least_budget_of(const GraphHandle& graph, const OptionTexts& texts,
-                                               std::optional<int> max_computes, std::optional<std::string> order,
+                                               std::optional<int> max_computes, const std::optional<std::string>& order,
                                                const std::vector<OpModesRow>& modes, nb::object stop) {
-  const SolveOptions options = options_from(texts);
-  if (!is_search(options.strategy)) throw InputError("strategy", "the least budget is searched for; a method has none");
-  const ProblemRequest request{max_computes, std::move(order), modes_from(graph, modes)};
+  const Request request = request_from(graph, texts, max_computes, order, modes);
   WatchedRun watch(std::move(stop));
-  const auto snapshot = graph.snapshot();
   BudgetBracket bracket;
-  watch.run([&] {
-    const auto [instance, more_computes, asked] = unbudgeted(snapshot, request, options);
-    const OrderMode mode = fixed_order(asked, "the least budget is of one order");
-    bracket = mode == OrderMode::free ? bracket_free(with_order(instance, mode), options, {.cancel = &watch.cancel()})
-              : more_computes         ? bracket_with_more_computes(instance, options, &watch.cancel())
-                                      : bracket_min_budget(instance, options, &watch.cancel());
-  });
+  watch.run([&] { bracket = least_budget(request, &watch.cancel()); });
   return {Bracket(bracket.proved.count(), bracket.reached.count(),
                   std::vector<std::int32_t>(bracket.sequence.begin(), bracket.sequence.end()), bracket.max_computes),
           watch.interruption()};
@@ -218,10 +183,8 @@ std::vector<BufferRow> rows_of(const std::vector<Buffer>& buffers) {
 
 PlaceSettings settings_from(const SolveOptions& options, const std::optional<std::string>& capacity, bool heuristics,
                             const std::vector<Buffer>& buffers) {
-  PlaceSettings settings{.work_limit = options.work_limit,
-                         .threads = thread_count(options),
-                         .seed = static_cast<std::uint64_t>(options.seed),
-                         .exact = !heuristics};
+  PlaceSettings settings = place_settings(options);
+  settings.exact = !heuristics;
   if (!capacity) return settings;
   try {
     settings.capacity = parse_budget(*capacity, Bytes(), largest_load(buffers));
@@ -275,7 +238,7 @@ Answer with_offsets(const Answer& answer, std::int64_t alignment, const Offsets&
   Arena arena = make_arena(placed.schedule, buffers, given, Bytes(alignment));
   if (arena.size > placed.schedule.budget - answer.graph->fixed_memory) return placed;
   placed.schedule.arena = std::move(arena);
-  expect_found(placed);
+  ensure(verify(*placed.graph, placed.schedule).valid(), "place: the arena does not verify");
   return placed;
 }
 

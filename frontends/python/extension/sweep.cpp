@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sweep.hpp"
-
 #include <optional>
 #include <ostream>
 #include <utility>
@@ -10,7 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "engine/baselines/method.hpp"
+#include "engine/ask/ask.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/python/extension/answer.hpp"
@@ -60,13 +58,9 @@ CurveAnswer* read_curve(const GraphHandle& graph, const nb::bytes& text) {
 
 std::pair<CurveAnswer, nb::object> sweep_graph(const GraphHandle& graph, const std::vector<std::string>& budgets,
                                                int points, double resolution, const OptionTexts& texts,
-                                               std::optional<int> max_computes, std::optional<std::string> order,
+                                               std::optional<int> max_computes, const std::optional<std::string>& order,
                                                nb::object progress, nb::object stop) {
-  const SolveOptions options = options_from(texts);
-  if (options.work_limit > 0 && !is_search(options.strategy) && options.strategy != Strategy::checkmate) {
-    throw InputError("work_limit", std::string("the strategy ") + strategy_name(options.strategy) + " has none");
-  }
-  const ProblemRequest request{max_computes, std::move(order)};
+  const Request request = request_from(graph, texts, max_computes, order);
   WatchedRun watch(std::move(stop));
   SweepCallbacks callbacks;
   callbacks.cancel = &watch.cancel();
@@ -77,14 +71,11 @@ std::pair<CurveAnswer, nb::object> sweep_graph(const GraphHandle& graph, const s
       });
     };
   }
-  CurveAnswer answer{.graph = graph.snapshot()};
+  CurveAnswer answer{.graph = request.graph};
   watch.run([&] {
-    const auto [unlimited, more_computes, asked] = unbudgeted(answer.graph, request, options);
-    const Instance instance = with_order(unlimited, fixed_order(asked, "a sweep keeps to the input order"));
-    const SweepOptions wanted{.budgets = budgets_from(budgets, instance), .points = points, .resolution = resolution};
-    SweepResult result = more_computes ? sweep_with_more_computes(instance, options, wanted, callbacks)
-                                       : sweep(instance, options, wanted, callbacks);
-    for (const Schedule& schedule : result.schedules) expect_found({answer.graph, schedule});
+    const SweepOptions wanted{
+        .budgets = budgets_from(budgets, Instance(request.graph, {})), .points = points, .resolution = resolution};
+    SweepResult result = sweep(request, wanted, callbacks);
     answer.curve = std::move(result.curve);
     for (Schedule& schedule : result.schedules) answer.schedules.emplace_back(std::move(schedule));
   });

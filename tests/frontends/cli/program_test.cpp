@@ -294,7 +294,7 @@ TEST_F(Program, InfeasibleIsTwentyWithACertificate) {
 }
 
 TEST_F(Program, NoScheduleWithinTheLimitsIsTwentyOne) {
-  const auto solve = run("solve graph.json --budget 3 --time-limit 0");
+  const auto solve = run("solve graph.json --budget 3 --max-computes 2 --time-limit 0");
   EXPECT_EQ(solve.code, 21);
   EXPECT_EQ(Json::parse(solve.out)["status"], "unknown");
   EXPECT_EQ(Json::parse(solve.out)["solver"]["stopped"], "time");

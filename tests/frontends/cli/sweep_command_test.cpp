@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include "frontends/cli/commands/batch_size.hpp"
+#include "engine/ask/largest_fit.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"

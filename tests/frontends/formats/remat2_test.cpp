@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/solve.hpp"
+#include "engine/ask/problem.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"

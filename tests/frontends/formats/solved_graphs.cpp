@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/solve.hpp"
+#include "engine/ask/problem.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"

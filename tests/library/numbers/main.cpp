@@ -16,17 +16,15 @@ int main(int count, char** words) {
 
   const auto graph = std::make_shared<const remora::Graph>(
       remora::json::read_graph(remora::json::Text(remora::json::read_file(words[1]))));
-  const remora::Instance unlimited(graph, {});
-  const remora::Bytes peak = remora::baseline_peak(unlimited);
-  remora::SolveOptions options;
-  remora::set_option(options, "work-limit", "20000");
-  remora::set_option(options, "threads", "1");
-  const remora::Bytes budget = remora::parse_budget("87.5%", graph->fixed_memory, peak);
-  const remora::Schedule schedule = remora::solve(unlimited.with_budget(budget), options);
+  remora::Request request{.graph = graph, .max_computes = 2};
+  remora::set_option(request.options, "work-limit", "20000");
+  remora::set_option(request.options, "threads", "1");
+  request.budget = remora::budget_of("87.5%", request);
+  const remora::Schedule schedule = remora::solve(request).schedule;
   std::ostringstream written;
   remora::json::write_graph(written, *graph);
   remora::json::write_schedule(written, schedule, *graph);
-  const remora::SweepResult swept = remora::sweep(unlimited, options, {.points = 3});
+  const remora::SweepResult swept = remora::sweep(request, {.points = 3});
   remora::json::write_curve(written, swept.curve);
   std::cout << std::move(written).str();
   remora::json::write_file(std::string(words[2]) + "/schedule.json",

@@ -9,30 +9,18 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
+#include "engine/ask/ask.hpp"
+#include "engine/ask/outcomes.hpp"
+#include "engine/base/allowance.hpp"
 #include "engine/base/options.hpp"
-#include "engine/base/work.hpp"
-#include "engine/curve/outcomes.hpp"
-#include "engine/curve/sweep_types.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
-#include "model/curve.hpp"
 #include "model/instance.hpp"
-#include "model/schedule.hpp"
 #include "model/sequence.hpp"
 
 namespace remora {
 
 // The search under one budget of a sweep, in sittings: it can be left and taken up again.
-
-/// What one sitting may take.
-struct SittingLimits {
-  /// Wall-clock time.
-  double seconds = 0;
-  Work work = Work::max();
-  /// May be null.
-  const std::atomic<bool>* cancel = nullptr;
-};
 
 class Probe {
  public:
@@ -55,8 +43,8 @@ class Probe {
   /// on the extra duration, or that there is no schedule.
   void learn(const Probe& other);
 
-  /// Goes on with the search, beginning with the neighbours' plans made to fit.
-  void sit(const SittingLimits& limits, std::span<const Probe* const> neighbours);
+  /// Goes on with the search, beginning with the neighbours' plans made to fit. `cancel` may be null.
+  void sit(const Limits& limits, const std::atomic<bool>* cancel, std::span<const Probe* const> neighbours);
 
   [[nodiscard]] CurvePoint point() const;
   [[nodiscard]] Schedule schedule() const;
@@ -74,12 +62,12 @@ class Probe {
   int sittings_ = 0;
 };
 
-/// What one sweep works on. The limits of the options are the sweep's.
+/// What one sweep works on. The limits of the options are the allowance's.
 struct SweepInput {
   const Instance& instance;
   const SolveOptions& options;
   const SweepCallbacks& callbacks;
-  const Deadline& deadline;
+  Allowance& allowance;
 };
 
 /// By strategies that search: takes the budgets as the choice gives them; every budget's search is left and taken up

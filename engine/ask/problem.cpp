@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/solve.hpp"
+#include "engine/ask/problem.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -77,23 +77,19 @@ SearchListener listener_of(const SolveCallbacks& callbacks, Patience& patience, 
   return listener;
 }
 
-Schedule search_input_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                            Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
-  Search search(instance, options, whole_search(instance, options, callbacks.blocks, !warm_start.empty()), warm_start);
+/// Along the input order; where ops have several modes, modes and recomputes and, in free order, the order together.
+Schedule search_once(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                     Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
+  const bool is_whole = !instance.has_modes();
+  Search search(
+      instance, options,
+      is_whole ? whole_search(instance, options, callbacks.blocks, !warm_start.empty()) : SearchParts{mode_crew},
+      warm_start);
   search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
-  if (wants_groups(instance, options)) {
+  if (is_whole && wants_groups(instance, options)) {
     search.report().statistics.push_back({"polish", search.seconds_in_phases(), Statistic::Unit::seconds});
   }
-  return search.answer();
-}
-
-/// Modes, recomputes and, in free order, the order together.
-Schedule search_modes(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                      Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
-  Search search(instance, options, {mode_crew}, warm_start);
-  search.listen(listener_of(callbacks, patience, search));
-  search.sit({deadline, work_limit(options.work_limit)});
   return search.answer();
 }
 
@@ -151,6 +147,23 @@ Schedule solve_by_method(const Instance& instance, const SolveOptions& options, 
 
 }  // namespace
 
+SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm) {
+  const auto groups = [blocks](Search& search) { start_from_groups(search, blocks); };
+  SearchParts parts{.crew = input_order_crew, .proves = true};
+  if (wants_groups(instance, options)) {
+    parts.starts = {{When::at_once, start_from_checkpoints},
+                    {asks_for_groups(options) ? When::after_bound : When::far_from_bound, groups},
+                    {When::after_bound, start_from_construction}};
+  } else if (is_whole_search(options)) {
+    parts.starts = {{When::soon_if_none, start_from_cheap_checkpoints},
+                    {When::late_if_none, start_from_checkpoints},
+                    {When::late_if_none, start_from_construction}};
+    // A warm start of another budget may be far from good.
+    if (is_warm) parts.starts.push_back({When::after_bound, start_from_cheap_checkpoints});
+  }
+  return parts;
+}
+
 void check_problem(const Instance& instance, const SolveOptions& options) {
   check_options(options);
   if (instance.has_modes() && !is_search(options.strategy)) {
@@ -163,77 +176,12 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   check_problem(instance, options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   Patience patience(instance, options, callbacks);
-  const auto search = instance.has_modes()                          ? search_modes
-                      : instance.problem().order == OrderMode::free ? search_any_order
-                                                                    : search_input_order;
+  const bool is_free = instance.problem().order == OrderMode::free && !instance.has_modes();
+  const auto search = is_free ? search_any_order : search_once;
   Schedule schedule = is_search(options.strategy) ? search(instance, options, callbacks, patience, deadline, warm_start)
                                                   : solve_by_method(instance, options, callbacks, deadline);
   schedule.solver.stop = stop_of(schedule, options, deadline, patience);
   return schedule;
-}
-
-namespace {
-
-/// The part of the time limit that the relaxation's bisection may take; the rest is for the search.
-constexpr double kRelaxationShare = 0.25;
-/// A search may take this part of the time that is left.
-constexpr double kSearchShare = 0.3;
-/// Searches end when this part of the budget is all that is undecided.
-constexpr double kResolution = 1e-4;
-
-/// A search at one budget from a known sequence, ended by the first schedule that holds it; whether it was refuted. What has
-/// a smaller peak than what is known is taken over.
-bool refuted_by_search(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
-                       BudgetBracket& bracket) {
-  const auto starts = [&](Search& search) {
-    if (instance.has_modes()) return;
-    start_from_checkpoints(search);
-    if (wants_groups(instance, options)) start_from_groups(search, nullptr);
-  };
-  Search search(instance, options, {instance.has_modes() ? mode_crew : input_order_crew, {starts}}, bracket.sequence);
-  search.listen({.enough = [&](const Progress&) { return search.holds_budget(); }});
-  search.sit({deadline, work_limit(options.work_limit)});
-  if (search.infeasible()) return true;
-  if (search.incumbent().peak < bracket.reached) {
-    bracket.reached = search.incumbent().peak;
-    if (!instance.has_modes()) bracket.sequence = ops_of(search.incumbent().computes(instance));
-  }
-  return false;
-}
-
-}  // namespace
-
-BudgetBracket bracket_min_budget(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel,
-                                 const Sequence& start) {
-  if (instance.has_modes() && !modes_hold(instance, computes_of(input_order(instance)))) {
-    throw InputError("modes",
-                     "mode 0 of some op weighs more than its computes may: the least budget begins with mode 0");
-  }
-  const Deadline relaxing(options.time_limit * kRelaxationShare, cancel);
-  BudgetBracket bracket{.proved = proved_least_budget(instance, relaxing),
-                        .reached = baseline_peak(instance),
-                        .max_computes = instance.problem().max_computes};
-  if (!instance.has_modes()) {
-    bracket.sequence = start.empty() ? input_order(instance) : start;
-    bracket.reached = evaluate(instance, bracket.sequence).peak;
-  }
-  // Budgets at which a search found nothing and proved nothing are passed over.
-  Bytes doubtful = bracket.proved;
-  const auto is_cancelled = [cancel] { return cancel != nullptr && *cancel; };
-  double left = options.time_limit - relaxing.elapsed();
-  for (bool first = true; left > 0 && bracket.proved < bracket.reached && !is_cancelled(); first = false) {
-    const Bytes open = bracket.reached - doubtful;
-    if (static_cast<double>(open.count()) <= kResolution * static_cast<double>(bracket.reached.count())) break;
-    // The byte below what was reached has been tried.
-    if (!first && open == Bytes(1)) break;
-    const Bytes budget = first ? bracket.proved : doubtful + Bytes(open.count() / 2);
-    const Deadline deadline(left * kSearchShare, cancel);
-    const Instance limited = instance.with_budget(budget);
-    if (refuted_by_search(limited, options, deadline, bracket)) bracket.proved = budget + Bytes(1);
-    left -= deadline.elapsed();
-    if (bracket.reached > budget) doubtful = std::max(budget, bracket.proved);
-  }
-  return bracket;
 }
 
 }  // namespace remora

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/curve/search_sweep.hpp"
+#include "engine/ask/search_sweep.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -37,11 +37,12 @@ std::int64_t seed_of_sitting(std::int64_t seed, int sitting) {
 
 Probe::Probe(const Instance& instance, Bytes budget, const SolveOptions& options, std::function<const Groups*()> groups)
     : instance_(instance.with_budget(budget)),
-      search_(instance_, options,
-              {.crew = input_order_crew,
-               .starts = {[this](Search&) { start_from_relaxation(); },
-                          [this, groups = std::move(groups)](Search&) { start_from_shared(groups); }},
-               .proves = true}),
+      search_(
+          instance_, options,
+          {.crew = input_order_crew,
+           .starts = {{When::after_bound, [this](Search&) { start_from_relaxation(); }},
+                      {When::after_bound, [this, groups = std::move(groups)](Search&) { start_from_shared(groups); }}},
+           .proves = true}),
       found_under_(budget) {}
 
 std::optional<Duration> Probe::gap() const {
@@ -88,9 +89,9 @@ void Probe::fit(const RecomputePlan& plan, Source source, const Deadline& deadli
   search_.offer(make_solution(instance_, state.plan()), source);
 }
 
-void Probe::sit(const SittingLimits& limits, std::span<const Probe* const> neighbours) {
+void Probe::sit(const Limits& limits, const std::atomic<bool>* cancel, std::span<const Probe* const> neighbours) {
   const double used = search_.elapsed();
-  const Deadline deadline(used + limits.seconds, limits.cancel, used);
+  const Deadline deadline(used + limits.seconds, cancel, used);
   end_ = plus(search_.work(), limits.work);
   const Solution before = search_.incumbent();
   for (const Probe* neighbour : neighbours) {
@@ -143,7 +144,7 @@ class SearchSweep {
         options_(input.options),
         choice_(std::move(choice)),
         callbacks_(input.callbacks),
-        deadline_(input.deadline),
+        allowance_(input.allowance),
         count_(choice_.left()) {}
 
   std::vector<Outcome> run() {
@@ -151,9 +152,9 @@ class SearchSweep {
     bool ascending = true;
     revisit(kSecondPass, ascending);
     // What a pass leaves, because budgets were proved or refuted, is for another.
-    for (Work before(-1); work_ > before && !is_over() && !open_probes().empty();) {
+    for (Work before(-1); allowance_.spent() > before && !allowance_.is_over() && !open_probes().empty();) {
       ascending = !ascending;
-      before = work_;
+      before = allowance_.spent();
       revisit(1.0, ascending);
     }
     std::vector<Outcome> outcomes;
@@ -166,53 +167,18 @@ class SearchSweep {
   /// Found when a search first needs a start; null if the strategy wants none.
   const Groups* groups() {
     if (groups_ || !wants_groups(instance_, options_)) return groups_ ? &*groups_ : nullptr;
-    SolveOptions options = options_;
-    options.time_limit *= kGroupShare;
-    if (options.work_limit > 0) {
-      options.work_limit = std::max(Work(1), part_of(Work(options.work_limit), kGroupShare)).count();
-    }
-    groups_ = find_groups(instance_, options, deadline_, callbacks_.blocks);
-    work_ += groups_->work;
+    groups_ = find_groups(instance_, within(options_, allowance_.limits().part(kGroupShare)), allowance_.deadline(),
+                          callbacks_.blocks);
+    allowance_.spend(groups_->work);
     return &*groups_;
   }
-
-  /// What is left of the sweep's limits.
-  [[nodiscard]] SittingLimits remaining() const {
-    return {.seconds = std::max(0.0, options_.time_limit - deadline_.elapsed()),
-            .work = has_work_limit() ? std::max(Work(0), Work(options_.work_limit) - work_) : Work::max(),
-            .cancel = callbacks_.cancel};
-  }
-
-  [[nodiscard]] bool has_work_limit() const { return options_.work_limit > 0; }
-
-  /// One sitting's part of what is left beyond what `reserved` keeps for later passes; always a little.
-  [[nodiscard]] SittingLimits share(const SittingLimits& reserved, double part) const {
-    SittingLimits limits = remaining();
-    limits.seconds = std::max(0.0, (limits.seconds - reserved.seconds) * part);
-    if (has_work_limit()) limits.work = std::max(Work(1), part_of(limits.work - reserved.work, part));
-    return limits;
-  }
-
-  [[nodiscard]] SittingLimits reserve(double part) const {
-    SittingLimits reserved = remaining();
-    reserved.seconds *= part;
-    reserved.work = part_of(reserved.work, part);
-    return reserved;
-  }
-
-  [[nodiscard]] bool is_over() const { return deadline_.reached() || work_ >= work_limit(options_.work_limit); }
 
   /// The first pass, which finds out which budgets there are. A listed one gets its point also where time is over, and
   /// so does the first.
   void visit_all_once() {
-    const SittingLimits reserved = reserve(1 - kFirstPass);
-    SolveOptions options = options_;
-    options.time_limit /= static_cast<double>(count_);
-    if (has_work_limit()) {
-      const Work each = part_of(Work(options.work_limit), 1.0 / static_cast<double>(count_));
-      options.work_limit = std::max(Work(1), each).count();
-    }
-    while (choice_.is_listed() || probes_.empty() || !is_over()) {
+    const Limits reserved = allowance_.left().part(1 - kFirstPass);
+    SolveOptions options = within(options_, allowance_.limits().part(1.0 / static_cast<double>(count_)));
+    while (choice_.is_listed() || probes_.empty() || !allowance_.is_over()) {
       const std::optional<Bytes> budget = choice_.next(points(), reached_);
       if (!budget) return;
       Probe& probe =
@@ -221,14 +187,14 @@ class SearchSweep {
         if (&other != &probe) probe.learn(other);
       }
       const double part = 1.0 / static_cast<double>(choice_.left() + 1);
-      if (probe.settled() || is_over()) {
+      if (probe.settled() || allowance_.is_over()) {
         report(probe);
       } else {
-        const SittingLimits limits = share(reserved, part);
+        const Limits limits = allowance_.share(part, reserved);
         sit(probe, limits);
         // On large graphs CBC overruns its time; one budget's experience serves the others.
         const bool dear = probe.search().bound_seconds() > kMostBoundShare * limits.seconds;
-        if (dear && !has_work_limit() && options.covering == Covering::on) options.covering = Covering::lp;
+        if (dear && !allowance_.counts_work() && options.covering == Covering::on) options.covering = Covering::lp;
       }
     }
   }
@@ -245,10 +211,11 @@ class SearchSweep {
   void revisit(double part, bool ascending) {
     std::vector<Probe*> open = open_probes();
     if (!ascending) std::reverse(open.begin(), open.end());
-    const SittingLimits reserved = reserve(1 - part);
-    for (std::size_t i = 0; i < open.size() && !is_over(); ++i) {
+    const Limits reserved = allowance_.left().part(1 - part);
+    for (std::size_t i = 0; i < open.size() && !allowance_.is_over(); ++i) {
       if (open[i]->settled()) continue;
-      sit(*open[i], share(reserved, weight_of_first({open.begin() + static_cast<std::ptrdiff_t>(i), open.end()})));
+      const double weight = weight_of_first({open.begin() + static_cast<std::ptrdiff_t>(i), open.end()});
+      sit(*open[i], allowance_.share(weight, reserved));
     }
   }
 
@@ -266,14 +233,14 @@ class SearchSweep {
     return weight(*open.front()) / sum;
   }
 
-  void sit(Probe& probe, const SittingLimits& limits) {
+  void sit(Probe& probe, const Limits& limits) {
     const Work before = probe.search().work();
     std::vector<const Probe*> neighbours;
     const auto here = probes_.find(probe.budget());
     if (here != probes_.begin()) neighbours.push_back(&std::prev(here)->second);
     if (std::next(here) != probes_.end()) neighbours.push_back(&std::next(here)->second);
-    probe.sit(limits, neighbours);
-    work_ += probe.search().work() - before;
+    probe.sit(limits, callbacks_.cancel, neighbours);
+    allowance_.spend(probe.search().work() - before);
     reached_ = std::min(reached_, probe.search().incumbent().peak);
     for (auto& [budget, other] : probes_) {
       if (&other != &probe) other.learn(probe);
@@ -286,7 +253,7 @@ class SearchSweep {
     const CurvePoint point = probe.point();
     const auto settled =
         std::count_if(probes_.begin(), probes_.end(), [](const auto& entry) { return entry.second.settled(); });
-    callbacks_.progress({.seconds = deadline_.elapsed(),
+    callbacks_.progress({.seconds = allowance_.elapsed(),
                          .budget = point.budget,
                          .status = point.status,
                          .duration = point.duration,
@@ -307,12 +274,11 @@ class SearchSweep {
   const SolveOptions& options_;
   BudgetChoice choice_;
   const SweepCallbacks& callbacks_;
-  const Deadline& deadline_;
+  Allowance& allowance_;
   std::size_t count_;
   std::map<Bytes, Probe> probes_;
   std::optional<Groups> groups_;
   Bytes reached_ = Bytes::max();
-  Work work_{};
 };
 
 }  // namespace

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/addresses.hpp"
-
+//
+// Recomputes and addresses together: a schedule whose tensors and workspaces have places in one arena that stays within
+// the budget, not only their sum.
+//
+//     sizes rounded up to the alignment, as they are where something lies above
+//     solve  ->  schedule  ->  place within budget - fixed memory
+//       ^                          |
+//       |    it does not pack: the ops that run where the placement is above the budget get a larger workspace, a
+//       +--  smaller capacity there and nowhere else
+//
+// until a schedule packs, or the limits end it; then the best schedule on the way that packs is the answer. What the first
+// solve proves holds of the whole problem: nothing that packs has a smaller sum of rounded sizes.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -10,10 +20,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
+#include "engine/base/allowance.hpp"
 #include "engine/base/tasks.hpp"
 #include "engine/placement/place.hpp"
-#include "engine/solve.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
@@ -64,7 +75,7 @@ class AddressSearch {
         options_(options),
         alignment_(alignment),
         callbacks_(callbacks),
-        deadline_(options.time_limit, callbacks.cancel),
+        allowance_(limits_of(options), callbacks.cancel),
         random_(static_cast<std::uint64_t>(options.seed)),
         baseline_peak_(baseline_peak(instance)),
         padded_(std::make_shared<Graph>(instance.graph())) {
@@ -84,13 +95,14 @@ class AddressSearch {
       } else {
         softened_ = false;
         // After a signal there is no time to place another one.
-        if (best_ && deadline_.cancelled()) break;
+        if (best_ && allowance_.deadline().cancelled()) break;
         if (settle(schedule)) break;
         fall_back_on_kept();
-        if (user_has_enough_ || deadline_.cancelled() || !tighten(schedule, rounds >= kFirstRandomRound)) break;
+        if (user_has_enough_ || allowance_.deadline().cancelled() || !tighten(schedule, rounds >= kFirstRandomRound))
+          break;
         start = ops_of(best_ ? *best_ : schedule);
       }
-      if (deadline_.reached() || work_left() <= 0) break;
+      if (allowance_.is_over()) break;
     }
     shrink();
     return answer(rounds);
@@ -98,10 +110,6 @@ class AddressSearch {
 
  private:
   [[nodiscard]] Bytes rounded(Bytes amount) const { return Bytes(rounded_up(amount.count(), alignment_.count())); }
-
-  [[nodiscard]] std::int64_t work_left() const {
-    return options_.work_limit > 0 ? options_.work_limit - work_ : INT64_MAX;
-  }
 
   /// The budget of the rounded amounts: what lies highest may end where it is not rounded.
   [[nodiscard]] Bytes rounded_budget() const {
@@ -113,18 +121,14 @@ class AddressSearch {
     Problem problem = instance_.problem();
     problem.budget = rounded_budget();
     const Instance tight(std::make_shared<const Graph>(*padded_), problem);
-    const double part = round == 0 ? kFirstPart : kFurtherPart;
-    const double seconds = std::max(0.0, options_.time_limit - deadline_.elapsed());
-    const auto work = static_cast<double>(work_left());
-    SolveOptions options = options_;
+    const Limits enough = allowance_.left().part(round == 0 ? kFirstPart : kFurtherPart);
+    SolveOptions options = within(options_, allowance_.share(kMostPart));
     options.seed += round;
-    options.time_limit = kMostPart * seconds;
-    if (options_.work_limit > 0) options.work_limit = 1 + static_cast<std::int64_t>(kMostPart * work);
     SolveCallbacks callbacks = callbacks_;
-    callbacks.enough = [&, part, seconds, work](const Progress& now) {
+    callbacks.enough = [&](const Progress& now) {
       if (callbacks_.enough && callbacks_.enough(now)) user_has_enough_ = true;
       if (user_has_enough_) return true;
-      return now.phase == 2 && (now.seconds >= part * seconds || static_cast<double>(now.work) >= part * work);
+      return now.phase == 2 && (now.seconds >= enough.seconds || Work(now.work) >= enough.work);
     };
     kept_.clear();
     callbacks.incumbent = [&](const Schedule& schedule) {
@@ -133,7 +137,7 @@ class AddressSearch {
       if (callbacks_.incumbent) callbacks_.incumbent(with_own_amounts(schedule));
     };
     Schedule schedule = with_own_amounts(solve(tight, options, callbacks, start));
-    work_ += schedule.solver.work;
+    allowance_.spend(Work(schedule.solver.work));
     return schedule;
   }
 
@@ -155,7 +159,8 @@ class AddressSearch {
   }
 
   void fall_back_on_kept() {
-    for (auto kept = kept_.rbegin(); kept != kept_.rend() && !deadline_.reached() && !fall_back(*kept); ++kept) {
+    for (auto kept = kept_.rbegin(); kept != kept_.rend() && !allowance_.deadline().reached() && !fall_back(*kept);
+         ++kept) {
     }
   }
 
@@ -176,7 +181,7 @@ class AddressSearch {
     if (best_ && best_->duration <= schedule.duration) return;
     best_ = schedule;
     PlaceResult smallest;
-    if (!deadline_.cancelled()) smallest = place_within(buffers, kFallBackPart, std::nullopt);
+    if (!allowance_.deadline().cancelled()) smallest = place_within(buffers, kFallBackPart, std::nullopt);
     const bool smaller = !smallest.offsets.empty() && smallest.arena < result.arena;
     best_->arena = make_arena(schedule, buffers, smaller ? smallest.offsets : result.offsets, alignment_);
   }
@@ -184,7 +189,7 @@ class AddressSearch {
   /// The answer gets the smallest arena that a whole placement finds in what is left of the limits: that it fits the
   /// budget ended the one before.
   void shrink() {
-    if (!best_ || deadline_.reached() || work_left() <= 0) return;
+    if (!best_ || allowance_.is_over()) return;
     const ScheduleBuffers buffers = buffers_of(instance_.graph(), *best_, alignment_);
     const PlaceResult smallest = place_within(buffers, 1, std::nullopt);
     if (smallest.offsets.empty() || smallest.arena >= best_->arena->size) return;
@@ -193,13 +198,15 @@ class AddressSearch {
 
   /// `part`: of what a placement may take.
   [[nodiscard]] PlaceResult place_within(const ScheduleBuffers& buffers, double part, std::optional<Bytes> capacity) {
-    PlaceSettings settings{.capacity = capacity,
-                           .work_limit = options_.work_limit > 0 ? static_cast<std::int64_t>(part * kPlacementWork) : 0,
-                           .threads = thread_count(options_),
-                           .seed = static_cast<std::uint64_t>(options_.seed)};
-    const Deadline own(part * kPlacementPart * options_.time_limit, deadline_.cancel());
-    PlaceResult result = place(buffers.buffers, settings, [&] { return own.reached() || deadline_.reached(); });
-    if (options_.work_limit > 0) work_ += result.work / 4;
+    PlaceSettings settings{
+        .capacity = capacity,
+        .work_limit = allowance_.counts_work() ? static_cast<std::int64_t>(part * kPlacementWork) : 0,
+        .threads = thread_count(options_),
+        .seed = static_cast<std::uint64_t>(options_.seed)};
+    const Deadline own(part * kPlacementPart * options_.time_limit, allowance_.deadline().cancel());
+    PlaceResult result =
+        place(buffers.buffers, settings, [&] { return own.reached() || allowance_.deadline().reached(); });
+    if (allowance_.counts_work()) allowance_.spend(Work(result.work / 4));
     return result;
   }
 
@@ -209,7 +216,7 @@ class AddressSearch {
     const ScheduleBuffers found = buffers_of(instance_.graph(), schedule, alignment_);
     // The smallest arena that the heuristics find, whatever it is.
     const PlaceResult placed = place(found.buffers, {.seed = static_cast<std::uint64_t>(options_.seed), .exact = false},
-                                     [&] { return deadline_.reached(); });
+                                     [&] { return allowance_.deadline().reached(); });
     const std::size_t steps = schedule.steps.size();
     std::vector<Bytes> load(steps);
     std::vector<std::vector<std::size_t>> ending(steps + 1);
@@ -295,9 +302,9 @@ class AddressSearch {
   /// Why the whole ended: a search leaves a part of the limits to others, and was told to.
   [[nodiscard]] Stop stop_of(const Schedule& schedule) const {
     if (schedule.status == Status::optimal) return Stop::optimum;
-    if (deadline_.cancelled()) return Stop::cancelled;
+    if (allowance_.deadline().cancelled()) return Stop::cancelled;
     if (user_has_enough_) return Stop::callback;
-    return options_.work_limit > 0 ? Stop::work : Stop::time;
+    return allowance_.counts_work() ? Stop::work : Stop::time;
   }
 
   [[nodiscard]] Schedule answer(int rounds) {
@@ -318,10 +325,10 @@ class AddressSearch {
     }
     if (schedule.solver.stop == Stop::callback) schedule.solver.stop = stop_of(schedule);
     if (!schedule.solver.options.empty()) schedule.solver.options = describe_options(options_);
-    schedule.solver.seconds = deadline_.elapsed();
+    schedule.solver.seconds = allowance_.elapsed();
     schedule.solver.time_limit = options_.time_limit;
     schedule.solver.work_limit = options_.work_limit;
-    schedule.solver.work = work_;
+    schedule.solver.work = allowance_.spent().count();
     schedule.solver.statistics.push_back({.name = "address_rounds", .value = static_cast<double>(rounds)});
     return schedule;
   }
@@ -330,14 +337,13 @@ class AddressSearch {
   const SolveOptions& options_;
   Bytes alignment_;
   const SolveCallbacks& callbacks_;
-  Deadline deadline_;
+  Allowance allowance_;
   Random random_;
   /// Known before a signal comes.
   Bytes baseline_peak_;
   /// Rounded amounts, and workspaces larger by what has been taken away there.
   std::shared_ptr<Graph> padded_;
   Bytes capacity_;
-  std::int64_t work_ = 0;
   /// The caller's function said so; not ours, which keeps a part of the limits for placing.
   bool user_has_enough_ = false;
   /// The round before was softened, too.

@@ -8,11 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/curve/sweep_types.hpp"
-#include "model/curve.hpp"
+#include "engine/ask/ask.hpp"
 #include "model/instance.hpp"
-#include "model/schedule.hpp"
-#include "model/types.hpp"
 
 namespace remora {
 

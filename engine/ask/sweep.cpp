@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sweep.hpp"
-
+//
+// Many budgets of one graph: the curve of memory against time, for little more than a solve or two.
+//
+// Every budget has a search of its own, which is left and taken up again: first all budgets
+// from the largest down, so that each starts from its neighbour's schedule with a little more to save; then up and down again,
+// until the time is over or everything is proved. What one learns the others get at once: a schedule serves every
+// larger budget, and is a start for the smaller ones; a bound holds for every smaller one. What does not depend on
+// the budget is found once: the block schedules of groups.
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
-#include "engine/base/work.hpp"
+#include "engine/ask/ask.hpp"
+#include "engine/ask/outcomes.hpp"
+#include "engine/ask/problem.hpp"
+#include "engine/ask/search_sweep.hpp"
+#include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/computes_choice.hpp"
-#include "engine/curve/outcomes.hpp"
-#include "engine/curve/search_sweep.hpp"
-#include "engine/solve.hpp"
 #include "model/error.hpp"
 
 namespace remora {
@@ -22,12 +27,11 @@ namespace {
 /// Of the time limit, for the least budget's bound.
 constexpr double kLeastBudgetShare = 0.05;
 /// No schedule holds a smaller budget. Bisection begins there, so it is worth some time; a list does without.
-Bytes lower_end(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
-                const SweepCallbacks& callbacks) {
+Bytes lower_end(const Instance& instance, const SweepOptions& sweep_options, const Allowance& allowance) {
   if (!sweep_options.budgets.empty()) return least_budget(instance);
-  // Under a work limit nothing may depend on time.
-  const double seconds = options.work_limit > 0 ? kNoTimeLimit : options.time_limit * kLeastBudgetShare;
-  return proved_least_budget(instance, Deadline(seconds, callbacks.cancel), sweep_options.resolution);
+  return proved_least_budget(instance,
+                             Deadline(allowance.uncounted_seconds(kLeastBudgetShare), allowance.deadline().cancel()),
+                             sweep_options.resolution);
 }
 
 /// What one budget's schedule says as a point of the curve.
@@ -43,13 +47,21 @@ CurvePoint point_of(const Schedule& schedule) {
   return point;
 }
 
+/// Tells of a budget that is settled, as all so far are.
+void tell(const SweepCallbacks& callbacks, const CurvePoint& point, const Allowance& allowance, std::size_t budgets) {
+  if (!callbacks.progress) return;
+  const int count = static_cast<int>(budgets);
+  callbacks.progress({allowance.elapsed(), point.budget, point.status, point.duration, point.peak_memory,
+                      point.lower_bound, count, count});
+}
+
 /// The budgets of a method that does not search: each for itself, once, as the choice gives them.
 class MethodSweep {
  public:
   MethodSweep(const SweepInput& input, BudgetChoice choice) : input_(input), choice_(std::move(choice)) {}
 
   std::vector<Outcome> run() {
-    while (choice_.is_listed() || outcomes_.empty() || !input_.deadline.reached()) {
+    while (choice_.is_listed() || outcomes_.empty() || !input_.allowance.deadline().reached()) {
       const std::optional<Bytes> budget = choice_.next(points(), reached_);
       if (!budget) break;
       visit(*budget);
@@ -59,30 +71,17 @@ class MethodSweep {
 
  private:
   void visit(Bytes budget) {
-    Schedule schedule =
-        solve(input_.instance.with_budget(budget), options_of_next(), {.cancel = input_.callbacks.cancel});
-    work_ += Work(schedule.solver.work);
+    const double part = 1.0 / static_cast<double>(choice_.left() + 1);
+    Schedule schedule = solve(input_.instance.with_budget(budget), within(input_.options, input_.allowance.share(part)),
+                              {.cancel = input_.callbacks.cancel});
+    input_.allowance.spend(Work(schedule.solver.work));
     if (schedule.solver.reached_peak > Bytes(0)) reached_ = std::min(reached_, schedule.solver.reached_peak);
     const CurvePoint point = point_of(schedule);
     const auto place = std::find_if(outcomes_.begin(), outcomes_.end(),
                                     [&](const Outcome& other) { return other.point.budget > budget; });
     outcomes_.insert(place, {point, std::move(schedule)});
     make_monotone(outcomes_);
-    if (!input_.callbacks.progress) return;
-    const int count = static_cast<int>(outcomes_.size());
-    input_.callbacks.progress({input_.deadline.elapsed(), budget, point.status, point.duration, point.peak_memory,
-                               point.lower_bound, count, count});
-  }
-
-  /// A share of what is left.
-  [[nodiscard]] SolveOptions options_of_next() const {
-    SolveOptions options = input_.options;
-    const double part = 1.0 / static_cast<double>(choice_.left() + 1);
-    options.time_limit = std::max(0.0, input_.options.time_limit - input_.deadline.elapsed()) * part;
-    if (input_.options.work_limit > 0) {
-      options.work_limit = std::max(Work(1), part_of(Work(input_.options.work_limit) - work_, part)).count();
-    }
-    return options;
+    tell(input_.callbacks, point, input_.allowance, outcomes_.size());
   }
 
   [[nodiscard]] std::vector<CurvePoint> points() const {
@@ -97,13 +96,10 @@ class MethodSweep {
   /// By budget, ascending.
   std::vector<Outcome> outcomes_;
   Bytes reached_ = Bytes::max();
-  Work work_{};
 };
 
-}  // namespace
-
-SweepResult sweep(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
-                  const SweepCallbacks& callbacks) {
+SweepResult sweep_stated(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
+                         const SweepCallbacks& callbacks) {
   check_problem(instance, options);
   if (instance.has_modes()) throw InputError("modes", "a sweep takes graphs with one mode an op");
   if (is_search(options.strategy) && instance.problem().order == OrderMode::free) {
@@ -111,63 +107,47 @@ SweepResult sweep(const Instance& instance, const SolveOptions& options, const S
                      "a sweep searches in the input order only; sweep the graph with its ops in another order");
   }
   check_sweep_options(sweep_options);
-  const Deadline deadline(options.time_limit, callbacks.cancel);
-  const Bytes least = lower_end(instance, options, sweep_options, callbacks);
+  Allowance allowance(limits_of(options), callbacks.cancel);
+  const Bytes least = lower_end(instance, sweep_options, allowance);
   BudgetChoice choice(instance, sweep_options, least);
-  const SweepInput input{instance, options, callbacks, deadline};
+  const SweepInput input{instance, options, callbacks, allowance};
   std::vector<Outcome> outcomes = is_search(options.strategy) ? sweep_by_search(input, std::move(choice))
                                                               : MethodSweep(input, std::move(choice)).run();
   SweepResult result = assemble_curve(instance, std::move(outcomes), least);
-  result.curve.seconds = deadline.elapsed();
+  result.curve.seconds = allowance.elapsed();
   return result;
 }
-
-namespace {
 
 /// What a sweep does after it has solved every budget with the instance's computes.
 class WiderSweep {
  public:
   WiderSweep(const Instance& instance, const SolveOptions& options, const SweepCallbacks& callbacks)
       : instance_(instance),
-        wider_(with_one_more(instance)),
+        wider_(with_computes(instance, instance.problem().max_computes + 1)),
         options_(options),
         callbacks_(callbacks),
-        deadline_(options.time_limit, callbacks.cancel) {}
+        allowance_(limits_of(options), callbacks.cancel) {}
 
   SweepResult run(const SweepOptions& sweep_options) {
     constexpr double kPartOfFirst = 0.75;
-    SolveOptions first = options_;
-    first.time_limit *= kPartOfFirst;
-    if (first.work_limit > 0)
-      first.work_limit = std::max(Work(1), part_of(Work(first.work_limit), kPartOfFirst)).count();
-    SweepResult result = sweep(instance_, first, sweep_options, callbacks_);
-    for (const Schedule& schedule : result.schedules) work_ += schedule.solver.work;
+    SweepResult result =
+        sweep_stated(instance_, within(options_, allowance_.share(kPartOfFirst)), sweep_options, callbacks_);
+    for (const Schedule& schedule : result.schedules) allowance_.spend(Work(schedule.solver.work));
     std::vector<std::size_t> open = points_to_widen(result.curve);
-    const bool allows_more = std::ranges::any_of(
-        instance_.ops(), [&](OpId op) { return instance_.max_computes(op) < wider_.max_computes(op); });
-    if (open.empty() || !allows_more) return result;
-    for (std::size_t done = 0; done < open.size() && !is_over(); ++done) widen(result, open[done], open.size() - done);
+    if (open.empty() || !allows_more(instance_, wider_)) return result;
+    for (std::size_t done = 0; done < open.size() && !allowance_.is_over(); ++done)
+      widen(result, open[done], open.size() - done);
     std::vector<Outcome> outcomes;
     for (std::size_t i = 0; i < result.schedules.size(); ++i) {
       outcomes.push_back({result.curve.points[i], std::move(result.schedules[i])});
     }
     const Bytes least = is_wider_ ? least_budget(instance_) : result.curve.least_budget;
     result = assemble_curve(instance_, std::move(outcomes), least);
-    result.curve.seconds = deadline_.elapsed();
+    result.curve.seconds = allowance_.elapsed();
     return result;
   }
 
  private:
-  static Instance with_one_more(const Instance& instance) {
-    Problem problem = instance.problem();
-    ++problem.max_computes;
-    return {instance.shared_graph(), problem};
-  }
-
-  [[nodiscard]] bool is_over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
-  }
-
   /// From the largest budget down, those without a schedule first.
   [[nodiscard]] std::vector<std::size_t> points_to_widen(const Curve& curve) const {
     std::vector<std::size_t> without;
@@ -185,49 +165,40 @@ class WiderSweep {
   void widen(SweepResult& result, std::size_t number, std::size_t shares) {
     CurvePoint& point = result.curve.points[number];
     Schedule& known = result.schedules[number];
-    const double part = 1.0 / static_cast<double>(shares);
-    SolveOptions options = options_;
-    options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) * part;
-    if (options.work_limit > 0) {
-      options.work_limit = std::max(Work(1), part_of(Work(options_.work_limit - work_), part)).count();
-    }
-    const double begun = deadline_.elapsed();
+    const SolveOptions options = within(options_, allowance_.share(1.0 / static_cast<double>(shares)));
+    const double begun = allowance_.elapsed();
     const Sequence start = known.has_schedule() ? ops_of(known) : Sequence{};
     Schedule found = solve_with_more_computes(wider_.with_budget(point.budget), options,
                                               {.cancel = callbacks_.cancel, .blocks = callbacks_.blocks}, start);
-    work_ += found.solver.work;
-    point.seconds += deadline_.elapsed() - begun;
+    allowance_.spend(Work(found.solver.work));
+    const double seconds = point.seconds + allowance_.elapsed() - begun;
+    point.seconds = seconds;
     if (known.has_schedule() && !(found.has_schedule() && found.duration < known.duration)) return;
     is_wider_ = true;
-    point.status = found.status;
-    point.lower_bound = found.lower_bound;
-    if (found.has_schedule()) {
-      point.duration = found.duration;
-      point.peak_memory = found.peak_memory;
-      point.found_under = point.budget;
-    }
+    point = point_of(found);
+    point.seconds = seconds;
     known = std::move(found);
-    if (!callbacks_.progress) return;
-    const int count = static_cast<int>(result.curve.points.size());
-    callbacks_.progress({deadline_.elapsed(), point.budget, point.status, point.duration, point.peak_memory,
-                         point.lower_bound, count, count});
+    tell(callbacks_, point, allowance_, result.curve.points.size());
   }
 
   const Instance& instance_;
   Instance wider_;
   const SolveOptions& options_;
   const SweepCallbacks& callbacks_;
-  Deadline deadline_;
-  std::int64_t work_ = 0;
+  Allowance allowance_;
   bool is_wider_ = false;
 };
 
 }  // namespace
 
-SweepResult sweep_with_more_computes(const Instance& instance, const SolveOptions& options,
-                                     const SweepOptions& sweep_options, const SweepCallbacks& callbacks) {
-  if (!is_search(options.strategy)) return sweep(instance, options, sweep_options, callbacks);
-  return WiderSweep(instance, options, callbacks).run(sweep_options);
+SweepResult sweep(const Request& request, const SweepOptions& options, const SweepCallbacks& callbacks) {
+  check_request(request);
+  const Instance instance = unbudgeted(request, "a sweep keeps to the input order");
+  const bool widens = !request.max_computes && is_search(request.options.strategy);
+  SweepResult result = widens ? WiderSweep(instance, request.options, callbacks).run(options)
+                              : sweep_stated(instance, request.options, options, callbacks);
+  for (const Schedule& schedule : result.schedules) expect_valid(instance, schedule);
+  return result;
 }
 
 }  // namespace remora

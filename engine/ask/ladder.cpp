@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/computes_choice.hpp"
-
+//
+// How often an op may run, where that is left to the engine. With two computes an op the relaxations say most and proofs
+// are near; at tight budgets, on deep networks above all, only more computes hold the budget, or are shorter. So the problem
+// with two comes first, and one more at a time is allowed
+//
+//     where it is proved that there is no schedule, or none was found in a quarter or half of what is left of the limits
+//     where checkpoints between segments (docs/search.md), which take milliseconds, are better with one more, and two have
+//     been given a quarter of what was left, or are proved to be worse; they are the answer until something better is found
+//     where the best schedule is proved, for a quarter as long again as that took
+//
+// as long as that brings something.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "engine/addresses.hpp"
-#include "engine/base/deadline.hpp"
-#include "engine/base/work.hpp"
+#include "engine/ask/problem.hpp"
+#include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/segments.hpp"
-#include "engine/solve.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 
@@ -35,11 +42,6 @@ constexpr double kPartOfConstruction = 0.2;
 constexpr const char* kShorter = "shorter than with fewer";
 constexpr const char* kHolds = "with fewer none was found";
 
-/// Whether any op may run more often in b than in a.
-bool allows_more(const Instance& a, const Instance& b) {
-  return std::any_of(a.ops().begin(), a.ops().end(), [&](OpId op) { return a.max_computes(op) < b.max_computes(op); });
-}
-
 /// The instance, or with as many computes an op as the start needs to hold the budget.
 Instance begin_with(const Instance& instance, const Sequence& start) {
   std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
@@ -58,15 +60,111 @@ bool is_better(const Schedule& one, const Schedule& other) {
   return one.has_schedule() && (!other.has_schedule() || one.duration < other.duration);
 }
 
-class ComputesChoice {
+/// What listeners hear of many solves: one, whose seconds and work go on, and of nothing that is no better.
+class Told {
  public:
-  ComputesChoice(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                 std::optional<Bytes> alignment)
+  Told(Bytes budget, const SolveCallbacks& callbacks, const Allowance& allowance)
+      : budget_(budget), callbacks_(callbacks), allowance_(allowance) {}
+
+  /// A solve begins; `best`: the shortest duration of those before.
+  void begin(Duration best) {
+    begun_ = allowance_.elapsed();
+    worked_ = allowance_.spent();
+    best_ = std::min(best, announced_ ? announced_->duration : Duration::max());
+  }
+
+  /// The caller's callbacks for the solve at hand, but for `enough`.
+  [[nodiscard]] SolveCallbacks callbacks() const {
+    SolveCallbacks callbacks = callbacks_;
+    if (callbacks_.progress) {
+      callbacks.progress = [this](const Progress& now) {
+        const bool tells = best_ == Duration::max() || now.event == Event::schedule;
+        if (tells && is_news(now.peak, now.duration)) callbacks_.progress(as_one(now));
+      };
+    }
+    if (callbacks_.heartbeat) {
+      callbacks.heartbeat = [this](const Progress& now) { callbacks_.heartbeat(as_one(now)); };
+    }
+    if (callbacks_.incumbent) {
+      callbacks.incumbent = [this](const Schedule& schedule) {
+        if (is_news(schedule.peak_memory, schedule.duration)) callbacks_.incumbent(schedule);
+      };
+    }
+    return callbacks;
+  }
+
+  /// Tells of a schedule from beside the searches, if that is better than what was told of. `is_first`: no search before has one;
+  /// the first schedule of all is where phase 2 begins.
+  void announce(const Schedule& schedule, Source source, const Progress& now, bool is_first) {
+    if (schedule.duration >= best_) return;
+    const bool begins_phase = is_first && best_ == Duration::max() && now.peak > budget_;
+    best_ = schedule.duration;
+    announced_ = {allowance_.elapsed(), schedule.duration, schedule.peak_memory, source_name(source)};
+    if (callbacks_.incumbent) callbacks_.incumbent(schedule);
+    if (!callbacks_.progress) return;
+    Progress news = as_one(now);
+    news.source = source;
+    for (const Event event : {Event::schedule, Event::phase}) {
+      news.event = event;
+      if (begins_phase || event == Event::schedule) callbacks_.progress(news);
+    }
+  }
+
+  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better.
+  [[nodiscard]] Progress as_one(Progress now) const {
+    now.seconds += begun_;
+    now.work += worked_.count();
+    if (!announced_ || (now.peak <= budget_ && now.duration <= announced_->duration)) return now;
+    now.phase = 2;
+    now.duration = announced_->duration;
+    now.peak = announced_->peak;
+    now.lower_bound = std::min(now.lower_bound, now.duration);
+    return now;
+  }
+
+  /// Goes on with the history: of the steps of the solve at hand, what is better than all before.
+  void record(std::vector<Incumbent> steps) {
+    for (Incumbent& step : steps) step.seconds += begun_;
+    if (announced_) steps.push_back(*announced_);
+    std::ranges::stable_sort(steps, {}, &Incumbent::seconds);
+    const auto holds = [&](const Incumbent& step) { return step.peak <= budget_; };
+    for (Incumbent& step : steps) {
+      const bool had_none = history_.empty() || !holds(history_.back());
+      const bool is_news = history_.empty() || (had_none ? step.peak < history_.back().peak || holds(step)
+                                                         : holds(step) && step.duration < history_.back().duration);
+      if (is_news) history_.push_back(std::move(step));
+    }
+  }
+
+  [[nodiscard]] Work worked_before() const { return worked_; }
+  [[nodiscard]] const std::vector<Incumbent>& history() const { return history_; }
+
+ private:
+  [[nodiscard]] bool is_news(Bytes peak, Duration duration) const {
+    return best_ == Duration::max() || (peak <= budget_ && duration < best_);
+  }
+
+  Bytes budget_;
+  const SolveCallbacks& callbacks_;
+  const Allowance& allowance_;
+  double begun_ = 0;
+  Work worked_{};
+  Duration best_ = Duration::max();
+  std::optional<Incumbent> announced_{};
+  std::vector<Incumbent> history_{};
+};
+
+/// One problem after the other, each with a compute more.
+class Ladder {
+ public:
+  Ladder(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+         std::optional<Bytes> alignment)
       : instance_(instance),
         options_(options),
         callbacks_(callbacks),
         alignment_(alignment),
-        deadline_(options.time_limit, callbacks.cancel) {}
+        allowance_(limits_of(options), callbacks.cancel),
+        told_(instance.budget(), callbacks_, allowance_) {}
 
   Schedule run(std::span<const OpId> warm_start) {
     Sequence start(warm_start.begin(), warm_start.end());
@@ -78,7 +176,7 @@ class ComputesChoice {
       cut_ = {};
       if (!take(solve_one(stated, start, is_last ? nullptr : &next)) || is_last || !may_pay()) break;
       const Schedule& other = standby(next, !best_.has_schedule()).schedule;
-      if (is_over()) break;
+      if (allowance_.is_over()) break;
       if (best_.has_schedule()) start = ops_of(best_);
       // Where it is proved that there is none, one compute more at a time finds the fewest.
       const bool is_next = other.solver.max_computes <= most || best_.status == Status::unknown;
@@ -89,14 +187,18 @@ class ComputesChoice {
       stated = begin_with(next, start);
     }
     if (is_better(standby().schedule, best_)) take_standby();
-    best_.solver.history = std::move(history_);
-    best_.solver.seconds = deadline_.elapsed();
-    best_.solver.work = work_;
-    best_.solver.time_limit = options_.time_limit;
-    best_.solver.work_limit = options_.work_limit;
-    best_.solver.options = describe_options(options_);
-    best_.solver.stop = reason_to_stop();
-    explain();
+    SolverReport& report = best_.solver;
+    report.history = told_.history();
+    report.seconds = allowance_.elapsed();
+    report.work = allowance_.spent().count();
+    report.time_limit = options_.time_limit;
+    report.work_limit = options_.work_limit;
+    report.options = describe_options(options_);
+    report.stop = reason_to_stop();
+    if (reason_ != nullptr) {
+      report.note = "up to " + std::to_string(report.max_computes) + " computes an op: " + reason_ +
+                    (report.note.empty() ? "" : "; ") + report.note;
+    }
     return std::move(best_);
   }
 
@@ -115,9 +217,9 @@ class ComputesChoice {
   /// The same, once checkpoints of one compute more are asked and, where nothing holds the budget, what takes any number.
   const Standby& standby(const Instance& next, bool has_none) {
     const bool applies = next.problem().order == OrderMode::input && !next.has_modes() && !alignment_;
-    if (!applies || deadline_.reached()) return standby();
-    if (!std::exchange(has_cut_, true)) cut_ = checkpoints(next, deadline_);
-    const bool wants_any = has_none && !standby().schedule.has_schedule() && !deadline_.reached();
+    if (!applies || allowance_.deadline().reached()) return standby();
+    if (!std::exchange(has_cut_, true)) cut_ = checkpoints(next, allowance_.deadline());
+    const bool wants_any = has_none && !standby().schedule.has_schedule() && !allowance_.deadline().reached();
     if (wants_any && !std::exchange(has_constructed_, true)) construction_ = construct_any();
     return standby();
   }
@@ -130,9 +232,7 @@ class ComputesChoice {
 
   /// What holds the budget with however many computes: checkpoints, one part cut within another, or a method of the literature.
   [[nodiscard]] Standby construct_any() const {
-    // Under a work limit nothing may depend on time.
-    const double left = std::max(0.0, options_.time_limit - deadline_.elapsed());
-    const Deadline deadline(options_.work_limit > 0 ? left : left * kPartOfConstruction, callbacks_.cancel);
+    const Deadline deadline(allowance_.uncounted_seconds(kPartOfConstruction), callbacks_.cancel);
     const int fewest = instance_.problem().max_computes;
     Standby nested = checkpoints(with_computes(instance_, std::max(kMostComputes, fewest)), deadline);
     if (nested.schedule.has_schedule() || deadline.reached()) return nested;
@@ -178,188 +278,88 @@ class ComputesChoice {
     if (caller_has_enough_) return false;
     // What one op needs at once it needs whatever the computes.
     if (!best_.has_schedule()) return least_budget(instance_) <= instance_.budget();
-    return !is_over() && (is_tired_ || (best_.status == Status::optimal && best_.duration > best_.baseline_duration));
+    return !allowance_.is_over() &&
+           (is_tired_ || (best_.status == Status::optimal && best_.duration > best_.baseline_duration));
   }
 
-  [[nodiscard]] bool is_over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
-  }
-
-  /// What listeners know: who listens hears of one solve, whose seconds and work go on, and of nothing that is no better.
-  struct Told {
-    double begun = 0;
-    std::int64_t worked = 0;
-    Duration best = Duration::max();
-  };
-
-  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better.
-  [[nodiscard]] Progress as_one(Progress now, const Told& told) const {
-    now.seconds += told.begun;
-    now.work += told.worked;
-    if (!announced_ || (now.peak <= instance_.budget() && now.duration <= announced_->duration)) return now;
-    now.phase = 2;
-    now.duration = announced_->duration;
-    now.peak = announced_->peak;
-    now.lower_bound = std::min(now.lower_bound, now.duration);
-    return now;
-  }
-
-  /// Tells of a standby that is better than what was told of. The first schedule of all is where phase 2 begins.
-  void announce(const Standby& other, const Progress& now, Told& told) {
-    const Schedule& schedule = other.schedule;
-    if (schedule.duration >= told.best) return;
-    const bool is_first = told.best == Duration::max() && now.peak > instance_.budget() && !best_.has_schedule();
-    told.best = schedule.duration;
-    announced_ = {deadline_.elapsed(), schedule.duration, schedule.peak_memory, source_name(other.source)};
-    if (callbacks_.incumbent) callbacks_.incumbent(schedule);
-    if (!callbacks_.progress) return;
-    Progress news = as_one(now, told);
-    news.source = other.source;
-    for (const Event event : {Event::schedule, Event::phase}) {
-      news.event = event;
-      if (is_first || event == Event::schedule) callbacks_.progress(news);
-    }
-  }
-
-  /// The same between two problems' solves.
+  /// Between two problems' solves.
   void tell_of_standby() {
-    Told told{.best = announced_ ? announced_->duration : Duration::max()};
-    announce(standby(), {.seconds = deadline_.elapsed(), .peak = Bytes::max(), .work = work_}, told);
-    record({}, 0);
+    told_.begin(Duration::max());
+    told_.announce(standby().schedule, standby().source, {.peak = Bytes::max()}, !best_.has_schedule());
+    told_.record({});
   }
 
   [[nodiscard]] bool is_later_than(const Progress& now, double seconds, double part) const {
-    const auto& [time_limit, work_limit] = limits_;
-    if (work_limit > 0) return now.work > part_of(Work(work_limit), part).count();
-    return now.seconds > std::min(seconds, part * time_limit);
+    if (limits_.counts_work()) return Work(now.work) > limits_.part(part).work;
+    return now.seconds > std::min(seconds, limits_.part(part).seconds);
   }
 
   /// Whether one compute more is worth more than what this problem's solve has still to say.
-  [[nodiscard]] bool is_tired(const Instance& next, const Progress& now, Told& told) {
+  [[nodiscard]] bool is_tired(const Instance& next, const Progress& now) {
     const bool has_none = now.peak > instance_.budget();
     if (!has_none && !is_later_than(now, kSecondsOfDoubt, kPartOfDoubt)) return false;
     const Standby& other = standby(next, has_none);
     const bool stands_by = other.schedule.has_schedule();
     const bool is_beaten = stands_by && (has_none || other.schedule.duration < now.duration);
-    if (is_beaten) announce(other, now, told);
+    if (is_beaten) told_.announce(other.schedule, other.source, now, !best_.has_schedule());
     if (is_beaten && now.lower_bound >= other.schedule.duration) return true;
-    const bool waits = !stands_by && (told.worked > 0 || wants_groups(instance_, options_));
+    const bool waits = !stands_by && (told_.worked_before() > Work(0) || wants_groups(instance_, options_));
     return (has_none || is_beaten) && is_later_than(now, kNoTimeLimit, waits ? kLongerPatience : kPatience);
   }
 
   /// `after_proof`: the problem before is solved.
-  [[nodiscard]] SolveOptions limits_of_next(bool after_proof) const {
-    const double spent = deadline_.elapsed();
-    SolveOptions options = options_;
-    options.time_limit = std::max(0.0, options_.time_limit - spent);
-    // Under a work limit nothing may depend on time.
-    if (after_proof && options_.work_limit == 0) {
-      const double some = std::min(kSecondsAfterProof, kPartOfDoubt * options_.time_limit);
-      options.time_limit = std::min(options.time_limit, std::max(kPartAfterProof * spent, some));
-    }
-    if (options.work_limit > 0) {
-      const std::int64_t left = options_.work_limit - work_;
-      const std::int64_t some = part_of(Work(work_), kPartAfterProof).count();
-      options.work_limit = std::max<std::int64_t>(1, after_proof ? std::min(left, some) : left);
-    }
-    return options;
-  }
-
-  /// The caller's callbacks, as if there were one solve.
-  SolveCallbacks callbacks_of(const Told& told) {
-    SolveCallbacks callbacks = callbacks_;
-    const auto is_news = [this, &told](Bytes peak, Duration duration) {
-      return told.best == Duration::max() || (peak <= instance_.budget() && duration < told.best);
-    };
-    if (callbacks_.progress) {
-      callbacks.progress = [=, this, &told](const Progress& now) {
-        const bool tells = told.best == Duration::max() || now.event == Event::schedule;
-        if (tells && is_news(now.peak, now.duration)) callbacks_.progress(as_one(now, told));
-      };
-    }
-    if (callbacks_.heartbeat) {
-      callbacks.heartbeat = [this, &told](const Progress& now) { callbacks_.heartbeat(as_one(now, told)); };
-    }
-    if (callbacks_.incumbent) {
-      callbacks.incumbent = [=, this](const Schedule& schedule) {
-        if (is_news(schedule.peak_memory, schedule.duration)) callbacks_.incumbent(schedule);
-      };
-    }
-    return callbacks;
+  [[nodiscard]] Limits limits_of_next(bool after_proof) const {
+    if (!after_proof) return allowance_.left();
+    return allowance_.again(kPartAfterProof, std::min(kSecondsAfterProof, kPartOfDoubt * options_.time_limit));
   }
 
   /// One problem's solve, within what is left. `next`: what comes after this; null for nothing.
   Schedule solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next) {
     const bool had_schedule = best_.has_schedule();
-    const SolveOptions options = limits_of_next(had_schedule && !std::exchange(is_tired_, false));
+    const SolveOptions options = within(options_, limits_of_next(had_schedule && !std::exchange(is_tired_, false)));
     is_tired_ = false;
-    limits_ = {options.time_limit, options.work_limit};
-    Told told{.begun = deadline_.elapsed(), .worked = work_};
-    if (had_schedule) told.best = best_.duration;
-    if (announced_) told.best = std::min(told.best, announced_->duration);
-    SolveCallbacks callbacks = callbacks_of(told);
+    limits_ = limits_of(options);
+    told_.begin(had_schedule ? best_.duration : Duration::max());
+    SolveCallbacks callbacks = told_.callbacks();
     callbacks.enough = [&](const Progress& now) {
-      caller_has_enough_ = caller_has_enough_ || (callbacks_.enough && callbacks_.enough(as_one(now, told)));
-      is_tired_ = is_tired_ || (next != nullptr && is_tired(*next, now, told));
+      caller_has_enough_ = caller_has_enough_ || (callbacks_.enough && callbacks_.enough(told_.as_one(now)));
+      is_tired_ = is_tired_ || (next != nullptr && is_tired(*next, now));
       return caller_has_enough_ || is_tired_;
     };
     Schedule schedule = alignment_ ? solve_with_addresses(stated, options, *alignment_, callbacks, start)
                                    : solve(stated, options, callbacks, start);
-    work_ += schedule.solver.work;
-    record(schedule.solver.history, told.begun);
+    allowance_.spend(Work(schedule.solver.work));
+    told_.record(schedule.solver.history);
     return schedule;
-  }
-
-  /// Goes on with the history: what is better than all before.
-  void record(std::vector<Incumbent> steps, double begun) {
-    for (Incumbent& step : steps) step.seconds += begun;
-    if (announced_) steps.push_back(*announced_);
-    std::ranges::stable_sort(steps, {}, &Incumbent::seconds);
-    const auto holds = [&](const Incumbent& step) { return step.peak <= instance_.budget(); };
-    for (Incumbent& step : steps) {
-      const bool had_none = history_.empty() || !holds(history_.back());
-      const bool is_news = history_.empty() || (had_none ? step.peak < history_.back().peak || holds(step)
-                                                         : holds(step) && step.duration < history_.back().duration);
-      if (is_news) history_.push_back(std::move(step));
-    }
   }
 
   /// Of the whole: what ended one problem's solve may have been its share of the limits, or what came next.
   [[nodiscard]] Stop reason_to_stop() const {
     const Stop stop = best_.solver.stop;
-    const bool is_share = (stop == Stop::time && !deadline_.reached()) ||
-                          (stop == Stop::work && work_ < options_.work_limit) ||
+    const bool is_share = (stop == Stop::time && !allowance_.deadline().reached()) ||
+                          (stop == Stop::work && allowance_.spent() < allowance_.limits().work) ||
                           (stop == Stop::callback && !caller_has_enough_);
     if (!is_share) return stop;
-    if (deadline_.cancelled()) return Stop::cancelled;
-    return deadline_.reached() ? Stop::time : Stop::exhausted;
-  }
-
-  void explain() {
-    if (reason_.empty()) return;
-    std::string& note = best_.solver.note;
-    note = "up to " + std::to_string(best_.solver.max_computes) + " computes an op: " + reason_ +
-           (note.empty() ? "" : "; ") + note;
+    if (allowance_.deadline().cancelled()) return Stop::cancelled;
+    return allowance_.deadline().reached() ? Stop::time : Stop::exhausted;
   }
 
   const Instance& instance_;
   const SolveOptions& options_;
   const SolveCallbacks& callbacks_;
   std::optional<Bytes> alignment_;
-  Deadline deadline_;
+  Allowance allowance_;
+  Told told_;
   Schedule best_{};
   /// Checkpoints with one compute more than the problem at hand, and what was constructed with any number; each asked once.
   Standby cut_{};
   Standby construction_{};
   bool has_cut_ = false;
   bool has_constructed_ = false;
-  std::optional<Incumbent> announced_{};  // the last of them that listeners were told of
-  std::vector<Incumbent> history_{};
-  std::int64_t work_ = 0;
-  std::pair<double, std::int64_t> limits_{};  // of the solve at hand: time and work
+  Limits limits_{};  // of the solve at hand
   bool caller_has_enough_ = false;
-  bool is_tired_ = false;  // the last solve was ended for what comes next
-  std::string reason_{};
+  bool is_tired_ = false;         // the last solve was ended for what comes next
+  const char* reason_ = nullptr;  // for more computes than the first
 };
 
 }  // namespace
@@ -370,31 +370,16 @@ Instance with_computes(const Instance& instance, int most) {
   return {instance.shared_graph(), problem, instance.shared_modes()};
 }
 
+bool allows_more(const Instance& a, const Instance& b) {
+  return std::any_of(a.ops().begin(), a.ops().end(), [&](OpId op) { return a.max_computes(op) < b.max_computes(op); });
+}
+
 Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
                                   const SolveCallbacks& callbacks, std::span<const OpId> warm_start,
                                   std::optional<Bytes> alignment) {
-  if (is_search(options.strategy)) return ComputesChoice(instance, options, callbacks, alignment).run(warm_start);
+  if (is_search(options.strategy)) return Ladder(instance, options, callbacks, alignment).run(warm_start);
   return alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
                    : solve(instance, options, callbacks, warm_start);
-}
-
-BudgetBracket bracket_with_more_computes(const Instance& instance, const SolveOptions& options,
-                                         const std::atomic<bool>* cancel) {
-  constexpr double kPartOfRest = 0.5;
-  const Deadline deadline(options.time_limit, cancel);
-  BudgetBracket best;
-  for (Instance stated = instance;;) {
-    const int most = stated.problem().max_computes + 1;
-    Instance next = with_computes(stated, most);
-    const bool is_last = most > kMostComputes || !allows_more(stated, next);
-    SolveOptions some = options;
-    some.time_limit = std::max(0.0, options.time_limit - deadline.elapsed()) * (is_last ? 1 : kPartOfRest);
-    BudgetBracket found = bracket_min_budget(stated, some, cancel, best.sequence);
-    const bool pays = best.max_computes == 0 || found.reached < best.reached;
-    if (pays) best = std::move(found);
-    if (!pays || is_last || deadline.reached() || best.reached <= least_budget(instance)) return best;
-    stated = std::move(next);
-  }
 }
 
 }  // namespace remora

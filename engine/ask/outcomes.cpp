@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/curve/outcomes.hpp"
+#include "engine/ask/outcomes.hpp"
 
 #include <algorithm>
 #include <cstdint>

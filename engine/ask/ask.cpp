@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/ask/ask.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/ask/problem.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/base/tasks.hpp"
+#include "engine/baselines/method.hpp"
+#include "engine/bound/first_bound.hpp"
+#include "engine/order/minimise_peak.hpp"
+#include "model/budget.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/sequence.hpp"
+
+namespace remora {
+namespace {
+
+/// Of the look, by op: some passes of list scheduling, and some search.
+constexpr std::int64_t kWorkPerOp = 200;
+constexpr std::int64_t kLeastWork = 20'000;
+constexpr std::int64_t kMostWork = 500'000;
+/// Of the solve's time limit the look takes no more than this part.
+constexpr double kTimeShare = 0.1;
+/// Of the input order's peak above fixed memory: what another order must save.
+constexpr double kWorthwhile = 0.01;
+
+constexpr std::array<std::pair<OrderRequest, const char*>, 3> kRequests{
+    {{OrderRequest::input, "input"}, {OrderRequest::free, "free"}, {OrderRequest::automatic, "auto"}}};
+
+/// Whether `op` must come after the op before it.
+bool follows(const Instance& instance, OpId op, OpId former) {
+  const auto& after = instance.graph().ops[op].after;
+  const auto inputs = instance.inputs(op);
+  return std::find(after.begin(), after.end(), former) != after.end() ||
+         std::any_of(inputs.begin(), inputs.end(), [&](TensorId input) { return instance.producer(input) == former; });
+}
+
+bool has_one_order(const Instance& instance) {
+  for (int v = 1; v < instance.op_count(); ++v) {
+    if (!follows(instance, OpId(v), OpId(v - 1))) return false;
+  }
+  return true;
+}
+
+OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes input_peak,
+                 const std::atomic<bool>* cancel) {
+  const std::int64_t work = std::clamp(kWorkPerOp * instance.op_count(), kLeastWork, kMostWork);
+  const OrderSettings settings{.target = instance.budget(),
+                               .work_limit = work,
+                               .threads = thread_count(options),
+                               .seed = static_cast<std::uint64_t>(options.seed)};
+  const Deadline deadline(kTimeShare * options.time_limit, cancel);
+  const Bytes peak = minimise_peak(OrderProblem(instance), settings, [&] { return deadline.reached(); }).peak;
+  const double part = part_of_peak(peak, instance.graph().fixed_memory, input_peak);
+  if (peak > instance.budget() && part > 1 - kWorthwhile) {
+    return {OrderMode::input,
+            deadline.reached() ? "no other order was found in time that holds the budget or needs clearly less memory"
+                               : "no other order was found that holds the budget or needs clearly less memory"};
+  }
+  const std::int64_t tenths = std::llround(1000 * part);  // of a per cent; printed so in every locale
+  return {OrderMode::free, "another order needs " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
+                               " % of the input order's peak" +
+                               (instance.graph().fixed_memory > Bytes(0) ? " above fixed memory" : "")};
+}
+
+OrderMode mode_of(OrderRequest order) {
+  return order == OrderRequest::free ? OrderMode::free : OrderMode::input;
+}
+
+int computes_of(const Request& request) {
+  return request.max_computes.value_or(default_problem(request.options.strategy).max_computes);
+}
+
+/// In the input order, which may not be the one asked for.
+Instance instance_of(const Request& request) {
+  return {request.graph, {.budget = request.budget, .max_computes = computes_of(request)}, request.modes};
+}
+
+Schedule solve_stated(const Instance& instance, const Request& request, const SolveCallbacks& callbacks) {
+  if (!request.max_computes) {
+    return solve_with_more_computes(instance, request.options, callbacks, request.start, request.alignment);
+  }
+  if (request.alignment) {
+    return solve_with_addresses(instance, request.options, *request.alignment, callbacks, request.start);
+  }
+  return solve(instance, request.options, callbacks, request.start);
+}
+
+Advice advice_for(const Request& request, const Instance& instance, const Schedule& schedule) {
+  return {.least_budget = least_budget(instance),
+          .enough = schedule.solver.reached_peak,
+          .free_order = schedule.order == OrderMode::input,
+          .more_computes = request.max_computes.has_value()};
+}
+
+}  // namespace
+
+const char* order_request_name(OrderRequest request) {
+  const auto* const row = std::find_if(kRequests.begin(), kRequests.end(),
+                                       [&](const auto& candidate) { return candidate.first == request; });
+  return row == kRequests.end() ? "" : row->second;
+}
+
+OrderRequest order_request_from_name(const std::string& name, const std::string& place) {
+  for (const auto& [request, word] : kRequests) {
+    if (name == word) return request;
+  }
+  throw InputError(place, "'" + name + "' is not one of input, free, auto");
+}
+
+std::string OrderChoice::text() const {
+  return std::string("order ") + (mode == OrderMode::free ? "free" : "input") + ": " + reason;
+}
+
+void OrderChoice::explain(Schedule& schedule) const {
+  if (reason.empty()) return;
+  std::string& note = schedule.solver.note;
+  note = text() + (note.empty() ? "" : "; ") + note;
+}
+
+OrderChoice choose_order(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel) {
+  // Other methods keep to the input order, but "no schedule of that order" is no answer to who leaves the order open.
+  if (default_problem(options.strategy).order == OrderMode::free) {
+    return {OrderMode::free, std::string("the problem of ") + strategy_name(options.strategy)};
+  }
+  if (instance.has_modes()) return {OrderMode::input, "ops have several modes"};
+  const Bytes input_peak = baseline_peak(instance);
+  if (input_peak <= instance.budget()) return {OrderMode::input, "it holds the budget without recompute"};
+  if (has_one_order(instance)) return {OrderMode::input, "there is no other"};
+  return look(instance, options, input_peak, cancel);
+}
+
+OrderChoice settle_order(const Instance& instance, OrderRequest request, const SolveOptions& options,
+                         const std::atomic<bool>* cancel) {
+  if (request == OrderRequest::automatic) return choose_order(instance, options, cancel);
+  return {request == OrderRequest::free ? OrderMode::free : OrderMode::input, ""};
+}
+
+Instance with_order(const Instance& instance, OrderMode order) {
+  if (instance.problem().order == order) return instance;
+  Problem problem = instance.problem();
+  problem.order = order;
+  return {instance.shared_graph(), problem, instance.shared_modes()};
+}
+
+OrderRequest order_asked(const Request& request) {
+  if (request.order) return *request.order;
+  const OrderMode usual = default_problem(request.options.strategy).order;
+  return usual == OrderMode::free ? OrderRequest::free : OrderRequest::input;
+}
+
+void check_request(const Request& request) {
+  check_options(request.options);
+  if (request.max_computes && *request.max_computes < 1) {
+    throw InputError("--max-computes", "must be at least 1, but is " + std::to_string(*request.max_computes));
+  }
+  const Strategy strategy = request.options.strategy;
+  const std::string name = strategy_name(strategy);
+  // What is asked for in vain must not pass in silence.
+  if (is_search(strategy)) return;
+  if (request.options.work_limit > 0 && strategy != Strategy::checkmate) {
+    throw InputError("--work-limit", name + " has none");
+  }
+  if (!request.start.empty()) throw InputError("--warm-start", name + " does not start from a schedule");
+}
+
+Bytes budget_of(const std::string& text, const Request& request) {
+  const Instance unlimited(request.graph, {}, request.modes);
+  return parse_budget(text, unlimited.graph().fixed_memory, baseline_peak(unlimited));
+}
+
+bool is_asked(const Request& request, const Schedule& schedule) {
+  const int computes = schedule.solver.max_computes;
+  const OrderRequest order = order_asked(request);
+  return (request.max_computes ? computes == *request.max_computes : computes >= computes_of(request)) &&
+         (order == OrderRequest::automatic || schedule.order == mode_of(order));
+}
+
+Instance unbudgeted(const Request& request, const std::string& why) {
+  const OrderRequest order = order_asked(request);
+  if (order == OrderRequest::automatic) throw InputError("--order", "auto chooses for one budget; " + why);
+  if (request.alignment || !request.start.empty()) throw InputError("", "addresses and a start are of one budget");
+  return with_order(instance_of(request).with_budget(Bytes::max()), mode_of(order));
+}
+
+void expect_valid(const Instance& instance, const Schedule& schedule) {
+  if (schedule.has_schedule()) ensure(verify(instance, schedule).valid(), "the schedule found does not verify");
+}
+
+Answer solve(const Request& request, const SolveCallbacks& callbacks) {
+  check_request(request);
+  const Instance instance = instance_of(request);
+  Answer answer{.order = settle_order(instance, order_asked(request), request.options, callbacks.cancel)};
+  if (callbacks.settled && !answer.order.reason.empty()) callbacks.settled(answer.order.text());
+  const Instance stated = with_order(instance, answer.order.mode);
+  answer.schedule = solve_stated(stated, request, callbacks);
+  answer.order.explain(answer.schedule);
+  expect_valid(stated, answer.schedule);
+  if (!answer.schedule.has_schedule()) answer.advice = advice_for(request, stated, answer.schedule);
+  return answer;
+}
+
+PlaceSettings place_settings(const SolveOptions& options) {
+  return {.work_limit = options.work_limit,
+          .threads = thread_count(options),
+          .seed = static_cast<std::uint64_t>(options.seed)};
+}
+
+FoundOrder find_order(const Request& request, Bytes target, const OrderCallbacks& callbacks) {
+  check_options(request.options);
+  const Deadline deadline(request.options.time_limit, callbacks.cancel);
+  const Instance instance(request.graph, {});
+  const OrderProblem problem(instance);
+  OrderSettings settings{.target = target,
+                         .work_limit = request.options.work_limit,
+                         .threads = thread_count(request.options),
+                         .seed = static_cast<std::uint64_t>(request.options.seed)};
+  if (callbacks.improved) {
+    settings.improved = [&](const std::vector<NodeId>&, Bytes peak) { callbacks.improved(deadline.elapsed(), peak); };
+  }
+  const OrderResult found = minimise_peak(problem, settings, [&] { return deadline.reached(); });
+  Order order(problem.sequence_of(found.order));
+  ensure(evaluate(instance, order).peak == found.peak, "order: its peak is another than its search says");
+  return {.order = std::move(order),
+          .peak = found.peak,
+          .lower_bound = found.lower_bound,
+          .input_peak = baseline_peak(instance),
+          .seconds = deadline.elapsed(),
+          .work = found.work};
+}
+
+Verdict verify(const Instance& instance, const Schedule& schedule) {
+  if (!instance.has_modes()) return verify(instance.graph(), schedule);
+  std::vector<Compute> computes;
+  for (const Step& step : schedule.steps) computes.push_back({step.op, step.mode});
+  const Sequence ops = ops_of(computes);
+  if (!is_permitted(with_computes(instance, std::max(1, schedule.solver.max_computes)), ops)) {
+    return {.errors = {"not a sequence of the stated problem"}};
+  }
+  if (!modes_hold(instance, computes))
+    return {.errors = {"a step takes a mode that its op or its leader does not have"}};
+  const Evaluation evaluation = evaluate(instance, computes);
+  Verdict verdict{.duration = evaluation.duration,
+                  .peak = evaluation.peak,
+                  .peak_step = evaluation.peak_step,
+                  .recomputes = static_cast<int>(ops.size()) - instance.op_count()};
+  const auto expect = [&](bool holds, const char* error) {
+    if (!holds) verdict.errors.emplace_back(error);
+  };
+  expect(evaluation.peak <= schedule.budget, "the peak is above the budget");
+  expect(evaluation.peak == schedule.peak_memory, "peak_memory is not what the steps take");
+  expect(evaluation.duration == schedule.duration, "duration is not that of the steps");
+  expect(steps_of(instance, computes) == schedule.steps, "the releases are not those behind the last uses");
+  return verdict;
+}
+
+}  // namespace remora

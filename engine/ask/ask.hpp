@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door to the engine: a request in, an answer out. Every program that asks, on the command line, in Python, in C, in a
+// compiler, fills a Request and reads an Answer.
+//
+//     remora::Request request{.graph = graph};
+//     request.budget = remora::budget_of("80%", request);
+//     request.options.time_limit = 10;
+//     const remora::Answer answer = remora::solve(request);
+//     if (answer.schedule.has_schedule()) run(answer.schedule);
+//
+//     solve           the shortest schedule within the budget, or why there is none
+//     least_budget    the smallest budget that a schedule holds
+//     sweep           schedules for many budgets
+//     find_order      an order of small peak, without recompute
+//     place_schedule  offsets for a schedule as it is (place() of engine/placement/place.hpp for buffers of any kind)
+//
+// In free order there are more schedules, none worse than the best one in input order, but they are harder to search and their
+// bounds are weaker. Where the order is left to the engine, it is freed only where a quick search finds another one that holds
+// the budget or needs clearly less memory.
+//
+// The calls keep no state, print nothing, and may run in several threads at once. Asked for more threads than there are
+// cores, they raise the limit of TBB for the process while they run. They throw InputError for what cannot be asked.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/callbacks.hpp"
+#include "engine/base/options.hpp"
+#include "engine/placement/place.hpp"
+#include "model/api.hpp"
+#include "model/curve.hpp"
+#include "model/graph.hpp"
+#include "model/instance.hpp"
+#include "model/modes.hpp"
+#include "model/schedule.hpp"
+#include "model/types.hpp"
+#include "model/verify.hpp"
+
+namespace remora {
+
+/// Who decides on the order: the user, or the engine.
+enum class OrderRequest { input, free, automatic };
+
+/// "input", "free", "auto".
+REMORA_API const char* order_request_name(OrderRequest request);
+/// Throws InputError that lists the names, placed at `place`.
+REMORA_API OrderRequest order_request_from_name(const std::string& name, const std::string& place);
+
+struct REMORA_API OrderChoice {
+  OrderMode mode = OrderMode::input;
+  /// In a few words: "another order needs 81.2 % of the input order's peak".
+  std::string reason{};
+
+  /// "order free: another order needs ...".
+  [[nodiscard]] std::string text() const;
+  /// Adds it, if there is a reason, to the note of a schedule of the problem.
+  void explain(Schedule& schedule) const;
+};
+
+/// What is asked. What is left out, the engine chooses.
+struct Request {
+  std::shared_ptr<const Graph> graph{};
+  /// What memory may hold at any step, fixed memory and the graph's inputs included. Of solve() alone.
+  Bytes budget = Bytes::max();
+  /// How often an op may run, the first compute included. None: the usual number of the strategy (default_problem), for a
+  /// search two, or as many more as hold the budget or are shorter (engine/ask/ladder.cpp); the schedule says which.
+  std::optional<int> max_computes{};
+  /// None: the usual one of the strategy; but for twremat, the input order.
+  std::optional<OrderRequest> order{};
+  /// Where offsets in one arena are wanted, within the budget: each a multiple of it, from 1 to 2^30. Of solve() alone.
+  std::optional<Bytes> alignment{};
+  /// Several ways to run an op; null where each has one. Not with addresses, nor for sweeps.
+  std::shared_ptr<const Modes> modes{};
+  /// A schedule's ops to begin with, of any budget: recomputes beyond max_computes are left out. Of solve() alone.
+  Sequence start{};
+  SolveOptions options{};
+};
+
+/// What could help where no schedule was found.
+struct Advice {
+  /// Below it some op alone does not fit, whatever the order and however often ops run.
+  Bytes least_budget{};
+  /// A budget for which there is a schedule: the peak of one that was found; 0 where none is known.
+  Bytes enough{};
+  /// What the request has ruled out and might be worth a try: another order, more computes of an op.
+  bool free_order = false;
+  bool more_computes = false;
+};
+
+struct Answer {
+  /// Replayed by verify(); or without steps: infeasible, with a certificate where one event alone proves it, or unknown. Its
+  /// graph_sha256 and reading are the caller's business.
+  Schedule schedule{};
+  /// With a reason where the engine chose the order; the schedule's note says it, too.
+  OrderChoice order{};
+  /// Of an answer without a schedule.
+  Advice advice{};
+};
+
+/// `callbacks.settled` hears of the order before the search begins.
+REMORA_API Answer solve(const Request& request, const SolveCallbacks& callbacks = {});
+
+/// The budget that a text names (model/budget.hpp), of the request's graph: "80%", "12GiB".
+REMORA_API Bytes budget_of(const std::string& text, const Request& request);
+
+/// Throws the InputError of a request that no graph could mend: options out of range, and what the strategy would take no
+/// notice of.
+REMORA_API void check_request(const Request& request);
+
+/// Who decides on the order: whom the request says, or else the strategy's usual problem.
+REMORA_API OrderRequest order_asked(const Request& request);
+
+/// Whether a schedule of this order and of so many computes an op (in its report) is of the problem asked for.
+REMORA_API bool is_asked(const Request& request, const Schedule& schedule);
+
+/// As verify() of model/verify.hpp, which knows one mode an op: where there are several, what the evaluator says.
+REMORA_API Verdict verify(const Instance& instance, const Schedule& schedule);
+
+/// The smallest budget for which a schedule exists lies within [proved, reached].
+struct BudgetBracket {
+  /// No schedule holds a budget of less.
+  Bytes proved{};
+  /// The peak of a schedule that was found.
+  Bytes reached{};
+  /// Its ops, if they are known; they are not where ops have several modes.
+  Sequence sequence{};
+  /// How often an op may run in all this.
+  int max_computes = 0;
+};
+
+/// Searches within the options' time limit, half of what is left of it for each number of computes, as long as one more
+/// reaches less. In free order the lower end is what one op alone needs. Throws InputError for order auto, for strategies that
+/// do not search, and where every op once by mode 0 is not allowed. `cancel`, which may be null, ends it with the bracket at hand.
+REMORA_API BudgetBracket least_budget(const Request& request, const std::atomic<bool>* cancel = nullptr);
+
+struct SweepOptions {
+  /// In any order, each at most once; empty: chosen by recursive bisection.
+  std::vector<Bytes> budgets{};
+  /// Bisection: budgets at most.
+  int points = 20;
+  /// Bisection: budgets are not chosen closer than this part of the range between the least budget and the input
+  /// order's peak.
+  double resolution = 0.005;
+};
+
+/// What a sweep knows after one sitting: a stretch of search under one budget.
+struct SweepProgress {
+  double seconds = 0;
+  /// Of the sitting that is over.
+  Bytes budget{};
+  Status status = Status::unknown;
+  Duration duration{};
+  Bytes peak{};
+  Duration lower_bound{};
+  /// Budgets so far, and those among them for which nothing is left to search.
+  int points = 0;
+  int settled = 0;
+};
+
+struct SweepCallbacks {
+  /// After every sitting, from the thread that called sweep(). May be empty.
+  std::function<void(const SweepProgress&)> progress{};
+  /// Set to true from anywhere to end with what is known. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+  /// As in SolveCallbacks.
+  BlockStore* blocks = nullptr;
+};
+
+struct SweepResult {
+  Curve curve{};
+  /// By point of the curve: the best schedule within its budget, or what is known where there is none. Each is as
+  /// solve() would give it; its solver report tells of the sittings at its own budget.
+  std::vector<Schedule> schedules{};
+};
+
+/// The curve of memory against time. The limits are of the whole sweep; with a work limit the same seed gives the same curve.
+/// Without max_computes, a part of the limits is for more computes where they may pay. Every schedule is replayed. Throws
+/// InputError for what solve() refuses, for order auto, for free order (but for methods that do not search), for a budget given
+/// twice and for options out of range.
+REMORA_API SweepResult sweep(const Request& request, const SweepOptions& options, const SweepCallbacks& callbacks = {});
+
+/// Places a schedule as it is: it gets its arena where that and the fixed memory stay within its budget, and loses one that
+/// it had. Throws InputError for an alignment that is not from 1 to 2^30, and for a schedule of another graph; the rest as place().
+REMORA_API PlaceResult place_schedule(const Graph& graph, Schedule& schedule, Bytes alignment,
+                                      const PlaceSettings& settings, const std::function<bool()>& interrupted);
+
+/// Throws InputError for an alignment that is not from 1 to 2^30.
+REMORA_API void check_alignment(Bytes alignment);
+
+/// The limits and the seed of a placement, from the options of a solve.
+REMORA_API PlaceSettings place_settings(const SolveOptions& options);
+
+struct OrderCallbacks {
+  /// Told of every better order's peak and of the seconds since the beginning, from the thread that asked. May be empty.
+  std::function<void(double seconds, Bytes peak)> improved{};
+  /// Set to true from anywhere to end with the best one so far. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct FoundOrder {
+  /// Every op once.
+  Order order{};
+  Bytes peak{};
+  /// No order has a lower peak.
+  Bytes lower_bound{};
+  /// Of the input order.
+  Bytes input_peak{};
+  double seconds = 0;
+  std::int64_t work = 0;
+};
+
+/// Of the request only graph and options count. `target`: an order of at most this peak will do.
+REMORA_API FoundOrder find_order(const Request& request, Bytes target = {}, const OrderCallbacks& callbacks = {});
+
+}  // namespace remora

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
+#include "engine/base/allowance.hpp"
+#include "engine/baselines/method.hpp"
+#include "engine/bound/first_bound.hpp"
+#include "engine/groups/composition.hpp"
+#include "engine/groups/hierarchical.hpp"
+#include "engine/search/search.hpp"
+#include "engine/search/segments.hpp"
+#include "engine/search/workers/crew.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/sequence.hpp"
+
+namespace remora {
+namespace {
+
+/// The part of the time limit that the relaxation's bisection may take; the rest is for the search.
+constexpr double kRelaxationShare = 0.25;
+/// A search may take this part of the time that is left.
+constexpr double kSearchShare = 0.3;
+/// Searches end when this part of the budget is all that is undecided.
+constexpr double kResolution = 1e-4;
+
+/// A search at one budget from a known sequence, ended by the first schedule that holds it; whether it was refuted. What has
+/// a smaller peak than what is known is taken over.
+bool refuted_by_search(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                       BudgetBracket& bracket) {
+  const auto starts = [&](Search& search) {
+    if (instance.has_modes()) return;
+    start_from_checkpoints(search);
+    if (wants_groups(instance, options)) start_from_groups(search, nullptr);
+  };
+  Search search(instance, options, {instance.has_modes() ? mode_crew : input_order_crew, {{When::after_bound, starts}}},
+                bracket.sequence);
+  search.listen({.enough = [&](const Progress&) { return search.holds_budget(); }});
+  search.sit({deadline, work_limit(options.work_limit)});
+  if (search.infeasible()) return true;
+  if (search.incumbent().peak < bracket.reached) {
+    bracket.reached = search.incumbent().peak;
+    if (!instance.has_modes()) bracket.sequence = ops_of(search.incumbent().computes(instance));
+  }
+  return false;
+}
+
+/// Of the staged form with so many computes an op: bisects for the lower end, then searches at that budget (phase 1). `start`:
+/// a sequence of the instance's problem to begin with.
+BudgetBracket bracket_staged(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel,
+                             const Sequence& start = {}) {
+  if (instance.has_modes() && !modes_hold(instance, computes_of(input_order(instance)))) {
+    throw InputError("modes",
+                     "mode 0 of some op weighs more than its computes may: the least budget begins with mode 0");
+  }
+  const Deadline relaxing(options.time_limit * kRelaxationShare, cancel);
+  BudgetBracket bracket{.proved = proved_least_budget(instance, relaxing),
+                        .reached = baseline_peak(instance),
+                        .max_computes = instance.problem().max_computes};
+  if (!instance.has_modes()) {
+    bracket.sequence = start.empty() ? input_order(instance) : start;
+    bracket.reached = evaluate(instance, bracket.sequence).peak;
+  }
+  // Budgets at which a search found nothing and proved nothing are passed over.
+  Bytes doubtful = bracket.proved;
+  const auto is_cancelled = [cancel] { return cancel != nullptr && *cancel; };
+  double left = options.time_limit - relaxing.elapsed();
+  for (bool first = true; left > 0 && bracket.proved < bracket.reached && !is_cancelled(); first = false) {
+    const Bytes open = bracket.reached - doubtful;
+    if (static_cast<double>(open.count()) <= kResolution * static_cast<double>(bracket.reached.count())) break;
+    // The byte below what was reached has been tried.
+    if (!first && open == Bytes(1)) break;
+    const Bytes budget = first ? bracket.proved : doubtful + Bytes(open.count() / 2);
+    const Deadline deadline(left * kSearchShare, cancel);
+    const Instance limited = instance.with_budget(budget);
+    if (refuted_by_search(limited, options, deadline, bracket)) bracket.proved = budget + Bytes(1);
+    left -= deadline.elapsed();
+    if (bracket.reached > budget) doubtful = std::max(budget, bracket.proved);
+  }
+  return bracket;
+}
+
+/// The same with the instance's computes an op or more: half of the time that is left for each number of computes, as long as
+/// one more reaches less. What is proved is of the number that the bracket says.
+BudgetBracket bracket_staged_with_more(const Instance& instance, const SolveOptions& options,
+                                       const std::atomic<bool>* cancel) {
+  constexpr double kPartOfRest = 0.5;
+  const Allowance allowance({.seconds = options.time_limit}, cancel);
+  BudgetBracket best;
+  for (Instance stated = instance;;) {
+    const int most = stated.problem().max_computes + 1;
+    Instance next = with_computes(stated, most);
+    const bool is_last = most > kMostComputes || !allows_more(stated, next);
+    SolveOptions some = options;
+    some.time_limit = allowance.share(is_last ? 1 : kPartOfRest).seconds;
+    BudgetBracket found = bracket_staged(stated, some, cancel, best.sequence);
+    const bool pays = best.max_computes == 0 || found.reached < best.reached;
+    if (pays) best = std::move(found);
+    if (!pays || is_last || allowance.is_over() || best.reached <= least_budget(instance)) return best;
+    stated = std::move(next);
+  }
+}
+
+/// In free order the lower end is what one op alone needs, and one search at that budget gives the upper end; the schedule
+/// that reached it is known only where it is within that budget.
+BudgetBracket bracket_free(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel) {
+  BudgetBracket bracket{least_budget(instance), baseline_peak(instance), input_order(instance),
+                        instance.problem().max_computes};
+  const Schedule schedule = solve(instance.with_budget(bracket.proved), options, {.cancel = cancel});
+  const Bytes reached = schedule.has_schedule() ? schedule.peak_memory : schedule.solver.reached_peak;
+  if (reached > Bytes(0) && reached < bracket.reached) {
+    bracket.reached = reached;
+    bracket.sequence = ops_of(schedule);
+  }
+  return bracket;
+}
+
+}  // namespace
+
+BudgetBracket least_budget(const Request& request, const std::atomic<bool>* cancel) {
+  check_request(request);
+  if (!is_search(request.options.strategy)) {
+    throw InputError("--strategy", "the least budget is searched for; a method has none");
+  }
+  const Instance instance = unbudgeted(request, "the least budget is of one order");
+  if (instance.problem().order == OrderMode::free) return bracket_free(instance, request.options, cancel);
+  return request.max_computes ? bracket_staged(instance, request.options, cancel)
+                              : bracket_staged_with_more(instance, request.options, cancel);
+}
+
+}  // namespace remora

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One problem, as an Instance states it: this order, and no more computes an op than it says. Who asks with a Request
+// (engine/ask/ask.hpp) gets here with each problem that the request comes to.
+//
+//     const Instance instance(graph, {.budget = Bytes(12LL << 30)});
+//     const Schedule schedule = solve(instance, SolveOptions{});
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "engine/ask/ask.hpp"
+#include "engine/base/callbacks.hpp"
+#include "engine/base/options.hpp"
+#include "engine/search/search.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora {
+
+/// Solves the instance's problem. The schedule has status optimal, feasible, infeasible (with a certificate where one
+/// event alone proves it) or unknown (its solver report then says which peak was reached). The graph's name is filled
+/// in; the file's hash is the caller's business.
+///
+/// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the
+/// input order. Recomputes beyond max_computes are left out. Empty for none.
+///
+/// Strategies of the literature, which do not search, leave the warm start and, but for checkmate, the work
+/// limit aside; what they find is taken if it is a schedule of the instance's problem: its order, and how often each op
+/// may run (default_problem()).
+///
+/// In free order the warm start is any valid sequence.
+///
+/// Where ops have several modes (model/modes.hpp), steps say which one, and a warm start is by mode 0 of every op.
+/// verify() and the file format know mode 0 only: evaluate() and modes_hold()
+/// judge such schedules.
+///
+/// Throws InputError for options out of range, for a strategy that does not search where ops have several modes, and for
+/// a warm start that is not of the instance's form.
+Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
+               std::span<const OpId> warm_start = {});
+
+/// The recipe of a search of the staged form: its workers, the proof by periods, and where it may begin, and when. `is_warm`: it
+/// begins from a schedule that it is given.
+SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm);
+
+/// Throws the InputError that solve would throw for these.
+void check_problem(const Instance& instance, const SolveOptions& options);
+
+/// As solve(), with Schedule::arena. Status unknown, with a note, where schedules within the budget were
+/// found and none that packs. The callbacks' schedules have no arena yet, and need not pack. Throws InputError as solve()
+/// does, for an alignment that is not from 1 to 2^30, for sizes that, each rounded up, add up to 2^62 bytes or more, for
+/// ops with several modes, and for a graph with `in_place`.
+Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
+                              const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {});
+
+// How often an op may run, where that is left to the engine: ladder.cpp.
+
+/// More were never seen to pay where fewer did not.
+inline constexpr int kMostComputes = 8;
+/// Of what a proof has taken: for the same with one compute more.
+inline constexpr double kPartAfterProof = 0.25;
+
+/// The same problem with at most so many computes an op.
+Instance with_computes(const Instance& instance, int most);
+
+/// Whether any op may run more often in b than in a.
+bool allows_more(const Instance& a, const Instance& b);
+
+/// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
+/// that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why. A warm start that
+/// holds the budget with more computes is where it begins. Methods that do not search keep to the instance's.
+///
+/// `alignment`: each problem is solved as by solve_with_addresses().
+Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
+                                  const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
+                                  std::optional<Bytes> alignment = {});
+
+// What a request states.
+
+/// Chooses for the instance's graph and budget; its own order mode is not used. That search is limited by work, so that
+/// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up.
+/// `cancel` (may be null) ends it early. A strategy whose default_problem() is of free order gets that; of methods that
+/// keep to the input order, the answer is judged in the order that is chosen.
+OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
+                         const std::atomic<bool>* cancel = nullptr);
+
+/// What was asked for, without a reason, or else choose_order.
+OrderChoice settle_order(const Instance& instance, OrderRequest request, const SolveOptions& options,
+                         const std::atomic<bool>* cancel = nullptr);
+
+/// The same graph, budget and computes an op in this order.
+Instance with_order(const Instance& instance, OrderMode order);
+
+/// Replays it where there is one: a broken invariant else.
+void expect_valid(const Instance& instance, const Schedule& schedule);
+
+/// The problem without a budget. Throws InputError for order auto: `why` there is nothing to choose by.
+Instance unbudgeted(const Request& request, const std::string& why);
+
+}  // namespace remora
