@@ -187,10 +187,10 @@ void set_without(SolveOptions& options, const std::string& text) {
       return option_name(name) == inference.name;
     });
     if (found == kInferences.end()) {
-      std::string known;
+      std::string what = "'" + name + "' is not one of ";
       for (const Inference& inference : kInferences)
-        known.append(known.empty() ? "" : ", ").append(dashed(inference.name));
-      throw InputError(dashed_option(kWithout), "'" + name + "' is not one of " + known);
+        what.append(&inference == kInferences.data() ? "" : ", ").append(dashed(inference.name));
+      throw InputError(dashed_option(kWithout), what);
     }
     options.*found->field = false;
     begin = end + 1;

@@ -63,7 +63,7 @@ std::vector<std::string> words_of(const batch::Task& task) {
   for (const auto& [name, values] : task.options) {
     const auto at = known.find(name);
     if (const std::string now = at == known.end() ? renamed_option(name) : ""; !now.empty())
-      throw UsageError("$.options." + name + ": " + now);
+      throw UsageError(std::string("$.options.").append(name).append(": ").append(now));
     if (at == known.end() || name == kBudget) throw UsageError("$.options: there is no option " + quote(name));
     if (!at->second && values.size() != 1)
       throw UsageError("$.options." + name + ": must be true or false, not a list");
