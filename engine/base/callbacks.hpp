@@ -82,7 +82,7 @@ REMORA_API const char* news_name(const Progress& progress);
 // at two depths, consist of the same groups.
 
 /// Keys and values are bytes that mean something to the engine only. A key holds all that the value depends on, the
-/// engine's schema (schema.hpp) included, so values never go stale. Implementations are safe to use from several threads.
+/// engine's schema included, so values never go stale. Implementations are safe to use from several threads.
 class REMORA_API BlockStore {
  public:
   BlockStore() = default;
