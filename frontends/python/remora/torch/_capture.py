@@ -111,14 +111,14 @@ def compiled_step(
 
 def tracing(**patches: Any) -> Any:
     """What is set of Dynamo while it may capture: up to `SHAPES` shapes; no log lines; what is printed comes behind."""
+    config = torch._dynamo.config
     ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
-    known = torch._dynamo.config.ignore_logging_functions
-    return torch._dynamo.config.patch(
-        recompile_limit=max(SHAPES, torch._dynamo.config.recompile_limit),
-        reorderable_logging_functions={*torch._dynamo.config.reorderable_logging_functions, print, warnings.warn},
-        ignore_logging_functions=known if ignored <= known else {*known, *ignored},
-        **patches,
-    )
+    wanted = {
+        "recompile_limit": max(SHAPES, config.recompile_limit),
+        "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
+        "ignore_logging_functions": {*getattr(config, "ignore_logging_functions", ()), *ignored},
+    }
+    return config.patch({name: value for name, value in {**wanted, **patches}.items() if hasattr(config, name)})
 
 
 _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once")
