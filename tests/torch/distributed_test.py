@@ -51,8 +51,9 @@ def test_two_processes_train_as_without_remora_with_one_plan(case: str, tmp_path
     assert first["recomputes"] > 0
 
 
-def test_four_processes_agree_too(tmp_path: Path) -> None:
-    told = outcomes("tensor_parallel_step", 4, tmp_path)
+@pytest.mark.parametrize("case", RUN)
+def test_four_processes_agree_too(case: str, tmp_path: Path) -> None:
+    told = outcomes(case, 4, tmp_path)
     assert told == [told[0]] * 4
 
 

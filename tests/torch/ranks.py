@@ -26,7 +26,7 @@ import remora.torch as rt
 from remora.torch import _costs
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
-STEPS = 3
+STEPS = 5
 
 
 class Block(nn.Module):

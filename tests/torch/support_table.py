@@ -7,6 +7,7 @@ usage: run BUILD_FOLDER support_table.py      (as `tests/torch/run` runs a test)
 from __future__ import annotations
 
 import ast
+import datetime
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ which Remora refuses. Whole training loops (Hugging Face, Lightning, several pro
 [pytorch.md](pytorch.md#tested). This page is written by `tests/torch/support_table.py`.
 """
 
+COMMAND = "python tests/torch/support_table.py docs/pytorch_support.md"
 LOOPS = {
     "loops_test.py": "Around a step (`ctest -L support`)",
     "trainers_test.py": "Trainers (`ctest -L trainers`)",
@@ -50,8 +52,9 @@ def main(page: Path) -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     lines = [HEAD]
+    source = f"<!-- measured {datetime.date.today()}: {COMMAND} -->"
     for group in dict.fromkeys(row.group for row in support.ROWS):
-        lines += [f"## {group}\n", "| what | `train_step` | `wrap` |", "|---|---|---|"]
+        lines += [f"## {group}\n", source, "| what | `train_step` | `wrap` |", "|---|---|---|"]
         for row in (row for row in support.ROWS if row.group == group):
             verdicts = []
             for way in ("train_step", "wrap"):
