@@ -283,7 +283,7 @@ class Step:
             self.value[node] = value = int(value)
         if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in pytree.tree_leaves(value)):
             raise CaptureError(f"{node.name}: {target} gives a number that is known only when it runs")
-        sizes = [n for t in tensors_in(value) for n in t.shape if isinstance(n, torch.SymInt)]
+        sizes: list[Any] = [n for t in tensors_in(value) for n in t.shape if isinstance(n, torch.SymInt)]
         if any(n.node.maybe_as_int() is None for n in sizes):
             raise CaptureError(
                 f"{node.name}: {target} gives a tensor whose size depends on data (a mask, nonzero); use torch.where, "
