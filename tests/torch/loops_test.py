@@ -63,6 +63,14 @@ def same_as_eager(
     return mine
 
 
+def told(run: Callable[[], Any]) -> list[str]:
+    """Remora's warnings in a run."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run()
+    return [str(w.message) for w in caught if issubclass(w.category, rt.RemoraWarning)]
+
+
 def backward_of(module: nn.Module, *inputs: Any) -> torch.Tensor:
     out = module(*inputs)
     out.square().mean().backward()
@@ -328,15 +336,29 @@ def test_parameters_that_no_loss_reaches_have_no_gradient(heads: tuple[int, ...]
     assert (module.a.weight.grad is None) == (0 not in heads)
 
 
+class SharedTrunk(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        h = self.a(x)
+        return self.b(h).tanh(), self.c(h).tanh()
+
+
+def test_zeros_of_outputs_that_no_loss_reaches_are_told_of_once() -> None:
+    def loop(module: nn.Module) -> torch.Tensor:
+        loss = module(X)[0].square().mean()
+        loss.backward()
+        return loss
+
+    said = told(lambda: same_as_eager(SharedTrunk, loop, "100%"))
+    assert len(said) == 1
+    assert "a loss reaches only some of its outputs" in said[0]
+    assert told(lambda: same_as_eager(TwoHeads, loop, "100%")) == [], "no gradient comes through both"
+
+
 # -- What a backend is not asked ---------------------------------------------------------------------------------------
-
-
-def told(run: Callable[[], Any]) -> list[str]:
-    """Remora's warnings in a run."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        run()
-    return [str(w.message) for w in caught if issubclass(w.category, rt.RemoraWarning)]
 
 
 class Recurrent(nn.Module):

@@ -256,7 +256,7 @@ class TrainStep:
         self._start = 0.0
         # Dynamo's cache outlives the step, and must not keep its model.
         weak = weakref.WeakMethod(self._compile)
-        self._compiled = compiled_step(function, lambda module, inputs: called(weak)(module, inputs), self.ledger)
+        self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger)
 
     @property
     def plans(self) -> list[Plan]:
@@ -305,10 +305,10 @@ class TrainStep:
         captured = _Captured(step, costs, plan, program, plan.predicted_peak)
         self._captured.append(captured)
         weak, memory = weakref.ref(captured), self._memory
-        return boxed(lambda arguments: called(weak).program.run_in(memory, arguments))
+        return boxed(lambda arguments: alive(weak).program.run_in(memory, arguments))
 
 
-def called(weak: Any) -> Any:
+def alive(weak: Any) -> Any:
     """What a weak reference refers to, which is there as long as it is called."""
     found = weak()
     assert found is not None, "a step is called after it is gone"

@@ -53,13 +53,10 @@ def wrap(module: Module, **options: Any) -> Module:
     _refuse_sharded(module)
     backend = Backend(options_of(options), breaks=False)
     compiled = torch.compile(module._call_impl, backend=backend, fullgraph=True, dynamic=False)
-    itself = weakref.ref(module)
 
     def called(*arguments: Any, **named: Any) -> Any:
-        wrapped = itself()
-        assert wrapped is not None
-        if not backend.options.inference and not _wants_gradients(wrapped, arguments, named):
-            return wrapped._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
+        if not backend.options.inference and not _wants_gradients(module, arguments, named):
+            return module._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
         with in_plain_words(), tracing():
             return compiled(*arguments, **named)
 
@@ -70,18 +67,21 @@ def wrap(module: Module, **options: Any) -> Module:
 
 def _refuse_sharded(module: torch.nn.Module) -> None:
     """Refuses what Dynamo could not capture whole, with what to wrap instead."""
-    names = {type(child).__name__ for child in module.modules()}
+    if not torch.distributed.is_available():
+        return
+    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         raise CaptureError(
             "wrap cannot capture DistributedDataParallel: use DistributedDataParallel(remora.torch.wrap(model))"
         )
-    inner = [name for name, child in module.named_modules() if name and type(child).__name__.startswith("FSDP")]
+    inner = [name for name, child in module.named_modules() if name and isinstance(child, FSDPModule)]
     if inner:
         raise CaptureError(
             f"wrap cannot capture a model whose parts are sharded ({inner[0]} and {len(inner) - 1} more by "
             "fully_shard): give each of them to remora.torch.wrap"
         )
-    if "FullyShardedDataParallel" in names:
+    if any(isinstance(child, FullyShardedDataParallel) for child in module.modules()):
         raise CaptureError("wrap cannot capture FullyShardedDataParallel: use fully_shard, and wrap each block")
 
 
@@ -195,6 +195,7 @@ class _Parts:
         self.memory = Memory() if owner.options.arena else None
         self.programs: dict[str, tuple[Program, int]] = {}
         self.reached: list[frozenset[int]] = []  # of each gradient, the outputs through which it comes
+        self.ways: set[frozenset[int]] = set()  # the same of whatever the backward part computes
         self.unreached = threading.local()
 
     def called(self, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -225,10 +226,20 @@ class _Parts:
         results = program.run_in(self.memory, arguments)
         if not unreached:
             return results
+        self._tell_zeros(unreached)
         return [
             None if reached and reached <= unreached else result
             for reached, result in zip(self.reached, results, strict=True)
         ]
+
+    def _tell_zeros(self, unreached: set[int]) -> None:
+        """Says where zeros of outputs that no loss reaches are computed with, and added to gradients."""
+        mixed = any(reached & unreached and not reached <= unreached for reached in self.reached)
+        if mixed and any(way and way <= unreached for way in self.ways):
+            self.owner.ledger.tell(
+                f"{self.part.where}: a loss reaches only some of its outputs. Eager adds nothing for the others; here "
+                "zeros pass through their derivatives, which is the same unless one of those is infinite"
+            )
 
     def partition(
         self, joint: fx.GraphModule, _: Any, *, num_fwd_outputs: int, **__: Any
@@ -269,7 +280,7 @@ class _Parts:
         self.programs = {"forward": (first, len(primals)), "backward": (second, len(taken))}
         plan.source = "\n\n".join(program.source for program, _ in self.programs.values())
         plan.seconds = {**seconds, **plan.seconds}
-        self.reached = _reached(joint, cut, results, num_fwd_outputs)
+        self.reached, self.ways = _reached(joint, cut, results, num_fwd_outputs)
         self._keep_plan(plan)
         say(options, str(plan), end="\n")
         return forward, backward
@@ -411,8 +422,10 @@ def _read_by(joint: fx.GraphModule, outputs: list[fx.Node], behind: set[fx.Node]
     return needed
 
 
-def _reached(joint: fx.GraphModule, cut: Cut, results: list[Any], forward_outputs: int) -> list[frozenset[int]]:
-    """For each gradient of a joint graph, the numbers of the forward outputs whose tangents it is made from."""
+def _reached(
+    joint: fx.GraphModule, cut: Cut, results: list[Any], forward_outputs: int
+) -> tuple[list[frozenset[int]], set[frozenset[int]]]:
+    """The forward outputs, by number, whose tangents each gradient is made from; the same of all that is computed."""
     descriptions = joint.graph.find_nodes(op="output")[0].meta.get("desc", [])
     places = {str(description): i for i, description in enumerate(descriptions[:forward_outputs])}
     found: dict[fx.Node, frozenset[int]] = {}
@@ -422,7 +435,8 @@ def _reached(joint: fx.GraphModule, cut: Cut, results: list[Any], forward_output
             found[node] = frozenset() if place is None else frozenset([place])
         else:
             found[node] = frozenset().union(*(found[n] for n in node.all_input_nodes))
-    return [found[r] if isinstance(r, fx.Node) else frozenset() for r in results[forward_outputs:]]
+    ways = {outputs for node, outputs in found.items() if node.op == "call_function" and not _is_view(node)}
+    return [found[r] if isinstance(r, fx.Node) else frozenset() for r in results[forward_outputs:]], ways
 
 
 def _saved(step: Step, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Node], list[Op]]:
