@@ -128,59 +128,44 @@ def tensor_parallel_wrapped() -> tuple[Any, Any, list[Any]]:
     return train(mine, backward(mine)), train(plain, backward(plain)), [mine]
 
 
+def sharded(wrapped: bool) -> nn.Module:
+    made = model()
+    for block in made:
+        fully_shard(block)
+        if wrapped:
+            rt.wrap(block, budget="90%", **OPTIONS)
+    fully_shard(made)
+    return made
+
+
 def fsdp_by_blocks() -> tuple[Any, Any, list[Any]]:
-    made = []
-    for wrapped in (True, False):
-        module = model()
-        for block in module:
-            fully_shard(block)
-            if wrapped:
-                rt.wrap(block, budget="90%", **OPTIONS)
-        fully_shard(module)
-        made.append(module)
-    mine, plain = made
-    return train(mine, backward(mine)), train(plain, backward(plain)), list(mine)
+    mine, plain = sharded(True), sharded(False)
+    return train(mine, backward(mine)), train(plain, backward(plain)), list(mine.children())
+
+
+def refusal(run: Callable[[], Any]) -> str:
+    try:
+        run()
+    except rt.CaptureError as error:
+        return str(error)
+    return "not refused"
 
 
 def fsdp_whole() -> str:
-    module = model()
-    for block in module:
-        fully_shard(block)
-    fully_shard(module)
-    try:
-        rt.wrap(module, budget="90%", **OPTIONS)
-    except rt.CaptureError as error:
-        return str(error)
-    return "not refused"
+    return refusal(lambda: rt.wrap(sharded(False), budget="90%", **OPTIONS))
 
 
 def fsdp_in_a_step() -> str:
-    module = model()
-    for block in module:
-        fully_shard(block)
-    fully_shard(module)
-    try:
-        rt.train_step(backward(module), budget="90%", **OPTIONS)(batch(0))
-    except rt.CaptureError as error:
-        return str(error)
-    return "not refused"
+    return refusal(lambda: rt.train_step(backward(sharded(False)), budget="90%", **OPTIONS)(batch(0)))
 
 
 def wrapped_ddp() -> str:
-    try:
-        rt.wrap(DistributedDataParallel(model()), budget="90%", **OPTIONS)
-    except rt.CaptureError as error:
-        return str(error)
-    return "not refused"
+    return refusal(lambda: rt.wrap(DistributedDataParallel(model()), budget="90%", **OPTIONS))
 
 
 def ddp_in_a_step() -> str:
-    module = DistributedDataParallel(model())
-    try:
-        rt.train_step(backward(module), budget="90%", **OPTIONS)(batch(0))
-    except rt.CaptureError as error:
-        return str(error)
-    return "not refused"
+    step = rt.train_step(backward(DistributedDataParallel(model())), budget="90%", **OPTIONS)
+    return refusal(lambda: step(batch(0)))
 
 
 def main(case: str, rank: int, size: int, store: str) -> None:

@@ -239,30 +239,8 @@ both(
     squared,
     (X.view(4, 8, 16), torch.arange(8).expand(4, 8) > 5),
 )
-both(
-    N,
-    "attention without dropout",
-    lambda: Of(
-        lambda s, x: F.scaled_dot_product_attention(
-            *s.l(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4), is_causal=True
-        ),
-        l=nn.Linear(16, 48),
-    ),
-    squared,
-    (X.view(4, 8, 16),),
-)
-both(
-    N,
-    "attention with dropout",
-    lambda: Of(
-        lambda s, x: F.scaled_dot_product_attention(
-            *s.l(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4), dropout_p=0.2
-        ),
-        l=nn.Linear(16, 48),
-    ),
-    squared,
-    (X.view(4, 8, 16),),
-)
+both(N, "attention without dropout", lambda: attending(is_causal=True), squared, (X.view(4, 8, 16),))
+both(N, "attention with dropout", lambda: attending(dropout_p=0.2), squared, (X.view(4, 8, 16),))
 both(N, "nn.LSTM", lambda: Of(lambda s, x: s.r(x)[0], r=nn.LSTM(16, 8)), squared, (X.view(4, 8, 16),))
 both(N, "nn.GRU", lambda: Of(lambda s, x: s.r(x)[0], r=nn.GRU(16, 8)), squared, (X.view(4, 8, 16),))
 both(N, "LSTMCell in a loop", lambda: Of(cells, c=nn.LSTMCell(16, 8)), squared, (X.view(4, 8, 16),))
@@ -407,6 +385,13 @@ both(
     lambda m, x: m(x).square().mean(),
     (X.as_subclass(nn.Parameter.__mro__[1]),),
 )
+
+
+def attending(**options: Any) -> nn.Module:
+    def attention(s: Any, x: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(*s.l(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4), **options)
+
+    return Of(attention, l=nn.Linear(16, 48))
 
 
 def cells(s: Any, x: torch.Tensor) -> torch.Tensor:

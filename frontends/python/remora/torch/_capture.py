@@ -300,8 +300,7 @@ class TrainStep:
         step, costs = read_graph(module, self.options, None, seconds)
         options, self._limit = fixed_in_bytes(step, costs, self.options, self._limit)
         plan, program = planned(step, costs, options, _name(self.function), self._memory, seconds)
-        self.ledger.parts[-1].plan = plan
-        plan.checkpoints = self.ledger.parts[-1].checkpoints
+        self.ledger.parts[-1].keep(plan)
         captured = _Captured(step, costs, plan, program, plan.predicted_peak)
         self._captured.append(captured)
         weak, memory = weakref.ref(captured), self._memory

@@ -262,7 +262,7 @@ class Step:
 
     def _add_call(self, node: fx.Node) -> None:
         target = node.target
-        if self.cut is not None and self.cut_op is None and self._is_behind_cut(node):
+        if self.cut is not None and self.cut_op is None and self.is_behind_cut(node):
             self._add_cut()
         if target is torch.ops.aten.copy_.default and self._is_update(node):
             return
@@ -339,7 +339,8 @@ class Step:
         with self.mode:
             return type(value)([value[0], *(t.to(torch.float32) for t in value[1:])])
 
-    def _is_behind_cut(self, node: fx.Node) -> bool:
+    def is_behind_cut(self, node: fx.Node) -> bool:
+        """Whether a node begins the backward part, or belongs to it for sure: it reads a tangent, or is marked."""
         assert self.cut is not None
         reads_tangent = any(n in self.cut.tangents for n in node.all_input_nodes)
         return reads_tangent or node.meta.get("partitioner_tag") == "is_backward"

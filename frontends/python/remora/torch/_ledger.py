@@ -12,7 +12,7 @@ import sys
 import types
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from torch._dynamo.utils import counters, get_metrics_context
 from torch._guards import CompileContext
 
 from ._errors import RemoraWarning
+from ._plan import Plan
 
 ANEW = 3
 """At this capture of equal shapes a warning says why."""
@@ -52,6 +53,11 @@ class Part:
     reason: str = ""
     checkpoints: int = 0
     parameters: list[weakref.ref[torch.nn.Parameter]] = field(default_factory=list, repr=False)
+
+    def keep(self, plan: Plan) -> None:
+        """The plan of this part, which learns of the checkpoints that were taken out."""
+        self.plan = plan
+        plan.checkpoints = self.checkpoints
 
     def count_checkpoints(self, module: fx.GraphModule) -> None:
         """Counts what `torch.utils.checkpoint` left in a graph of Dynamo's."""
@@ -141,7 +147,7 @@ class Ledger:
 
     def tell_last(self, where: str) -> None:
         """Tells that Dynamo will capture no further shapes of a function."""
-        _, count = CompileContext.current_compile_id(), _captures_of_frame()
+        count = getattr(CompileContext.current_compile_id(), "frame_compile_id", None)
         limit = torch._dynamo.config.recompile_limit
         if count is not None and count >= limit - 1:
             self.tell(
@@ -173,7 +179,7 @@ def report(of: Any) -> Report:
     own = getattr(of, "ledger", None)
     module = of if isinstance(of, torch.nn.Module) else None
     parameters = dict(module.named_parameters()) if module is not None else {}
-    ledgers = [own] if isinstance(own, Ledger) else [x for x in _ledgers if _concerns(x, module, parameters.values())]
+    ledgers = [own] if isinstance(own, Ledger) else [x for x in _ledgers if _concerns(x, parameters.values())]
     parts = [part for ledger in ledgers for part in ledger.parts]
     outside = list(dict.fromkeys(text for ledger in ledgers for text in ledger.outside))
     outside += [f"{part.where}: {part.reason}" for part in parts if part.training and part.plan is None]
@@ -188,7 +194,7 @@ def report(of: Any) -> Report:
     return Report(parts, outside)
 
 
-def _concerns(ledger: Ledger, module: torch.nn.Module | None, parameters: Any) -> bool:
+def _concerns(ledger: Ledger, parameters: Iterable[torch.nn.Parameter]) -> bool:
     ids = {id(p) for p in parameters}
     return any(id(r()) in ids for part in ledger.parts for r in part.parameters)
 
@@ -207,11 +213,6 @@ def _codes() -> Iterator[types.CodeType]:
         if frame.f_code.co_name == "compile_inner" and isinstance(frame.f_locals.get("code"), types.CodeType):
             yield frame.f_locals["code"]
         frame = frame.f_back  # type: ignore[assignment]
-
-
-def _captures_of_frame() -> int | None:
-    compilation = CompileContext.current_compile_id()
-    return getattr(compilation, "frame_compile_id", None)
 
 
 def _recompile_reason() -> str:

@@ -120,10 +120,10 @@ backend.ledger_of = lambda **given: _shared(**given).ledger  # type: ignore[attr
 def _wants_gradients(module: torch.nn.Module, arguments: Any, named: Any) -> bool:
     if not torch.is_grad_enabled():
         return False
+    if any(p.requires_grad for p in module.parameters()):
+        return True
     given = pytree.tree_leaves((arguments, named))
-    return any(p.requires_grad for p in module.parameters()) or any(
-        isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in given
-    )
+    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in given)
 
 
 class Backend:
@@ -248,7 +248,7 @@ class _Parts:
         results, cut = _cut(joint, num_fwd_outputs)
         step, costs = read_graph(joint, self.owner.options, cut, seconds, [*cut.tangents, *cut.outputs])
         options = self.owner.in_bytes(step, costs)
-        if budget_of(step, costs, options) < unscheduled_peak(step, costs) and self._keep_old_values(joint, cut):
+        if budget_of(step, costs, options) < unscheduled_peak(step, costs) and self._keep_old_values(step):
             step, costs = read_graph(joint, options, cut, seconds, [*cut.tangents, *cut.outputs])
         if options.fuse:
             joint, options = fused(step, costs, options, seconds)
@@ -280,25 +280,27 @@ class _Parts:
         self.programs = {"forward": (first, len(primals)), "backward": (second, len(taken))}
         plan.source = "\n\n".join(program.source for program, _ in self.programs.values())
         plan.seconds = {**seconds, **plan.seconds}
-        self.reached, self.ways = _reached(joint, cut, results, num_fwd_outputs)
+        self.reached, self.ways = _reached(step, results, num_fwd_outputs)
         self._keep_plan(plan)
         say(options, str(plan), end="\n")
         return forward, backward
 
     def _keep_plan(self, plan: Plan) -> None:
-        self.part.plan = plan
-        plan.checkpoints = self.part.checkpoints
+        self.part.keep(plan)
         self.owner.plans.append(plan)
 
-    def _keep_old_values(self, joint: fx.GraphModule, cut: Cut) -> bool:
+    def _keep_old_values(self, step: Step) -> bool:
         """Copies arguments whose values may have changed when the backward part makes something from them again.
 
         These are buffers that the forward changes, and whatever else the user may refill before he calls `backward()`,
         unless backward reads it anyway, as eager's does. Parameters stay: autograd itself forbids to change them.
         """
+        joint, cut = step.module, step.cut
+        assert cut is not None
         end = joint.graph.find_nodes(op="output")[0]
         changed = {_number_of(getattr(d, "mutated_input", None)) for d in end.meta.get("desc", [])} - {None}
-        behind = _behind(joint, cut)
+        read_anyway = {storage for op in step.ops if op.backward for storage in op.inputs}
+        behind = _behind(step)
         needed = _read_by(joint, [n for n in cut.outputs if not _is_mutation(end, n)], behind)
         found = False
         for node in joint.graph.find_nodes(op="placeholder"):
@@ -306,8 +308,8 @@ class _Parts:
             if node in cut.tangents or number in self.parameters or not isinstance(node.meta.get("val"), torch.Tensor):
                 continue
             ahead = [user for user in node.users if user not in behind and user in needed]
-            saved_anyway = _is_read_behind(node, behind) and number not in changed
-            if not ahead or saved_anyway:
+            saved_anyway = not read_anyway.isdisjoint(step.needs[node])
+            if not ahead or (saved_anyway and number not in changed):
                 continue
             with joint.graph.inserting_before(ahead[0]):
                 copied = joint.graph.call_function(torch.ops.aten.clone.default, (node,))
@@ -378,33 +380,11 @@ def _number_of(description: Any) -> int | None:
     return getattr(description, "idx", None)
 
 
-def _behind(joint: fx.GraphModule, cut: Cut) -> set[fx.Node]:
-    """The nodes of the backward part: what is made from a tangent, or marked so."""
-    found: set[fx.Node] = set(cut.tangents)
-    for node in joint.graph.nodes:
-        if node.op == "call_function" and (
-            node.meta.get("partitioner_tag") == "is_backward" or any(n in found for n in node.all_input_nodes)
-        ):
-            found.add(node)
-    return found
-
-
-def _is_read_behind(node: fx.Node, behind: set[fx.Node]) -> bool:
-    """Whether the backward part reads an argument or a view of it, as eager's would."""
-    pending, seen = [node], {node}
-    while pending:
-        for user in pending.pop().users:
-            if user in behind:
-                return True
-            if user not in seen and _is_view(user):
-                seen.add(user)
-                pending.append(user)
-    return False
-
-
-def _is_view(node: fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
+def _behind(step: Step) -> set[fx.Node]:
+    """The nodes of the backward part."""
+    nodes = [n for n in step.module.graph.nodes if n.op == "call_function"]
+    first = next((i for i, n in enumerate(nodes) if step.is_behind_cut(n)), len(nodes))
+    return set(nodes[first:])
 
 
 def _is_mutation(end: fx.Node, node: fx.Node) -> bool:
@@ -422,20 +402,19 @@ def _read_by(joint: fx.GraphModule, outputs: list[fx.Node], behind: set[fx.Node]
     return needed
 
 
-def _reached(
-    joint: fx.GraphModule, cut: Cut, results: list[Any], forward_outputs: int
-) -> tuple[list[frozenset[int]], set[frozenset[int]]]:
+def _reached(step: Step, results: list[Any], forward_outputs: int) -> tuple[list[frozenset[int]], set[frozenset[int]]]:
     """The forward outputs, by number, whose tangents each gradient is made from; the same of all that is computed."""
-    descriptions = joint.graph.find_nodes(op="output")[0].meta.get("desc", [])
+    assert step.cut is not None
+    descriptions = step.module.graph.find_nodes(op="output")[0].meta.get("desc", [])
     places = {str(description): i for i, description in enumerate(descriptions[:forward_outputs])}
     found: dict[fx.Node, frozenset[int]] = {}
-    for node in joint.graph.nodes:
-        if node in cut.tangents:
+    for node in step.module.graph.nodes:
+        if node in step.cut.tangents:
             place = places.get(str(getattr(node.meta.get("desc"), "output", None)))
             found[node] = frozenset() if place is None else frozenset([place])
         else:
             found[node] = frozenset().union(*(found[n] for n in node.all_input_nodes))
-    ways = {outputs for node, outputs in found.items() if node.op == "call_function" and not _is_view(node)}
+    ways = {outputs for node, outputs in found.items() if node in step.owner}
     return [found[r] if isinstance(r, fx.Node) else frozenset() for r in results[forward_outputs:]], ways
 
 
