@@ -14,6 +14,7 @@ no workspace, so the peak of a schedule may be exceeded by that.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -22,7 +23,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -313,6 +314,15 @@ def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
         # Workspaces depend on the number of threads, which a new thread has to be told.
         with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as beside:
             return beside.submit(allocated, run).result()
+    with profiled(torch.device("cpu")) as threads:
+        result = run()
+    return result, sum(_peak(size for _, size in events) for events in threads)
+
+
+@contextlib.contextmanager
+def profiled(device: torch.device) -> Iterator[list[list[tuple[str, int]]]]:
+    """Fills a list, when it ends, with what ran inside, each thread's events in their order: names of ranges that began
+    (with 0 bytes), and what the device's allocator gave out or took back (bytes, without a name)."""
     torch._C._autograd._enable_profiler_legacy(
         torch._C._profiler.ProfilerConfig(
             torch._C._profiler.ProfilerState.CPU,
@@ -324,11 +334,16 @@ def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
             torch._C._profiler._ExperimentalConfig(),
         )
     )
+    threads: list[list[tuple[str, int]]] = []
     try:
-        result = run()
+        yield threads
     finally:
-        threads = torch._C._autograd._disable_profiler_legacy()
-    return result, sum(_peak(event.cpu_memory_usage() for event in events) for events in threads)
+        for thread in torch._C._autograd._disable_profiler_legacy():
+            rows = [
+                (e.kind(), e.name(), e.cuda_memory_usage() if device.type == "cuda" else e.cpu_memory_usage())
+                for e in thread
+            ]
+            threads.append([("" if size else name, size) for kind, name, size in rows if size or kind == "push"])
 
 
 def _peak(changes: Iterable[int]) -> int:
