@@ -18,6 +18,11 @@ from ._check_differences import Difference
 from ._check_first import FirstOp
 from ._check_ops import Phase
 from ._check_state import Kind
+from ._checkpoint import auto_checkpoint
+from ._checkpoint_apply import apply_checkpoints, checkpoints, remove_checkpoints
+from ._checkpoint_plan import CheckpointPlan
+from ._checkpoint_replay import Choice
+from ._checkpoint_trace import CheckpointError
 from ._devices import Device, DevicePlan, DeviceTrainStep, train_step_over
 from ._errors import CaptureError, CheckError, Infeasible, RemoraWarning, SolverError, TorchError
 from ._ledger import Part, Report, report
@@ -30,6 +35,9 @@ __all__ = [
     "CaptureError",
     "Check",
     "CheckError",
+    "CheckpointError",
+    "CheckpointPlan",
+    "Choice",
     "Device",
     "DevicePlan",
     "DeviceTrainStep",
@@ -47,10 +55,14 @@ __all__ = [
     "SweepPoint",
     "TorchError",
     "TrainStep",
+    "apply_checkpoints",
+    "auto_checkpoint",
     "backend",
     "check",
+    "checkpoints",
     "padded",
     "plans",
+    "remove_checkpoints",
     "report",
     "scale_of",
     "sweep",

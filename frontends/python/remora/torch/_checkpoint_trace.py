@@ -97,6 +97,8 @@ class Trace:
         Of each stretch of the backward: the most that its own tensors took beyond its beginning, and what they left.
     changed : set of str
         Buffers that the forward writes.
+    written : dict of int to int
+        Of each storage that is written again after it was made, the last event that does so.
     fixed : int
         Parameters, buffers, and the step's arguments.
     """
@@ -109,9 +111,11 @@ class Trace:
     saved: list[int] = field(default_factory=list)
     stretches: list[tuple[int, int]] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)
+    written: dict[int, int] = field(default_factory=dict)
     fixed: int = 0
     seconds: float = 0.0
     mode_seconds: float = 0.0  # what a dispatch mode of Python takes an op
+    touched: dict[int, tuple[int, int]] | None = None  # of each saved tensor its first and last event in the backward
 
 
 class Clock:
@@ -203,11 +207,19 @@ class _Forward(TorchDispatchMode):
                     op.made.append(storage)
                     self.maker[storage] = op
         if func._schema.is_mutable:
-            for tensor in given:
-                storage = self.storages.number(tensor)[0]
+            self._note_writes(func, args, kwargs or {})
+        return result
+
+    def _note_writes(self, func: Any, args: Any, kwargs: Any) -> None:
+        rows = [*zip(func._schema.arguments, args, strict=False)]
+        rows += [(a, kwargs[a.name]) for a in func._schema.arguments if a.name in kwargs]
+        written = [value for a, value in rows if a.alias_info is not None and a.alias_info.is_write]
+        for tensor in pytree.tree_leaves(written):
+            storage = self.storages.number(tensor)[0] if isinstance(tensor, torch.Tensor) else FIXED
+            if storage != FIXED:
+                self.trace.written[storage] = len(self.trace.events) - 1
                 if storage in self.maker:
                     self.maker[storage].foreign = True
-        return result
 
     def pack(self, tensor: torch.Tensor) -> int:
         self.trace.saved.append(self.storages.number(tensor)[0])
