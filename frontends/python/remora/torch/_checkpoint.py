@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ._capture import check_budget, options_of
 from ._checkpoint_apply import Module, apply_checkpoints, refuse_own_checkpoints, remove_checkpoints
-from ._checkpoint_choice import Cut, Search
+from ._checkpoint_choice import Chosen, Cut, Search
 from ._checkpoint_family import Family, family_of
 from ._checkpoint_plan import CheckpointPlan, Figures
 from ._checkpoint_replay import Choice, Rates, Replay
@@ -94,14 +95,20 @@ def auto_checkpoint(
     step = _step(model, batch, loss)
     eager = _outcome(step)
     unsteady = _differences(_outcome(step), eager)
+    if unsteady:
+        warnings.warn(
+            f"remora: two eager steps differ in {unsteady[0]} and {len(unsteady) - 1} more, so these are not compared",
+            RemoraWarning,
+            stacklevel=2,
+        )
     shapes = [(str(t.dtype), *t.shape) for t in step.fixed]
     names = [name for name, _ in model.named_modules()]
     question = hashlib.sha256(json.dumps([names, shapes, str(budget), reserve, model.training]).encode()).hexdigest()
     told = agreed(f"checkpoints/{question}", lambda: _planned(step, options, eager, unsteady))
+    _tell_excluded(told["excluded"])
     if "least" in told:
         raise Infeasible(*told["least"])
     plan = CheckpointPlan.from_json(json.dumps(told))
-    _tell_excluded(plan)
     apply_checkpoints(model, plan)
     return model
 
@@ -190,52 +197,56 @@ def _planned(step: Step, options: Options, eager: _Outcome, unsteady: list[str])
         for name, _ in step.model.named_modules()
         if name
     }
+    with step.kept():
+        eager_peak = _peak(step)
+    figures = Figures(fixed=trace.fixed, eager_peak=trace.fixed + eager_peak, eager_seconds=trace.seconds)
     replay = Replay(trace, _rates(step, trace), snapshots)
+    trace.fixed += max(0, figures.eager_peak - replay.run({}).peak)  # what no trace shows
     family = family_of(replay, offload=step.device.type == "cuda")
-    unscheduled = replay.run({}).peak
-    budget = in_bytes(options, trace.fixed, unscheduled)
-    target = budget
-    for _ in range(TRIES):
+    budget = in_bytes(options, figures.fixed, figures.eager_peak)
+    figures.budget = budget + (options.reserve if "%" not in str(options.budget) else 0)
+    target, bound, proved = budget, 0, False
+    for turn in range(TRIES + 1):
         search = Search(family, target, options.time_limit, options.threads, options.seed)
-        chosen = search.run()
-        if chosen is None:
-            least = _least(family, target, options) + budget - target
-            return {"least": [budget, least, search.proved, trace.fixed, unscheduled]}
-        choices: dict[str, Choice] = {name: c for mode in chosen.modes for name, c in mode.choices.items()}
-        replayed = replay.run(choices)
-        figures = Figures(
-            budget=budget + (options.reserve if "%" not in str(options.budget) else 0),
-            fixed=trace.fixed,
-            eager_peak=unscheduled,
-            predicted_peak=replayed.peak,
-            eager_seconds=trace.seconds,
-            predicted_seconds=trace.seconds + replayed.seconds,
-            bound_seconds=trace.seconds + chosen.bound / 1e9,
-        )
-        plan = CheckpointPlan(choices, sorted(trace.changed), figures, family.excluded)
-        over = replayed.peak - budget
-        if over <= 0:
+        chosen = search.run() if turn < TRIES else None
+        if target == budget:
+            bound, proved = (chosen.bound, False) if chosen is not None else (0, search.proved)
+        plan = _as_plan(chosen or _least(family, options), bound, replay, figures, family)
+        if figures.predicted_peak <= budget or chosen is None:
             _measure(step, plan, eager, unsteady)
-            over = figures.measured_peak - budget
-        if over <= 0:
+        peak = max(figures.predicted_peak, figures.measured_peak)
+        if peak <= budget:
+            return json.loads(plan.to_json())
+        if chosen is None:
             break
-        target -= over
-    else:
-        warnings.warn(
-            f"remora: the step takes {figures.measured_peak - budget:,} bytes more than its budget", RemoraWarning, stacklevel=2
-        )
-    return json.loads(plan.to_json())
+        target -= peak - budget
+        figures.measured_peak = 0
+    least = [budget, peak, proved, figures.fixed, figures.eager_peak]
+    return {"least": least, "excluded": family.excluded}
 
 
-def _least(family: Family, budget: int, options: Options) -> int:
-    """The least peak of a plan of the family, above a budget that none holds."""
+def _as_plan(found: Chosen, bound: int, replay: Replay, figures: Figures, family: Family) -> CheckpointPlan:
+    """A plan with its figures, replayed as a whole."""
+    choices: dict[str, Choice] = {name: c for mode in found.modes for name, c in mode.choices.items()}
+    replayed = replay.run(choices)
+    figures.predicted_peak = replayed.peak
+    figures.predicted_seconds = figures.eager_seconds + replayed.seconds
+    figures.bound_seconds = min(figures.predicted_seconds, figures.eager_seconds + bound / 1e9)
+    return CheckpointPlan(choices, sorted(replay.trace.changed), figures, family.excluded)
+
+
+def _least(family: Family, options: Options) -> Chosen:
+    """The plan of the family with the least peak, as far as the time goes."""
     cuts = [Cut(family, cut) for cut in family.cuts]
-    least = min((cut.peak(cut.descend()) for cut in cuts), default=max(family.base))
-    while least > budget + 1:
-        found = Search(family, least - 1, options.time_limit / 4, options.threads, options.seed, any_plan=True).run()
+    plans = [(cut.peak(plan), i, plan) for i, cut in enumerate(cuts) for plan in [cut.descend()]]
+    peak, i, plan = min(plans)
+    least = Chosen(cuts[i].modes(plan), cuts[i].time(plan), peak, 0)
+    end = time.perf_counter() + options.time_limit / 2
+    while (left := end - time.perf_counter()) > 0:
+        found = Search(family, least.peak - 1, left, options.threads, options.seed, any_plan=True).run()
         if found is None:
             break
-        least = found.peak
+        least = found
     return least
 
 
@@ -320,9 +331,9 @@ def _bandwidth(device: torch.device) -> float:
     return 2 * 2**26 / min(times)
 
 
-def _tell_excluded(plan: CheckpointPlan) -> None:
+def _tell_excluded(excluded: dict[str, str]) -> None:
     """Says which modules may remember; those that only work in place are many, small, and nobody's fault."""
-    found = [(name, reason) for name, reason in plan.excluded.items() if name and reason.startswith("takes")]
+    found = [(name, reason) for name, reason in excluded.items() if name and reason.startswith("takes")]
     if found:
         name, reason = found[0]
         warnings.warn(

@@ -129,7 +129,7 @@ def family_of(replay: Replay, offload: bool) -> Family:
             for choices in _choices(unit.name, policies, own, offload):
                 run = replay.run(choices)
                 saved = [most - max(run.high[a:b]) for most, (a, b) in zip(base, slots, strict=True)]
-                unit.modes.append(Mode(choices, round(1e9 * run.seconds), saved))
+                unit.modes.append(Mode(choices, int(1e9 * run.seconds), saved))
             unit.modes = _worth(unit.modes, unit.active)
     return Family(base, classes, _cuts(classes, inner, freed), excluded)
 
@@ -225,10 +225,11 @@ def _choices(
 
 
 def _worth(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
-    """The modes on the lower hull of time against what is saved while the unit is active, and those that save most.
+    """The modes on the lower hull of time against what is saved while the unit is active, and what takes longer still,
+    but less memory somewhere, as units inside of units do.
 
     Between two modes of the hull there may be others; a plan comes as near with some units in the one, some in the
-    other. Of those that save most, each takes less somewhere than those that take less time.
+    other.
     """
     freed = [max(m.saved[slice(*active)], default=0) for m in modes]
     points = sorted(range(1, len(modes)), key=lambda i: (freed[i], modes[i].time))
@@ -238,11 +239,10 @@ def _worth(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
             hull.pop()
         if freed[i] > freed[hull[-1]]:
             hull.append(i)
-    most = max(freed)
     kept = [modes[i] for i in hull]
-    for i in sorted((i for i in points if freed[i] == most and i not in hull), key=lambda i: modes[i].time):
-        if not any(all(a >= b for a, b in zip(m.saved, modes[i].saved, strict=True)) for m in kept):
-            kept.append(modes[i])
+    for mode in sorted((m for m in modes if m.time > kept[-1].time), key=lambda m: m.time):
+        if not any(all(a >= b for a, b in zip(m.saved, mode.saved, strict=True)) for m in kept):
+            kept.append(mode)
     return kept
 
 

@@ -33,8 +33,6 @@ class Figures:
         The same of a step's forward and backward.
     bound_seconds : float
         No plan of the family takes less, as far as predictions go.
-    least : int
-        The least peak of any plan of the family.
     """
 
     budget: int = 0
@@ -46,7 +44,6 @@ class Figures:
     predicted_seconds: float = 0.0
     measured_seconds: float = 0.0
     bound_seconds: float = 0.0
-    least: int = 0
 
 
 @dataclass

@@ -91,7 +91,7 @@ class _Frame:
     live: int = 0  # saved tensors and inner frames that may still ask
     saves: int = 0
     done: bool = False
-    extra: int = 0
+    extra: int = 0  # the generator's state and buffers' old values; in a second run once more
     copies: dict[int, int] = field(default_factory=dict)  # storages of the second run
     arguments: dict[int, list[int]] = field(default_factory=dict)  # of inner frames, in this one's second run
 
@@ -304,7 +304,8 @@ class _Run:
             if not outer.done:
                 self._again(outer)
             borrowed = outer.arguments.pop(frame.number, [])
-        self.now += self.rates.state
+        beside = frame.extra  # and that of the frames inside, which are made anew
+        self.now += beside
         ops = self.replay.ops_of(frame.call)
         factor = frame.call.seconds / max(1e-12, sum(self.trace.ops[op].seconds for op in ops))
         for kind, number in self.trace.events[frame.call.start : frame.last + 1]:
@@ -313,6 +314,8 @@ class _Run:
             elif kind is Kind.FREE and number in frame.copies:
                 self._die(frame.copies[number])
             elif kind is Kind.ENTER and number in self.frames:
+                beside += self.frames[number].extra
+                self.now += self.frames[number].extra
                 held = [self._copy(frame, s) for s in self.trace.calls[number].arguments]
                 if self.frames[number].outer is frame:
                     frame.arguments[number] = held
@@ -322,7 +325,7 @@ class _Run:
         for copy in frame.copies.values():
             self._die(copy)
         self._let_go(borrowed)
-        self.now -= self.rates.state
+        self.now -= beside
         self.seconds += self.rates.frame + self.rates.saved * frame.saves
         if frame.choice.save:
             self.seconds += 2 * self.rates.mode * len(ops)
