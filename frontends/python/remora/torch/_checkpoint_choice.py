@@ -19,6 +19,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 import remora
 
 from ._checkpoint_family import Family, Mode, Unit
@@ -54,13 +56,22 @@ class Cut:
     """The plans of one cut; mode numbers stand for a plan."""
 
     def __init__(self, family: Family, cut: Sequence[int]) -> None:
-        self.base, self.units = family.base, family.units(cut)
+        self.units = family.units(cut)
+        self.base = torch.tensor(family.base)
+        self.saved = [torch.tensor([m.saved for m in unit.modes]) for unit in self.units]  # modes x slots
         self.freed = [_freed(unit) for unit in self.units]
-        self._best: dict[tuple[int, Range], list[int]] = {}
+        self._best: dict[tuple[int, Range], torch.Tensor] = {}
+
+    def loads(self, plan: Sequence[int]) -> torch.Tensor:
+        """What a plan takes in each slot."""
+        load = self.base.clone()
+        for saved, m in zip(self.saved, plan, strict=True):
+            load -= saved[m]
+        return load
 
     def peak(self, plan: Sequence[int]) -> int:
         """The most that a plan takes in any slot."""
-        return max(self.loads(plan))
+        return int(self.loads(plan).max())
 
     def time(self, plan: Sequence[int]) -> int:
         """Nanoseconds beyond the step as it is."""
@@ -70,72 +81,68 @@ class Cut:
         """The modes of a plan."""
         return [unit.modes[m] for unit, m in zip(self.units, plan, strict=True)]
 
-    def loads(self, plan: Sequence[int]) -> list[int]:
-        """What a plan takes in each slot."""
-        saved = [unit.modes[m].saved for unit, m in zip(self.units, plan, strict=True)]
-        return [base - sum(row) for base, *row in zip(self.base, *saved, strict=True)]
+    def counted(self, i: int, allowed: Range) -> torch.Tensor:
+        """What each allowed mode saves in each slot, with the pieces that it leaves there."""
+        (a, b), (low, high), freed = self.units[i].active, allowed, self.freed[i]
+        rows = self.saved[i][low : high + 1].clone()
+        rows[:, a:b] += torch.tensor([[freed[high] - freed[m]] for m in range(low, high + 1)])
+        return rows
 
-    def counted(self, i: int, mode: int, allowed: Range) -> list[int]:
-        """What a mode saves in each slot, with the pieces that it leaves there."""
-        unit, freed = self.units[i], self.freed[i]
-        left, (a, b) = freed[allowed[1]] - freed[mode], unit.active
-        return [save + (left if a <= slot < b else 0) for slot, save in enumerate(unit.modes[mode].saved)]
-
-    def best(self, i: int, allowed: Range) -> list[int]:
+    def best(self, i: int, allowed: Range) -> torch.Tensor:
         """The most of that over the modes that are allowed."""
         if (i, allowed) not in self._best:
-            rows = [self.counted(i, m, allowed) for m in range(allowed[0], allowed[1] + 1)]
-            self._best[i, allowed] = [max(column) for column in zip(*rows, strict=True)]
+            self._best[i, allowed] = self.counted(i, allowed).amax(0)
         return self._best[i, allowed]
 
     def descend(self) -> list[int]:
         """A plan of a small peak: from all units in the mode that saves most at the eager peak, each in turn changed
         for as long as that helps."""
-        top = max(range(len(self.base)), key=self.base.__getitem__)
-        plan = [max(range(len(u.modes)), key=lambda m, u=u: u.modes[m].saved[top]) for u in self.units]  # type: ignore[misc]
-        better = True
+        top = int(self.base.argmax())
+        plan = [int(saved[:, top].argmax()) for saved in self.saved]
+        load, better = self.loads(plan), True
         while better:
             better = False
             for i, unit in enumerate(self.units):
-                now = self.peak(plan), self.time(plan)
-                others = [(*self._with(plan, i, m), m) for m in range(len(unit.modes)) if m != plan[i]]
-                least = min(others, default=(*now, plan[i]))
-                if least[:2] < now:
-                    plan[i], better = least[2], True
+                peaks = self._peaks(load, i, plan[i])
+                least = min(range(len(peaks)), key=lambda m: (peaks[m], unit.modes[m].time))
+                if (peaks[least], unit.modes[least].time) < (peaks[plan[i]], unit.modes[plan[i]].time):
+                    load += self.saved[i][plan[i]] - self.saved[i][least]
+                    plan[i], better = least, True
         return plan
 
-    def _with(self, plan: Sequence[int], i: int, mode: int) -> tuple[int, int]:
-        other = [*plan[:i], mode, *plan[i + 1 :]]
-        return self.peak(other), self.time(other)
+    def _peaks(self, load: torch.Tensor, i: int, mode: int) -> list[int]:
+        """The peak with each mode of a unit, now in one of them."""
+        found: list[int] = (load + self.saved[i][mode] - self.saved[i]).amax(1).tolist()
+        return found
 
-    def repaired(self, plan: list[int], budget: int) -> list[int] | None:
+    def repaired(self, plan: Sequence[int], budget: int) -> list[int] | None:
         """A plan within the budget, near another: the change that saves most a nanosecond, and again; then back."""
-        plan = list(plan)
+        plan, load = list(plan), self.loads(plan)
         for _ in range(MOVES):
-            load = self.loads(plan)
-            if max(load) <= budget:
-                return self._cheapened(plan, budget)
-            top = max(range(len(load)), key=load.__getitem__)
+            top = int(load.argmax())
+            if int(load[top]) <= budget:
+                return self._cheapened(plan, load, budget)
+            there = [saved[:, top].tolist() for saved in self.saved]
             moves = [
-                ((mode.saved[top] - unit.modes[plan[i]].saved[top]) / max(1, mode.time - unit.modes[plan[i]].time), i, m)
+                ((there[i][m] - there[i][plan[i]]) / max(1, mode.time - unit.modes[plan[i]].time), i, m)
                 for i, unit in enumerate(self.units)
                 for m, mode in enumerate(unit.modes)
-                if mode.saved[top] > unit.modes[plan[i]].saved[top]
+                if there[i][m] > there[i][plan[i]]
             ]
             if not moves:
                 return None
             _, i, m = max(moves)
+            load += self.saved[i][plan[i]] - self.saved[i][m]
             plan[i] = m
         return None
 
-    def _cheapened(self, plan: list[int], budget: int) -> list[int]:
-        for i, unit in sorted(enumerate(self.units), key=lambda row: -row[1].modes[plan[row[0]]].time):
-            for m in sorted(range(len(unit.modes)), key=lambda m: unit.modes[m].time):
-                if unit.modes[m].time >= unit.modes[plan[i]].time:
-                    break
-                if self._with(plan, i, m)[0] <= budget:
-                    plan[i] = m
-                    break
+    def _cheapened(self, plan: list[int], load: torch.Tensor, budget: int) -> list[int]:
+        for i in sorted(range(len(plan)), key=lambda i: -self.units[i].modes[plan[i]].time):
+            peaks, modes = self._peaks(load, i, plan[i]), self.units[i].modes
+            best = min((m for m, peak in enumerate(peaks) if peak <= budget), key=lambda m: modes[m].time)
+            if modes[best].time < modes[plan[i]].time:
+                load += self.saved[i][plan[i]] - self.saved[i][best]
+                plan[i] = best
         return plan
 
 
@@ -214,12 +221,13 @@ class Search:
         if apart is not None and unlike(apart) > 0:
             return split(apart, plan[apart] - 1)
         # A plan, but some slot counted on what another mode does.
-        load = cut.loads(plan)
-        top = max(range(len(load)), key=load.__getitem__)
+        top = int(cut.loads(plan).argmax())
         free = [i for i, (a, b) in enumerate(node) if a < b]
         if not free:
             return []
-        worst = max(free, key=lambda i: cut.best(i, node[i])[top] - cut.counted(i, plan[i], node[i])[top])
+        worst = max(
+            free, key=lambda i: int(cut.best(i, node[i])[top] - cut.counted(i, node[i])[plan[i] - node[i][0], top])
+        )
         low, high = node[worst]
         return split(worst, min(max(low, plan[worst]), high - 1))
 
@@ -265,13 +273,11 @@ def _graph(cut: Cut, node: tuple[Range, ...], budget: int) -> tuple[remora.Graph
         for i, (unit, (a, b)) in enumerate(zip(cut.units, node, strict=True))
     ]
     most = [sum(size for _, size, _ in rows) for rows in pieces]
-    saved = [cut.best(i, allowed) for i, allowed in enumerate(node)]
-    slots: dict[int, int] = {}
-    for slot, (base, *row) in enumerate(zip(cut.base, *saved, strict=True)):
-        need = base - sum(row)
-        there = sum(size for unit, size in zip(cut.units, most, strict=True) if unit.active[0] <= slot < unit.active[1])
-        if need + there > budget:
-            slots[slot] = need
+    need, there = cut.base.clone(), torch.zeros_like(cut.base)
+    for i, (unit, allowed) in enumerate(zip(cut.units, node, strict=True)):
+        need -= cut.best(i, allowed)
+        there[slice(*unit.active)] += most[i]
+    slots = {slot: int(need[slot]) for slot in (need + there > budget).nonzero().flatten().tolist()}
     if not slots:
         return None
     lift = sum(most) + max(0, -min(slots.values()))

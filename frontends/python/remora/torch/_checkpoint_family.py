@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from ._checkpoint_replay import Choice, Replay
 from ._checkpoint_trace import Kind, Trace
 
-LEAST = 0.002
+LEAST = 0.005
 """A unit that frees a smaller part of what the step takes above what is there throughout is none."""
 INNER = 0.25
 """Classes inside of others are for cuts of their own if they free this part of what the others do."""
@@ -202,6 +202,7 @@ def _policies(replay: Replay, call: int) -> list[tuple[tuple[str, int], ...]]:
     names = replay.occurrences(call)
     ops = {n: trace.ops[n] for n in names}
     total = sum(op.seconds for op in ops.values())
+    factor = trace.calls[call].seconds / max(1e-12, total)
     free = [n for n, op in ops.items() if op.made and not (op.random or op.aliasing or op.foreign)]
     size = {n: sum(trace.sizes[s] for s in ops[n].made) for n in free}
     free.sort(key=lambda n: -ops[n].seconds / max(1, size[n]))
@@ -209,7 +210,9 @@ def _policies(replay: Replay, call: int) -> list[tuple[tuple[str, int], ...]]:
     rows = [frozenset(worth[: i + 1]) for i in range(len(worth))]
     products = frozenset(n for n in free if ops[n].name in PRODUCTS)
     rows += [products] if products else []
-    return [tuple(names[n] for n in sorted(row)) for row in dict.fromkeys(rows)]
+    own = 2 * replay.rates.mode * len(ops)  # what a policy takes itself
+    rows = [row for row in dict.fromkeys(rows) if factor * sum(ops[n].seconds for n in row) > own]
+    return [tuple(names[n] for n in sorted(row)) for row in rows]
 
 
 def _choices(
