@@ -13,7 +13,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -34,7 +34,9 @@ from ._ranks import agreed
 from ._solver import Options
 
 TRIES = 4
-"""So often a plan is looked for again where what was summed over units, or predicted, was too little."""
+"""So often a plan is looked for again where what was summed over units, or predicted, is not what a plan takes."""
+SHARED = 0.001
+"""If a plan takes another peak than the sum over its units by this part, they share storages, and no bound is told."""
 
 
 def auto_checkpoint(
@@ -205,34 +207,70 @@ def _planned(step: Step, options: Options, eager: _Outcome, unsteady: list[str])
     family = family_of(replay, offload=step.device.type == "cuda")
     budget = in_bytes(options, figures.fixed, figures.eager_peak)
     figures.budget = budget + (options.reserve if "%" not in str(options.budget) else 0)
-    target, bound, proved = budget, 0, False
-    for turn in range(TRIES + 1):
-        search = Search(family, target, options.time_limit, options.threads, options.seed)
-        chosen = search.run() if turn < TRIES else None
-        if target == budget:
-            bound, proved = (chosen.bound, False) if chosen is not None else (0, search.proved)
-        plan = _as_plan(chosen or _least(family, options), bound, replay, figures, family)
-        if figures.predicted_peak <= budget or chosen is None:
-            _measure(step, plan, eager, unsteady)
-        peak = max(figures.predicted_peak, figures.measured_peak)
-        if peak <= budget:
-            return json.loads(plan.to_json())
-        if chosen is None:
-            break
-        target -= peak - budget
-        figures.measured_peak = 0
-    least = [budget, peak, proved, figures.fixed, figures.eager_peak]
+    plan, peak, proved = _fitted(step, replay, family, figures, options, budget, (eager, unsteady))
+    if plan is not None:
+        return json.loads(plan.to_json())
+    least = [budget, max(peak, budget + 1), proved, figures.fixed, figures.eager_peak]
     return {"least": least, "excluded": family.excluded}
 
 
-def _as_plan(found: Chosen, bound: int, replay: Replay, figures: Figures, family: Family) -> CheckpointPlan:
+def _fitted(
+    step: Step,
+    replay: Replay,
+    family: Family,
+    figures: Figures,
+    options: Options,
+    budget: int,
+    eager: tuple[_Outcome, list[str]],
+) -> tuple[CheckpointPlan | None, int, bool]:
+    """A plan whose replay and whose run hold the budget; without one the least peak, and whether that is proved.
+
+    What units share is summed twice: the plan's own replay may then be below the sum, and a higher sum is tried. Where
+    the sum is too low, or the run takes more than its replay, a lower one is.
+    """
+    target, bound, additive, proved = budget, 0, True, False
+    best: CheckpointPlan | None = None
+    for _ in range(TRIES):
+        search = Search(family, target, options.time_limit / (1 if target == budget else 2), options.threads, options.seed)
+        chosen = search.run()
+        if target == budget:
+            bound, proved = (chosen.bound, False) if chosen is not None else (0, search.proved)
+        if chosen is None:
+            break
+        plan = _as_plan(chosen, replay, figures, family)
+        assert plan.figures is not None
+        off = plan.figures.predicted_peak - chosen.peak
+        additive &= abs(off) <= SHARED * chosen.peak
+        over = plan.figures.predicted_peak - budget
+        if over <= 0 and (best is None or _seconds(plan) < _seconds(best)):
+            best = plan
+            _measure(step, plan, *eager)
+            over = max(over, plan.figures.measured_peak - budget)
+            best = plan if over <= 0 else None
+        if over <= 0 and -off <= SHARED * chosen.peak:
+            break
+        target += budget - plan.figures.predicted_peak if over <= 0 else -over
+    if best is None:
+        best = _as_plan(_least(family, options), replay, figures, family)
+        _measure(step, best, *eager)
+    assert best.figures is not None
+    best.figures.bound_seconds = min(_seconds(best), figures.eager_seconds + (bound / 1e9 if additive else 0.0))
+    peak = max(best.figures.predicted_peak, best.figures.measured_peak)
+    return (best if peak <= budget else None), peak, proved and additive
+
+
+def _seconds(plan: CheckpointPlan) -> float:
+    assert plan.figures is not None
+    return plan.figures.predicted_seconds
+
+
+def _as_plan(found: Chosen, replay: Replay, figures: Figures, family: Family) -> CheckpointPlan:
     """A plan with its figures, replayed as a whole."""
     choices: dict[str, Choice] = {name: c for mode in found.modes for name, c in mode.choices.items()}
     replayed = replay.run(choices)
-    figures.predicted_peak = replayed.peak
-    figures.predicted_seconds = figures.eager_seconds + replayed.seconds
-    figures.bound_seconds = min(figures.predicted_seconds, figures.eager_seconds + bound / 1e9)
-    return CheckpointPlan(choices, sorted(replay.trace.changed), figures, family.excluded)
+    seconds = figures.eager_seconds + replayed.seconds
+    own = replace(figures, predicted_peak=replayed.peak, predicted_seconds=seconds)
+    return CheckpointPlan(choices, sorted(replay.trace.changed), own, family.excluded)
 
 
 def _least(family: Family, options: Options) -> Chosen:

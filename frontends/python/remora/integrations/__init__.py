@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remora inside trainers: a callback for Hugging Face's Trainer (`remora.integrations.transformers`) and one for
+Lightning (`remora.integrations.lightning`). See docs/auto_checkpoint.md."""
