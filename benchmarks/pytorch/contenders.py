@@ -5,10 +5,10 @@ Usage: contenders.py NETWORK CONTENDER [DEVICE [LOCK]]
 
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
 compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it);
-every:N (each n-th block by torch.utils.checkpoint), plain (as eager) and kept (as selective): rivals of auto:B, which is
-remora.torch.auto_checkpoint; remora:B and fused:B (the same with compiled regions) under the budget B: 60%, or 12345678 (bytes beyond what is there
+remora:B and fused:B (the same with compiled regions) under the budget B: 60%, or 12345678 (bytes beyond what is there
 throughout), or "least": the smallest for which a schedule is found, or "activations:60": gradients, and 60 % of what
-the step takes beyond them.
+the step takes beyond them; auto:B (remora.torch.auto_checkpoint), and its rivals plain (as eager), kept (as selective)
+and every:N (each N-th block by torch.utils.checkpoint).
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
@@ -200,9 +200,7 @@ def t5() -> Network:
     """A T5 of four and four layers of width 256, on eight times 128 tokens."""
     import transformers as t
 
-    config = t.T5Config(
-        d_model=256, d_kv=64, d_ff=1024, num_layers=4, num_heads=4, vocab_size=4096, use_cache=False
-    )
+    config = t.T5Config(d_model=256, d_kv=64, d_ff=1024, num_layers=4, num_heads=4, vocab_size=4096, use_cache=False)
     model = t.T5ForConditionalGeneration(config)
     words = torch.randint(0, 4096, (8, 128))
 

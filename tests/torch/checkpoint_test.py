@@ -24,7 +24,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import remora.torch as rt
-from remora.torch import _checkpoint, _checkpoint_choice, _checkpoint_family, _checkpoint_replay, _checkpoint_trace
+from remora.torch import _checkpoint, _checkpoint_choice, _checkpoint_family, _checkpoint_record, _checkpoint_replay
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
 Loss = Callable[..., torch.Tensor]
@@ -168,7 +168,7 @@ def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> N
 
 def family_of(case: Case) -> tuple[_checkpoint_family.Family, int, int]:
     step = _checkpoint._step(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
-    trace = _checkpoint_trace.traced(step)
+    trace = _checkpoint_record.traced(step)
     replay = _checkpoint_replay.Replay(trace, _checkpoint_replay.Rates())
     return _checkpoint_family.family_of(replay, offload=False), trace.fixed, replay.run({}).peak
 
@@ -200,7 +200,7 @@ def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
 def block_ops(model: nn.Module, inputs: tuple[Any, ...], loss: Loss, name: str) -> list[tuple[str, int]]:
     """What a policy may keep of a module."""
     step = _checkpoint._step(model, inputs, lambda m, batch: loss(m, *batch))
-    replay = _checkpoint_replay.Replay(_checkpoint_trace.traced(step), _checkpoint_replay.Rates())
+    replay = _checkpoint_replay.Replay(_checkpoint_record.traced(step), _checkpoint_replay.Rates())
     call = next(i for i, call in enumerate(replay.trace.calls) if call.name == name)
     return list(dict.fromkeys(op for row in _checkpoint_family._policies(replay, call) for op in row))
 
@@ -212,7 +212,7 @@ def test_results_that_a_policy_keeps_are_not_made_again(name: str, blocks: str) 
     ops = block_ops(case.model, case.inputs, case.loss, first)
     assert ops
     step = _checkpoint._step(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
-    trace = _checkpoint_trace.traced(step)
+    trace = _checkpoint_record.traced(step)
     state = torch.get_rng_state().nbytes
     for row in (ops[:1], ops[1:], ops):
         choice = rt.Choice(save=tuple(row))

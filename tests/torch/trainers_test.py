@@ -354,7 +354,9 @@ def test_lightning_chooses_checkpoints_at_the_first_batch(tmp_path: Path) -> Non
     class Task(lightning.LightningModule):  # type: ignore[name-defined,misc]
         def __init__(self) -> None:
             super().__init__()
-            parts = [nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32), nn.Dropout(0.1)) for _ in range(4)]
+            parts = [
+                nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32), nn.Dropout(0.1)) for _ in range(4)
+            ]
             self.net = nn.Sequential(*parts)
 
         def training_step(self, batch: Any, _: int) -> torch.Tensor:

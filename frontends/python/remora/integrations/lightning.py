@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A callback for Lightning that chooses what to checkpoint at the first batch.
 
-    trainer = lightning.pytorch.Trainer(callbacks=[AutoCheckpoint("8GiB")])
+trainer = lightning.pytorch.Trainer(callbacks=[AutoCheckpoint("8GiB")])
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class AutoCheckpoint(Callback):
             pl_module.__dict__[name] = lambda *_, **__: None
         try:
             reserve = adam_bytes(pl_module) if self.reserve is None else self.reserve
-            words = {"reserve": reserve, "time_limit": self.time_limit}
-            rt.auto_checkpoint(pl_module, batch, self.budget, loss=self._loss, **words)
+            limit = self.time_limit
+            rt.auto_checkpoint(pl_module, batch, self.budget, loss=self._loss, reserve=reserve, time_limit=limit)
         finally:
             for name in ("log", "log_dict"):
                 if name in own:

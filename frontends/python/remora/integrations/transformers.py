@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A callback for Hugging Face's Trainer that chooses what to checkpoint when training begins.
 
-    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[AutoCheckpoint("8GiB")])
+trainer = Trainer(model, arguments, train_dataset=data, callbacks=[AutoCheckpoint("8GiB")])
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from remora.integrations._adam import adam_bytes
 __all__ = ["AutoCheckpoint"]
 
 
-class AutoCheckpoint(TrainerCallback):  # type: ignore[misc]
+class AutoCheckpoint(TrainerCallback):
     """Checkpoints the model's modules by `remora.torch.auto_checkpoint`, for a batch of the first rows of the data.
 
     It takes the place of `gradient_checkpointing` in the arguments and, as that does, switches `use_cache` off. The

@@ -25,10 +25,12 @@ from ._checkpoint_apply import Module, apply_checkpoints, refuse_own_checkpoints
 from ._checkpoint_choice import Chosen, Cut, Search
 from ._checkpoint_family import Family, family_of
 from ._checkpoint_plan import CheckpointPlan, Figures
+from ._checkpoint_record import traced
 from ._checkpoint_replay import Choice, Rates, Replay
-from ._checkpoint_trace import CheckpointError, Clock, Step, Trace, same_bits, traced
-from ._costs import allocated, random_state, rounded
+from ._checkpoint_trace import CheckpointError, Clock, Step, Trace, same_bits
+from ._costs import allocated, random_state
 from ._errors import Infeasible, RemoraWarning
+from ._graph import rounded
 from ._plan import in_bytes
 from ._ranks import agreed
 from ._solver import Options
@@ -60,11 +62,10 @@ def auto_checkpoint(
     Parameters
     ----------
     model : torch.nn.Module
-        In the mode (`train` or `eval`) in which it will run, before DistributedDataParallel or `fully_shard` are put
-        around it.
+        In the mode (`train` or `eval`) in which it will run, before DistributedDataParallel or `fully_shard`.
     batch : Any
-        Of the shapes that the memory is planned for: a tensor, a sequence of the model's arguments, or a mapping of them
-        by name. Other batches have the same results; their memory is not promised.
+        Of the shapes that memory is planned for: a tensor, a sequence of the model's arguments, or a mapping by name.
+        Other batches have the same results; their memory is not promised.
     budget : int or str
         Bytes ("8GiB") with all that is there throughout, or a share ("60%") of what the eager step takes beyond that.
     loss : callable, optional
@@ -136,7 +137,9 @@ def _outcome(step: Step) -> _Outcome:
 def _differences(mine: _Outcome, eager: _Outcome) -> list[str]:
     """What is not equal in every bit."""
     there = set(mine.values) ^ set(eager.values)
-    return sorted(there) + [n for n, v in mine.values.items() if n in eager.values and not same_bits(v, eager.values[n])]
+    return sorted(there) + [
+        n for n, v in mine.values.items() if n in eager.values and not same_bits(v, eager.values[n])
+    ]
 
 
 def _refuse(model: torch.nn.Module) -> None:
@@ -231,7 +234,9 @@ def _fitted(
     target, bound, additive, proved = budget, 0, True, False
     best: CheckpointPlan | None = None
     for _ in range(TRIES):
-        search = Search(family, target, options.time_limit / (1 if target == budget else 2), options.threads, options.seed)
+        search = Search(
+            family, target, options.time_limit / (1 if target == budget else 2), options.threads, options.seed
+        )
         chosen = search.run()
         if target == budget:
             bound, proved = (chosen.bound, False) if chosen is not None else (0, search.proved)
@@ -342,7 +347,7 @@ def _rates(step: Step, trace: Trace) -> Rates:
         for _ in range(9):
             marks = [clock.mark()]
             for call in (lambda: run(x), lambda: checkpoint(run, x, use_reentrant=False)):
-                torch.autograd.grad(call().sum(), x)
+                torch.autograd.grad(call().sum(), x)  # type: ignore[no-untyped-call]
                 marks.append(clock.mark())
             times.append(clock.between(marks[1], marks[2]) - clock.between(marks[0], marks[1]))
         return max(0.0, statistics.median(times))

@@ -50,7 +50,9 @@ def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Sequence[str])
     if missing:
         raise CheckpointError(f"the model has no module {missing[0]!r}: the plan was made for another one")
     if model in _plans:
-        raise CheckpointError("the model has checkpoints already: remora.torch.remove_checkpoints(model) takes them off")
+        raise CheckpointError(
+            "the model has checkpoints already: remora.torch.remove_checkpoints(model) takes them off"
+        )
     refuse_own_checkpoints(model)
     for name, choice in found.modules.items():
         module = modules[name]
@@ -135,7 +137,7 @@ def _contexts(choice: Choice, buffers: Buffers) -> tuple[Any, Any]:
     if not choice.save:
         old = _OldBuffers(buffers)
         return old.kept(), _Anew(old.swapped)
-    first, second = create_selective_checkpoint_contexts(_policy(choice))
+    first, second = create_selective_checkpoint_contexts(_policy(choice))  # type: ignore[no-untyped-call]
     if not buffers:
         return first, second
     old = _OldBuffers(buffers)

@@ -95,8 +95,10 @@ class Cut:
         return self._best[i, allowed]
 
     def descend(self) -> list[int]:
-        """A plan of a small peak: from all units in the mode that saves most at the eager peak, each in turn changed
-        for as long as that helps."""
+        """A plan of a small peak.
+
+        From all units in the mode that saves most at the eager peak, each in turn is changed for as long as that helps.
+        """
         top = int(self.base.argmax())
         plan = [int(saved[:, top].argmax()) for saved in self.saved]
         load, better = self.loads(plan), True
@@ -154,7 +156,7 @@ class Search:
     ) -> None:
         self.family, self.budget = family, budget
         self.end = time.perf_counter() + seconds
-        self.words = {"threads": threads or None, "seed": seed}
+        self.threads, self.seed = threads or None, seed
         self.best: list[Mode] | None = None
         self.best_time = 2**62
         self.best_peak = 0
@@ -241,7 +243,8 @@ class Search:
         graph, budget, once = built
         try:
             left = max(0.2, self.end - time.perf_counter())
-            found = remora.solve(graph, budget, max_computes=2, time_limit=min(SOLVE, left), **self.words)
+            limit = min(SOLVE, left)
+            found = remora.solve(graph, budget, max_computes=2, time_limit=limit, threads=self.threads, seed=self.seed)
         except remora.Infeasible:
             return None
         except remora.NoSchedule:
@@ -269,7 +272,10 @@ def _graph(cut: Cut, node: tuple[Range, ...], budget: int) -> tuple[remora.Graph
     stands between slots always fits.
     """
     pieces = [
-        [(k, cut.freed[i][k] - cut.freed[i][k - 1], unit.modes[k].time - unit.modes[k - 1].time) for k in range(a + 1, b + 1)]
+        [
+            (k, cut.freed[i][k] - cut.freed[i][k - 1], unit.modes[k].time - unit.modes[k - 1].time)
+            for k in range(a + 1, b + 1)
+        ]
         for i, (unit, (a, b)) in enumerate(zip(cut.units, node, strict=True))
     ]
     most = [sum(size for _, size, _ in rows) for rows in pieces]

@@ -3,9 +3,9 @@
 
 A *unit* is a module that may be checkpointed. Its *modes* are: as it is; checkpointed with some ops' results kept, a
 policy for each row of ops that save most time a byte; checkpointed whole; and so that its own inner units are
-checkpointed inside of it, to one level or more. On a GPU what it saves may be offloaded instead. Modules that do the same work are of one
-*class*; a *cut* says of which classes the units are, none inside another. A plan of the family is a cut and a mode for
-each of its units.
+checkpointed inside of it, to one level or more. On a GPU what it saves may be offloaded instead. Modules that do the
+same work are of one *class*; a *cut* says of which classes the units are, none inside another. A plan of the family is
+a cut and a mode for each of its units.
 
 Each mode is replayed alone. What two units save adds up wherever they share no storage, so the memory of a plan is
 summed over its units, in each *slot*: a stretch of the step in which no unit begins or ends. The plan that is chosen is
@@ -162,7 +162,9 @@ def _candidates(trace: Trace, refused: set[str]) -> list[Unit]:
     units = []
     for name, calls in found.items():
         # A module that does nothing but call one other is the same unit.
-        work = tuple(tuple(n for k, n in trace.events[trace.calls[c].start : trace.calls[c].end] if k is Kind.OP) for c in calls)
+        work = tuple(
+            tuple(n for k, n in trace.events[trace.calls[c].start : trace.calls[c].end] if k is Kind.OP) for c in calls
+        )
         if name not in bad and work not in ranges:
             ranges.add(work)
             units.append(Unit(name, calls))
@@ -197,7 +199,7 @@ def _touched(trace: Trace) -> dict[int, tuple[int, int]]:
 
 
 def _policies(replay: Replay, call: int) -> list[tuple[tuple[str, int], ...]]:
-    """Ops whose results a checkpoint of this call may keep: rows of those that save most time a byte, and the products."""
+    """Ops whose results a checkpoint of this call may keep: those that save most time a byte, and the products."""
     trace = replay.trace
     names = replay.occurrences(call)
     ops = {n: trace.ops[n] for n in names}
@@ -228,11 +230,10 @@ def _choices(
 
 
 def _worth(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
-    """The modes on the lower hull of time against what is saved while the unit is active, and what takes longer still,
-    but less memory somewhere, as units inside of units do.
+    """The modes on the lower hull of time against what is saved while the unit is active.
 
-    Between two modes of the hull there may be others; a plan comes as near with some units in the one, some in the
-    other.
+    And what takes longer still, but less memory somewhere, as units inside of units do. Between two modes of the hull
+    there may be others; a plan comes as near with some units in the one, some in the other.
     """
     freed = [max(m.saved[slice(*active)], default=0) for m in modes]
     points = sorted(range(1, len(modes)), key=lambda i: (freed[i], modes[i].time))
@@ -252,7 +253,9 @@ def _worth(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
 def _above(line: list[int], i: int, freed: list[int], modes: list[Mode]) -> bool:
     """Whether the second of two points lies on or above the line from the first to a third."""
     a, b = line
-    return (modes[b].time - modes[a].time) * (freed[i] - freed[a]) >= (modes[i].time - modes[a].time) * (freed[b] - freed[a])
+    return (modes[b].time - modes[a].time) * (freed[i] - freed[a]) >= (modes[i].time - modes[a].time) * (
+        freed[b] - freed[a]
+    )
 
 
 # -- Classes and cuts --------------------------------------------------------------------------------------------------
@@ -319,4 +322,3 @@ def _cuts(classes: list[list[Unit]], inside: list[set[int]], freed: list[int]) -
                 seen.add(tuple(new))
                 cuts.append(new)
     return cuts
-

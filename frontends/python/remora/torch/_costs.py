@@ -321,8 +321,11 @@ def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
 
 @contextlib.contextmanager
 def profiled(device: torch.device) -> Iterator[list[list[tuple[str, int]]]]:
-    """Fills a list, when it ends, with what ran inside, each thread's events in their order: names of ranges that began
-    (with 0 bytes), and what the device's allocator gave out or took back (bytes, without a name)."""
+    """Fills a list, when it ends, with what ran inside, each thread's events in their order.
+
+    These are names of ranges that began, with 0 bytes, and what the device's allocator gave out or took back: bytes,
+    without a name.
+    """
     torch._C._autograd._enable_profiler_legacy(
         torch._C._profiler.ProfilerConfig(
             torch._C._profiler.ProfilerState.CPU,
@@ -340,7 +343,7 @@ def profiled(device: torch.device) -> Iterator[list[list[tuple[str, int]]]]:
     finally:
         for thread in torch._C._autograd._disable_profiler_legacy():
             rows = [
-                (e.kind(), e.name(), e.cuda_memory_usage() if device.type == "cuda" else e.cpu_memory_usage())
+                (str(e.kind()), e.name(), e.cuda_memory_usage() if device.type == "cuda" else e.cpu_memory_usage())
                 for e in thread
             ]
             threads.append([("" if size else name, size) for kind, name, size in rows if size or kind == "push"])
