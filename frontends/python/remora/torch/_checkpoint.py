@@ -38,7 +38,7 @@ from ._solver import Options
 TRIES = 4
 """So often a plan is looked for again where what was summed over units, or predicted, is not what a plan takes."""
 SHARED = 0.001
-"""If a plan takes another peak than the sum over its units by this part, they share storages, and no bound is told."""
+"""If units share less than this part of the budget, one search is enough."""
 
 
 def auto_checkpoint(
@@ -228,40 +228,63 @@ def _fitted(
 ) -> tuple[CheckpointPlan | None, int, bool]:
     """A plan whose replay and whose run hold the budget; without one the least peak, and whether that is proved.
 
-    What units share is summed twice: the plan's own replay may then be below the sum, and a higher sum is tried. Where
-    the sum is too low, or the run takes more than its replay, a lower one is.
+    What units share is summed too often, at most as much as where all of them save most. A search with so much more
+    than the budget bounds all plans that hold it. Where its plan does not, less is tried, and the budget itself; and
+    there are the plans that do the same with all units.
     """
-    target, bound, additive, proved = budget, 0, True, False
+    shared = max((_shared(replay, Cut(family, cut)) for cut in family.cuts), default=0)
+    lifts = [shared, shared // 4, 0] if shared > SHARED * budget else [shared]
+    found = [_as_plan(plan, replay, figures, family) for plan in _uniform(family)]
+    bound, proved, over = 0, False, 0
     best: CheckpointPlan | None = None
-    for _ in range(TRIES):
-        search = Search(
-            family, target, options.time_limit / (1 if target == budget else 2), options.threads, options.seed
-        )
-        chosen = search.run()
-        if target == budget:
-            bound, proved = (chosen.bound, False) if chosen is not None else (0, search.proved)
-        if chosen is None:
+    for turn in range(TRIES):
+        for lift in lifts if not turn else [0]:
+            seconds = options.time_limit / len(lifts)
+            search = Search(family, budget - over + lift, seconds, options.threads, options.seed)
+            chosen = search.run()
+            if not turn and lift == shared:
+                bound, proved = (chosen.bound, False) if chosen is not None else (0, search.proved)
+            if chosen is not None:
+                found.append(_as_plan(chosen, replay, figures, family))
+                if _peak_of(found[-1]) <= budget - over:
+                    break
+        holding = [plan for plan in found if _peak_of(plan) <= budget - over]
+        best = min(holding, key=_seconds, default=None)
+        if best is None:
             break
-        plan = _as_plan(chosen, replay, figures, family)
-        assert plan.figures is not None
-        off = plan.figures.predicted_peak - chosen.peak
-        additive &= abs(off) <= SHARED * chosen.peak
-        over = plan.figures.predicted_peak - budget
-        if over <= 0 and (best is None or _seconds(plan) < _seconds(best)):
-            best = plan
-            _measure(step, plan, *eager)
-            over = max(over, plan.figures.measured_peak - budget)
-            best = plan if over <= 0 else None
-        if over <= 0 and -off <= SHARED * chosen.peak:
+        _measure(step, best, *eager)
+        if _peak_of(best) <= budget:
             break
-        target += budget - plan.figures.predicted_peak if over <= 0 else -over
-    if best is None:
+        over += _peak_of(best) - budget
+    if best is None or _peak_of(best) > budget:
         best = _as_plan(_least(family, options), replay, figures, family)
         _measure(step, best, *eager)
     assert best.figures is not None
-    best.figures.bound_seconds = min(_seconds(best), figures.eager_seconds + (bound / 1e9 if additive else 0.0))
-    peak = max(best.figures.predicted_peak, best.figures.measured_peak)
-    return (best if peak <= budget else None), peak, proved and additive
+    best.figures.bound_seconds = min(_seconds(best), figures.eager_seconds + bound / 1e9)
+    return (best if _peak_of(best) <= budget else None), _peak_of(best), proved
+
+
+def _shared(replay: Replay, cut: Cut) -> int:
+    """What is summed too often where all units save most, at most in any slot."""
+    plan = [int(saved.sum(1).argmax()) for saved in cut.saved]
+    high = replay.run({name: c for mode in cut.modes(plan) for name, c in mode.choices.items()}).high
+    return max(0, *(int(load) - max(high[a:b]) for load, (a, b) in zip(cut.loads(plan), cut.slots, strict=True)))
+
+
+def _uniform(family: Family) -> list[Chosen]:
+    """Plans that have all units of a cut in the same mode, as far as they have it."""
+    plans = []
+    for numbers in family.cuts:
+        cut = Cut(family, numbers)
+        for most in range(max((len(unit.modes) for unit in cut.units), default=0)):
+            plan = [min(most, len(unit.modes) - 1) for unit in cut.units]
+            plans.append(Chosen(cut.modes(plan), cut.time(plan), cut.peak(plan), 0))
+    return plans
+
+
+def _peak_of(plan: CheckpointPlan) -> int:
+    assert plan.figures is not None
+    return max(plan.figures.predicted_peak, plan.figures.measured_peak)
 
 
 def _seconds(plan: CheckpointPlan) -> float:

@@ -56,7 +56,7 @@ class Cut:
     """The plans of one cut; mode numbers stand for a plan."""
 
     def __init__(self, family: Family, cut: Sequence[int]) -> None:
-        self.units = family.units(cut)
+        self.units, self.slots = family.units(cut), family.slots
         self.base = torch.tensor(family.base)
         self.saved = [torch.tensor([m.saved for m in unit.modes]) for unit in self.units]  # modes x slots
         self.freed = [_freed(unit) for unit in self.units]

@@ -93,6 +93,7 @@ class Family:
     """Units by class; what a step takes in each slot if nothing is checkpointed; the cuts."""
 
     base: list[int]
+    slots: list[tuple[int, int]]  # events
     classes: list[list[Unit]]
     cuts: list[list[int]]  # numbers of classes
     excluded: dict[str, str]  # modules that are no units, and why
@@ -131,7 +132,7 @@ def family_of(replay: Replay, offload: bool) -> Family:
                 saved = [most - max(run.high[a:b]) for most, (a, b) in zip(base, slots, strict=True)]
                 unit.modes.append(Mode(choices, int(1e9 * run.seconds), saved))
             unit.modes = _worth(unit.modes, unit.active)
-    return Family(base, classes, _cuts(classes, inner, freed), excluded)
+    return Family(base, slots, classes, _cuts(classes, inner, freed), excluded)
 
 
 def _lowers(high: Sequence[int], eager: Sequence[int]) -> bool:
