@@ -24,7 +24,16 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import remora.torch as rt
-from remora.torch import _checkpoint, _checkpoint_choice, _checkpoint_family, _checkpoint_record, _checkpoint_replay
+from remora.torch import (
+    _checkpoint,
+    _checkpoint_choice,
+    _checkpoint_family,
+    _checkpoint_fit,
+    _checkpoint_plan,
+    _checkpoint_record,
+    _checkpoint_replay,
+    _checkpoint_trace,
+)
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
 Loss = Callable[..., torch.Tensor]
@@ -166,16 +175,17 @@ def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> N
     assert case.check().peak == case.eager.peak
 
 
-def family_of(case: Case) -> tuple[_checkpoint_family.Family, int, int]:
+def replay_of(case: Case) -> tuple[_checkpoint_trace.Step, _checkpoint_replay.Replay]:
     step = _checkpoint._step(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
     trace = _checkpoint_record.traced(step)
-    replay = _checkpoint_replay.Replay(trace, _checkpoint_replay.Rates())
-    return _checkpoint_family.family_of(replay, offload=False), trace.fixed, replay.run({}).peak
+    return step, _checkpoint_replay.Replay(trace, _checkpoint_replay.Rates())
 
 
 @pytest.mark.parametrize("name", ["dropout", "normalization", "skips", "twice", "nested"])
 def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
-    family, fixed, eager = family_of(Case(name))
+    step, replay = replay_of(Case(name))
+    family = _checkpoint_family.family_of(replay, offload=False)
+    fixed, eager = replay.trace.fixed, replay.run({}).peak
     found: list[tuple[int, int]] = []
     for numbers in family.cuts:
         cut = _checkpoint_choice.Cut(family, numbers)
@@ -194,7 +204,11 @@ def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
         else:
             assert chosen.time == best == chosen.bound
             assert chosen.peak <= budget
-    assert _checkpoint._least(family, rt.Options(time_limit=20.0, threads=1)).peak == least
+    options = rt.Options(time_limit=20.0, threads=1)
+    fitting = _checkpoint_fit.Fitting(
+        step, replay, family, _checkpoint_plan.Figures(), options, _checkpoint_fit.Outcome({}), []
+    )
+    assert fitting.least().peak == least
 
 
 def block_ops(model: nn.Module, inputs: tuple[Any, ...], loss: Loss, name: str) -> list[tuple[str, int]]:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,24 +19,19 @@ from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
 from ._capture import check_budget, options_of
-from ._checkpoint_apply import Module, apply_checkpoints, refuse_own_checkpoints, remove_checkpoints
-from ._checkpoint_choice import Chosen, Cut, Search
-from ._checkpoint_family import Family, family_of
+from ._checkpoint_apply import Module, apply_checkpoints, refuse_own_checkpoints
+from ._checkpoint_family import family_of
+from ._checkpoint_fit import Fitting, Outcome, differences, outcome_of, peak_of
 from ._checkpoint_plan import CheckpointPlan, Figures
 from ._checkpoint_record import traced
-from ._checkpoint_replay import Choice, Rates, Replay
-from ._checkpoint_trace import CheckpointError, Clock, Step, Trace, same_bits
-from ._costs import allocated, random_state
+from ._checkpoint_replay import Rates, Replay
+from ._checkpoint_trace import CheckpointError, Clock, Step, Trace
+from ._costs import random_state
 from ._errors import Infeasible, RemoraWarning
 from ._graph import rounded
 from ._plan import in_bytes
 from ._ranks import agreed
 from ._solver import Options
-
-TRIES = 4
-"""So often a plan is looked for again where what was summed over units, or predicted, is not what a plan takes."""
-SHARED = 0.001
-"""If units share less than this part of the budget, one search is enough."""
 
 
 def auto_checkpoint(
@@ -96,8 +89,8 @@ def auto_checkpoint(
     )
     _refuse(model)
     step = _step(model, batch, loss)
-    eager = _outcome(step)
-    unsteady = _differences(_outcome(step), eager)
+    eager = outcome_of(step)
+    unsteady = differences(outcome_of(step), eager)
     if unsteady:
         warnings.warn(
             f"remora: two eager steps differ in {unsteady[0]} and {len(unsteady) - 1} more, so these are not compared",
@@ -114,32 +107,6 @@ def auto_checkpoint(
     plan = CheckpointPlan.from_json(json.dumps(told))
     apply_checkpoints(model, plan)
     return model
-
-
-@dataclass
-class _Outcome:
-    """What a step left behind, on the CPU."""
-
-    values: dict[str, torch.Tensor]
-
-
-def _outcome(step: Step) -> _Outcome:
-    with step.kept():
-        values = {"the loss": step.run().cpu()}
-        gradients = ((f"the gradient of {n}", p.grad) for n, p in step.model.named_parameters())
-        buffers = ((f"the buffer {n}", b) for n, b in step.model.named_buffers())
-        found = [(name, value) for name, value in (*gradients, *buffers) if value is not None]
-        values |= {name: value.detach().to("cpu", copy=True) for name, value in found}
-        values["the generator"] = random_state(step.device).cpu()
-    return _Outcome(values)
-
-
-def _differences(mine: _Outcome, eager: _Outcome) -> list[str]:
-    """What is not equal in every bit."""
-    there = set(mine.values) ^ set(eager.values)
-    return sorted(there) + [
-        n for n, v in mine.values.items() if n in eager.values and not same_bits(v, eager.values[n])
-    ]
 
 
 def _refuse(model: torch.nn.Module) -> None:
@@ -193,7 +160,7 @@ def _own_loss(output: Any) -> torch.Tensor:
 # -- Planning ----------------------------------------------------------------------------------------------------------
 
 
-def _planned(step: Step, options: Options, eager: _Outcome, unsteady: list[str]) -> Any:
+def _planned(step: Step, options: Options, eager: Outcome, unsteady: list[str]) -> Any:
     """The plan's file as JSON gives it, or what an `Infeasible` is made of."""
     trace = traced(step)
     sizes = {name: rounded(b.nbytes, step.device) for name, b in step.model.named_buffers() if name in trace.changed}
@@ -203,153 +170,18 @@ def _planned(step: Step, options: Options, eager: _Outcome, unsteady: list[str])
         if name
     }
     with step.kept():
-        eager_peak = _peak(step)
+        eager_peak = peak_of(step)
     figures = Figures(fixed=trace.fixed, eager_peak=trace.fixed + eager_peak, eager_seconds=trace.seconds)
     replay = Replay(trace, _rates(step, trace), snapshots)
     trace.fixed += max(0, figures.eager_peak - replay.run({}).peak)  # what no trace shows
     family = family_of(replay, offload=step.device.type == "cuda")
     budget = in_bytes(options, figures.fixed, figures.eager_peak)
     figures.budget = budget + (options.reserve if "%" not in str(options.budget) else 0)
-    plan, peak, proved = _fitted(step, replay, family, figures, options, budget, (eager, unsteady))
+    plan, peak, proved = Fitting(step, replay, family, figures, options, eager, unsteady).run(budget)
     if plan is not None:
         return json.loads(plan.to_json())
     least = [budget, max(peak, budget + 1), proved, figures.fixed, figures.eager_peak]
     return {"least": least, "excluded": family.excluded}
-
-
-def _fitted(
-    step: Step,
-    replay: Replay,
-    family: Family,
-    figures: Figures,
-    options: Options,
-    budget: int,
-    eager: tuple[_Outcome, list[str]],
-) -> tuple[CheckpointPlan | None, int, bool]:
-    """A plan whose replay and whose run hold the budget; without one the least peak, and whether that is proved.
-
-    What units share is summed too often, at most as much as where all of them save most. A search with so much more
-    than the budget bounds all plans that hold it. Where its plan does not, less is tried, and the budget itself; and
-    there are the plans that do the same with all units.
-    """
-    shared = max((_shared(replay, Cut(family, cut)) for cut in family.cuts), default=0)
-    lifts = [shared, shared // 4, 0] if shared > SHARED * budget else [shared]
-    found = [_as_plan(plan, replay, figures, family) for plan in _uniform(family)]
-    bound, proved, over = 0, False, 0
-    best: CheckpointPlan | None = None
-    for turn in range(TRIES):
-        for lift in lifts if not turn else [0]:
-            seconds = options.time_limit / len(lifts)
-            search = Search(family, budget - over + lift, seconds, options.threads, options.seed)
-            chosen = search.run()
-            if not turn and lift == shared:
-                bound, proved = (chosen.bound, False) if chosen is not None else (0, search.proved)
-            if chosen is not None:
-                found.append(_as_plan(chosen, replay, figures, family))
-                if _peak_of(found[-1]) <= budget - over:
-                    break
-        holding = [plan for plan in found if _peak_of(plan) <= budget - over]
-        best = min(holding, key=_seconds, default=None)
-        if best is None:
-            break
-        _measure(step, best, *eager)
-        if _peak_of(best) <= budget:
-            break
-        over += _peak_of(best) - budget
-    if best is None or _peak_of(best) > budget:
-        best = _as_plan(_least(family, options), replay, figures, family)
-        _measure(step, best, *eager)
-    assert best.figures is not None
-    best.figures.bound_seconds = min(_seconds(best), figures.eager_seconds + bound / 1e9)
-    return (best if _peak_of(best) <= budget else None), _peak_of(best), proved
-
-
-def _shared(replay: Replay, cut: Cut) -> int:
-    """What is summed too often where all units save most, at most in any slot."""
-    plan = [int(saved.sum(1).argmax()) for saved in cut.saved]
-    high = replay.run({name: c for mode in cut.modes(plan) for name, c in mode.choices.items()}).high
-    return max(0, *(int(load) - max(high[a:b]) for load, (a, b) in zip(cut.loads(plan), cut.slots, strict=True)))
-
-
-def _uniform(family: Family) -> list[Chosen]:
-    """Plans that have all units of a cut in the same mode, as far as they have it."""
-    plans = []
-    for numbers in family.cuts:
-        cut = Cut(family, numbers)
-        for most in range(max((len(unit.modes) for unit in cut.units), default=0)):
-            plan = [min(most, len(unit.modes) - 1) for unit in cut.units]
-            plans.append(Chosen(cut.modes(plan), cut.time(plan), cut.peak(plan), 0))
-    return plans
-
-
-def _peak_of(plan: CheckpointPlan) -> int:
-    assert plan.figures is not None
-    return max(plan.figures.predicted_peak, plan.figures.measured_peak)
-
-
-def _seconds(plan: CheckpointPlan) -> float:
-    assert plan.figures is not None
-    return plan.figures.predicted_seconds
-
-
-def _as_plan(found: Chosen, replay: Replay, figures: Figures, family: Family) -> CheckpointPlan:
-    """A plan with its figures, replayed as a whole."""
-    choices: dict[str, Choice] = {name: c for mode in found.modes for name, c in mode.choices.items()}
-    replayed = replay.run(choices)
-    seconds = figures.eager_seconds + replayed.seconds
-    own = replace(figures, predicted_peak=replayed.peak, predicted_seconds=seconds)
-    return CheckpointPlan(choices, sorted(replay.trace.changed), own, family.excluded)
-
-
-def _least(family: Family, options: Options) -> Chosen:
-    """The plan of the family with the least peak, as far as the time goes."""
-    cuts = [Cut(family, cut) for cut in family.cuts]
-    plans = [(cut.peak(plan), i, plan) for i, cut in enumerate(cuts) for plan in [cut.descend()]]
-    peak, i, plan = min(plans)
-    least = Chosen(cuts[i].modes(plan), cuts[i].time(plan), peak, 0)
-    end = time.perf_counter() + options.time_limit / 2
-    while (left := end - time.perf_counter()) > 0:
-        found = Search(family, least.peak - 1, left, options.threads, options.seed, any_plan=True).run()
-        if found is None:
-            break
-        least = found
-    return least
-
-
-def _measure(step: Step, plan: CheckpointPlan, eager: _Outcome, unsteady: list[str]) -> None:
-    """Runs a plan: what it takes, and whether it does what eager does."""
-    figures = plan.figures
-    assert figures is not None
-    model = apply_checkpoints(step.model, plan)
-    try:
-        found = [name for name in _differences(_outcome(step), eager) if name not in unsteady]
-        if found:
-            raise CheckpointError(
-                f"with checkpoints {found[0]} differs from eager's: some module does not do the same when it runs again"
-            )
-        with step.kept():
-            figures.measured_peak = figures.fixed + _peak(step)
-        clock, times = Clock(step.device), []
-        for _ in range(2):
-            with step.kept():
-                start = clock.mark()
-                step.run()
-                times.append(clock.between(start, clock.mark()))
-        figures.measured_seconds = min(times)
-    finally:
-        remove_checkpoints(model)
-
-
-def _peak(step: Step) -> int:
-    """The most that a step takes beyond what was there, in bytes."""
-    if step.device.type == "cpu":
-        return allocated(step.run)[1]
-    torch.cuda.synchronize(step.device)
-    torch.cuda.reset_peak_memory_stats(step.device)
-    before = int(torch.cuda.memory_allocated(step.device))
-    step.run()
-    torch.cuda.synchronize(step.device)
-    return int(torch.cuda.max_memory_allocated(step.device)) - before
 
 
 def _rates(step: Step, trace: Trace) -> Rates:
