@@ -95,14 +95,15 @@ std::pair<std::string, std::string> setting_of(const batch::TaskOptions::value_t
   return {name, text};
 }
 
-/// Of a dimension given twice the last value would win, and the key does not know which that is.
-void check_dimensions(const batch::Task& task) {
-  const auto given = task.options.find("dim");
-  if (given == task.options.end()) return;
-  std::set<std::string> names;
-  for (const std::string& value : given->second) {
-    if (!names.insert(value.substr(0, value.rfind('='))).second) {
-      throw UsageError("$.options.dim: " + quote(value) + ": the dimension is there twice");
+/// Of a size given twice the last value would win, and the key does not know which that is.
+void check_extents(const batch::Task& task) {
+  for (const char* option : {"dim", "bound"}) {
+    const auto given = task.options.find(option);
+    if (given == task.options.end()) continue;
+    std::set<std::string> names;
+    for (const std::string& value : given->second) {
+      if (names.insert(value.substr(0, value.rfind('='))).second) continue;
+      throw UsageError(std::string("$.options.") + option + ": " + quote(value) + ": the name is there twice");
     }
   }
 }
@@ -118,7 +119,7 @@ void check_budget(const std::string& text) {
 
 /// Throws UsageError for what a solve with these options would refuse before it has seen the graph.
 void check(const batch::Task& task) {
-  check_dimensions(task);
+  check_extents(task);
   const Arguments arguments = task_arguments(task);
   static_cast<void>(read_request(arguments));
   try {

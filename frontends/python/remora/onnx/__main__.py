@@ -16,8 +16,8 @@ _BAD_INPUT = 65
 
 def _dimension(text: str) -> tuple[str, int]:
     name, sign, value = text.rpartition("=")
-    if not sign or not name or not value.isdigit() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a value of at least 1, got '{text}'")
+    if not sign or not name or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a value of at least 0, got '{text}'")
     return name, int(value)
 
 
