@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "engine/base/options.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -215,9 +217,31 @@ batch::Settings task_settings(const batch::Task& task) {
   return settings;
 }
 
+namespace {
+
+/// A task for each model or graph of the folder, with the measured costs that stand beside it as NAME.costs.csv.
+std::string manifest_of(const fs::path& folder) {
+  std::set<fs::path> graphs;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string kind = entry.path().extension().string();
+    if (entry.is_regular_file() && (kind == ".onnx" || kind == ".json")) graphs.insert(entry.path().filename());
+  }
+  std::string text;
+  for (const fs::path& graph : graphs) {
+    nlohmann::ordered_json task{{"id", graph.string()}, {"graph", graph.string()}};
+    const fs::path costs = graph.stem().string() + ".costs.csv";
+    if (fs::exists(folder / costs)) task["options"] = {{"costs", costs.string()}};
+    text.append(task.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).append("\n");
+  }
+  return text;
+}
+
+}  // namespace
+
 std::vector<batch::Task> load_manifest(const std::string& path, const batch::TaskOptions& defaults) {
-  const std::string folder = path == "-" ? "" : std::filesystem::path(path).parent_path().string();
-  batch::Manifest manifest = batch::read_manifest(json::read_file(path), folder,
+  const bool is_folder = fs::is_directory(path);
+  const std::string folder = is_folder ? path : path == "-" ? "" : fs::path(path).parent_path().string();
+  batch::Manifest manifest = batch::read_manifest(is_folder ? manifest_of(path) : json::read_file(path), folder,
                                                   [&](batch::Task& task) { complete_task(task, defaults, folder); });
   if (!manifest.faults.empty()) {
     constexpr std::size_t kMostShown = 20;
