@@ -19,6 +19,7 @@
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
@@ -194,6 +195,10 @@ int solve_command(const Words& words) {
   }
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
   if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, width, answer.advice);
+  const bool is_inference = onnx_frontend::looks_like_onnx(file.content) && !arguments.has("training");
+  if (!quiet && is_inference && !schedule.has_schedule()) {
+    std::cerr << "read as     inference; --training plans a training step of this model\n";
+  }
   return solve_exit_code(schedule.status);
 }
 
