@@ -73,12 +73,8 @@ def budget_text(value: Budget, place: str = "budget") -> str:
     return f"{integer(value, place)}B"
 
 
-def option_texts(options: dict[str, Any]) -> list[tuple[str, str]]:
-    """Options of a search by name, those that are None left out, as names and values in text."""
-    return [(string(name, "option"), _option_text(name, value)) for name, value in options.items() if value is not None]
-
-
-def _option_text(name: str, value: Any) -> str:
+def option_text(name: str, value: Any) -> str:
+    """An option's value as the engine reads it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, str):

@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from remora._arguments import write_text
 from remora.errors import InputError
 from remora.onnx import calibrate, profile
 
@@ -59,8 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{device.launch_overhead * 1e6:.2f} us an op"
             )
         if words.output:
-            from remora._arguments import write_text
-
             write_text(words.output, text)
         else:
             sys.stdout.write(text)
