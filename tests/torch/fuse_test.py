@@ -8,7 +8,6 @@ does for single ops: the predicted peak to the byte, the generator's state, and 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -120,8 +119,8 @@ def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(
     costs = _costs.by_flops(coarse)
     graph = _plan.graph_of(coarse, costs, name)
     whole = _plan.once(coarse)
-    limit = int(0.8 * (_plan.replay(coarse, costs, whole) - graph["fixed_memory"])) + graph["fixed_memory"]
-    runs = _plan.runs_of(coarse, json.loads(remora.solve(remora.Graph.from_json(graph), limit, time_limit=3).to_json()))
+    limit = int(0.8 * (_plan.replay(coarse, costs, whole) - graph.fixed_memory)) + graph.fixed_memory
+    runs = _plan.runs_of(coarse, remora.solve(graph, limit, time_limit=3))
     assert any(isinstance(n.target, Region) for run in set(runs) for n in run.op.nodes)
     assert len(runs) > len(coarse.ops)
     one, other = (

@@ -25,13 +25,12 @@ import torch._functorch.config
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
-from remora._engine import parse_budget
-from remora.errors import InputError
+import remora
 
 from ._arena import Memory, Places, library, prepare
 from ._costs import Cost, adopt_sizes, by_flops, measured
 from ._eager import whole_ops
-from ._errors import CaptureError, Infeasible, in_plain_words
+from ._errors import BudgetError, CaptureError, in_plain_words
 from ._fuse import fuse
 from ._graph import Cut, Op, Step
 from ._layout import in_channels_last
@@ -39,7 +38,7 @@ from ._ledger import Ledger
 from ._plan import Plan, budget_of, solve
 from ._program import Program, write_program
 from ._simplify import simplify
-from ._solver import FIRST, Options, SweepPoint, sweep_graph
+from ._solver import FIRST, Options, check_budget, sweep_graph
 
 SHAPES = 64
 """So many shapes of one step are captured before Dynamo gives up."""
@@ -284,16 +283,16 @@ class TrainStep:
             try:
                 given, limit = fixed_in_bytes(captured.step, captured.costs, options, limit)
                 found.append(planned(captured.step, captured.costs, given, _name(self.function), self._memory))
-            except Infeasible as refusal:
+            except BudgetError as refusal:
                 raise refusal.knowing(captured.reached) from None
         for captured, (plan, program) in zip(self._captured, found, strict=True):
             captured.plan, captured.program = plan, program
             captured.reached = min(captured.reached, plan.predicted_peak)
         self.options, self._limit = options, limit
 
-    def sweep(self, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
-        """Finds predicted time against budget for the latest captured graph, smallest budget first."""
-        return sweep_graph(self.plan.graph, points, time_limit, self.options)
+    def sweep(self, points: int = 12, time_limit: float = 60.0) -> remora.Curve:
+        """Finds predicted time against budget for the latest captured graph, in so many seconds."""
+        return sweep_graph(self.plan.found.graph, points, time_limit, self.options)
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         seconds = {"capture": time.perf_counter() - self._start}
@@ -312,13 +311,6 @@ def alive(weak: Any) -> Any:
     found = weak()
     assert found is not None, "a step is called after it is gone"
     return found
-
-
-def sweep(step: TrainStep, *arguments: Any, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
-    """Finds predicted time against budget for a step; `arguments`, if given, are run once to capture it."""
-    if arguments:
-        step(*arguments)
-    return step.sweep(points, time_limit)
 
 
 def fixed_in_bytes(
@@ -369,7 +361,7 @@ def fused(
     try:
         plan, runs = solve(step, costs, options, "captured", FIRST)
         budget = plan.budget
-    except Infeasible as refusal:  # regions may need less: all that one loop computes is not kept
+    except BudgetError as refusal:  # regions may need less: all that one loop computes is not kept
         budget, runs = refusal.budget, []
     count: dict[Op, int] = {}
     for run in runs:
@@ -436,30 +428,6 @@ def options_of(given: dict[str, Any]) -> Options:
         raise TypeError(f"pure: {options.pure!r} is not a sequence of names such as 'library::op'")
     check_budget(options.budget, "budget")
     return options
-
-
-def check_budget(budget: Any, name: str) -> None:
-    """Whether a budget can be read, before anything is captured.
-
-    Raises
-    ------
-    InputError
-        With what to write instead.
-    """
-    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
-        hint = ""
-        if isinstance(budget, float):
-            share = 0 < budget <= 2
-            hint = f"; did you mean '{budget * 100:g}%'?" if share else f"; did you mean {int(budget)}?"
-        raise InputError(name, f"{budget!r} is neither bytes (12 * 2**30, '12GiB') nor a percentage ('80%'){hint}")
-    if isinstance(budget, int):
-        if budget < 1:
-            raise InputError(name, f"{budget} bytes are no budget")
-        return
-    try:
-        parse_budget(budget, 0, 2**40)
-    except InputError as error:
-        raise InputError(name, error.message) from None
 
 
 def _name(function: Callable[..., Any]) -> str:
