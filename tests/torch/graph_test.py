@@ -17,7 +17,7 @@ from torch._dynamo.backends.common import aot_autograd
 import remora
 import remora.torch as rt
 from remora.torch import _costs, _plan, _solver
-from remora.torch._graph import Step
+from remora.torch._graph import StepGraph
 from remora.torch._simplify import simplify
 
 
@@ -30,12 +30,12 @@ def captured(
     *inputs: torch.Tensor,
     simple: bool = True,
     run: Callable[[fx.GraphModule, list[torch.Tensor]], list[Any]] = as_captured,
-) -> Step:
+) -> StepGraph:
     """The step that a function's capture gives; `run` runs the graph with its arguments."""
-    found: list[Step] = []
+    found: list[StepGraph] = []
 
     def take(module: fx.GraphModule, _: Any) -> Any:
-        found.append(Step(module))
+        found.append(StepGraph(module))
         if simple:
             simplify(found[0])
         boxed: Any = lambda arguments: run(module, arguments)  # noqa: E731
@@ -48,7 +48,7 @@ def captured(
     return found[0]
 
 
-def kinds(step: Step) -> list[str]:
+def kinds(step: StepGraph) -> list[str]:
     return [" ".join(str(step.call_of(n)[0]).split(".")[1] for n in op.nodes) for op in step.ops]
 
 

@@ -52,37 +52,33 @@ std::string write_graph(const GraphHandle& graph) {
   return text::written([&](std::ostream& out) { json::write_graph(out, *snapshot); });
 }
 
-struct Baseline {
-  Duration duration{};
-  Bytes peak{};
-};
-
-Baseline baseline_of(const GraphHandle& graph) {
+std::pair<Duration, Bytes> baseline_of(const GraphHandle& graph) {
   const auto snapshot = graph.snapshot();
   const nb::gil_scoped_release unlocked;
   const Instance instance(snapshot, {});
   return {instance.baseline_duration(), baseline_peak(instance)};
 }
 
-const Tensor& tensor_at(const GraphHandle& graph, std::int32_t id) {
-  return graph.read().tensors[static_cast<std::size_t>(graph.tensor_id(id))];
+const Tensor& at(const GraphHandle& graph, const std::int32_t id, const Tensor*) {
+  return graph.read()[graph.tensor_id(id)];
 }
 
-const Op& op_at(const GraphHandle& graph, std::int32_t id) {
-  return graph.read().ops[static_cast<std::size_t>(graph.op_id(id))];
+const Op& at(const GraphHandle& graph, const std::int32_t id, const Op*) {
+  return graph.read()[graph.op_id(id)];
 }
 
-Tensor& changed_tensor(GraphHandle& graph, std::int32_t id) {
-  return graph.change().tensors[static_cast<std::size_t>(graph.tensor_id(id))];
+/// How Python reads a member of a tensor or an op.
+template <class Thing, class Value>
+auto get(Value Thing::*member) {
+  return [member](const GraphHandle& self, std::int32_t id) {
+    return at(self, id, static_cast<const Thing*>(nullptr)).*member;
+  };
 }
 
-Op& changed_op(GraphHandle& graph, std::int32_t id) {
-  return graph.change().ops[static_cast<std::size_t>(graph.op_id(id))];
-}
-
-std::int64_t amount(std::int64_t value, const char* place) {
-  if (value < 0) throw InputError(place, "must not be negative, but is " + std::to_string(value));
-  return value;
+template <class Amount>
+Amount checked(Amount amount, const char* place) {
+  if (amount >= Amount()) return amount;
+  throw InputError(place, "must not be negative, but is " + std::to_string(amount.count()));
 }
 
 std::int32_t add_op(GraphHandle& graph, std::string name, Duration duration, std::vector<TensorId> inputs,
@@ -109,13 +105,13 @@ void bind_tensors(nb::class_<GraphHandle>& graph) {
       .def("find_tensor", &GraphHandle::find_tensor, nb::arg("name"))
       .def("producer", &GraphHandle::producer, nb::arg("tensor"))
       .def("users", &GraphHandle::users, nb::arg("tensor"))
-      .def("tensor_name", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).name; })
-      .def("tensor_size", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).size; })
-      .def("tensor_keep", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).keep; })
+      .def("tensor_name", get(&Tensor::name))
+      .def("tensor_size", get(&Tensor::size))
+      .def("tensor_keep", get(&Tensor::keep))
       .def("set_tensor_size", [](GraphHandle& self, std::int32_t id,
-                                 std::int64_t size) { changed_tensor(self, id).size = Bytes(amount(size, "size")); })
+                                 Bytes size) { self.change()[self.tensor_id(id)].size = checked(size, "size"); })
       .def("set_tensor_keep",
-           [](GraphHandle& self, std::int32_t id, bool keep) { changed_tensor(self, id).keep = keep; });
+           [](GraphHandle& self, std::int32_t id, bool keep) { self.change()[self.tensor_id(id)].keep = keep; });
 }
 
 void bind_ops(nb::class_<GraphHandle>& graph) {
@@ -125,40 +121,38 @@ void bind_ops(nb::class_<GraphHandle>& graph) {
            nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"), nb::arg("in_place"))
       .def("op_count", [](const GraphHandle& self) { return self.read().ops.size(); })
       .def("find_op", &GraphHandle::find_op, nb::arg("name"))
-      .def("op_name", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).name; })
-      .def("op_type", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).type; })
-      .def("op_duration", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).duration; })
-      .def("op_workspace", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).workspace; })
-      .def("op_inputs", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).inputs; })
-      .def("op_outputs", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).outputs; })
-      .def("op_after", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).after; })
-      .def("op_recompute", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).recompute; })
-      .def("op_max_computes", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).max_computes; })
-      .def("op_phase", [](const GraphHandle& self, std::int32_t id) { return phase_name(op_at(self, id).phase); })
-      .def("op_backward_of", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).backward_of; })
+      .def("op_name", get(&Op::name))
+      .def("op_type", get(&Op::type))
+      .def("op_duration", get(&Op::duration))
+      .def("op_workspace", get(&Op::workspace))
+      .def("op_inputs", get(&Op::inputs))
+      .def("op_outputs", get(&Op::outputs))
+      .def("op_after", get(&Op::after))
+      .def("op_recompute", get(&Op::recompute))
+      .def("op_max_computes", get(&Op::max_computes))
+      .def("op_backward_of", get(&Op::backward_of))
+      .def("op_phase",
+           [](const GraphHandle& self, std::int32_t id) { return phase_name(self.read()[self.op_id(id)].phase); })
       .def("op_in_place",
            [](const GraphHandle& self, std::int32_t id) {
              std::vector<std::pair<TensorId, TensorId>> pairs;
-             for (const InPlace& pair : op_at(self, id).in_place) pairs.emplace_back(pair.output, pair.input);
+             for (const auto& [output, input] : self.read()[self.op_id(id)].in_place) pairs.emplace_back(output, input);
              return pairs;
            })
       .def("set_op_duration",
-           [](GraphHandle& self, std::int32_t id, std::int64_t duration) {
-             changed_op(self, id).duration = Duration(amount(duration, "duration"));
+           [](GraphHandle& self, std::int32_t id, Duration duration) {
+             self.change()[self.op_id(id)].duration = checked(duration, "duration");
            })
       .def("set_op_workspace",
-           [](GraphHandle& self, std::int32_t id, std::int64_t workspace) {
-             changed_op(self, id).workspace = Bytes(amount(workspace, "workspace"));
+           [](GraphHandle& self, std::int32_t id, Bytes workspace) {
+             self.change()[self.op_id(id)].workspace = checked(workspace, "workspace");
            })
-      .def("set_op_recompute",
-           [](GraphHandle& self, std::int32_t id, bool recompute) { changed_op(self, id).recompute = recompute; })
+      .def("set_op_recompute", [](GraphHandle& self, std::int32_t id,
+                                  bool recompute) { self.change()[self.op_id(id)].recompute = recompute; })
       .def(
           "set_op_max_computes",
           [](GraphHandle& self, std::int32_t id, std::optional<int> most) {
-            if (most.value_or(1) < 1) {
-              throw InputError("max_computes", "must be at least 1, but is " + std::to_string(*most));
-            }
-            changed_op(self, id).max_computes = most;
+            self.change()[self.op_id(id)].max_computes = most;
           },
           nb::arg("op"), nb::arg("max_computes").none());
 }
@@ -166,7 +160,6 @@ void bind_ops(nb::class_<GraphHandle>& graph) {
 }  // namespace
 
 void bind_graph(nb::module_& module) {
-  nb::class_<Baseline>(module, "Baseline").def_ro("duration", &Baseline::duration).def_ro("peak", &Baseline::peak);
   nb::class_<GraphHandle> graph(module, "Graph");
   graph.def(nb::init<std::string>(), nb::arg("name"))
       .def_static("read", &read_graph, nb::arg("text"))
@@ -181,9 +174,7 @@ void bind_graph(nb::module_& module) {
           [](GraphHandle& self, std::string name) { self.change().name = std::move(name); })
       .def_prop_rw(
           "fixed_memory", [](const GraphHandle& self) { return self.read().fixed_memory; },
-          [](GraphHandle& self, std::int64_t bytes) {
-            self.change().fixed_memory = Bytes(amount(bytes, "$.fixed_memory"));
-          })
+          [](GraphHandle& self, Bytes bytes) { self.change().fixed_memory = checked(bytes, "$.fixed_memory"); })
       .def_prop_rw(
           "meta", [](const GraphHandle& self) { return self.read().meta; },
           [](GraphHandle& self, std::string meta) { self.change().meta = std::move(meta); });

@@ -90,11 +90,6 @@ std::optional<CertificateRow> certificate_of(const ScheduleHandle& handle) {
   return CertificateRow(certificate->op, certificate->required, certificate->tensors);
 }
 
-struct Memory {
-  std::vector<Bytes> before{};
-  std::vector<Bytes> after{};
-};
-
 /// Alignment, size, offsets of inputs, and for each step of what it allocates and of its workspace.
 using ArenaRow = std::tuple<Bytes, Bytes, Arena::Offsets, std::vector<std::pair<Arena::Offsets, std::optional<Bytes>>>>;
 
@@ -107,7 +102,7 @@ std::optional<ArenaRow> arena_of(const ScheduleHandle& handle) {
 }
 
 /// Of the input order without recompute, and of the schedule, at every step.
-Memory memory_of(const ScheduleHandle& handle) {
+std::pair<std::vector<Bytes>, std::vector<Bytes>> memory_of(const ScheduleHandle& handle) {
   if (handle.with_modes) {
     return {evaluate(*handle.with_modes, computes_of(input_order(*handle.with_modes))).memory,
             evaluation_of(handle).memory};
@@ -170,7 +165,6 @@ void bind_schedule(nb::module_& module) {
       .def_ro("peak", &Verdict::peak)
       .def_ro("peak_step", &Verdict::peak_step)
       .def_ro("recomputes", &Verdict::recomputes);
-  nb::class_<Memory>(module, "Memory").def_ro("before", &Memory::before).def_ro("after", &Memory::after);
   const auto field = [](auto member) { return [member](const ScheduleHandle& self) { return self.schedule.*member; }; };
   nb::class_<ScheduleHandle>(module, "Schedule")
       .def_static("read", &read_schedule, nb::arg("graph"), nb::arg("text"))

@@ -17,7 +17,6 @@
 #include "frontends/python/extension/schedule.hpp"
 #include "frontends/python/extension/watched_run.hpp"
 #include "frontends/text/text.hpp"
-#include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/instance.hpp"
@@ -27,15 +26,10 @@ namespace {
 
 namespace nb = nanobind;
 
-std::vector<Bytes> budgets_from(const std::vector<std::string>& texts, const Instance& instance) {
+std::vector<Bytes> budgets_from(const std::vector<std::string>& texts, const Request& request) {
   std::vector<Bytes> budgets;
-  const Bytes peak = baseline_peak(instance);
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    try {
-      budgets.push_back(parse_budget(texts[i], instance.graph().fixed_memory, peak));
-    } catch (const InputError& error) {
-      throw InputError("budgets[" + std::to_string(i) + "]", error.what());
-    }
+  for (const std::string& text : texts) {
+    budgets.push_back(amount_from(text, request, "budgets[" + std::to_string(budgets.size()) + "]"));
   }
   return budgets;
 }
@@ -72,8 +66,7 @@ std::pair<CurveHandle, nb::object> sweep_graph(const Asked& asked, const std::ve
   }
   CurveHandle found{.graph = request.graph};
   watch.run([&] {
-    const SweepOptions wanted{
-        .budgets = budgets_from(budgets, Instance(request.graph, {})), .points = points, .resolution = resolution};
+    const SweepOptions wanted{.budgets = budgets_from(budgets, request), .points = points, .resolution = resolution};
     SweepResult result = sweep(request, wanted, callbacks);
     found.curve = std::move(result.curve);
     found.curve.graph_sha256 = asked.graph_sha256;

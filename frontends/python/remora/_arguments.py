@@ -37,6 +37,17 @@ def integer(value: SupportsIndex, place: str, most: int = _MOST) -> int:
     return number
 
 
+def signed(value: SupportsIndex, place: str) -> int:
+    """The value as an int of 64 bits."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{place}: must be an integer, not {type(value).__name__}") from None
+    if not -(2**63) <= number < 2**63:
+        raise InputError(place, f"is beyond 64 bits: {number}")
+    return number
+
+
 def count(value: SupportsIndex | None, place: str) -> int | None:
     """How often something may happen: 1 and up; None stays None."""
     if value is None:

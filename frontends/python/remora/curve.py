@@ -17,7 +17,7 @@ from remora.calls import interrupt, request, stop_of, telling
 from remora.errors import InputError
 from remora.graph import Graph, core_of, listed
 from remora.limits import Limits, option_texts
-from remora.progress import SweepProgress, show_sweep
+from remora.progress import Display, SweepDisplay, SweepProgress
 from remora.schedule import Schedule, Status, made_schedule, schedule_core_of
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ def sweep(
         raise InputError("points", f"must be at least 2, but is {most}")
     if not 0 <= resolution <= 1:
         raise InputError("resolution", f"must be from 0 to 1, but is {resolution}")
-    with show_sweep(graph, len(given) or most, progress) as shown:
+    with SweepDisplay(graph, len(given) or most) if progress else Display() as shown:
         told = telling(on_progress, "on_progress", lambda news: SweepProgress(*news), shown.sweep_told)
         core, interruption = _engine.sweep(asked, given, most, float(resolution), told, stop_of(stop))
     curve = _made_curve(core, graph)

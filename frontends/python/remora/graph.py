@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar
 
 from remora import _engine, networks
 from remora._arguments import boolean, count, integer, json_bytes, read_file, string, write_text
@@ -474,12 +474,12 @@ class Graph:
     @property
     def baseline_duration(self) -> int:
         """Of every op once."""
-        return self._core.baseline().duration
+        return self._core.baseline()[0]
 
     @property
     def baseline_peak(self) -> int:
         """Bytes: the peak of the input order without recompute."""
-        return self._core.baseline().peak
+        return self._core.baseline()[1]
 
     def validate(self) -> None:
         """Raises `InputError` with the path of the first fault; every solve does so, too."""
@@ -579,10 +579,6 @@ class Graph:
         """
         return networks.read(cls, graph, duration, size, name)
 
-    @overload
-    def to_networkx(self) -> networkx.DiGraph[Any]: ...
-    @overload
-    def to_networkx(self, *, tensors: bool) -> networkx.DiGraph[Any]: ...
     def to_networkx(self, *, tensors: bool = False) -> networkx.DiGraph[Any]:
         """The ops as networkx's graph.
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import index
 from typing import Any, SupportsIndex
 
-from remora._arguments import count, integer
-from remora.errors import InputError
+from remora._arguments import count, integer, signed
 from remora.graph import Graph, OpLike, TensorLike, listed, op_number, tensor_number
 
 __all__ = ["InnerPeak", "Mode", "Modes", "OpModes"]
@@ -136,11 +134,5 @@ def _peaks(graph: Graph, peaks: Sequence[InnerPeak], place: str) -> list[tuple[i
     for peak in listed(peaks, place):
         if not isinstance(peak, InnerPeak):
             raise TypeError(f"{place}: must be remora.InnerPeak, not {type(peak).__name__}")
-        try:
-            workspace = index(peak.workspace)
-        except TypeError:
-            raise TypeError(f"{place}.workspace: must be an integer") from None
-        if not -(2**63) <= workspace < 2**63:
-            raise InputError(f"{place}.workspace", f"is beyond 64 bits: {workspace}")
-        rows.append((workspace, _tensors(graph, peak.freed, f"{place}.freed")))
+        rows.append((signed(peak.workspace, f"{place}.workspace"), _tensors(graph, peak.freed, f"{place}.freed")))
     return rows

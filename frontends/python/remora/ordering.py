@@ -10,7 +10,7 @@ from remora._arguments import Budget, budget_text
 from remora.calls import interrupt, request, stop_of
 from remora.graph import Graph, Op, core_of, made_graph, op_at
 from remora.limits import LIMITS, Limits, option_texts
-from remora.progress import show_order
+from remora.progress import Display, OrderDisplay
 
 if TYPE_CHECKING:
     import threading
@@ -91,7 +91,7 @@ def order(
         For an argument that means nothing, and for a graph that is not valid.
     """
     asked = request(graph, option_texts(limits, options, "order", LIMITS))
-    with show_order(graph, progress) as display:
+    with OrderDisplay(graph) if progress else Display() as display:
         found, interruption = _engine.order(
             asked, None if target is None else budget_text(target, "target"), display.order_told, stop_of(stop)
         )

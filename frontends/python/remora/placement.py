@@ -6,11 +6,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import index
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
-from remora._arguments import Budget, boolean, budget_text, file_path, integer, string, write_text
+from remora._arguments import Budget, boolean, budget_text, file_path, integer, signed, string, write_text
 from remora.calls import interrupt, stop_of
 from remora.errors import InputError
 from remora.graph import listed
@@ -191,13 +190,13 @@ def _row(buffer: Buffer, where: str = "buffers") -> Any:
     if not isinstance(buffer, Buffer):
         raise TypeError(f"{where}: must be a remora.Buffer, not {type(buffer).__name__}")
     gaps = [
-        (_time(begin, f"{where}.gaps"), _time(end, f"{where}.gaps"))
+        (signed(begin, f"{where}.gaps"), signed(end, f"{where}.gaps"))
         for begin, end in _pairs(buffer.gaps, f"{where}.gaps")
     ]
     return (
         string(buffer.id, f"{where}.id"),
-        _time(buffer.lower, f"{where}.lower"),
-        _time(buffer.upper, f"{where}.upper"),
+        signed(buffer.lower, f"{where}.lower"),
+        signed(buffer.upper, f"{where}.upper"),
         integer(buffer.size, f"{where}.size"),
         integer(buffer.alignment, f"{where}.alignment"),
         None if buffer.offset is None else integer(buffer.offset, f"{where}.offset"),
@@ -210,16 +209,6 @@ def _pairs(values: Any, where: str) -> list[tuple[Any, Any]]:
     if any(len(pair) != 2 for pair in pairs):
         raise InputError(where, "must be pairs of a beginning and an end")
     return [(pair[0], pair[1]) for pair in pairs]
-
-
-def _time(value: SupportsIndex, where: str) -> int:
-    try:
-        number = index(value)
-    except TypeError:
-        raise TypeError(f"{where}: must be an integer, not {type(value).__name__}") from None
-    if not -(2**63) <= number < 2**63:
-        raise InputError(where, f"is beyond 64 bits: {number}")
-    return number
 
 
 def _buffer(row: Any) -> Buffer:

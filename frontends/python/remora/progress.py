@@ -199,8 +199,11 @@ class Display:
             self._bar.close()
 
 
-class _SolveDisplay(Display):
-    def __init__(self, graph: Graph, options: dict[str, str]) -> None:
+class SolveDisplay(Display):
+    """The display of a solve."""
+
+    def __init__(self, graph: Graph, texts: list[tuple[str, str]]) -> None:
+        options = dict(texts)
         work = float(options.get("work_limit", 0))
         seconds = float(options.get("time_limit", _DEFAULT_SECONDS))
         self._by_work = work > 0 and seconds >= _WITHOUT_LIMIT
@@ -225,7 +228,9 @@ class _SolveDisplay(Display):
         self._say(news.work if self._by_work else news.seconds, news.seconds, text)
 
 
-class _SweepDisplay(Display):
+class SweepDisplay(Display):
+    """The display of a sweep."""
+
     def __init__(self, graph: Graph, points: int) -> None:
         super().__init__(bar_for(f"sweep {graph.name}".rstrip(), points))
         self._baseline = graph.baseline_duration
@@ -238,7 +243,9 @@ class _SweepDisplay(Display):
         self._say(news.settled, news.seconds, text)
 
 
-class _OrderDisplay(Display):
+class OrderDisplay(Display):
+    """The display of a search for an order."""
+
     def __init__(self, graph: Graph) -> None:
         super().__init__(bar_for(f"order {graph.name}".rstrip(), 0.0))
         self._peak = graph.baseline_peak or 1
@@ -249,18 +256,3 @@ class _OrderDisplay(Display):
         self._say(
             seconds, seconds, f"peak {_engine.bytes_text(peak)}, {100 * peak / self._peak:.1f} % of the input order's"
         )
-
-
-def show_solve(graph: Graph, options: list[tuple[str, str]], wanted: bool) -> Display:
-    """The display of a solve."""
-    return _SolveDisplay(graph, dict(options)) if wanted else Display()
-
-
-def show_sweep(graph: Graph, points: int, wanted: bool) -> Display:
-    """The display of a sweep."""
-    return _SweepDisplay(graph, points) if wanted else Display()
-
-
-def show_order(graph: Graph, wanted: bool) -> Display:
-    """The display of a search for an order."""
-    return _OrderDisplay(graph) if wanted else Display()

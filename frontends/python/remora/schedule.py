@@ -211,7 +211,7 @@ class Schedule(BaseSchedule):
     @property
     def memory(self) -> Sequence[int]:
         """Bytes at every step."""
-        return self._core.memory().after
+        return self._core.memory()[1]
 
     @property
     def residences(self) -> Sequence[Residence]:
@@ -286,8 +286,7 @@ class Schedule(BaseSchedule):
         -------
         matplotlib axes
         """
-        memory = self._core.memory()
-        return display.plot_schedule(self, memory.before, memory.after, ax)
+        return display.plot_schedule(self, *self._core.memory(), ax)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The steps as a table: one row per step, with op, type, duration, if it runs again, memory, what is freed."""

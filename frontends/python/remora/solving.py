@@ -19,7 +19,7 @@ from remora.graph import Graph, OpLike, listed, op_number
 from remora.limits import LIMITS, Limits, option_texts
 from remora.modes import Modes
 from remora.placement import SCHEDULE_ALIGNMENT, alignment_of
-from remora.progress import Progress, show_solve
+from remora.progress import Display, Progress, SolveDisplay
 from remora.schedule import Schedule, made_schedule, schedule_core_of
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def solve(
     if alignment is not None and not addresses:
         raise InputError("alignment", "is for addresses: give addresses=True, too")
     begun = time.monotonic()
-    with show_solve(graph, texts, progress) as display:
+    with SolveDisplay(graph, texts) if progress else Display() as display:
         bar, line = (display.solve_told, None) if display.is_bar else (None, display.solve_told)
         core, interruption = _engine.solve(
             asked,

@@ -32,7 +32,7 @@ from ._costs import Cost, adopt_sizes, by_flops, measured
 from ._eager import whole_ops
 from ._errors import BudgetError, CaptureError, in_plain_words
 from ._fuse import fuse
-from ._graph import Cut, Op, Step
+from ._graph import Cut, Op, StepGraph
 from ._layout import in_channels_last
 from ._ledger import Ledger
 from ._plan import Plan, budget_of, solve
@@ -235,7 +235,7 @@ def hook_of(tensor: torch.Tensor) -> str | None:
 class _Captured:
     """A captured graph with what its ops take, and the program that runs now."""
 
-    step: Step
+    step: StepGraph
     costs: dict[fx.Node, Cost]
     plan: Plan
     program: Program
@@ -314,7 +314,7 @@ def alive(weak: Any) -> Any:
 
 
 def fixed_in_bytes(
-    step: Step, costs: dict[fx.Node, Cost], options: Options, limit: int | None
+    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, limit: int | None
 ) -> tuple[Options, int | None]:
     """The options with a percentage turned into bytes, and the most bytes that it has been so far.
 
@@ -328,7 +328,7 @@ def fixed_in_bytes(
 
 
 def planned(
-    step: Step,
+    step: StepGraph,
     costs: dict[fx.Node, Cost],
     options: Options,
     name: str,
@@ -354,7 +354,7 @@ def planned(
 
 
 def fused(
-    step: Step, costs: dict[fx.Node, Cost], options: Options, seconds: dict[str, float]
+    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, seconds: dict[str, float]
 ) -> tuple[fx.GraphModule, Options]:
     """The graph with compiled regions, cut at what a schedule of the captured ops keeps; the budget in bytes."""
     start = time.perf_counter()
@@ -372,7 +372,7 @@ def fused(
     # Of a module that is cut in two, what is saved between the parts has the order in which it was captured.
     laid_out = in_channels_last(step.module, step.mode) if step.cut is None else step.module
     twice = {n for n in laid_out.graph.nodes if n.name in again}
-    module = fuse(Step(laid_out, step.cut, options.pure), twice, functools.partial(say, options))
+    module = fuse(StepGraph(laid_out, step.cut, options.pure), twice, functools.partial(say, options))
     seconds["compile"] = time.perf_counter() - start
     return module, replace(options, budget=budget + options.reserve)
 
@@ -384,10 +384,10 @@ def results_of(module: fx.GraphModule) -> list[Any]:
 
 def read_graph(
     module: fx.GraphModule, options: Options, cut: Cut | None, seconds: dict[str, float], theirs: Sequence[Any] = ()
-) -> tuple[Step, dict[fx.Node, Cost]]:
+) -> tuple[StepGraph, dict[fx.Node, Cost]]:
     """A graph as a step, with what its ops take; `theirs`: the values that the user allocates, or keeps."""
     start = time.perf_counter()
-    step = Step(module, cut, options.pure)
+    step = StepGraph(module, cut, options.pure)
     simplify(step)
     seconds["read"] = seconds.get("read", 0.0) + time.perf_counter() - start
     start = time.perf_counter()

@@ -29,7 +29,7 @@ import remora
 from ._capture import compiled_step, options_of, read_graph, say
 from ._costs import Cost, by_flops, measured, op_cost, timed
 from ._errors import CaptureError
-from ._graph import Step
+from ._graph import StepGraph
 from ._ledger import Ledger
 from ._plan import graph_of, once, replay
 from ._program import Program, Run, Writer, finished
@@ -155,7 +155,7 @@ def train_step_over(
 
 @dataclass
 class _Captured:
-    step: Step
+    step: StepGraph
     plan: DevicePlan
     program: Program
 
@@ -303,7 +303,7 @@ def _name(step: DeviceTrainStep) -> str:
 
 
 def device_graph_of(
-    step: Step,
+    step: StepGraph,
     costs: Sequence[dict[fx.Node, Cost]],
     devices: Sequence[TrainDevice],
     link: tuple[float, float],
@@ -367,7 +367,7 @@ def moved(tensors: Sequence[torch.Tensor], place: torch.device) -> list[torch.Te
 class _DeviceWriter(Writer):
     """Writes a program over several devices: what is there, and under which name, by device."""
 
-    def __init__(self, step: Step, devices: Sequence[TrainDevice], account: _Account | None) -> None:
+    def __init__(self, step: StepGraph, devices: Sequence[TrainDevice], account: _Account | None) -> None:
         super().__init__(step, set(), set(), {}, account.enter if account is not None else None)
         self.account = account
         self.places = {device.name: torch.device(device.place) for device in devices}
@@ -423,7 +423,7 @@ class _DeviceWriter(Writer):
 
 
 def write_device_program(
-    step: Step, schedule: remora.DeviceSchedule, devices: Sequence[TrainDevice], account: _Account | None = None
+    step: StepGraph, schedule: remora.DeviceSchedule, devices: Sequence[TrainDevice], account: _Account | None = None
 ) -> Program:
     """Writes and compiles the function of a schedule over several devices."""
     writer = _DeviceWriter(step, devices, account)

@@ -30,7 +30,7 @@ import remora
 from ._arena import Memory
 from ._costs import Cost, op_cost
 from ._errors import BudgetError
-from ._graph import Op, Step
+from ._graph import Op, StepGraph
 from ._program import Run
 from ._solver import LEAST_SECONDS, Options, in_bytes, schedule_for
 
@@ -146,7 +146,7 @@ class Plan:
 _SAVED = tuple(f.name for f in fields(Plan) if f.name not in ("found", "memory"))
 
 
-def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> remora.Graph:
+def graph_of(step: StepGraph, costs: dict[fx.Node, Cost], name: str) -> remora.Graph:
     """A step as a graph: an op for each of its ops, and first of all a tensor for each storage that one makes."""
     graph = remora.Graph(name, fixed_memory=fixed_memory(step), duration_unit="ns")
     graph.meta |= {"source": "remora.torch"}
@@ -180,18 +180,18 @@ def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> remora.Graph:
     return graph
 
 
-def storages_made(step: Step) -> list[int]:
+def storages_made(step: StepGraph) -> list[int]:
     """The storages that ops make, in the order of the graph's tensors."""
     return sorted({s for op in step.ops for s in op.outputs})
 
 
-def fixed_memory(step: Step) -> int:
+def fixed_memory(step: StepGraph) -> int:
     """Bytes that are there throughout."""
     return step.outside + sum(s.size for s in step.storages if s.fixed)
 
 
 def solve(
-    step: Step, costs: dict[fx.Node, Cost], options: Options, name: str, share: float = 1.0
+    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, name: str, share: float = 1.0
 ) -> tuple[Plan, list[Run]]:
     """Plans a step under its budget, in a share of the time limit.
 
@@ -225,17 +225,17 @@ def solve(
     return plan, runs
 
 
-def unscheduled_peak(step: Step, costs: dict[fx.Node, Cost]) -> int:
+def unscheduled_peak(step: StepGraph, costs: dict[fx.Node, Cost]) -> int:
     """The peak of every op once in captured order, in bytes, fixed memory included."""
     return replay(step, costs, once(step))
 
 
-def budget_of(step: Step, costs: dict[fx.Node, Cost], options: Options) -> int:
+def budget_of(step: StepGraph, costs: dict[fx.Node, Cost], options: Options) -> int:
     """The budget for a step in bytes, what is reserved taken off."""
     return in_bytes(options, fixed_memory(step), unscheduled_peak(step, costs))
 
 
-def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
+def replay(step: StepGraph, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
     """The peak of a schedule in bytes, fixed memory included, exactly as the generated program allocates."""
     last = {run.op: i for i, run in enumerate(runs)}
     state = _state_bytes(step)
@@ -264,7 +264,7 @@ def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
     return peak
 
 
-def _states_held(step: Step, runs: Sequence[Run]) -> int:
+def _states_held(step: StepGraph, runs: Sequence[Run]) -> int:
     """The most bytes that saved states of generators take at once."""
     last = {run.op: i for i, run in enumerate(runs)}
     saved: set[Op] = set()
@@ -278,12 +278,12 @@ def _states_held(step: Step, runs: Sequence[Run]) -> int:
     return most * _state_bytes(step)
 
 
-def _state_bytes(step: Step) -> int:
+def _state_bytes(step: StepGraph) -> int:
     """What a saved state of a generator takes."""
     return int(torch.default_generator.get_state().numel()) if step.device.type == "cpu" else 0
 
 
-def once(step: Step) -> list[Run]:
+def once(step: StepGraph) -> list[Run]:
     """Every op once, in captured order; each storage released behind its last reader."""
     last: dict[int, int] = {}
     for i, op in enumerate(step.ops):
@@ -296,7 +296,7 @@ def once(step: Step) -> list[Run]:
     return [Run(op, tuple(released)) for op, released in zip(step.ops, free, strict=True)]
 
 
-def runs_of(step: Step, schedule: remora.Schedule) -> list[Run]:
+def runs_of(step: StepGraph, schedule: remora.Schedule) -> list[Run]:
     """The steps of a schedule of `graph_of` as runs of a step's ops."""
     storages = dict(enumerate(storages_made(step)))  # what says that an op is done is none
     arena = schedule.arena
@@ -319,10 +319,11 @@ def _type(nodes: list[fx.Node]) -> str:
 # -- Names of ops ------------------------------------------------------------------------------------------------------
 
 
-def forward_of(step: Step) -> dict[Op, Op]:
+def forward_of(step: StepGraph) -> dict[Op, Op]:
     """For backward ops, the forward op whose gradient they compute, where one is told by what both touch; O(edges)."""
     touching: dict[int, list[Op]] = {}
     found: dict[Op, Op] = {}
+    kinds = {op: _kinds(op) for op in step.ops}  # of kin are an op and its derivative
     for op in step.ops:
         if op.backward:
             shared: dict[Op, int] = {}
@@ -332,7 +333,7 @@ def forward_of(step: Step) -> dict[Op, Op]:
             if shared:
                 # Of those that share most, one of the same kind, the latest of them.
                 places = {forward: i for i, forward in enumerate(shared)}
-                found[op] = max(shared, key=lambda f: (shared[f], _is_kin(op, f), places[f]))
+                found[op] = max(shared, key=lambda f: (shared[f], not kinds[op].isdisjoint(kinds[f]), places[f]))
             continue
         if not op.nodes:
             continue
@@ -348,11 +349,6 @@ def _kinds(op: Op) -> set[str]:
     return {_KINDS.get(name, name) for name in names}
 
 
-def _is_kin(backward: Op, forward: Op) -> bool:
-    """Whether one is the derivative of the other, by their names."""
-    return not _kinds(backward).isdisjoint(_kinds(forward))
-
-
 def layer_of(node: fx.Node) -> str:
     """The module that a forward node stands in ("blocks.0.norm"), "" where nothing is told."""
     stack = node.meta.get("nn_module_stack")
@@ -362,7 +358,7 @@ def layer_of(node: fx.Node) -> str:
     return _ITEM.sub(lambda m: "." + next(g for g in m.groups() if g is not None), _ROOT.sub("", path)).strip(".")
 
 
-def names_of(step: Step, forward: dict[Op, Op]) -> dict[Op, str]:
+def names_of(step: StepGraph, forward: dict[Op, Op]) -> dict[Op, str]:
     """A name for each op, which no other has: its layer and its node.
 
     A backward op is of its forward op's layer, or of that of the backward op before it.

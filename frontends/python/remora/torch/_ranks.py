@@ -44,8 +44,8 @@ def agreed(
         return heard(given["answer"]) if "answer" in given else answer()
     try:
         found = answer()
+        store.set(name, json.dumps({"answer": told(found)}))
     except BaseException:
         store.set(name, "{}")
         raise
-    store.set(name, json.dumps({"answer": told(found)}))
     return found
