@@ -28,6 +28,7 @@ namespace nb = nanobind;
 
 std::vector<Bytes> budgets_from(const std::vector<std::string>& texts, const Request& request) {
   std::vector<Bytes> budgets;
+  budgets.reserve(texts.size());
   for (const std::string& text : texts) {
     budgets.push_back(amount_from(text, request, "budgets[" + std::to_string(budgets.size()) + "]"));
   }
