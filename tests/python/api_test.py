@@ -7,6 +7,7 @@ import copy
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -89,6 +90,53 @@ def test_a_schedule_is_valid_and_comes_back_from_the_file(figure_1: remora.Graph
     digest = json.loads((tmp_path / "schedule.json").read_text())["graph_sha256"]
     assert len(digest) == 64
     assert schedule.solver["limits"]["work"] == 1000
+    graph.find_op("A").workspace = 0
+    assert "graph_sha256" not in json.loads(remora.solve(graph, 3, work_limit=1000).to_json()), "of no file any more"
+
+
+def test_limits_are_given_both_ways() -> None:
+    graph = ladder(8)
+    limits = remora.Limits(work=500, threads=1, seed=7, gap=0.01, stall=9)
+    words: dict[str, Any] = {"work_limit": 500, "threads": 1, "seed": 7, "gap": 0.01, "stall": 9}
+
+    def told(schedule: remora.Schedule) -> Any:
+        report = dict(schedule.solver)
+        assert report["limits"]["work"] == 500
+        return [op.name for op in schedule.ops], report["limits"], report["seed"], report.get("options")
+
+    assert told(remora.solve(graph, "70%", limits=limits)) == told(remora.solve(graph, "70%", **words))
+    short = remora.Limits(work=500, seed=2)
+    points = [
+        remora.sweep(graph, points=3, **given).points[0].budget
+        for given in ({"limits": short}, {"work_limit": 500, "seed": 2})
+    ]
+    assert points[0] == points[1]
+    assert remora.order(graph, limits=short).peak == remora.order(graph, work_limit=500, seed=2).peak
+    assert remora.least_budget(graph, limits=short) == remora.least_budget(graph, work_limit=500, seed=2)
+    assert remora.place([remora.Buffer("a", 0, 2, 4)], limits=short).arena == 4
+    with pytest.raises(remora.InputError, match="work_limit: stands in limits, too"):
+        remora.solve(graph, "70%", limits=short, work_limit=500)
+    with pytest.raises(remora.InputError, match="gap: is not for place"):
+        remora.place([], limits=limits)
+    with pytest.raises(TypeError, match=r"limits: must be a remora\.Limits"):
+        remora.solve(graph, "70%", limits=5)  # type: ignore[call-overload]
+    with pytest.raises(remora.InputError, match="work_limit"):
+        remora.bounds(graph, "70%", limits=short)
+
+
+def test_an_output_takes_over_an_input() -> None:
+    graph = remora.Graph("chain")
+    a = graph.op("A", duration=1, outputs={"a": 8})
+    b = graph.op("B", duration=1, inputs=[a], outputs={"b": 8, "c": 1}, in_place={"b": a}, keep=["b"])
+    assert b.in_place == {b.outputs[0]: a.output}
+    assert graph.baseline_peak == 9
+    assert remora.Graph.from_json(graph.to_json()) == graph
+    place = r"\$\.ops\[2\]\.in_place\[0\]"
+    with pytest.raises(remora.InputError, match=place):
+        graph.op("C", duration=1, inputs=["b"], outputs={"d": 8}, in_place={"e": "b"})
+    with pytest.raises(remora.InputError, match=place):
+        graph.op("C", duration=1, inputs=["b"], outputs={"d": 8}, in_place={"d": "a"})
+    assert len(graph) == 2
 
 
 def test_what_changes_later_changes_no_schedule(figure_1: remora.Graph) -> None:
@@ -284,7 +332,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     large.op("f", duration=1, outputs={"t": 1 << 20})
     refuses("did you mean 80%?", bad, remora.solve, large, "80")
     refuses("did you mean 80%?", bad, remora.solve, large, "0.8")
-    refuses("no schedule holds 80 B (80 bytes)", remora.Infeasible, remora.solve, large, 80)
+    refuses("no schedule holds 80 B (80 bytes, 1023.92 KiB less than", remora.Infeasible, remora.solve, large, 80)
     refuses("is 2.00 MiB (2097152 bytes, 100.0 % of the peak above", remora.Infeasible, remora.solve, large, "50%")
     refuses("budget: must not be negative", bad, remora.solve, g, -1)
     refuses("order: ", bad, remora.solve, g, 3, order="sideways")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from remora.budgets import BudgetBracket
     from remora.device_schedule import DeviceSchedule
     from remora.graph import Op, Tensor
     from remora.schedule import Schedule
-    from remora.solving import BudgetBracket
 
 __all__ = ["Certificate", "Error", "Infeasible", "InputError", "NoDeviceSchedule", "NoSchedule"]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the engine's calls give to Python, and the parts of the module.
+// Schedules and curves as Python holds them, and the parts of the module.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace remora::python {
 
 /// A schedule and the graph as it was when it was solved.
-struct Answer {
+struct ScheduleHandle {
   std::shared_ptr<const Graph> graph{};
   Schedule schedule{};
   /// The problem, where ops have several modes; else null.
@@ -27,7 +27,7 @@ struct Answer {
 };
 
 /// A sweep's answer and the graph as it was when it was swept.
-struct CurveAnswer {
+struct CurveHandle {
   std::shared_ptr<const Graph> graph{};
   Curve curve{};
   /// By point, as far as they are there.
@@ -35,16 +35,16 @@ struct CurveAnswer {
 };
 
 /// The bytes of the schedule's file. Throws InputError where ops have several modes.
-std::string text_of(const Answer& answer);
+std::string text_of(const ScheduleHandle& handle);
 
 /// Throws InputError unless the schedule is a valid one of its graph: what may be shown and replayed. So it does where ops
 /// have several modes, of which files and reports know nothing.
-void expect_valid(const Answer& answer);
+void expect_valid(const ScheduleHandle& handle);
 
 // The parts of the module. Calls of the engine (solve, sweep, order, least_budget, place) give a pair: what they found, and the
 // exception that a callback or a signal ended them with, or None.
 
-void bind_answer(nanobind::module_& module);
+void bind_schedule(nanobind::module_& module);
 void bind_solve(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
 void bind_order(nanobind::module_& module);
