@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/solve.hpp"
 #include "frontends/capi/handles.hpp"
 #include "frontends/capi/remora_devices.h"
 #include "frontends/formats/device_json.hpp"
@@ -83,8 +83,8 @@ std::int32_t find_name(const Rows& rows, const char* name) {
   return -1;
 }
 
-DeviceProblem problem_from(const DeviceGraph& graph, const remora_device_problem& asked) {
-  DeviceProblem problem;
+devices::Problem problem_from(const DeviceGraph& graph, const remora_device_problem& asked) {
+  devices::Problem problem;
   if (asked.objective != REMORA_LEAST_DURATION && asked.objective != REMORA_LEAST_ENERGY) {
     throw InputError("problem.objective", std::to_string(asked.objective) + " is not one of remora_objective");
   }
@@ -202,10 +202,10 @@ remora_status remora_device_solve(const remora_device_graph* graph, const remora
                                   const remora_device_schedule* warm_start, remora_device_schedule** made) {
   return capi::made_by(made, [&] {
     const remora_device_graph& of = capi::given(graph, "graph");
-    const remora::DeviceProblem asked = capi::problem_from(
+    const remora::devices::Problem asked = capi::problem_from(
         *of.value, capi::known_part(capi::given(problem, "problem"), sizeof(remora_device_problem), "problem"));
-    remora::DeviceSolveOptions given =
-        remora::shared_options(options != nullptr ? options->value : remora::SolveOptions{});
+    remora::devices::Options given =
+        remora::devices::shared_options(options != nullptr ? options->value : remora::SolveOptions{});
     given.cancel = stop == nullptr ? nullptr : &stop->value;
     if (warm_start != nullptr) {
       // Of another graph the names are looked up.
@@ -215,8 +215,9 @@ remora_status remora_device_solve(const remora_device_graph* graph, const remora
     }
     const bool more_computes = problem->max_computes == 0;
     return remora_device_schedule{of.value, capi::about("", [&] {
-                                    return more_computes ? remora::solve_with_more_computes(*of.value, asked, given)
-                                                         : remora::solve(*of.value, asked, given);
+                                    return more_computes
+                                               ? remora::devices::solve_with_more_computes(*of.value, asked, given)
+                                               : remora::devices::solve(*of.value, asked, given);
                                   })};
   });
 }

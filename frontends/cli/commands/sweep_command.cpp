@@ -8,7 +8,7 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/baselines/method.hpp"
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/solve.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -180,7 +180,7 @@ int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   request.options.cancel = &signals.flag();
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
   SweepTable table(baseline, std::cerr, width);
-  DeviceSweepListener listener;
+  devices::SweepListener listener;
   if (!quiet) {
     listener = [&](const CurvePoint& point, double seconds, int settled) {
       table.add({.seconds = seconds,
@@ -192,7 +192,7 @@ int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
                  .settled = settled});
     };
   }
-  DeviceSweepResult result = sweep(graph, request.problem, device, budgets, request.options, listener);
+  devices::SweepResult result = sweep(graph, request.problem, device, budgets, request.options, listener);
   result.curve.graph_sha256 = loaded.sha256;
   for (DeviceSchedule& schedule : result.schedules) {
     schedule.graph_sha256 = loaded.sha256;

@@ -154,7 +154,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, co
   }
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
   DeviceSchedule schedule = asked.more_computes ? solve_with_more_computes(graph, asked.problem, asked.options)
-                                                : remora::solve(graph, asked.problem, asked.options);
+                                                : devices::solve(graph, asked.problem, asked.options);
   schedule.graph_sha256 = loaded.sha256;
   // Of more computes an op it holds for fewer, too.
   if (schedule.solver.max_computes <= computes) schedule.lower_bound = std::max(schedule.lower_bound, bound);
@@ -182,7 +182,7 @@ std::string verify_devices(const batch::Task& task, const batch::Record& record,
     return "states another status";
   }
   const DeviceRequest asked = read_device_request(task_arguments(task), graph, {"threads"});
-  const DeviceProblem& problem = asked.problem;
+  const devices::Problem& problem = asked.problem;
   const int computes = schedule.solver.max_computes;
   if (schedule.budget != read_device_budgets(record.question.budget, graph)) return "its schedule is of another budget";
   if (schedule.objective != problem.objective || schedule.duration_limit != problem.duration_limit ||

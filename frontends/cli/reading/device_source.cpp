@@ -104,12 +104,12 @@ void refuse_others(const Arguments& arguments, const std::vector<std::string>& o
   }
 }
 
-DeviceProblem read_device_problem(const Request& request, const Arguments& arguments, const DeviceGraph& graph) {
+devices::Problem read_device_problem(const Request& request, const Arguments& arguments, const DeviceGraph& graph) {
   if (request.order == OrderRequest::automatic) throw UsageError("--order auto: not for graphs with devices");
   const std::string budgets = arguments.has("budget") ? arguments.get<std::string>("budget") : "";
-  DeviceProblem problem{.budget = read_device_budgets(budgets, graph),
-                        .max_computes = request.max_computes.value_or(Problem{}.max_computes),
-                        .order = request.order == OrderRequest::free ? OrderMode::free : OrderMode::input};
+  devices::Problem problem{.budget = read_device_budgets(budgets, graph),
+                           .max_computes = request.max_computes.value_or(Problem{}.max_computes),
+                           .order = request.order == OrderRequest::free ? OrderMode::free : OrderMode::input};
   constexpr std::array<std::pair<const char*, Objective>, 2> kObjectives{
       {{"duration", Objective::duration}, {"energy", Objective::energy}}};
   if (arguments.has("objective")) {
@@ -155,7 +155,7 @@ DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph&
   const Request asked = read_request(arguments);
   DeviceRequest request{.problem = read_device_problem(asked, arguments, graph),
                         .more_computes = !asked.max_computes,
-                        .options = shared_options(asked.options)};
+                        .options = devices::shared_options(asked.options)};
   if (arguments.has("warm-start")) {
     const std::string& path = arguments.input("warm-start");
     request.options.start = load_device_schedule(read_once(path), graph).steps;

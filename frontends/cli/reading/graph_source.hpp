@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/solve.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/devices/device_schedule.hpp"
@@ -132,10 +132,10 @@ void refuse_device_options(const Arguments& arguments);
 
 /// What is asked of a graph with devices, and how it is to be searched.
 struct DeviceRequest {
-  DeviceProblem problem{};
+  devices::Problem problem{};
   /// Or more, as solve_with_more_computes() sees fit.
   bool more_computes = true;
-  DeviceSolveOptions options{};
+  devices::Options options{};
 };
 /// Throws UsageError for an option that such a graph does not know and that is not among `others`. --warm-start is read.
 DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph& graph,

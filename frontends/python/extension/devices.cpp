@@ -16,7 +16,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/solve.hpp"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/python/extension/answer.hpp"
@@ -194,12 +194,13 @@ std::vector<std::int64_t> counts(const Table<DeviceId, Bytes>& bytes) {
 using Budgets = std::vector<std::optional<std::string>>;
 using Limit = std::optional<std::int64_t>;
 
-DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, bool least_energy, bool overlap,
-                           bool is_free, std::optional<int> max_computes, Limit duration_limit, Limit energy_limit) {
-  DeviceProblem problem{.objective = least_energy ? Objective::energy : Objective::duration,
-                        .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
-                        .max_computes = max_computes.value_or(DeviceProblem{}.max_computes),
-                        .order = is_free ? OrderMode::free : OrderMode::input};
+remora::devices::Problem problem_from(const DeviceGraph& graph, const Budgets& budgets, bool least_energy, bool overlap,
+                                      bool is_free, std::optional<int> max_computes, Limit duration_limit,
+                                      Limit energy_limit) {
+  remora::devices::Problem problem{.objective = least_energy ? Objective::energy : Objective::duration,
+                                   .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
+                                   .max_computes = max_computes.value_or(remora::devices::Problem{}.max_computes),
+                                   .order = is_free ? OrderMode::free : OrderMode::input};
   problem.budget.assign(graph.devices.size(), std::nullopt);
   for (const DeviceId d : graph.devices.ids()) {
     const auto& given = budgets.at(d.index());
@@ -222,12 +223,12 @@ std::pair<DeviceAnswer, nb::object> solve_devices(const DeviceGraphHandle& graph
                                                   Limit energy_limit, const OptionTexts& texts,
                                                   const DeviceAnswer* start, nb::object stop) {
   const SolveOptions options = options_from(texts);
-  const DeviceProblem problem =
+  const remora::devices::Problem problem =
       problem_from(*graph.graph, budgets, least_energy, overlap, is_free, max_computes, duration_limit, energy_limit);
   WatchedRun watch(std::move(stop));
   DeviceAnswer answer{.graph = graph.graph};
   watch.run([&] {
-    DeviceSolveOptions given = shared_options(options);
+    remora::devices::Options given = remora::devices::shared_options(options);
     given.cancel = &watch.cancel();
     if (start != nullptr) given.start = start->schedule.steps;
     answer.schedule =

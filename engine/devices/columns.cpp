@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "engine/devices/device_program.hpp"
+#include "engine/devices/program.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 struct PlacedRun {
@@ -28,7 +28,7 @@ struct PlacedCopy {
 }  // namespace
 
 /// Runs again are as late as their readers in the period allow; copies too, but those that make room, which are as early as can be.
-DevicePlan DeviceProgram::plan(std::span<const double> solution, double least) const {
+Plan Program::plan(std::span<const double> solution, double least) const {
   const auto has = [&](Presence presence) {
     return presence == kAlways || (presence >= 0 && solution[at(presence)] >= least);
   };
@@ -72,7 +72,7 @@ DevicePlan DeviceProgram::plan(std::span<const double> solution, double least) c
       first = last + 1;
     }
   }
-  DevicePlan plan;
+  Plan plan;
   auto run = runs.begin();
   for (int stage = 0; stage <= instance_.op_count(); ++stage) {
     std::vector<PlacedCopy>& here = copies[stage];
@@ -105,7 +105,7 @@ DevicePlan DeviceProgram::plan(std::span<const double> solution, double least) c
   return plan;
 }
 
-std::vector<double> DeviceProgram::solution(const EvaluatedPlan& plan) const {
+std::vector<double> Program::solution(const EvaluatedPlan& plan) const {
   std::vector<double> result(program_.costs.size(), 0.0);
   const auto set = [&](Presence presence) {
     if (presence >= 0) result[at(presence)] = 1;
@@ -152,7 +152,7 @@ std::vector<double> DeviceProgram::solution(const EvaluatedPlan& plan) const {
 }
 
 template <class Visit>
-void DeviceProgram::for_each_column(TensorId t, std::size_t number, Visit visit) const {
+void Program::for_each_column(TensorId t, std::size_t number, Visit visit) const {
   const Period& period = periods_[t][number];
   for (const Presence presence : period.present) visit(presence);
   for (const DeviceId d : graph_.devices.ids()) {
@@ -162,7 +162,7 @@ void DeviceProgram::for_each_column(TensorId t, std::size_t number, Visit visit)
   for (const Copy& copy : period.copies) visit(copy.column);
 }
 
-void DeviceProgram::mark(OpId v, std::vector<bool>& columns) const {
+void Program::mark(OpId v, std::vector<bool>& columns) const {
   const auto set = [&](Presence presence) {
     if (presence >= 0) columns[at(presence)] = true;
   };
@@ -174,7 +174,7 @@ void DeviceProgram::mark(OpId v, std::vector<bool>& columns) const {
   for (const TensorId t : instance_.op(v).outputs) mark_all(t);
 }
 
-void DeviceProgram::mark_stages(int first, int last, std::vector<bool>& columns) const {
+void Program::mark_stages(int first, int last, std::vector<bool>& columns) const {
   const auto set = [&](Presence presence) {
     if (presence >= 0) columns[at(presence)] = true;
   };
@@ -188,4 +188,4 @@ void DeviceProgram::mark_stages(int first, int last, std::vector<bool>& columns)
   }
 }
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -22,13 +22,13 @@
 #include <vector>
 
 #include "engine/base/deadline.hpp"
-#include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_solve.hpp"
-#include "engine/devices/device_state.hpp"
-#include "engine/devices/device_turns.hpp"
+#include "engine/devices/plan.hpp"
+#include "engine/devices/solve.hpp"
+#include "engine/devices/state.hpp"
+#include "engine/devices/turns.hpp"
 #include "model/error.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 /// Of all streams together.
@@ -99,7 +99,7 @@ Weights plain_weights(const DeviceGraph& graph, std::int64_t links) {
 /// When what an op writes, and what is brought, can be on a device at the earliest; of the last thing that must be.
 class CriticalPath {
  public:
-  explicit CriticalPath(const DeviceInstance& instance)
+  explicit CriticalPath(const Instance& instance)
       : instance_(instance),
         graph_(instance.graph()),
         earliest_(graph_.graph.tensors.size() * graph_.devices.size(), kNoWay),
@@ -155,14 +155,14 @@ class CriticalPath {
     }
   }
 
-  const DeviceInstance& instance_;
+  const Instance& instance_;
   const DeviceGraph& graph_;
   /// By place, and by op.
   std::vector<std::int64_t> earliest_;
   Table<OpId, std::int64_t> ends_;
 };
 
-DeviceProblem in_sequence(DeviceProblem problem, std::int64_t weights) {
+Problem in_sequence(Problem problem, std::int64_t weights) {
   problem.copies = CopyMode::sequential;
   if (problem.duration_limit) {
     problem.duration_limit = Duration(saturating_product(problem.duration_limit->count(), weights));
@@ -176,28 +176,26 @@ std::int64_t per_weight(std::int64_t bound, std::int64_t weights) {
 }
 
 /// Without a search: the critical path, and devices that share all runs evenly while copies take no time.
-DeviceBound overlap_bound(const DeviceGraph& graph, const DeviceProblem& problem) {
+Bound overlap_bound(const DeviceGraph& graph, const Problem& problem) {
   const Weights weights = plain_weights(graph, 0);
   const std::int64_t sum = sum_of(weights);
   const std::optional<DeviceGraph> free_copies = sum > 0 ? weighted(graph, weights) : std::nullopt;
-  DeviceBound bound =
-      device_bound(free_copies ? *free_copies : graph, in_sequence(problem, free_copies ? sum : kSaturated));
+  Bound bound = bound_of(free_copies ? *free_copies : graph, in_sequence(problem, free_copies ? sum : kSaturated));
   if (problem.objective == Objective::energy) return bound;
   bound.least = free_copies ? per_weight(bound.least, sum) : 0;
-  bound.least = std::max(bound.least, CriticalPath(DeviceInstance(graph, problem)).length());
+  bound.least = std::max(bound.least, CriticalPath(Instance(graph, problem)).length());
   return bound;
 }
 
-class OverlapTurns final : public DeviceTurns {
+class OverlappedTurns final : public Turns {
  public:
-  OverlapTurns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-               DeviceBound bound, bool shares)
-      : DeviceTurns(graph, problem, options, std::move(bound), shares && weighs(problem)),
+  OverlappedTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
+      : Turns(graph, problem, options, std::move(bound), shares && weighs(problem)),
         delegates_(shares),
         weights_(plain_weights(graph, 1)),
         pulls_(weights_.size(), 0.0) {}
 
-  [[nodiscard]] std::int64_t work() const override { return DeviceTurns::work() + sequential_work_; }
+  [[nodiscard]] std::int64_t work() const override { return Turns::work() + sequential_work_; }
 
  protected:
   void search() override {
@@ -212,14 +210,13 @@ class OverlapTurns final : public DeviceTurns {
     }
   }
 
-  [[nodiscard]] std::unique_ptr<DeviceMember> copies_alone(const DeviceProblem& once,
-                                                           const DeviceSolveOptions& options) const override {
+  [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
     return overlapped_turns(graph_, once, options, false);
   }
 
  private:
   /// Whether it matters how long schedules take.
-  [[nodiscard]] static bool weighs(const DeviceProblem& problem) {
+  [[nodiscard]] static bool weighs(const Problem& problem) {
     return problem.objective == Objective::duration || problem.duration_limit.has_value();
   }
 
@@ -241,7 +238,7 @@ class OverlapTurns final : public DeviceTurns {
     const std::int64_t sum = std::max<std::int64_t>(1, sum_of(weights_));
     const std::optional<DeviceGraph> graph = weighted(graph_, weights_);
     if (!graph) return;
-    DeviceSolveOptions options = options_;
+    Options options = options_;
     options.time_limit = seconds(share);
     options.work_limit = options_.work_limit > 0 ? plans(share) : 0;
     options.seed = options_.seed + rounds_++;
@@ -297,16 +294,16 @@ class OverlapTurns final : public DeviceTurns {
 
 }  // namespace
 
-std::unique_ptr<DeviceTurns> overlapped_turns(const DeviceGraph& graph, const DeviceProblem& problem,
-                                              const DeviceSolveOptions& options, bool shares) {
-  return std::make_unique<OverlapTurns>(graph, problem, options, overlap_bound(graph, problem), shares);
+std::unique_ptr<Turns> overlapped_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
+                                        bool shares) {
+  return std::make_unique<OverlappedTurns>(graph, problem, options, overlap_bound(graph, problem), shares);
 }
 
-void describe_overlapped_baseline(const DeviceGraph& graph, const DeviceProblem& problem, DeviceSchedule& schedule) {
+void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule) {
   schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
-  DeviceProblem unlimited = problem;
+  Problem unlimited = problem;
   unlimited.budget.assign(graph.devices.size(), std::nullopt);
-  const DeviceBound bound = overlap_bound(graph, unlimited);
+  const Bound bound = overlap_bound(graph, unlimited);
   if (!bound.infeasible.empty()) return;
   schedule.baseline_cost = bound.least;
   unlimited.objective = Objective::duration;
@@ -320,4 +317,4 @@ void describe_overlapped_baseline(const DeviceGraph& graph, const DeviceProblem&
   if (schedule.baseline_is_exact) schedule.baseline_duration = times.duration;
 }
 
-}  // namespace remora
+}  // namespace remora::devices

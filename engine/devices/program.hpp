@@ -39,12 +39,12 @@
 #include <vector>
 
 #include "engine/bound/periods/program.hpp"
-#include "engine/devices/device_state.hpp"
+#include "engine/devices/state.hpp"
 #include "model/random.hpp"
 
-namespace remora {
+namespace remora::devices {
 
-class DeviceProgram {
+class Program {
  public:
   /// Where memory is counted beside first runs, and where periods end.
   struct Detail {
@@ -57,16 +57,16 @@ class DeviceProgram {
   };
 
   /// First runs where `allowed` says so alone. All three outlive the program.
-  DeviceProgram(const DeviceInstance& instance, const DeviceState::Allowed& allowed, const Detail& detail);
+  Program(const Instance& instance, const State::Allowed& allowed, const Detail& detail);
 
-  [[nodiscard]] const Program& program() const { return program_; }
-  [[nodiscard]] Program& program() { return program_; }
+  [[nodiscard]] const remora::Program& program() const { return program_; }
+  [[nodiscard]] remora::Program& program() { return program_; }
 
   /// The column of X, or -1 where the op is not to run first.
   [[nodiscard]] int first_run(OpId v, DeviceId d) const { return first_runs_[v][d.index()]; }
   /// The plan of a solution, of columns that are at least `least`; where X is in doubt, the device with most. What is missing
   /// has to be mended, and it may break budgets.
-  [[nodiscard]] DevicePlan plan(std::span<const double> solution, double least) const;
+  [[nodiscard]] Plan plan(std::span<const double> solution, double least) const;
   /// The solution that a plan gives; it costs no more, and holds every row if the plan holds the problem's limits.
   [[nodiscard]] std::vector<double> solution(const EvaluatedPlan& plan) const;
   /// The columns of X, of R and of C: what is there, and what stays, follows from these.
@@ -130,11 +130,11 @@ class DeviceProgram {
   template <class Visit>
   void for_each_column(TensorId t, std::size_t period, Visit visit) const;
 
-  const DeviceInstance& instance_;
+  const Instance& instance_;
   const DeviceGraph& graph_;
-  const DeviceState::Allowed& allowed_;
+  const State::Allowed& allowed_;
   const Detail& detail_;
-  Program program_;
+  remora::Program program_;
   Decisions decisions_;
   /// Of a column, what it takes of what is limited and not minimised.
   std::vector<std::int64_t> others_;
@@ -159,22 +159,22 @@ class DeviceProgram {
 // A plan of the relaxation may break budgets: the search mends it. The bound of linear programs is proved in whole numbers;
 // that of integer programs is CBC's word.
 
-struct DeviceNews {
+struct News {
   /// No schedule that is looked for costs less.
   std::int64_t bound = 0;
   /// No schedule holds the limits.
   bool infeasible = false;
-  std::vector<DevicePlan> plans{};
+  std::vector<Plan> plans{};
   /// In units of the search.
   std::int64_t work = 0;
   /// Nothing more will come.
   bool finished = false;
 };
 
-class DeviceProver {
+class Prover {
  public:
   /// Graph and problem outlive it.
-  DeviceProver(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed);
+  Prover(const DeviceGraph& graph, const Problem& problem, std::uint64_t seed);
 
   struct Limits {
     /// What costs less is looked for; never more than before.
@@ -187,13 +187,13 @@ class DeviceProver {
   };
 
   /// A linear program, a dive, an integer program or a neighbourhood.
-  DeviceNews step(const Limits& limits);
+  News step(const Limits& limits);
 
  private:
   /// A program, where memory is counted in it, and what its linear program has said.
   struct Relaxation {
-    DeviceProgram::Detail detail{};
-    std::unique_ptr<DeviceProgram> program{};
+    Program::Detail detail{};
+    std::unique_ptr<Program> program{};
     std::vector<double> prices{};
     /// Below this the reduced costs were used last.
     std::int64_t ruled_below = kNoWay;
@@ -201,21 +201,21 @@ class DeviceProver {
 
   void build(Relaxation& relaxation) const;
   [[nodiscard]] static bool is_within(const Limits& limits, const Relaxation& relaxation);
-  bool solve(Relaxation& relaxation, const Limits& limits, DeviceNews& news);
-  Relaxation& finer(const Limits& limits, DeviceNews& news);
-  DeviceNews relax(const Limits& limits);
-  DeviceNews fall(const Limits& limits);
-  DeviceNews solve_whole(const Limits& limits);
-  DeviceNews improve(const Limits& limits);
+  bool solve(Relaxation& relaxation, const Limits& limits, News& news);
+  Relaxation& finer(const Limits& limits, News& news);
+  News relax(const Limits& limits);
+  News fall(const Limits& limits);
+  News solve_whole(const Limits& limits);
+  News improve(const Limits& limits);
   void rule_out(Relaxation& relaxation, std::int64_t below);
-  bool refine(const DevicePlan& plan, DeviceProgram::Detail& detail) const;
-  std::vector<bool> neighbourhood(const DeviceProgram& program, std::size_t most);
-  [[nodiscard]] static std::int64_t work_of(const Program& program);
+  bool refine(const Plan& plan, Program::Detail& detail) const;
+  std::vector<bool> neighbourhood(const Program& program, std::size_t most);
+  [[nodiscard]] static std::int64_t work_of(const remora::Program& program);
 
   enum class Next : std::uint8_t { relax, dive, whole, improve, none };
 
-  DeviceInstance instance_;
-  DeviceState::Allowed allowed_;
+  Instance instance_;
+  State::Allowed allowed_;
   Random random_;
   Relaxation whole_;
   /// With more memory counted; without a program where it is the same.
@@ -236,4 +236,4 @@ class DeviceProver {
   double size_;
 };
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two searches that a solve over several devices (device_solve.cpp) takes turns with: local search over plans, and an exact one.
+// The two searches that a solve over several devices (sequential.hpp) takes turns with: local search over plans, and an exact one.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,15 @@
 #include <vector>
 
 #include "engine/base/deadline.hpp"
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/plan.hpp"
 #include "model/random.hpp"
 
-namespace remora {
+namespace remora::devices {
 
 /// Local search over plans of several devices (docs/devices.md).
-class DeviceSearch {
+class Search {
  public:
-  DeviceSearch(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed, const Deadline& deadline)
+  Search(const DeviceGraph& graph, const Problem& problem, std::uint64_t seed, const Deadline& deadline)
       : graph_(graph),
         problem_(problem),
         deadline_(deadline),
@@ -41,7 +41,7 @@ class DeviceSearch {
   }
 
   /// Searches on until so much work has been done in all.
-  void advance(const DeviceBound& bound, std::int64_t work) {
+  void advance(const Bound& bound, std::int64_t work) {
     until_ = work;
     if (!best_) {
       std::optional<EvaluatedPlan> first = plan_of(graph_, problem_, bound.assignment);
@@ -72,7 +72,7 @@ class DeviceSearch {
   [[nodiscard]] std::int64_t cost() const { return best_->value.cost; }
 
   /// Goes on from a plan that somebody else found, if it is better once it is mended, by so much work in all.
-  void adopt(DevicePlan plan, std::int64_t work) {
+  void adopt(Plan plan, std::int64_t work) {
     std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
     if (!whole) return;
     until_ = work;
@@ -265,7 +265,7 @@ class DeviceSearch {
 
   /// Some copies and recomputes less, or some ops elsewhere; the same plan if that leads nowhere.
   Candidate changed(const Candidate& candidate) {
-    DevicePlan plan = candidate.plan;
+    Plan plan = candidate.plan;
     const std::uint64_t changes = 1 + random_.below(kMostChanges);
     const bool only_copies = problem_.copies == CopyMode::overlap && random_.below(2) == 0;
     for (std::uint64_t i = 0; i < changes; ++i) {
@@ -289,7 +289,7 @@ class DeviceSearch {
   }
 
   /// A copy, some steps earlier or later.
-  void put_elsewhere(DevicePlan& plan) {
+  void put_elsewhere(Plan& plan) {
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < plan.size(); ++i) {
       if (plan[i].is_copy()) places.push_back(i);
@@ -306,7 +306,7 @@ class DeviceSearch {
     }
   }
 
-  void take_out(DevicePlan& plan) {
+  void take_out(Plan& plan) {
     std::vector<bool> seen(graph_.graph.ops.size(), false);
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -322,7 +322,7 @@ class DeviceSearch {
     // That of all blocks, or of those before or behind.
     const Kind kind = kind_of(plan[place]);
     const std::uint64_t side = random_.below(3);
-    DevicePlan rest;
+    Plan rest;
     std::size_t next = 0;
     for (std::size_t i = 0; i < plan.size(); ++i) {
       const bool removable = next < places.size() && places[next] == i;
@@ -334,7 +334,7 @@ class DeviceSearch {
   }
 
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
+  const Problem& problem_;
   const Deadline& deadline_;
   const std::atomic<bool>* called_ = nullptr;
   Random random_;
@@ -353,7 +353,7 @@ class DeviceSearch {
 //   variables     F_v, the device of an op's first run: the devices on which it has room (an op's modes)
 //   propagators   AssignmentCost    what has been spent and what the rest costs at least (remaining_cost) is below the best
 //                                   known, and within the limits on duration and energy
-//                 DeviceMemory      one a device: what must stay there, or come back at a price, leaves room for each
+//                 Memory      one a device: what must stay there, or come back at a price, leaves room for each
 //                                   op's first run, or the op is not run there
 //   branching     the next move (device_state.hpp): a run, a copy, a release
 //   equal states  a state that was reached before at no more cost is not searched again (subproblem equivalence: Chu, de la
@@ -362,7 +362,7 @@ class DeviceSearch {
 // Schedules are built from the front. XEngine's program (Schuler et al. 2022, eq. 1 to 20) has a matrix of runs and one of what is
 // kept, by stage and device, and drops what was copied after its one use; here a copy stays as long as there is room.
 
-struct DeviceSearchOutcome {
+struct TreeOutcome {
   /// The best schedule found, with its releases; of the moves' form. Nothing if none was found.
   std::optional<std::vector<DeviceStep>> steps{};
   /// Of the objective.
@@ -375,16 +375,16 @@ struct DeviceSearchOutcome {
 };
 
 /// A search that can be stopped and taken up again. The whole of Gecode stays behind this header; for one thread at a time.
-class DeviceTreeSearch {
+class TreeSearch {
  public:
   /// Graph and problem must outlive the search. `interrupted` is asked at every node, and may be empty.
-  DeviceTreeSearch(const DeviceGraph& graph, const DeviceProblem& problem, std::function<bool()> interrupted);
-  DeviceTreeSearch(const DeviceTreeSearch&) = delete;
-  DeviceTreeSearch& operator=(const DeviceTreeSearch&) = delete;
-  ~DeviceTreeSearch();
+  TreeSearch(const DeviceGraph& graph, const Problem& problem, std::function<bool()> interrupted);
+  TreeSearch(const TreeSearch&) = delete;
+  TreeSearch& operator=(const TreeSearch&) = delete;
+  ~TreeSearch();
 
   /// Searches on for at most so many nodes. The outcome counts from the beginning.
-  const DeviceSearchOutcome& advance(std::int64_t nodes);
+  const TreeOutcome& advance(std::int64_t nodes);
   /// From now on only schedules that cost less are wanted; a bound above the present one is ignored.
   void require_below(std::int64_t cost);
 
@@ -393,4 +393,4 @@ class DeviceTreeSearch {
   std::unique_ptr<Engine> engine_;
 };
 
-}  // namespace remora
+}  // namespace remora::devices

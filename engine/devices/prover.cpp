@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "engine/bound/periods/period_solver.hpp"
-#include "engine/devices/device_program.hpp"
+#include "engine/devices/program.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 /// With more columns no program is solved; under a work limit, which must not wait for long.
@@ -39,7 +39,7 @@ struct Excess {
 };
 
 /// The worst step of every stretch of steps that take too much of a device, the worst first.
-std::vector<Excess> excesses(const DeviceInstance& instance, const EvaluatedPlan& plan) {
+std::vector<Excess> excesses(const Instance& instance, const EvaluatedPlan& plan) {
   std::vector<Excess> found;
   for (const DeviceId d : instance.graph().devices.ids()) {
     if (!instance.problem().budget[d]) continue;
@@ -63,7 +63,7 @@ std::vector<Excess> excesses(const DeviceInstance& instance, const EvaluatedPlan
 
 }  // namespace
 
-DeviceProver::DeviceProver(const DeviceGraph& graph, const DeviceProblem& problem, std::uint64_t seed)
+Prover::Prover(const DeviceGraph& graph, const Problem& problem, std::uint64_t seed)
     : instance_(graph, problem), random_(seed), size_(kFirstSize) {
   allowed_ = [this](OpId v, DeviceId d) {
     const RunCost* const run = run_cost(instance_.graph(), v, d);
@@ -72,18 +72,18 @@ DeviceProver::DeviceProver(const DeviceGraph& graph, const DeviceProblem& proble
   if (problem.order == OrderMode::free) next_ = Next::none;
 }
 
-std::int64_t DeviceProver::work_of(const Program& program) {
+std::int64_t Prover::work_of(const remora::Program& program) {
   return 1 + program.columns() / kColumnsOfWork;
 }
 
-DeviceNews DeviceProver::step(const Limits& limits) {
+News Prover::step(const Limits& limits) {
   if (next_ == Next::relax) return relax(limits);
   if (next_ == Next::none) return {.bound = bound_, .finished = true};
   rule_out(whole_, limits.below);
   if (next_ == Next::dive) return fall(limits);
   if (next_ == Next::whole) return solve_whole(limits);
   const double begin = cpu_seconds_of_thread();
-  DeviceNews news = improve(limits);
+  News news = improve(limits);
   const double seconds = cpu_seconds_of_thread() - begin;
   owed_ -= seconds;
   improving_ += seconds;
@@ -92,7 +92,7 @@ DeviceNews DeviceProver::step(const Limits& limits) {
   return news;
 }
 
-DeviceNews DeviceProver::relax(const Limits& limits) {
+News Prover::relax(const Limits& limits) {
   next_ = Next::none;
   const double tensors = static_cast<double>(instance_.graph().places.size());
   if (tensors * instance_.op_count() * instance_.device_count() > kMostEntries) return {.finished = true};
@@ -100,26 +100,26 @@ DeviceNews DeviceProver::relax(const Limits& limits) {
   finer_.program.reset();
   finer_.detail.ends.insert(whole_.detail.ends.begin(), whole_.detail.ends.end());
   finer_.detail.reruns.insert(whole_.detail.reruns.begin(), whole_.detail.reruns.end());
-  DeviceNews news{.bound = bound_};
+  News news{.bound = bound_};
   if (is_within(limits, whole_) && solve(whole_, limits, news)) next_ = Next::dive;
   news.bound = bound_;
   news.finished = next_ == Next::none;
   return news;
 }
 
-void DeviceProver::build(Relaxation& relaxation) const {
-  relaxation.program = std::make_unique<DeviceProgram>(instance_, allowed_, relaxation.detail);
+void Prover::build(Relaxation& relaxation) const {
+  relaxation.program = std::make_unique<Program>(instance_, allowed_, relaxation.detail);
   relaxation.prices.clear();
   relaxation.ruled_below = kNoWay;
 }
 
-bool DeviceProver::is_within(const Limits& limits, const Relaxation& relaxation) {
+bool Prover::is_within(const Limits& limits, const Relaxation& relaxation) {
   return relaxation.program->program().columns() <= (limits.seconds > 0 ? kMostColumns : kMostColumnsOfWork);
 }
 
 /// The linear program: a bound, prices and plans, or that there is no schedule. False without a solution.
-bool DeviceProver::solve(Relaxation& relaxation, const Limits& limits, DeviceNews& news) {
-  Program& program = relaxation.program->program();
+bool Prover::solve(Relaxation& relaxation, const Limits& limits, News& news) {
+  remora::Program& program = relaxation.program->program();
   news.work += work_of(program);
   LinearAnswer answer = solve_linear(program, limits.interrupted);
   if (answer.outcome == LinearAnswer::Outcome::no_solution && !answer.prices.empty()) {
@@ -133,10 +133,10 @@ bool DeviceProver::solve(Relaxation& relaxation, const Limits& limits, DeviceNew
 }
 
 /// By the linear program's reduced costs.
-void DeviceProver::rule_out(Relaxation& relaxation, std::int64_t below) {
+void Prover::rule_out(Relaxation& relaxation, std::int64_t below) {
   if (relaxation.prices.empty() || below >= relaxation.ruled_below) return;
   relaxation.ruled_below = below;
-  Program& program = relaxation.program->program();
+  remora::Program& program = relaxation.program->program();
   const ProgramBound bound = program_bound(program, relaxation.prices);
   for (const auto& group : relaxation.program->decisions()) {
     for (const int j : group) {
@@ -146,10 +146,10 @@ void DeviceProver::rule_out(Relaxation& relaxation, std::int64_t below) {
   bound_ = std::max(bound_, std::min(below, program_bound(program, relaxation.prices).bound.count()));
 }
 
-DeviceNews DeviceProver::fall(const Limits& limits) {
+News Prover::fall(const Limits& limits) {
   next_ = Next::whole;
-  Program& program = whole_.program->program();
-  DeviceNews news{.bound = bound_, .work = 4 * work_of(program)};
+  remora::Program& program = whole_.program->program();
+  News news{.bound = bound_, .work = 4 * work_of(program)};
   if (limits.seconds <= 0 && program.columns() > kMostChoicesOfWork) next_ = Next::none;
   const std::vector<double> solution = dive(program, whole_.program->decisions(), limits.interrupted);
   if (!solution.empty()) news.plans.push_back(whole_.program->plan(solution, 0.5));
@@ -157,9 +157,9 @@ DeviceNews DeviceProver::fall(const Limits& limits) {
   return news;
 }
 
-DeviceNews DeviceProver::solve_whole(const Limits& limits) {
-  const Program& program = whole_.program->program();
-  DeviceNews news{.bound = bound_};
+News Prover::solve_whole(const Limits& limits) {
+  const remora::Program& program = whole_.program->program();
+  News news{.bound = bound_};
   const double begin = cpu_seconds_of_thread();
   const double end = begin + patience_ * limits.seconds;
   const auto over = [&] {
@@ -196,7 +196,7 @@ DeviceNews DeviceProver::solve_whole(const Limits& limits) {
 }
 
 /// Counts memory where the plan takes too much; false if it does not, or if there it is counted.
-bool DeviceProver::refine(const DevicePlan& plan, DeviceProgram::Detail& detail) const {
+bool Prover::refine(const Plan& plan, Program::Detail& detail) const {
   const auto whole = mended(instance_.graph(), instance_.problem(), plan);
   if (!whole) return false;
   std::vector<Excess> found = excesses(instance_, *whole);
@@ -211,7 +211,7 @@ bool DeviceProver::refine(const DevicePlan& plan, DeviceProgram::Detail& detail)
 }
 
 /// Stages beside each other, or ops that are read or written together, up to so many columns.
-std::vector<bool> DeviceProver::neighbourhood(const DeviceProgram& program, std::size_t most) {
+std::vector<bool> Prover::neighbourhood(const Program& program, std::size_t most) {
   std::vector<bool> columns(program.program().costs.size(), false);
   const auto size = [&] { return static_cast<std::size_t>(std::count(columns.begin(), columns.end(), true)); };
   const int ops = instance_.op_count();
@@ -250,7 +250,7 @@ std::vector<bool> DeviceProver::neighbourhood(const DeviceProgram& program, std:
 
 /// What neighbourhoods are parts of. Memory is counted wherever plans of theirs broke budgets: the whole of it would take too
 /// long to solve. Its linear program, which makes neighbourhoods smaller, takes no more time than they do.
-DeviceProver::Relaxation& DeviceProver::finer(const Limits& limits, DeviceNews& news) {
+Prover::Relaxation& Prover::finer(const Limits& limits, News& news) {
   if (!finer_.program && finer_.detail.size() > whole_.detail.size()) {
     build(finer_);
     if (!is_within(limits, finer_)) {
@@ -266,14 +266,14 @@ DeviceProver::Relaxation& DeviceProver::finer(const Limits& limits, DeviceNews& 
   return finer_.program ? finer_ : whole_;
 }
 
-DeviceNews DeviceProver::improve(const Limits& limits) {
-  DeviceNews news{.bound = bound_};
+News Prover::improve(const Limits& limits) {
+  News news{.bound = bound_};
   if (limits.incumbent == nullptr) return news;
   Relaxation& relaxation = finer(limits, news);
   rule_out(relaxation, limits.below);
   news.bound = bound_;
-  const DeviceProgram& whole = *relaxation.program;
-  const Program& program = whole.program();
+  const Program& whole = *relaxation.program;
+  const remora::Program& program = whole.program();
   news.work += work_of(program);
   std::vector<double> from = whole.solution(*limits.incumbent);
   const RestrictedProgram part = restricted(program, neighbourhood(whole, static_cast<std::size_t>(size_)), from);
@@ -299,4 +299,4 @@ DeviceNews DeviceProver::improve(const Limits& limits) {
   return news;
 }
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/device_solve.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -11,33 +9,33 @@
 
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
-#include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_program.hpp"
-#include "engine/devices/device_search.hpp"
-#include "engine/devices/device_state.hpp"
-#include "engine/devices/device_turns.hpp"
+#include "engine/devices/plan.hpp"
+#include "engine/devices/program.hpp"
+#include "engine/devices/search.hpp"
+#include "engine/devices/solve.hpp"
+#include "engine/devices/state.hpp"
+#include "engine/devices/turns.hpp"
 #include "model/error.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 /// Local search, complete search and the relaxation's programs on one incumbent: the first two in turns of growing length, the
 /// last in turns too, or in a thread of its own.
-class Turns final : public DeviceTurns {
+class SequentialTurns final : public Turns {
  public:
-  Turns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options, DeviceBound bound,
-        bool shares)
-      : DeviceTurns(graph, problem, options, std::move(bound), shares),
+  SequentialTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
+      : Turns(graph, problem, options, std::move(bound), shares),
         tree_(graph_, problem_, [&] { return turn_.reached() || called_; }),
         prover_(graph_, problem_, options.seed) {
     local_.heed(&called_);
   }
-  Turns(const Turns&) = delete;
-  Turns& operator=(const Turns&) = delete;
-  ~Turns() override { stop(); }
+  SequentialTurns(const SequentialTurns&) = delete;
+  SequentialTurns& operator=(const SequentialTurns&) = delete;
+  ~SequentialTurns() override { stop(); }
 
   [[nodiscard]] std::int64_t work() const override {
-    return DeviceTurns::work() + nodes_ + (options_.work_limit > 0 ? prover_work_ : 0);
+    return Turns::work() + nodes_ + (options_.work_limit > 0 ? prover_work_ : 0);
   }
 
  protected:
@@ -61,8 +59,7 @@ class Turns final : public DeviceTurns {
     stop();
   }
 
-  [[nodiscard]] std::unique_ptr<DeviceMember> copies_alone(const DeviceProblem& once,
-                                                           const DeviceSolveOptions& options) const override {
+  [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
     return sequential_turns(graph_, once, options, false);
   }
 
@@ -77,7 +74,7 @@ class Turns final : public DeviceTurns {
     }
     tree_.require_below(known_);
     const auto interrupted = [&] { return deadline_.reached(); };
-    bound_.least = std::max(bound_.least, device_bound_below(graph_, problem_, known_, interrupted));
+    bound_.least = std::max(bound_.least, bound_below(graph_, problem_, known_, interrupted));
   }
 
  private:
@@ -97,7 +94,7 @@ class Turns final : public DeviceTurns {
 
   void search_tree() {
     const std::int64_t nodes = begin_turn(turn_length_);
-    const DeviceSearchOutcome& outcome = tree_.advance(limited(nodes_ + nodes, nodes_) - nodes_);
+    const TreeOutcome& outcome = tree_.advance(limited(nodes_ + nodes, nodes_) - nodes_);
     nodes_ = outcome.nodes;
     if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps);
     if (outcome.complete) prove();
@@ -113,7 +110,7 @@ class Turns final : public DeviceTurns {
   /// False when there is nothing more to come.
   bool step_of_prover() {
     std::optional<EvaluatedPlan> incumbent;
-    DeviceProver::Limits limits;
+    Prover::Limits limits;
     {
       const std::lock_guard lock(mutex_);
       incumbent = incumbent_;
@@ -125,7 +122,7 @@ class Turns final : public DeviceTurns {
       return deadline_.reached() || stopped_;
     };
     limits.seconds = options_.work_limit > 0 ? 0 : kSeconds;
-    DeviceNews news = prover_.step(limits);
+    News news = prover_.step(limits);
     const std::lock_guard lock(mutex_);
     const bool goes_on = !news.finished;
     prover_work_ += news.work;
@@ -142,15 +139,15 @@ class Turns final : public DeviceTurns {
   }
 
   void take_news() {
-    std::vector<DeviceNews> news;
+    std::vector<News> news;
     {
       const std::lock_guard lock(mutex_);
       news.swap(news_);
       called_ = false;
     }
-    for (DeviceNews& item : news) {
+    for (News& item : news) {
       bound_.least = std::max(bound_.least, item.bound);
-      for (DevicePlan& plan : item.plans) adopt(std::move(plan));
+      for (Plan& plan : item.plans) adopt(std::move(plan));
       heed_incumbent();
       if (item.infeasible) prove();
     }
@@ -174,8 +171,8 @@ class Turns final : public DeviceTurns {
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> rests_ = false;
   std::atomic<bool> has_bound_ = false;
-  DeviceTreeSearch tree_;
-  DeviceProver prover_;
+  TreeSearch tree_;
+  Prover prover_;
   std::int64_t turn_length_ = kFirstTurn;
   std::int64_t nodes_ = 0;
   /// What the best one known cost when the bound was last looked at.
@@ -185,12 +182,12 @@ class Turns final : public DeviceTurns {
   std::mutex mutex_;
   std::optional<EvaluatedPlan> incumbent_;
   std::int64_t below_ = kNoWay;
-  std::vector<DeviceNews> news_;
+  std::vector<News> news_;
   std::int64_t told_ = 0;
   std::int64_t prover_work_ = 0;
 };
 
-void check(const DeviceGraph& graph, const DeviceProblem& problem) {
+void check(const DeviceGraph& graph, const Problem& problem) {
   if (problem.max_computes < 1) throw InputError("max_computes", "must be at least 1");
   if (problem.max_computes > kComputesWithin64Bits)
     throw InputError("max_computes", "of a graph with devices must be at most 64");
@@ -198,15 +195,15 @@ void check(const DeviceGraph& graph, const DeviceProblem& problem) {
 }
 
 /// The best schedule without memory limits, as far as the bound's assignment is one: every op once.
-void describe_baseline(const DeviceGraph& graph, const DeviceProblem& problem, DeviceSchedule& schedule) {
+void describe_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule) {
   schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
-  DeviceProblem unlimited = problem;
+  Problem unlimited = problem;
   unlimited.budget.assign(graph.devices.size(), std::nullopt);
-  const DeviceBound bound = device_bound(graph, unlimited);
+  const Bound bound = bound_of(graph, unlimited);
   if (!bound.infeasible.empty()) return;
   schedule.baseline_cost = bound.least;
   unlimited.objective = Objective::duration;
-  schedule.baseline_duration = Duration(device_bound(graph, unlimited).least);
+  schedule.baseline_duration = Duration(bound_of(graph, unlimited).least);
   const auto plan = plan_of(graph, problem, bound.assignment);
   if (!plan) return;
   const DeviceEvaluation& evaluation = plan->evaluation;
@@ -217,20 +214,20 @@ void describe_baseline(const DeviceGraph& graph, const DeviceProblem& problem, D
 
 }  // namespace
 
-std::unique_ptr<DeviceTurns> sequential_turns(const DeviceGraph& graph, const DeviceProblem& problem,
-                                              const DeviceSolveOptions& options, bool shares) {
-  return std::make_unique<Turns>(graph, problem, options, device_bound(graph, problem), shares);
+std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
+                                        bool shares) {
+  return std::make_unique<SequentialTurns>(graph, problem, options, bound_of(graph, problem), shares);
 }
 
-DeviceSolveOptions shared_options(const SolveOptions& options) {
+Options shared_options(const SolveOptions& options) {
   return {.time_limit = options.time_limit,
           .work_limit = options.work_limit,
           .seed = static_cast<std::uint64_t>(options.seed),
           .threads = options.threads};
 }
 
-DeviceSchedule solve_or_wish(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-                             DeviceWish* wish, bool doubts) {
+DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, const Options& options, Wish* wish,
+                             bool doubts) {
   check(graph, problem);
   const Deadline deadline(options.time_limit, options.cancel);
   DeviceSchedule schedule{.graph = graph.graph.name,
@@ -256,8 +253,8 @@ DeviceSchedule solve_or_wish(const DeviceGraph& graph, const DeviceProblem& prob
   return schedule;
 }
 
-DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options) {
+DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options) {
   return solve_or_wish(graph, problem, options, nullptr, false);
 }
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -12,20 +12,20 @@
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
-#include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_solve.hpp"
-#include "engine/devices/device_state.hpp"
-#include "engine/devices/device_turns.hpp"
+#include "engine/devices/plan.hpp"
+#include "engine/devices/solve.hpp"
+#include "engine/devices/state.hpp"
+#include "engine/devices/turns.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/solution.hpp"
 #include "model/schedule.hpp"
 #include "model/sequence.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 /// Its graph with what it costs there as duration; nothing where it cannot be.
-std::optional<Graph> alone_on(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device) {
+std::optional<Graph> alone_on(const DeviceGraph& graph, const Problem& problem, DeviceId device) {
   Graph alone = graph.graph;
   alone.fixed_memory = graph.devices[device].fixed_memory;
   for (const OpId v : graph.runs.ids()) {
@@ -37,7 +37,7 @@ std::optional<Graph> alone_on(const DeviceGraph& graph, const DeviceProblem& pro
   return alone;
 }
 
-SolveOptions options_alone(const DeviceSolveOptions& limits) {
+SolveOptions options_alone(const Options& limits) {
   SolveOptions options;
   options.time_limit = limits.time_limit;
   options.work_limit = limits.work_limit;
@@ -46,16 +46,16 @@ SolveOptions options_alone(const DeviceSolveOptions& limits) {
   return options;
 }
 
-SearchParts parts_alone(const Instance& instance, const SolveOptions& options) {
+SearchParts parts_alone(const remora::Instance& instance, const SolveOptions& options) {
   SearchParts parts = whole_search(instance, options, nullptr, false);
   parts.proof_rests = true;
   return parts;
 }
 
-class OneDevice final : public DeviceMember {
+class OneDevice final : public Member {
  public:
-  OneDevice(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device, Graph alone,
-            const DeviceSolveOptions& options, bool chooses)
+  OneDevice(const DeviceGraph& graph, const Problem& problem, DeviceId device, Graph alone, const Options& options,
+            bool chooses)
       : graph_(graph),
         problem_(problem),
         device_(device),
@@ -88,7 +88,7 @@ class OneDevice final : public DeviceMember {
     return search_.holds_budget() ? steps_of(search_.incumbent().sequence(instance_), problem_)
                                   : std::vector<DeviceStep>();
   }
-  [[nodiscard]] DeviceWish wish() const override { return wish_; }
+  [[nodiscard]] Wish wish() const override { return wish_; }
   void offer(const std::vector<DeviceStep>& steps) override {
     if (const auto sequence = sequence_of(steps)) search_.offer(make_solution(instance_, *sequence), Source::start);
   }
@@ -101,7 +101,7 @@ class OneDevice final : public DeviceMember {
 
  private:
   /// As a solve for one device alone, which chooses how often an op may run. More than here is a wish.
-  void choose(const Instance& instance, double seconds, std::int64_t work) {
+  void choose(const remora::Instance& instance, double seconds, std::int64_t work) {
     SolveOptions options = options_;
     options.time_limit = seconds;
     options.work_limit = work;
@@ -110,7 +110,7 @@ class OneDevice final : public DeviceMember {
     exhausted_ = found.status == Status::optimal || found.status == Status::infeasible;
     if (!found.has_schedule()) return;
     const Sequence sequence = ops_of(found);
-    DeviceProblem problem = problem_;
+    Problem problem = problem_;
     std::map<OpId, int> computes;
     for (const OpId op : sequence) problem.max_computes = std::max(problem.max_computes, ++computes[op]);
     if (problem.max_computes > problem_.max_computes) {
@@ -120,11 +120,11 @@ class OneDevice final : public DeviceMember {
     }
   }
 
-  [[nodiscard]] std::vector<DeviceStep> steps_of(const Sequence& sequence, const DeviceProblem& problem) const {
-    DevicePlan plan;
+  [[nodiscard]] std::vector<DeviceStep> steps_of(const Sequence& sequence, const Problem& problem) const {
+    Plan plan;
     for (const OpId op : sequence) plan.push_back({.op = op, .device = device_});
     const auto whole = mended(graph_, problem, std::move(plan));
-    return whole ? with_releases(whole->evaluation, whole->plan) : DevicePlan();
+    return whole ? with_releases(whole->evaluation, whole->plan) : Plan();
   }
 
   /// Nothing for steps that are not of this device alone.
@@ -141,27 +141,27 @@ class OneDevice final : public DeviceMember {
   }
 
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
+  const Problem& problem_;
   DeviceId device_;
   const std::atomic<bool>* cancel_;
-  Instance instance_;
+  remora::Instance instance_;
   SolveOptions options_;
-  Search search_;
+  remora::Search search_;
   bool chooses_;
   bool begun_ = false;
   bool exhausted_ = false;
   Sequence start_;
-  DeviceWish wish_{};
+  Wish wish_{};
   std::int64_t chosen_work_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceMember> one_device_alone(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
-                                               const DeviceSolveOptions& options, bool chooses) {
+std::unique_ptr<Member> one_device_alone(const DeviceGraph& graph, const Problem& problem, DeviceId device,
+                                         const Options& options, bool chooses) {
   std::optional<Graph> alone = alone_on(graph, problem, device);
   if (!alone) return nullptr;
   return std::make_unique<OneDevice>(graph, problem, device, *std::move(alone), options, chooses);
 }
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -5,15 +5,15 @@
 
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/covering.hpp"
-#include "engine/devices/device_state.hpp"
+#include "engine/devices/state.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 /// The covering problem of one device (engine/bound/covering.hpp), of what certainly runs there.
-class DeviceCovering {
+class Covering {
  public:
-  DeviceCovering(const DeviceInstance& instance, const DeviceState::Allowed& allowed, DeviceId device)
+  Covering(const Instance& instance, const State::Allowed& allowed, DeviceId device)
       : instance_(instance), graph_(instance.graph()), allowed_(allowed), device_(device) {
     for (const OpId v : graph_.runs.ids()) certain_.push_back(is_certain(v));
     collect();
@@ -152,9 +152,9 @@ class DeviceCovering {
     return least;
   }
 
-  const DeviceInstance& instance_;
+  const Instance& instance_;
   const DeviceGraph& graph_;
-  const DeviceState::Allowed& allowed_;
+  const State::Allowed& allowed_;
   DeviceId device_;
   Table<OpId, bool> certain_;
   CoverProblem problem_;
@@ -164,12 +164,12 @@ class DeviceCovering {
 
 }  // namespace
 
-DeviceCover device_cover(const DeviceInstance& instance, const DeviceState::Allowed& allowed) {
-  DeviceCover cover;
+Cover cover_of(const Instance& instance, const State::Allowed& allowed) {
+  Cover cover;
   if (instance.problem().order == OrderMode::free) return cover;
   for (const DeviceId d : instance.computing()) {
     if (!instance.problem().budget[d]) continue;
-    const DeviceCovering covering(instance, allowed, d);
+    const Covering covering(instance, allowed, d);
     for (const OpId v : instance.graph().runs.ids()) {
       if (!allowed(v, d)) continue;
       const Bytes excess = covering.least_excess(v);
@@ -188,4 +188,4 @@ DeviceCover device_cover(const DeviceInstance& instance, const DeviceState::Allo
   return cover;
 }
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -2,7 +2,7 @@
 //
 // Searches over several devices that can be left and taken up again, and what they tell each other.
 //
-//     all choices        what a solve asks for: one thing at a time (device_solve.cpp), or with copies beside (device_overlap.cpp)
+//     all choices        what a solve asks for: one thing at a time (sequential.hpp), or with copies beside (overlap.hpp)
 //     fewer choices      one device alone, by the search for one device; copies without recomputes, as a solve of its own
 //
 // Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then as much as that one
@@ -20,15 +20,15 @@
 #include <vector>
 
 #include "engine/base/deadline.hpp"
-#include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_search.hpp"
-#include "engine/devices/device_solve.hpp"
-#include "engine/devices/device_state.hpp"
+#include "engine/devices/plan.hpp"
+#include "engine/devices/search.hpp"
+#include "engine/devices/solve.hpp"
+#include "engine/devices/state.hpp"
 
-namespace remora {
+namespace remora::devices {
 
 /// That ops may run so often instead, and a schedule where they do, if there is one.
-struct DeviceWish {
+struct Wish {
   int computes = 0;
   std::vector<DeviceStep> steps{};
 };
@@ -39,12 +39,12 @@ inline double gap_above(std::int64_t bound, std::int64_t cost) {
 }
 
 /// One of the searches that a solve goes on with by turns. For one thread at a time.
-class DeviceMember {
+class Member {
  public:
-  DeviceMember() = default;
-  DeviceMember(const DeviceMember&) = delete;
-  DeviceMember& operator=(const DeviceMember&) = delete;
-  virtual ~DeviceMember() = default;
+  Member() = default;
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+  virtual ~Member() = default;
 
   /// Goes on for so many seconds, and so many units of work.
   virtual void sit(double seconds, std::int64_t work) = 0;
@@ -58,17 +58,17 @@ class DeviceMember {
   /// Of what its best schedule costs, the part that its own problem may still save; 1 where nothing is known.
   [[nodiscard]] virtual double gap() const = 0;
   /// More computes an op than the problem's, where they hold the budget or cost less.
-  [[nodiscard]] virtual DeviceWish wish() const { return {}; }
+  [[nodiscard]] virtual Wish wish() const { return {}; }
 };
 
 /// Everything on that device, in the staged form, by the search for one device; null where some op cannot run there. What is limited
 /// beside memory and what is minimised is not regarded. The graph must outlive it; of the options, the limits are a first sitting's.
 /// `chooses`: it also looks whether more computes pay, and begins from the options' start.
-std::unique_ptr<DeviceMember> one_device_alone(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
-                                               const DeviceSolveOptions& options, bool chooses);
+std::unique_ptr<Member> one_device_alone(const DeviceGraph& graph, const Problem& problem, DeviceId device,
+                                         const Options& options, bool chooses);
 
 /// A search by local search and whatever else, with searches that have fewer choices beside it.
-class DeviceTurns : public DeviceMember {
+class Turns : public Member {
  public:
   void sit(double seconds, std::int64_t work) final {
     seconds_ = seconds;
@@ -92,9 +92,9 @@ class DeviceTurns : public DeviceMember {
     chooses_ = true;
     doubts_ = doubts;
   }
-  [[nodiscard]] DeviceWish wish() const final { return wish_; }
+  [[nodiscard]] Wish wish() const final { return wish_; }
   /// What is known of all schedules; and why there is none, if that is known.
-  [[nodiscard]] const DeviceBound& bound() const { return bound_; }
+  [[nodiscard]] const Bound& bound() const { return bound_; }
   [[nodiscard]] bool refuted() const { return !bound_.infeasible.empty(); }
 
   /// The answer: steps, what they take, the bound, the status.
@@ -119,8 +119,7 @@ class DeviceTurns : public DeviceMember {
   static constexpr std::int64_t kMending = 4000;
 
   /// The graph must outlive it. Others sit beside it where it `shares`, and both recomputes and copies are choices.
-  DeviceTurns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-              DeviceBound bound, bool shares)
+  Turns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
       : graph_(graph),
         problem_(problem),
         options_(options),
@@ -131,8 +130,7 @@ class DeviceTurns : public DeviceMember {
   /// Until the limits of the sitting.
   virtual void search() = 0;
   /// A search for copies without recomputes, of the same kind; null if it is known that there are no such schedules.
-  [[nodiscard]] virtual std::unique_ptr<DeviceMember> copies_alone(const DeviceProblem& once,
-                                                                   const DeviceSolveOptions& options) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const = 0;
   /// The best schedule known is another one.
   virtual void heed_incumbent() {}
   /// Whatever else runs beside the search waits, until it is told that it need not.
@@ -159,7 +157,7 @@ class DeviceTurns : public DeviceMember {
   }
 
   /// The local search goes on from it, if it is better once it is mended.
-  void adopt(DevicePlan plan) {
+  void adopt(Plan plan) {
     for (DeviceStep& step : plan) step.free.clear();
     local_.adopt(std::move(plan), limited(local_.work() + kMending, local_.work()));
     take_found();
@@ -195,15 +193,15 @@ class DeviceTurns : public DeviceMember {
   }
 
   const DeviceGraph& graph_;
-  DeviceProblem problem_;
-  DeviceSolveOptions options_;
+  Problem problem_;
+  Options options_;
   /// Of the sitting, and of the turn that is under way in it.
   double seconds_ = 0;
   Deadline deadline_{0, nullptr};
   Deadline turn_{0, nullptr};
   std::int64_t until_ = kNoWay;
-  DeviceBound bound_;
-  DeviceSearch local_;
+  Bound bound_;
+  Search local_;
   std::int64_t best_cost_ = kNoWay;
   std::vector<DeviceStep> best_;
 
@@ -229,7 +227,7 @@ class DeviceTurns : public DeviceMember {
   static constexpr double kLongest = 600;
 
   struct Entry {
-    std::unique_ptr<DeviceMember> member;
+    std::unique_ptr<Member> member;
     /// One device alone: its search gains most by time, and is known to lead as soon as others find plans of its own kind.
     bool is_alone = false;
     double spent = 0;
@@ -241,16 +239,16 @@ class DeviceTurns : public DeviceMember {
   };
 
   void find_members() {
-    DeviceSolveOptions options = options_;
+    Options options = options_;
     options.time_limit = kFirst * span();
     options.work_limit = options_.work_limit > 0 ? std::max<std::int64_t>(1, static_cast<std::int64_t>(first())) : 0;
-    const auto add = [&](std::unique_ptr<DeviceMember> member, bool is_alone) {
+    const auto add = [&](std::unique_ptr<Member> member, bool is_alone) {
       if (member) members_.push_back({.member = std::move(member), .is_alone = is_alone});
     };
     for (const DeviceId d : graph_.devices.ids()) add(one_device_alone(graph_, problem_, d, options, chooses_), true);
     options.start.clear();
     if (graph_.links.empty()) return;
-    DeviceProblem once = problem_;
+    Problem once = problem_;
     once.max_computes = 1;
     options.threads = 1;
     options.time_limit = span();
@@ -294,7 +292,7 @@ class DeviceTurns : public DeviceMember {
   }
 
   void let_sit(Entry& entry, double due) {
-    DeviceMember& member = *entry.member;
+    Member& member = *entry.member;
     const double before = used();
     const std::int64_t work_before = member.work();
     const bool goes_on = std::exchange(entry.begun, true);
@@ -317,9 +315,9 @@ class DeviceTurns : public DeviceMember {
     if (used() < kPatience * limit()) return;
     std::int64_t least = best_cost_;
     for (const Entry& entry : members_) {
-      DeviceWish wish = entry.member->wish();
+      Wish wish = entry.member->wish();
       if (wish.steps.empty()) continue;
-      DeviceProblem more = problem_;
+      Problem more = problem_;
       more.max_computes = wish.computes;
       const std::int64_t cost = cost_of_schedule(graph_, more, wish.steps).value_or(kNoWay);
       if (cost >= least) continue;
@@ -336,26 +334,26 @@ class DeviceTurns : public DeviceMember {
   bool begun_ = false;
   bool chooses_ = false;
   bool doubts_ = false;
-  DeviceWish wish_{};
+  Wish wish_{};
   /// Others are still to be found.
   bool shares_;
   std::vector<Entry> members_;
   std::int64_t members_work_ = 0;
 };
 
-/// As solve(). With `wish`, which is then set, it ends early where more computes an op are worth more (DeviceTurns::choose_computes).
-DeviceSchedule solve_or_wish(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-                             DeviceWish* wish, bool doubts);
+/// As solve(). With `wish`, which is then set, it ends early where more computes an op are worth more (Turns::choose_computes).
+DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, const Options& options, Wish* wish,
+                             bool doubts);
 
-/// Local search, complete search and the relaxation on one incumbent, one thing at a time (device_solve.cpp).
-std::unique_ptr<DeviceTurns> sequential_turns(const DeviceGraph& graph, const DeviceProblem& problem,
-                                              const DeviceSolveOptions& options, bool shares);
+/// Local search, complete search and the relaxation on one incumbent, one thing at a time (sequential.hpp).
+std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
+                                        bool shares);
 
-/// Where copies run beside computing (device_overlap.cpp).
-std::unique_ptr<DeviceTurns> overlapped_turns(const DeviceGraph& graph, const DeviceProblem& problem,
-                                              const DeviceSolveOptions& options, bool shares);
+/// Where copies run beside computing (overlap.hpp).
+std::unique_ptr<Turns> overlapped_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
+                                        bool shares);
 
 /// The best schedule without memory limits where copies run beside computing, as far as the bound's assignment is one.
-void describe_overlapped_baseline(const DeviceGraph& graph, const DeviceProblem& problem, DeviceSchedule& schedule);
+void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule);
 
-}  // namespace remora
+}  // namespace remora::devices

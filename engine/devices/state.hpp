@@ -24,20 +24,20 @@
 #include <string>
 #include <vector>
 
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/plan.hpp"
 
-namespace remora {
+namespace remora::devices {
 
 /// A price that nothing has: there is no way.
 inline constexpr std::int64_t kNoWay = std::numeric_limits<std::int64_t>::max();
 
 /// Graph and problem, indexed. Both must outlive it.
-class DeviceInstance {
+class Instance {
  public:
-  DeviceInstance(const DeviceGraph& graph, const DeviceProblem& problem);
+  Instance(const DeviceGraph& graph, const Problem& problem);
 
   [[nodiscard]] const DeviceGraph& graph() const { return graph_; }
-  [[nodiscard]] const DeviceProblem& problem() const { return problem_; }
+  [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] const Op& op(OpId v) const { return graph_.graph[v]; }
   [[nodiscard]] Bytes size(TensorId t) const { return graph_.graph[t].size; }
   [[nodiscard]] int op_count() const { return static_cast<int>(graph_.runs.size()); }
@@ -73,7 +73,7 @@ class DeviceInstance {
 
  private:
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
+  const Problem& problem_;
   Table<TensorId, OpId> producers_;
   Table<TensorId, std::vector<OpId>> readers_;
   std::vector<bool> home_;
@@ -85,7 +85,7 @@ class DeviceInstance {
   std::vector<DeviceId> computing_;
 };
 
-struct DeviceMove {
+struct Move {
   enum class Kind : std::uint8_t { run, copy, release };
   Kind kind = Kind::run;
   OpId op{};
@@ -99,9 +99,9 @@ struct DeviceMove {
 };
 
 /// What is the case after some moves.
-class DeviceState {
+class State {
  public:
-  explicit DeviceState(const DeviceInstance& instance);
+  explicit State(const Instance& instance);
 
   /// By place.
   [[nodiscard]] bool resident(std::size_t place) const { return resident_[place] != 0; }
@@ -112,16 +112,16 @@ class DeviceState {
   /// The first op that has not run; in input order it is the next one.
   [[nodiscard]] OpId next() const { return next_; }
   /// Every op has run, and what must be kept is where it must be.
-  [[nodiscard]] bool finished(const DeviceInstance& instance) const;
+  [[nodiscard]] bool finished(const Instance& instance) const;
   /// Between releases and the step that they are for.
   [[nodiscard]] bool releasing() const { return releasing_.valid(); }
 
   /// All that may come next, in the form described above; first runs where `allowed` says so alone. It says no where the op
   /// cannot run.
   using Allowed = std::function<bool(OpId, DeviceId)>;
-  [[nodiscard]] std::vector<DeviceMove> moves(const DeviceInstance& instance, const Allowed& allowed) const;
+  [[nodiscard]] std::vector<Move> moves(const Instance& instance, const Allowed& allowed) const;
   /// False if that leaves something undone that was due.
-  [[nodiscard]] bool apply(const DeviceInstance& instance, const DeviceMove& move);
+  [[nodiscard]] bool apply(const Instance& instance, const Move& move);
   /// Equal for states from which the same can follow; without what is due, or with it.
   [[nodiscard]] std::string key(bool with_due) const;
   [[nodiscard]] bool anything_due() const { return !due_.empty(); }
@@ -138,11 +138,11 @@ class DeviceState {
   };
   class MoveFinder;
 
-  [[nodiscard]] Bytes beside(const DeviceInstance& instance, const DeviceMove& run) const;
-  [[nodiscard]] bool run(const DeviceInstance& instance, const DeviceMove& move);
-  void copy(const DeviceInstance& instance, const DeviceMove& move);
-  [[nodiscard]] bool release(const DeviceInstance& instance, const DeviceMove& move);
-  void drop(const DeviceInstance& instance, TensorId t, DeviceId d);
+  [[nodiscard]] Bytes beside(const Instance& instance, const Move& run) const;
+  [[nodiscard]] bool run(const Instance& instance, const Move& move);
+  void copy(const Instance& instance, const Move& move);
+  [[nodiscard]] bool release(const Instance& instance, const Move& move);
+  void drop(const Instance& instance, TensorId t, DeviceId d);
 
   std::vector<std::uint8_t> resident_;
   Table<OpId, std::uint8_t> runs_;
@@ -176,11 +176,11 @@ struct RemainingCost {
 ///
 /// Exact integers. Memory only rules devices out, by `allowed`. The search looks at bounds below `enough` alone: where a
 /// weaker one reaches that, it is returned.
-RemainingCost remaining_cost(const DeviceInstance& instance, const DeviceState& state,
-                             const DeviceState::Allowed& allowed, std::int64_t enough = kNoWay);
+RemainingCost remaining_cost(const Instance& instance, const State& state, const State::Allowed& allowed,
+                             std::int64_t enough = kNoWay);
 
 /// What memory adds to that before all steps, in input order: the covering relaxation (engine/bound/covering.hpp) on each device.
-struct DeviceCover {
+struct Cover {
   /// An op whose first run has no room on the device: so many bytes must be there, whatever is given up.
   struct Crowded {
     OpId op{};
@@ -200,6 +200,6 @@ struct DeviceCover {
 ///     a there              ####################          given up over B: back before C, for a price
 ///
 /// The devices add up. Exact integers: dual ascent, and the duals of a linear program where there is CBC.
-DeviceCover device_cover(const DeviceInstance& instance, const DeviceState::Allowed& allowed);
+Cover cover_of(const Instance& instance, const State::Allowed& allowed);
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/device_program.hpp"
+#include "engine/devices/program.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace remora {
+namespace remora::devices {
 
 /// A sum of columns and of what is certain.
-class DeviceProgram::Sum {
+class Program::Sum {
  public:
   void add(Presence presence, std::int64_t factor) {
     if (presence == kAlways) constant_ += factor;
@@ -22,7 +22,7 @@ class DeviceProgram::Sum {
   std::int64_t constant_ = 0;
 };
 
-DeviceProgram::DeviceProgram(const DeviceInstance& instance, const DeviceState::Allowed& allowed, const Detail& detail)
+Program::Program(const Instance& instance, const State::Allowed& allowed, const Detail& detail)
     : instance_(instance), graph_(instance.graph()), allowed_(allowed), detail_(detail) {
   find_periods();
   add_columns();
@@ -37,7 +37,7 @@ DeviceProgram::DeviceProgram(const DeviceInstance& instance, const DeviceState::
 }
 
 /// Readers come after producers: going down, the last stages in which somebody may read what they write are known.
-void DeviceProgram::find_periods() {
+void Program::find_periods() {
   const int end = instance_.op_count();
   Table<OpId, int> horizons(end, -1);
   Table<OpId, std::set<int>> own(end);
@@ -90,21 +90,21 @@ void DeviceProgram::find_periods() {
   }
 }
 
-const std::vector<int>& DeviceProgram::ends_of(TensorId t) const {
+const std::vector<int>& Program::ends_of(TensorId t) const {
   const OpId producer = instance_.producer(t);
   return producer.valid() ? op_ends_[producer] : input_ends_[t];
 }
 
-int DeviceProgram::period_of(TensorId t, int stage) const {
+int Program::period_of(TensorId t, int stage) const {
   const auto& ends = ends_of(t);
   return static_cast<int>(std::lower_bound(ends.begin(), ends.end(), stage) - ends.begin());
 }
 
-bool DeviceProgram::is_limited(TensorId t, DeviceId d) const {
+bool Program::is_limited(TensorId t, DeviceId d) const {
   return instance_.problem().budget[d].has_value() && instance_.size(t) > Bytes(0);
 }
 
-int DeviceProgram::add_decision(std::size_t kind, Duration duration, Energy energy) {
+int Program::add_decision(std::size_t kind, Duration duration, Energy energy) {
   const bool is_duration = instance_.problem().objective == Objective::duration;
   others_.push_back(is_duration ? energy.count() : duration.count());
   const int column = program_.add_column(price(instance_.problem(), duration, energy));
@@ -112,7 +112,7 @@ int DeviceProgram::add_decision(std::size_t kind, Duration duration, Energy ener
   return column;
 }
 
-void DeviceProgram::add_columns() {
+void Program::add_columns() {
   first_runs_.assign(at(instance_.op_count()), std::vector<Presence>(graph_.devices.size(), kNever));
   reruns_.assign(at(instance_.op_count()), {});
   for (const OpId v : graph_.runs.ids()) {
@@ -132,7 +132,7 @@ void DeviceProgram::add_columns() {
   for (const TensorId t : graph_.places.ids()) add_columns(t);
 }
 
-void DeviceProgram::add_columns(TensorId t) {
+void Program::add_columns(TensorId t) {
   const auto has_reruns = [&](int stage) {
     const auto found = detail_.reruns.lower_bound({stage, OpId(0)});
     return found != detail_.reruns.end() && found->first == stage;
@@ -166,20 +166,20 @@ void DeviceProgram::add_columns(TensorId t) {
 }
 
 /// On the device when the period begins.
-DeviceProgram::Presence DeviceProgram::before(TensorId t, DeviceId d, int period) const {
+Program::Presence Program::before(TensorId t, DeviceId d, int period) const {
   if (instance_.at_home(t, d)) return kAlways;
   if (period > 0) return periods_[t][at(period - 1)].present[d.index()];
   const OpId producer = instance_.producer(t);
   return producer.valid() ? first_runs_[producer][d.index()] : kNever;
 }
 
-DeviceProgram::Presence DeviceProgram::rerun(TensorId t, DeviceId d, int period) const {
+Program::Presence Program::rerun(TensorId t, DeviceId d, int period) const {
   const OpId producer = instance_.producer(t);
   if (!producer.valid() || reruns_[producer].empty()) return kNever;
   return reruns_[producer][at(period)][d.index()];
 }
 
-void DeviceProgram::add_arrivals(Sum& sum, TensorId t, DeviceId d, int period, int sign) const {
+void Program::add_arrivals(Sum& sum, TensorId t, DeviceId d, int period, int sign) const {
   for (const Copy& copy : periods_[t][at(period)].copies) {
     if (copy.to == d) sum.add(copy.column, sign);
   }
@@ -187,14 +187,14 @@ void DeviceProgram::add_arrivals(Sum& sum, TensorId t, DeviceId d, int period, i
 }
 
 /// Columns are 0 or 1: what always holds is left out.
-void DeviceProgram::add(const Sum& sum, std::int64_t least, bool follows) {
+void Program::add(const Sum& sum, std::int64_t least, bool follows) {
   std::int64_t fewest = sum.constant();
   for (const ProgramTerm& term : sum.terms()) fewest += std::min<std::int64_t>(0, term.factor);
   if (fewest >= least) return;
   (follows ? program_.more : program_.rows).push_back({sum.terms(), least - sum.constant()});
 }
 
-void DeviceProgram::add_first_runs() {
+void Program::add_first_runs() {
   for (const OpId v : graph_.runs.ids()) {
     Sum anywhere;
     for (const Presence run : first_runs_[v]) anywhere.add(run, 1);
@@ -211,7 +211,7 @@ void DeviceProgram::add_first_runs() {
   }
 }
 
-void DeviceProgram::add_stays(TensorId t) {
+void Program::add_stays(TensorId t) {
   for (std::size_t i = 0; i < periods_[t].size(); ++i) {
     const Period& period = periods_[t][i];
     for (const DeviceId d : graph_.devices.ids()) {
@@ -240,7 +240,7 @@ void DeviceProgram::add_stays(TensorId t) {
   add(kept, 1);
 }
 
-void DeviceProgram::add_copies(TensorId t) {
+void Program::add_copies(TensorId t) {
   for (std::size_t number = 0; number < periods_[t].size(); ++number) {
     const auto i = static_cast<int>(number);
     for (const Copy& copy : periods_[t][number].copies) {
@@ -261,7 +261,7 @@ void DeviceProgram::add_copies(TensorId t) {
   }
 }
 
-void DeviceProgram::add_reruns(OpId v) {
+void Program::add_reruns(OpId v) {
   Sum all;
   for (const DeviceId d : graph_.devices.ids()) {
     for (const auto& runs : reruns_[v]) all.add(runs[d.index()], -1);
@@ -274,7 +274,7 @@ void DeviceProgram::add_reruns(OpId v) {
 
 /// What one run again reads comes to the device once: where there is no other, all those in any stretch of periods need together what
 /// is there when it begins or comes there in it (of reserved parts the minimum cuts, docs/bounds.md).
-void DeviceProgram::add_reads(OpId v, DeviceId d, TensorId t) {
+void Program::add_reads(OpId v, DeviceId d, TensorId t) {
   const bool once = instance_.most_runs(v) == 2;
   const auto periods = reruns_[v].size();
   for (std::size_t i = 0; i < periods; ++i) {
@@ -291,7 +291,7 @@ void DeviceProgram::add_reads(OpId v, DeviceId d, TensorId t) {
   }
 }
 
-void DeviceProgram::add_memory() {
+void Program::add_memory() {
   for (const DeviceId d : graph_.devices.ids()) {
     if (!instance_.problem().budget[d]) continue;
     for (int stage = 0; stage < instance_.op_count(); ++stage) add_memory(d, stage);
@@ -300,7 +300,7 @@ void DeviceProgram::add_memory() {
 }
 
 /// What a run takes beside its inputs, and less what is taken over of them.
-Bytes DeviceProgram::own_bytes(OpId v, DeviceId d) const {
+Bytes Program::own_bytes(OpId v, DeviceId d) const {
   Bytes own = run_cost(graph_, v, d)->workspace;
   for (const TensorId t : instance_.op(v).outputs) own += instance_.size(t);
   for (const InPlace& pair : instance_.op(v).in_place) {
@@ -311,12 +311,12 @@ Bytes DeviceProgram::own_bytes(OpId v, DeviceId d) const {
 }
 
 /// Whether the tensor may take memory there in the stage, up to its first run.
-bool DeviceProgram::counts(TensorId t, DeviceId d, int stage) const {
+bool Program::counts(TensorId t, DeviceId d, int stage) const {
   const auto& ends = ends_of(t);
   return !ends.empty() && birth(t) < stage && ends.back() >= stage && !instance_.at_home(t, d);
 }
 
-void DeviceProgram::add_memory(DeviceId d, int stage) {
+void Program::add_memory(DeviceId d, int stage) {
   const OpId v(stage);
   Sum sum;
   sum.add(-instance_.base(d).count());
@@ -331,7 +331,7 @@ void DeviceProgram::add_memory(DeviceId d, int stage) {
   add(sum, -instance_.budget(d).count());
 }
 
-void DeviceProgram::add_memory(DeviceId d, int stage, OpId v) {
+void Program::add_memory(DeviceId d, int stage, OpId v) {
   if (stage <= v || op_ends_[v].empty() || op_ends_[v].back() < stage || reruns_[v].empty()) return;
   const auto period = std::lower_bound(op_ends_[v].begin(), op_ends_[v].end(), stage) - op_ends_[v].begin();
   const bool is_alone =
@@ -361,8 +361,8 @@ void DeviceProgram::add_memory(DeviceId d, int stage, OpId v) {
   add(sum, -instance_.budget(d).count());
 }
 
-void DeviceProgram::add_limit() {
-  const DeviceProblem& problem = instance_.problem();
+void Program::add_limit() {
+  const Problem& problem = instance_.problem();
   const bool is_duration = problem.objective == Objective::duration;
   if (is_duration ? !problem.energy_limit.has_value() : !problem.duration_limit.has_value()) return;
   Sum sum;
@@ -372,4 +372,4 @@ void DeviceProgram::add_limit() {
   add(sum, -(is_duration ? problem.energy_limit->count() : problem.duration_limit->count()));
 }
 
-}  // namespace remora
+}  // namespace remora::devices

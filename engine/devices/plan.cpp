@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/plan.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,16 +8,16 @@
 #include <tuple>
 #include <utility>
 
-#include "engine/devices/device_state.hpp"
+#include "engine/devices/state.hpp"
 #include "model/error.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 /// Walks along a plan and copies in what is missing.
 class Supplier {
  public:
-  Supplier(const DeviceGraph& graph, const DeviceProblem& problem)
+  Supplier(const DeviceGraph& graph, const Problem& problem)
       : graph_(graph),
         problem_(problem),
         produced_(produced_tensors(graph.graph)),
@@ -30,7 +30,7 @@ class Supplier {
     }
   }
 
-  std::optional<DevicePlan> run(const DevicePlan& plan) {
+  std::optional<Plan> run(const Plan& plan) {
     for (const DeviceStep& step : plan) {
       if (step.is_copy()) {
         if (there_[index(step.copied, step.device)] && !home_[index(step.copied, step.to)]) add(step);
@@ -86,17 +86,17 @@ class Supplier {
   }
 
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
+  const Problem& problem_;
   Table<TensorId, bool> produced_;
   std::size_t devices_;
   /// By tensor and device: has been there; is at home there.
   std::vector<bool> there_;
   std::vector<bool> home_;
-  DevicePlan result_;
+  Plan result_;
 };
 
 /// By step: a copy or a recompute of which nothing is read.
-std::vector<bool> useless_steps(const DeviceGraph& graph, const DevicePlan& plan, const DeviceEvaluation& evaluation) {
+std::vector<bool> useless_steps(const DeviceGraph& graph, const Plan& plan, const DeviceEvaluation& evaluation) {
   std::vector<bool> useless(plan.size(), true);
   std::vector<bool> seen(graph.graph.ops.size(), false);
   for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -110,7 +110,7 @@ std::vector<bool> useless_steps(const DeviceGraph& graph, const DevicePlan& plan
   return useless;
 }
 
-bool is_staged(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan) {
+bool is_staged(const DeviceGraph& graph, const Problem& problem, const Plan& plan) {
   OpId next(0);
   std::pair<OpId, DeviceId> latest;
   Table<OpId, int> count(graph.graph.ops.size(), 0);
@@ -135,8 +135,7 @@ bool reads_on(const DeviceGraph& graph, const DeviceStep& step, TensorId t, Devi
 }
 
 /// Where a recompute may stand in the stage of `place`, which it comes before; -1 if it is there already.
-int place_of_recompute(const DevicePlan& plan, const std::vector<bool>& first_runs, int place, OpId op,
-                       DeviceId device) {
+int place_of_recompute(const Plan& plan, const std::vector<bool>& first_runs, int place, OpId op, DeviceId device) {
   int begin = place;
   while (begin > 0 && !first_runs[at(begin - 1)]) --begin;
   const std::pair<OpId, DeviceId> run{op, device};
@@ -159,13 +158,13 @@ bool writes(const Op& op, TensorId tensor) {
   return std::find(op.outputs.begin(), op.outputs.end(), tensor) != op.outputs.end();
 }
 
-OverlappedTimes times_of(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan,
+OverlappedTimes times_of(const DeviceGraph& graph, const Problem& problem, const EvaluatedPlan& plan,
                          bool holds_budgets) {
   const Table<DeviceId, std::optional<Bytes>> none(graph.devices.size());
   return overlapped(graph, with_releases(plan.evaluation, plan.plan), holds_budgets ? problem.budget : none);
 }
 
-PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan) {
+PlanValue value_of(const DeviceGraph& graph, const Problem& problem, const EvaluatedPlan& plan) {
   PlanValue value;
   for (const DeviceId d : graph.devices.ids()) {
     if (!problem.budget[d]) continue;
@@ -185,9 +184,9 @@ PlanValue value_of(const DeviceGraph& graph, const DeviceProblem& problem, const
   return value;
 }
 
-std::optional<EvaluatedPlan> mended(const DeviceGraph& graph, const DeviceProblem& problem, DevicePlan plan) {
+std::optional<EvaluatedPlan> mended(const DeviceGraph& graph, const Problem& problem, Plan plan) {
   for (;;) {
-    std::optional<DevicePlan> supplied = Supplier(graph, problem).run(plan);
+    std::optional<Plan> supplied = Supplier(graph, problem).run(plan);
     if (!supplied) return std::nullopt;
     DeviceEvaluation evaluation = evaluate(graph, *supplied);
     if (evaluation.unsupplied) return std::nullopt;
@@ -203,14 +202,14 @@ std::optional<EvaluatedPlan> mended(const DeviceGraph& graph, const DeviceProble
   }
 }
 
-std::optional<EvaluatedPlan> plan_of(const DeviceGraph& graph, const DeviceProblem& problem,
+std::optional<EvaluatedPlan> plan_of(const DeviceGraph& graph, const Problem& problem,
                                      const Table<OpId, DeviceId>& assignment) {
-  DevicePlan plan;
+  Plan plan;
   for (const OpId v : assignment.ids()) plan.push_back({.op = v, .device = assignment[v]});
   return mended(graph, problem, std::move(plan));
 }
 
-DevicePlan with_steps(const DevicePlan& plan, Insertions insertions) {
+Plan with_steps(const Plan& plan, Insertions insertions) {
   // The last place first; at one place recomputes so that they follow the input order, each once.
   const auto rank = [](const Insertion& insertion) {
     return std::tuple(insertion.place, insertion.step.op, insertion.step.device);
@@ -221,12 +220,12 @@ DevicePlan with_steps(const DevicePlan& plan, Insertions insertions) {
     return !a.step.is_copy() && rank(a) == rank(b);
   });
   insertions.erase(twice, insertions.end());
-  DevicePlan result = plan;
+  Plan result = plan;
   for (const auto& [place, step] : insertions) result.insert(result.begin() + place, step);
   return result;
 }
 
-std::vector<Insertions> making_room(const DeviceGraph& graph, const DeviceProblem& problem, const DevicePlan& plan,
+std::vector<Insertions> making_room(const DeviceGraph& graph, const Problem& problem, const Plan& plan,
                                     const DeviceEvaluation& evaluation, int step, DeviceId device) {
   const int steps = static_cast<int>(plan.size());
   std::vector<bool> first_runs(plan.size(), false);
@@ -312,9 +311,9 @@ Table<OpId, int> alike_ops(const DeviceGraph& graph) {
   return numbers;
 }
 
-DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, DeviceId device) {
+Plan relocated(const DeviceGraph& graph, const Plan& plan, OpId op, DeviceId device) {
   const Op& of = graph.graph[op];
-  DevicePlan result;
+  Plan result;
   for (const DeviceStep& step : plan) {
     if (step.is_copy() && (reads(of, step.copied) || writes(of, step.copied))) continue;
     result.push_back(step);
@@ -323,7 +322,7 @@ DevicePlan relocated(const DeviceGraph& graph, const DevicePlan& plan, OpId op, 
   return result;
 }
 
-std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const DeviceProblem& problem,
+std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const Problem& problem,
                                              const std::vector<DeviceStep>& steps) {
   DeviceSchedule schedule{
       .status = Status::feasible, .order = problem.order, .objective = problem.objective, .copies = problem.copies};
@@ -348,4 +347,4 @@ std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const Dev
   return price(problem, schedule.duration, schedule.energy);
 }
 
-}  // namespace remora
+}  // namespace remora::devices

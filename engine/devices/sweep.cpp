@@ -5,18 +5,18 @@
 #include <utility>
 
 #include "engine/base/deadline.hpp"
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/solve.hpp"
 #include "model/error.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 constexpr int kRounds = 2;
 
-class DeviceSweep {
+class Sweep {
  public:
-  DeviceSweep(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device, std::vector<Bytes> budgets,
-              const DeviceSolveOptions& options, const DeviceSweepListener& listener)
+  Sweep(const DeviceGraph& graph, const Problem& problem, DeviceId device, std::vector<Bytes> budgets,
+        const Options& options, const SweepListener& listener)
       : graph_(graph),
         problem_(problem),
         device_(device),
@@ -31,7 +31,7 @@ class DeviceSweep {
     seconds_.assign(budgets_.size(), 0);
   }
 
-  DeviceSweepResult run() {
+  SweepResult run() {
     for (int round = 1; round <= kRounds; ++round) {
       for (std::size_t i = budgets_.size(); i-- > 0 && !over();) {
         if (!is_settled(i)) search(i, round);
@@ -58,8 +58,8 @@ class DeviceSweep {
     return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
   }
 
-  [[nodiscard]] DeviceProblem problem_of(std::size_t i) const {
-    DeviceProblem problem = problem_;
+  [[nodiscard]] Problem problem_of(std::size_t i) const {
+    Problem problem = problem_;
     problem.budget[device_] = budgets_[i];
     return problem;
   }
@@ -77,7 +77,7 @@ class DeviceSweep {
 
   void search(std::size_t i, int round) {
     const int shares = still_to_search(i, round);
-    DeviceSolveOptions options = options_;
+    Options options = options_;
     options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) / shares;
     if (options_.work_limit > 0) {
       options.work_limit = std::max<std::int64_t>(1, (options_.work_limit - work_) / shares);
@@ -166,8 +166,8 @@ class DeviceSweep {
     return point;
   }
 
-  DeviceSweepResult result() {
-    DeviceSweepResult result;
+  SweepResult result() {
+    SweepResult result;
     Curve& curve = result.curve;
     const DeviceSchedule& largest = *points_.back();
     curve.graph = graph_.graph.name;
@@ -192,12 +192,12 @@ class DeviceSweep {
   }
 
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
+  const Problem& problem_;
   DeviceId device_;
   /// Ascending.
   std::vector<Bytes> budgets_;
-  const DeviceSolveOptions& options_;
-  const DeviceSweepListener& listener_;
+  const Options& options_;
+  const SweepListener& listener_;
   Deadline deadline_;
   /// By budget.
   std::vector<std::optional<DeviceSchedule>> points_;
@@ -208,11 +208,10 @@ class DeviceSweep {
 
 }  // namespace
 
-DeviceSweepResult sweep(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
-                        std::vector<Bytes> budgets, const DeviceSolveOptions& options,
-                        const DeviceSweepListener& listener) {
+SweepResult sweep(const DeviceGraph& graph, const Problem& problem, DeviceId device, std::vector<Bytes> budgets,
+                  const Options& options, const SweepListener& listener) {
   if (problem.budget.size() != graph.devices.size()) throw InputError("budget", "needs an entry for each device");
-  return DeviceSweep(graph, problem, device, std::move(budgets), options, listener).run();
+  return Sweep(graph, problem, device, std::move(budgets), options, listener).run();
 }
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -2,7 +2,7 @@
 //
 // How often an op may run, on all devices together, where that is left to the engine: the problem's number first, and more
 // where that is proved to have no schedule or to be settled, where it finds none, or where one device alone costs less with
-// more than all that is known (DeviceTurns::choose_computes).
+// more than all that is known (Turns::choose_computes).
 #include <algorithm>
 #include <map>
 #include <string>
@@ -10,16 +10,16 @@
 
 #include "engine/ask/problem.hpp"
 #include "engine/base/deadline.hpp"
-#include "engine/devices/device_solve.hpp"
-#include "engine/devices/device_state.hpp"
-#include "engine/devices/device_turns.hpp"
+#include "engine/devices/solve.hpp"
+#include "engine/devices/state.hpp"
+#include "engine/devices/turns.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
-class DeviceComputes {
+class Ladder {
  public:
-  DeviceComputes(const DeviceGraph& graph, DeviceProblem problem, const DeviceSolveOptions& options)
+  Ladder(const DeviceGraph& graph, Problem problem, const Options& options)
       : graph_(graph),
         problem_(std::move(problem)),
         options_(options),
@@ -31,7 +31,7 @@ class DeviceComputes {
   DeviceSchedule run() {
     for (;;) {
       const bool may_go_on = problem_.max_computes < kMostComputes && allows_more();
-      DeviceWish wish;
+      Wish wish;
       const bool is_first = best_.solver.max_computes == 0;
       DeviceSchedule found = solve_or_wish(graph_, problem_, limits(), may_go_on ? &wish : nullptr, is_first);
       work_ += found.solver.work;
@@ -54,7 +54,7 @@ class DeviceComputes {
   /// A start that holds the budgets with more computes is where it begins.
   void begin_with_start() {
     std::map<OpId, int> computes;
-    DeviceProblem wider = problem_;
+    Problem wider = problem_;
     for (const DeviceStep& step : start_) {
       if (!step.is_copy()) wider.max_computes = std::max(wider.max_computes, ++computes[step.op]);
     }
@@ -74,8 +74,8 @@ class DeviceComputes {
     return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
   }
 
-  [[nodiscard]] DeviceSolveOptions limits() const {
-    DeviceSolveOptions options = options_;
+  [[nodiscard]] Options limits() const {
+    Options options = options_;
     options.start = start_;
     const double spent = deadline_.elapsed();
     options.time_limit = std::max(0.0, options_.time_limit - spent);
@@ -104,9 +104,9 @@ class DeviceComputes {
   [[nodiscard]] bool may_pay() const {
     if (best_.has_schedule()) return best_.status == Status::optimal && best_.cost() > best_.baseline_cost;
     // What no number of computes can mend.
-    DeviceProblem most = problem_;
+    Problem most = problem_;
     most.max_computes = kMostComputes;
-    return device_bound(graph_, most).infeasible.empty();
+    return bound_of(graph_, most).infeasible.empty();
   }
 
   void explain() {
@@ -118,8 +118,8 @@ class DeviceComputes {
   static constexpr const char* kHolds = "with fewer none was found";
 
   const DeviceGraph& graph_;
-  DeviceProblem problem_;
-  const DeviceSolveOptions& options_;
+  Problem problem_;
+  const Options& options_;
   std::vector<DeviceStep> start_;
   Deadline deadline_;
   DeviceSchedule best_{};
@@ -130,9 +130,8 @@ class DeviceComputes {
 
 }  // namespace
 
-DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const DeviceProblem& problem,
-                                        const DeviceSolveOptions& options) {
-  return DeviceComputes(graph, problem, options).run();
+DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const Problem& problem, const Options& options) {
+  return Ladder(graph, problem, options).run();
 }
 
-}  // namespace remora
+}  // namespace remora::devices

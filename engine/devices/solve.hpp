@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "engine/base/options.hpp"
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/plan.hpp"
 #include "model/curve.hpp"
 
-namespace remora {
+namespace remora::devices {
 
-struct DeviceSolveOptions {
+struct Options {
   /// Seconds.
   double time_limit = 60;
   /// Plans evaluated; 0 for no limit. With it, and without a time limit, the same seed gives the same schedule.
@@ -35,17 +35,16 @@ struct DeviceSolveOptions {
 };
 
 /// The limits, the seed and the threads that are shared with solves of one device.
-DeviceSolveOptions shared_options(const SolveOptions& options);
+Options shared_options(const SolveOptions& options);
 
 /// Optimal where the schedule costs no more than the bound; infeasible where the bound says so, with the reason as
 /// solver.note; unknown where none was found. The graph must be valid, with one budget a device, all not negative, and
 /// max_computes at least 1, and a start that the graph allows, else InputError.
-DeviceSchedule solve(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options);
+DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options);
 
 /// As solve(), for the problem's computes an op or more (as in computes_choice.hpp): the best schedule there is, of the problem
 /// with the fewest computes that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why.
-DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const DeviceProblem& problem,
-                                        const DeviceSolveOptions& options);
+DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const Problem& problem, const Options& options);
 
 // Many budgets of one device: the curve of its memory against time, while the other devices keep the budgets that they have.
 //
@@ -54,7 +53,7 @@ DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const DevicePr
 // others get: a schedule serves every larger budget, a bound holds for every smaller one, and below a budget that is proved
 // infeasible all are.
 
-struct DeviceSweepResult {
+struct SweepResult {
   /// Of the device that was swept: its budgets, peaks and fixed memory.
   Curve curve{};
   /// By point; without steps where none is known.
@@ -62,13 +61,12 @@ struct DeviceSweepResult {
 };
 
 /// Told of each budget once it was searched, and for how many budgets nothing is left to search.
-using DeviceSweepListener = std::function<void(const CurvePoint& point, double seconds, int settled)>;
+using SweepListener = std::function<void(const CurvePoint& point, double seconds, int settled)>;
 
 /// The limits of the options are of the whole sweep; with a work limit, and without a time limit, the same seed gives the same curve.
 /// The problem's objective is the duration, and what it says of the device's budget does not matter. A start serves the largest
 /// budget. Throws InputError for budgets that are negative, given twice, or none.
-DeviceSweepResult sweep(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
-                        std::vector<Bytes> budgets, const DeviceSolveOptions& options,
-                        const DeviceSweepListener& listener = {});
+SweepResult sweep(const DeviceGraph& graph, const Problem& problem, DeviceId device, std::vector<Bytes> budgets,
+                  const Options& options, const SweepListener& listener = {});
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/plan.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 class Retiming {
  public:
-  Retiming(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan)
+  Retiming(const DeviceGraph& graph, const Problem& problem, const EvaluatedPlan& plan)
       : graph_(graph),
         problem_(problem),
         plan_(plan.plan),
@@ -26,7 +26,7 @@ class Retiming {
     link_reads();
   }
 
-  DevicePlan run(double ahead) {
+  Plan run(double ahead) {
     if (times_.stuck) return plan_;
     const std::vector<Duration> latest = latest_starts();
     std::vector<bool> computes(graph_.devices.size(), false);
@@ -42,7 +42,7 @@ class Retiming {
     std::vector<std::size_t> order(plan_.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys_[a] < keys_[b]; });
-    DevicePlan result;
+    Plan result;
     for (const std::size_t i : order) result.push_back(plan_[i]);
     return result;
   }
@@ -145,8 +145,8 @@ class Retiming {
   }
 
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
-  const DevicePlan& plan_;
+  const Problem& problem_;
+  const Plan& plan_;
   /// With copies where they have been put.
   Table<DeviceId, std::vector<Bytes>> memory_;
   OverlappedTimes times_;
@@ -158,8 +158,8 @@ class Retiming {
 
 }  // namespace
 
-DevicePlan retimed(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan, double ahead) {
+Plan retimed(const DeviceGraph& graph, const Problem& problem, const EvaluatedPlan& plan, double ahead) {
   return Retiming(graph, problem, plan).run(ahead);
 }
 
-}  // namespace remora
+}  // namespace remora::devices
