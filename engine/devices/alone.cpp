@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Everything on one device, by the search for one device.
+#include "engine/devices/alone.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -12,10 +11,6 @@
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
-#include "engine/devices/plan.hpp"
-#include "engine/devices/solve.hpp"
-#include "engine/devices/state.hpp"
-#include "engine/devices/turns.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/solution.hpp"
 #include "model/schedule.hpp"
@@ -37,12 +32,10 @@ std::optional<Graph> alone_on(const DeviceGraph& graph, const Problem& problem, 
   return alone;
 }
 
-SolveOptions options_alone(const Options& limits) {
-  SolveOptions options;
-  options.time_limit = limits.time_limit;
-  options.work_limit = limits.work_limit;
-  options.seed = static_cast<std::int64_t>(limits.seed >> 1U);
-  options.threads = limits.threads;
+SolveOptions options_alone(const Options& given) {
+  SolveOptions options = within(SolveOptions(), limits_of(given));
+  options.seed = static_cast<std::int64_t>(given.seed >> 1U);
+  options.threads = given.threads;
   return options;
 }
 
@@ -67,21 +60,20 @@ class OneDevice final : public Member {
         chooses_(chooses),
         start_(chooses ? sequence_of(options.start).value_or(Sequence()) : Sequence()) {}
 
-  void sit(double seconds, std::int64_t work) override {
+  void sit(const Limits& limits) override {
     if (chooses_ && !std::exchange(begun_, true)) {
-      choose(instance_, seconds, work < kNoWay ? work : 0);
+      choose(instance_, limits);
       return;
     }
     const double before = search_.elapsed();
     const Work done = search_.work();
-    search_.sit({Deadline(before + seconds, cancel_, before), work < kNoWay ? plus(done, Work(work)) : Work::max()});
+    search_.sit({Deadline(before + limits.seconds, cancel_, before), plus(done, limits.work)});
     exhausted_ = search_.work() == done || search_.settled();
     const bool is_proved = search_.settled() && search_.holds_budget();
     if (!chooses_ || !is_proved || search_.incumbent().extra.count() <= 0) return;
     start_ = search_.incumbent().sequence(instance_);
-    const std::int64_t some = std::max<std::int64_t>(1, part_of(search_.work(), kPartAfterProof).count());
-    choose(with_computes(instance_, problem_.max_computes + 1), kPartAfterProof * search_.elapsed(),
-           work < kNoWay ? some : 0);
+    const Limits had{search_.elapsed(), limits.counts_work() ? search_.work() : Work::max()};
+    choose(with_computes(instance_, problem_.max_computes + 1), had.part(kPartAfterProof));
   }
   [[nodiscard]] bool finished() const override { return exhausted_ || search_.settled(); }
   [[nodiscard]] std::vector<DeviceStep> steps() const override {
@@ -92,7 +84,7 @@ class OneDevice final : public Member {
   void offer(const std::vector<DeviceStep>& steps) override {
     if (const auto sequence = sequence_of(steps)) search_.offer(make_solution(instance_, *sequence), Source::start);
   }
-  [[nodiscard]] std::int64_t work() const override { return search_.work().count() + chosen_work_; }
+  [[nodiscard]] Work work() const override { return search_.work() + chosen_work_; }
   [[nodiscard]] double gap() const override {
     if (!search_.holds_budget()) return 1;
     const Duration once = instance_.baseline_duration();
@@ -101,12 +93,10 @@ class OneDevice final : public Member {
 
  private:
   /// As a solve for one device alone, which chooses how often an op may run. More than here is a wish.
-  void choose(const remora::Instance& instance, double seconds, std::int64_t work) {
-    SolveOptions options = options_;
-    options.time_limit = seconds;
-    options.work_limit = work;
+  void choose(const remora::Instance& instance, const Limits& limits) {
+    const SolveOptions options = within(options_, limits);
     const Schedule found = solve_with_more_computes(instance, options, {.cancel = cancel_}, start_);
-    chosen_work_ += found.solver.work;
+    chosen_work_ += Work(found.solver.work);
     exhausted_ = found.status == Status::optimal || found.status == Status::infeasible;
     if (!found.has_schedule()) return;
     const Sequence sequence = ops_of(found);
@@ -152,7 +142,7 @@ class OneDevice final : public Member {
   bool exhausted_ = false;
   Sequence start_;
   Wish wish_{};
-  std::int64_t chosen_work_ = 0;
+  Work chosen_work_{};
 };
 
 }  // namespace

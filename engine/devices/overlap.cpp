@@ -1,31 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Solves where copies run beside computing.
-//
-// Which schedules there are does not change: one that holds the budgets one thing at a time holds them overlapped (model/devices/
-// device_schedule.hpp). Only what they take does. So there are two parts:
-//
-//   sequential  For weights of the streams (devices and links), no schedule's weighted load is above all weights times its
-//               duration: no stream works for longer. A sequential solve of the graph with durations times weights thus gives a bound, and
-//               a plan that spends what the weights call cheap. (The Lagrangian dual of "the duration is no less than any load"; Held,
-//               Karp 1971.) Streams with much load in the best plan weigh more in the next round. Equal weights come first: copies
-//               in sequence.
-//   overlapped  Local search over plans, by their replay: copies change places, and all that the sequential one does.
-//
-// Beside that the critical path is a bound: when something can be on a device at the earliest.
+#include "engine/devices/overlap.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
-#include "engine/devices/plan.hpp"
-#include "engine/devices/solve.hpp"
-#include "engine/devices/state.hpp"
-#include "engine/devices/turns.hpp"
+#include "engine/devices/sequential.hpp"
 #include "model/error.hpp"
 
 namespace remora::devices {
@@ -35,7 +18,7 @@ namespace {
 constexpr std::int64_t kWeights = 60;
 /// How fast weights follow loads.
 constexpr double kPace = 4;
-/// Of the time or work that is left, for either part of a round; no less than of the whole.
+/// Of what is left, for either part of a round; no less than of the whole.
 constexpr double kShare = 0.12;
 constexpr double kLeastShare = 0.03;
 /// Seconds; each turn may take twice as long.
@@ -195,8 +178,6 @@ class OverlappedTurns final : public Turns {
         weights_(plain_weights(graph, 1)),
         pulls_(weights_.size(), 0.0) {}
 
-  [[nodiscard]] std::int64_t work() const override { return Turns::work() + sequential_work_; }
-
  protected:
   void search() override {
     const double share = weighs(problem_) ? kShare : 1;
@@ -220,32 +201,32 @@ class OverlappedTurns final : public Turns {
     return problem.objective == Objective::duration || problem.duration_limit.has_value();
   }
 
-  [[nodiscard]] double seconds(double share) const {
+  /// Of what is left, for a part of a round.
+  [[nodiscard]] Limits limits(double share) const {
+    const Limits left = allowance_.left();
     // Without a limit that anybody waits for, turns grow.
     const double turn =
-        share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left();
-    return std::min({left(), std::max(share * left(), kLeastShare * options_.time_limit), turn});
-  }
-  /// So much of the work that is left; kNoWay without a limit.
-  [[nodiscard]] std::int64_t plans(double share) const {
-    if (until_ == kNoWay) return kNoWay;
-    const auto left = static_cast<double>(until_ - work());
-    return static_cast<std::int64_t>(
-        std::ceil(std::min(left, std::max(share * left, kLeastShare * static_cast<double>(options_.work_limit)))));
+        share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left.seconds;
+    Limits part{std::min({left.seconds, std::max(share * left.seconds, kLeastShare * options_.time_limit), turn}),
+                left.work};
+    if (!left.counts_work()) return part;
+    const auto units = static_cast<double>(left.work.count());
+    const double most = std::max(share * units, kLeastShare * static_cast<double>(options_.work_limit));
+    part.work = Work(static_cast<std::int64_t>(std::ceil(std::min(units, most))));
+    return part;
   }
 
   void solve_in_sequence(double share) {
     const std::int64_t sum = std::max<std::int64_t>(1, sum_of(weights_));
     const std::optional<DeviceGraph> graph = weighted(graph_, weights_);
     if (!graph) return;
-    Options options = options_;
-    options.time_limit = seconds(share);
-    options.work_limit = options_.work_limit > 0 ? plans(share) : 0;
+    const Limits part = limits(share);
+    Options options = within(options_, part);
     options.seed = options_.seed + rounds_++;
     options.start = best_;
     const auto turns = sequential_turns(*graph, in_sequence(problem_, sum), options, !weighs(problem_) && delegates_);
-    turns->sit(options.time_limit, plans(share));
-    sequential_work_ += std::max<std::int64_t>(1, turns->work());
+    turns->sit(part);
+    spend(std::max(Work(1), turns->work()).count());
     if (turns->refuted()) {
       bound_.infeasible = turns->bound().infeasible;
       return;
@@ -256,10 +237,9 @@ class OverlappedTurns final : public Turns {
   }
 
   void search_overlapped(double share) {
-    turn_ = Deadline(seconds(share), options_.cancel);
-    const std::int64_t more = plans(share);
-    local_.advance(bound_, more < kNoWay ? local_.work() + more : kNoWay);
-    take_found();
+    const Limits part = limits(share);
+    turn_ = Deadline(part.seconds, options_.cancel);
+    look_at(part.work.count());
   }
 
   /// What has much to do in the best schedule becomes dear.
@@ -289,7 +269,6 @@ class OverlappedTurns final : public Turns {
   /// Logarithms of what weights are made of.
   std::vector<double> pulls_;
   std::uint64_t rounds_ = 0;
-  std::int64_t sequential_work_ = 0;
 };
 
 }  // namespace

@@ -3,12 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <string>
-#include <tuple>
 #include <utility>
 
-#include "engine/devices/state.hpp"
 #include "model/error.hpp"
 
 namespace remora::devices {
@@ -130,33 +126,7 @@ bool is_staged(const DeviceGraph& graph, const Problem& problem, const Plan& pla
   return next.index() == graph.graph.ops.size();
 }
 
-bool reads_on(const DeviceGraph& graph, const DeviceStep& step, TensorId t, DeviceId d) {
-  return step.device == d && (step.is_copy() ? step.copied == t : reads(graph.graph[step.op], t));
-}
-
-/// Where a recompute may stand in the stage of `place`, which it comes before; -1 if it is there already.
-int place_of_recompute(const Plan& plan, const std::vector<bool>& first_runs, int place, OpId op, DeviceId device) {
-  int begin = place;
-  while (begin > 0 && !first_runs[at(begin - 1)]) --begin;
-  const std::pair<OpId, DeviceId> run{op, device};
-  for (int i = begin; i < place; ++i) {
-    if (plan[at(i)].is_copy()) continue;
-    const std::pair<OpId, DeviceId> other{plan[at(i)].op, plan[at(i)].device};
-    if (other == run) return -1;
-    if (other > run) return i;
-  }
-  return place;
-}
-
 }  // namespace
-
-bool reads(const Op& op, TensorId tensor) {
-  return std::find(op.inputs.begin(), op.inputs.end(), tensor) != op.inputs.end();
-}
-
-bool writes(const Op& op, TensorId tensor) {
-  return std::find(op.outputs.begin(), op.outputs.end(), tensor) != op.outputs.end();
-}
 
 OverlappedTimes times_of(const DeviceGraph& graph, const Problem& problem, const EvaluatedPlan& plan,
                          bool holds_budgets) {
@@ -207,119 +177,6 @@ std::optional<EvaluatedPlan> plan_of(const DeviceGraph& graph, const Problem& pr
   Plan plan;
   for (const OpId v : assignment.ids()) plan.push_back({.op = v, .device = assignment[v]});
   return mended(graph, problem, std::move(plan));
-}
-
-Plan with_steps(const Plan& plan, Insertions insertions) {
-  // The last place first; at one place recomputes so that they follow the input order, each once.
-  const auto rank = [](const Insertion& insertion) {
-    return std::tuple(insertion.place, insertion.step.op, insertion.step.device);
-  };
-  std::stable_sort(insertions.begin(), insertions.end(),
-                   [&](const Insertion& a, const Insertion& b) { return rank(a) > rank(b); });
-  const auto twice = std::unique(insertions.begin(), insertions.end(), [&](const Insertion& a, const Insertion& b) {
-    return !a.step.is_copy() && rank(a) == rank(b);
-  });
-  insertions.erase(twice, insertions.end());
-  Plan result = plan;
-  for (const auto& [place, step] : insertions) result.insert(result.begin() + place, step);
-  return result;
-}
-
-std::vector<Insertions> making_room(const DeviceGraph& graph, const Problem& problem, const Plan& plan,
-                                    const DeviceEvaluation& evaluation, int step, DeviceId device) {
-  const int steps = static_cast<int>(plan.size());
-  std::vector<bool> first_runs(plan.size(), false);
-  std::vector<bool> seen(graph.graph.ops.size(), false);
-  Table<TensorId, OpId> producers(graph.graph.tensors.size());
-  for (const OpId v : graph.runs.ids()) {
-    for (const TensorId t : graph.graph[v].outputs) producers[t] = v;
-  }
-  for (int i = 0; i < steps; ++i) {
-    if (plan[at(i)].is_copy() || seen[plan[at(i)].op.index()]) continue;
-    seen[plan[at(i)].op.index()] = first_runs[at(i)] = true;
-  }
-  std::vector<Insertions> ways;
-  for (const Stay& stay : evaluation.stays) {
-    const auto [t, d] = stay.residence;
-    if (d != device || stay.first_step >= step || stay.last_step < step) continue;
-    if (reads_on(graph, plan[at(step)], t, d)) continue;
-    int before = step - 1;
-    while (before > stay.first_step && !reads_on(graph, plan[at(before)], t, d)) --before;
-    int next = step + 1;
-    while (next <= stay.last_step && !reads_on(graph, plan[at(next)], t, d)) ++next;
-    if (next > stay.last_step && !stay.to_the_end) continue;
-    next = std::min(next, steps);
-    const OpId producer = producers[t];
-    if (producer.valid() && run_cost(graph, producer, d) != nullptr && most_runs(graph, problem, producer) > 1) {
-      const int place = place_of_recompute(plan, first_runs, next, producer, d);
-      if (place > step) ways.push_back({{place, {.op = producer, .device = d}}});
-    }
-    for (const Link& link : graph.links) {
-      if (link.to != d) continue;
-      const DeviceStep in{.copied = t, .device = link.from, .to = d};
-      int back = next;
-      if (problem.copies == CopyMode::overlap) {
-        const Duration lasts = copy_cost(graph, t, link.from, d)->duration;
-        for (Duration ran; ran < lasts && back - 1 > step; --back) {
-          const DeviceStep& run = plan[at(back - 1)];
-          if (!run.is_copy() && run.device == d) ran += run_cost(graph, run.op, d)->duration;
-        }
-      }
-      // Where the other device has had it before, it may still, or again, be copied from there.
-      ways.push_back({{back, in}});
-      if (!copy_cost(graph, t, d, link.from)) continue;
-      ways.push_back({{back, in}, {before + 1, {.copied = t, .device = d, .to = link.from}}});
-    }
-    if (next < steps) continue;
-    for (const Link& link : graph.links) {
-      if (link.from == d) ways.push_back({{before + 1, {.copied = t, .device = d, .to = link.to}}});
-    }
-  }
-  return ways;
-}
-
-Table<OpId, int> alike_ops(const DeviceGraph& graph) {
-  constexpr int kEdges = 4;
-  const Graph& ops = graph.graph;
-  Table<TensorId, OpId> producers(ops.tensors.size());
-  Table<TensorId, std::vector<OpId>> readers(ops.tensors.size());
-  for (const OpId v : graph.runs.ids()) {
-    for (const TensorId t : ops[v].outputs) producers[t] = v;
-    for (const TensorId t : ops[v].inputs) readers[t].push_back(v);
-  }
-  Table<OpId, int> numbers(ops.ops.size(), 0);
-  for (int round = 0; round <= kEdges; ++round) {
-    std::map<std::pair<std::string, std::vector<std::int64_t>>, int> seen;
-    Table<OpId, int> next;
-    for (const OpId v : graph.runs.ids()) {
-      const Op& op = ops[v];
-      std::vector<std::int64_t> looks{numbers[v], op.recompute ? 1 : 0, op.max_computes.value_or(0)};
-      // Not what they take: that is measured.
-      for (const RunCost& run : graph.runs[v]) looks.push_back(run.device);
-      for (const TensorId t : op.outputs) {
-        looks.push_back(ops[t].size.count());
-        std::vector<std::int64_t> around;
-        for (const OpId reader : readers[t]) around.push_back(numbers[reader]);
-        std::sort(around.begin(), around.end());
-        looks.insert(looks.end(), around.begin(), around.end());
-      }
-      for (const TensorId t : op.inputs) looks.push_back(producers[t].valid() ? numbers[producers[t]] : -1);
-      next.push_back(seen.try_emplace({op.type, std::move(looks)}, static_cast<int>(seen.size())).first->second);
-    }
-    numbers = std::move(next);
-  }
-  return numbers;
-}
-
-Plan relocated(const DeviceGraph& graph, const Plan& plan, OpId op, DeviceId device) {
-  const Op& of = graph.graph[op];
-  Plan result;
-  for (const DeviceStep& step : plan) {
-    if (step.is_copy() && (reads(of, step.copied) || writes(of, step.copied))) continue;
-    result.push_back(step);
-    if (!step.is_copy() && step.op == op) result.back().device = device;
-  }
-  return result;
 }
 
 std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const Problem& problem,

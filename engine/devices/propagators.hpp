@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Gecode space of the exact search over several devices (device_search.hpp), and its propagators.
+// The Gecode space of the exact search over several devices (tree_search.hpp), and its propagators.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 #include <gecode/int.hh>
 
-#include "engine/devices/state.hpp"
+#include "engine/devices/remaining.hpp"
 
 namespace remora::devices {
 
@@ -130,7 +130,7 @@ class FirstRuns : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gecode:
   Gecode::Actor* copy(Gecode::Space& home) override { return new (home) Derived(home, static_cast<Derived&>(*this)); }
 
  protected:
-  [[nodiscard]] State::Allowed allowed() const {
+  [[nodiscard]] Allowed allowed() const {
     return [this](OpId v, DeviceId d) { return x[v].in(static_cast<int>(d)); };
   }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/prover.hpp"
+
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
 
 #include "engine/bound/periods/period_solver.hpp"
-#include "engine/devices/program.hpp"
 
 namespace remora::devices {
 namespace {
@@ -128,7 +129,8 @@ bool Prover::solve(Relaxation& relaxation, const Limits& limits, News& news) {
   if (answer.outcome != LinearAnswer::Outcome::optimal) return false;
   bound_ = std::max(bound_, program_bound(program, answer.prices).bound.count());
   relaxation.prices = std::move(answer.prices);
-  for (const double least : kLeastParts) news.plans.push_back(relaxation.program->plan(answer.solution, least));
+  for (const double least : kLeastParts)
+    news.plans.push_back(relaxation.program->columns().plan(answer.solution, least));
   return true;
 }
 
@@ -138,7 +140,7 @@ void Prover::rule_out(Relaxation& relaxation, std::int64_t below) {
   relaxation.ruled_below = below;
   remora::Program& program = relaxation.program->program();
   const ProgramBound bound = program_bound(program, relaxation.prices);
-  for (const auto& group : relaxation.program->decisions()) {
+  for (const auto& group : relaxation.program->columns().decisions()) {
     for (const int j : group) {
       if (bound.bound + bound.penalties[at(j)] >= Duration(below)) program.out[at(j)] = true;
     }
@@ -151,8 +153,8 @@ News Prover::fall(const Limits& limits) {
   remora::Program& program = whole_.program->program();
   News news{.bound = bound_, .work = 4 * work_of(program)};
   if (limits.seconds <= 0 && program.columns() > kMostChoicesOfWork) next_ = Next::none;
-  const std::vector<double> solution = dive(program, whole_.program->decisions(), limits.interrupted);
-  if (!solution.empty()) news.plans.push_back(whole_.program->plan(solution, 0.5));
+  const std::vector<double> solution = dive(program, whole_.program->columns().decisions(), limits.interrupted);
+  if (!solution.empty()) news.plans.push_back(whole_.program->columns().plan(solution, 0.5));
   news.finished = next_ == Next::none;
   return news;
 }
@@ -167,7 +169,7 @@ News Prover::solve_whole(const Limits& limits) {
   };
   IntegerLimits integer{.interrupted = over};
   if (by_devices_) {
-    integer.first = whole_.program->decisions().front();
+    integer.first = whole_.program->columns().decisions().front();
     integer.by_bound = true;
   }
   if (limits.below != kNoWay) integer.ceiling = Duration(limits.below);
@@ -182,7 +184,7 @@ News Prover::solve_whole(const Limits& limits) {
   news.bound = bound_;
   bool refined = false;
   if (!answer.solution.empty()) {
-    news.plans.push_back(whole_.program->plan(answer.solution, 0.5));
+    news.plans.push_back(whole_.program->columns().plan(answer.solution, 0.5));
     refined = refine(news.plans.back(), whole_.detail);
     if (answer.complete && !refined) news.finished = true;
   }
@@ -196,7 +198,7 @@ News Prover::solve_whole(const Limits& limits) {
 }
 
 /// Counts memory where the plan takes too much; false if it does not, or if there it is counted.
-bool Prover::refine(const Plan& plan, Program::Detail& detail) const {
+bool Prover::refine(const Plan& plan, Detail& detail) const {
   const auto whole = mended(instance_.graph(), instance_.problem(), plan);
   if (!whole) return false;
   std::vector<Excess> found = excesses(instance_, *whole);
@@ -219,7 +221,7 @@ std::vector<bool> Prover::neighbourhood(const Program& program, std::size_t most
   const std::size_t kind = random_.below(3);
   if (kind == 0) {
     for (int reach = 0; reach < ops && size() < most; ++reach) {
-      program.mark_stages(std::max(0, centre - reach), std::min(ops, centre + reach), columns);
+      program.columns().mark_stages(std::max(0, centre - reach), std::min(ops, centre + reach), columns);
     }
     return columns;
   }
@@ -228,7 +230,7 @@ std::vector<bool> Prover::neighbourhood(const Program& program, std::size_t most
   seen[at(centre)] = true;
   for (std::size_t next = 0; next < queue.size() && size() < most; ++next) {
     const OpId v = queue[next];
-    program.mark(v, columns);
+    program.columns().mark(v, columns);
     std::vector<OpId> others;
     if (kind == 1 && v + 1 < ops) others.emplace_back(v + 1);
     for (const TensorId t : instance_.op(v).inputs) {
@@ -275,7 +277,7 @@ News Prover::improve(const Limits& limits) {
   const Program& whole = *relaxation.program;
   const remora::Program& program = whole.program();
   news.work += work_of(program);
-  std::vector<double> from = whole.solution(*limits.incumbent);
+  std::vector<double> from = whole.columns().solution(*limits.incumbent);
   const RestrictedProgram part = restricted(program, neighbourhood(whole, static_cast<std::size_t>(size_)), from);
   const std::int64_t before = cost_of(program, from);
   if (before <= part.cost) return news;
@@ -286,7 +288,7 @@ News Prover::improve(const Limits& limits) {
   IntegerLimits integer{.ceiling = Duration(before - part.cost), .interrupted = over};
   const bool by_devices = random_.below(2) == 0;
   for (std::size_t j = 0; j < part.columns.size() && by_devices; ++j) {
-    if (whole.is_first_run(part.columns[j])) integer.first.push_back(static_cast<int>(j));
+    if (whole.columns().is_first_run(part.columns[j])) integer.first.push_back(static_cast<int>(j));
   }
   if (limits.seconds <= 0) integer.nodes = kNodes;
   const IntegerAnswer answer = solve_integer(part.program, integer);
@@ -294,7 +296,7 @@ News Prover::improve(const Limits& limits) {
   size_ = answer.complete ? std::min(size_ * kGrowth, program.columns() + 1.0) : std::max(kLeastSize, size_ / kGrowth);
   if (answer.solution.empty()) return news;
   for (std::size_t j = 0; j < part.columns.size(); ++j) from[at(part.columns[j])] = answer.solution[j] > 0.5 ? 1 : 0;
-  news.plans.push_back(whole.plan(from, 0.5));
+  news.plans.push_back(whole.columns().plan(from, 0.5));
   if (refine(news.plans.back(), finer_.detail)) finer_.program.reset();
   return news;
 }

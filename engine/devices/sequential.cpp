@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/sequential.hpp"
+
 #include <algorithm>
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "engine/base/deadline.hpp"
-#include "engine/base/options.hpp"
-#include "engine/devices/plan.hpp"
-#include "engine/devices/program.hpp"
-#include "engine/devices/search.hpp"
-#include "engine/devices/solve.hpp"
-#include "engine/devices/state.hpp"
-#include "engine/devices/turns.hpp"
-#include "model/error.hpp"
+#include "engine/devices/prover.hpp"
+#include "engine/devices/tree_search.hpp"
 
 namespace remora::devices {
+
 namespace {
 
-/// Local search, complete search and the relaxation's programs on one incumbent: the first two in turns of growing length, the
-/// last in turns too, or in a thread of its own.
 class SequentialTurns final : public Turns {
  public:
   SequentialTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
@@ -34,10 +27,6 @@ class SequentialTurns final : public Turns {
   SequentialTurns& operator=(const SequentialTurns&) = delete;
   ~SequentialTurns() override { stop(); }
 
-  [[nodiscard]] std::int64_t work() const override {
-    return Turns::work() + nodes_ + (options_.work_limit > 0 ? prover_work_ : 0);
-  }
-
  protected:
   void search() override {
     const bool beside = options_.threads != 1 && options_.work_limit == 0;
@@ -46,8 +35,7 @@ class SequentialTurns final : public Turns {
       take_news();
       if (finished()) break;
       const std::int64_t plans = begin_turn(turn_length_);
-      local_.advance(bound_, limited(local_.work() + plans, local_.work()));
-      take_found();
+      look_at(plans);
       heed_incumbent();
       if (over() || finished()) break;
       search_tree();
@@ -73,7 +61,7 @@ class SequentialTurns final : public Turns {
       below_ = known_;
     }
     tree_.require_below(known_);
-    const auto interrupted = [&] { return deadline_.reached(); };
+    const auto interrupted = [&] { return allowance_.deadline().reached(); };
     bound_.least = std::max(bound_.least, bound_below(graph_, problem_, known_, interrupted));
   }
 
@@ -94,15 +82,18 @@ class SequentialTurns final : public Turns {
 
   void search_tree() {
     const std::int64_t nodes = begin_turn(turn_length_);
-    const TreeOutcome& outcome = tree_.advance(limited(nodes_ + nodes, nodes_) - nodes_);
-    nodes_ = outcome.nodes;
+    const TreeOutcome& outcome = tree_.advance(limited(nodes));
+    spend(outcome.nodes - std::exchange(nodes_, outcome.nodes));
     if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps);
     if (outcome.complete) prove();
   }
 
   void ask_prover(std::int64_t work) {
     for (const std::int64_t end = prover_work_ + work; !over() && !finished() && prover_work_ < end;) {
-      if (!step_of_prover()) return;
+      const std::int64_t before = prover_work_;
+      const bool goes_on = step_of_prover();
+      if (options_.work_limit > 0) spend(prover_work_ - before);
+      if (!goes_on) return;
       take_news();
     }
   }
@@ -119,7 +110,7 @@ class SequentialTurns final : public Turns {
     if (incumbent) limits.incumbent = &*incumbent;
     limits.interrupted = [&] {
       rests_.wait(true);
-      return deadline_.reached() || stopped_;
+      return allowance_.deadline().reached() || stopped_;
     };
     limits.seconds = options_.work_limit > 0 ? 0 : kSeconds;
     News news = prover_.step(limits);
@@ -134,7 +125,7 @@ class SequentialTurns final : public Turns {
   }
 
   void work_beside() {
-    while (!deadline_.reached() && !stopped_ && step_of_prover()) {
+    while (!allowance_.deadline().reached() && !stopped_ && step_of_prover()) {
     }
   }
 
@@ -187,74 +178,11 @@ class SequentialTurns final : public Turns {
   std::int64_t prover_work_ = 0;
 };
 
-void check(const DeviceGraph& graph, const Problem& problem) {
-  if (problem.max_computes < 1) throw InputError("max_computes", "must be at least 1");
-  if (problem.max_computes > kComputesWithin64Bits)
-    throw InputError("max_computes", "of a graph with devices must be at most 64");
-  if (problem.budget.size() != graph.devices.size()) throw InputError("budget", "needs an entry for each device");
-}
-
-/// The best schedule without memory limits, as far as the bound's assignment is one: every op once.
-void describe_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule) {
-  schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
-  Problem unlimited = problem;
-  unlimited.budget.assign(graph.devices.size(), std::nullopt);
-  const Bound bound = bound_of(graph, unlimited);
-  if (!bound.infeasible.empty()) return;
-  schedule.baseline_cost = bound.least;
-  unlimited.objective = Objective::duration;
-  schedule.baseline_duration = Duration(bound_of(graph, unlimited).least);
-  const auto plan = plan_of(graph, problem, bound.assignment);
-  if (!plan) return;
-  const DeviceEvaluation& evaluation = plan->evaluation;
-  schedule.baseline_peak_memory = evaluation.peak;
-  schedule.baseline_is_exact = price(problem, evaluation.duration, evaluation.energy) == bound.least;
-  if (schedule.baseline_is_exact) schedule.baseline_duration = evaluation.duration;
-}
-
 }  // namespace
 
 std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
                                         bool shares) {
   return std::make_unique<SequentialTurns>(graph, problem, options, bound_of(graph, problem), shares);
-}
-
-Options shared_options(const SolveOptions& options) {
-  return {.time_limit = options.time_limit,
-          .work_limit = options.work_limit,
-          .seed = static_cast<std::uint64_t>(options.seed),
-          .threads = options.threads};
-}
-
-DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, const Options& options, Wish* wish,
-                             bool doubts) {
-  check(graph, problem);
-  const Deadline deadline(options.time_limit, options.cancel);
-  DeviceSchedule schedule{.graph = graph.graph.name,
-                          .order = problem.order,
-                          .objective = problem.objective,
-                          .copies = problem.copies,
-                          .budget = problem.budget,
-                          .duration_limit = problem.duration_limit,
-                          .energy_limit = problem.energy_limit};
-  schedule.peak_memory.assign(graph.devices.size(), Bytes());
-  schedule.solver.version = version();
-  schedule.solver.max_computes = problem.max_computes;
-  schedule.solver.work_limit = options.work_limit;
-  const bool overlaps = problem.copies == CopyMode::overlap;
-  (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, schedule);
-  const auto turns = (overlaps ? overlapped_turns : sequential_turns)(graph, problem, options, true);
-  if (wish != nullptr) turns->choose_computes(doubts);
-  turns->sit(std::max(0.0, options.time_limit - deadline.elapsed()),
-             options.work_limit > 0 ? options.work_limit : kNoWay);
-  turns->write(schedule);
-  schedule.solver.seconds = deadline.elapsed();
-  if (wish != nullptr) *wish = turns->wish();
-  return schedule;
-}
-
-DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options) {
-  return solve_or_wish(graph, problem, options, nullptr, false);
 }
 
 }  // namespace remora::devices

@@ -2,7 +2,6 @@
 #include "engine/devices/state.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace remora::devices {
@@ -16,56 +15,6 @@ bool takes(const Op& op, std::uint32_t pairs, TensorId t) {
 }
 
 }  // namespace
-
-Instance::Instance(const DeviceGraph& graph, const Problem& problem)
-    : graph_(graph),
-      problem_(problem),
-      producers_(graph.graph.tensors.size()),
-      readers_(graph.graph.tensors.size()),
-      home_(graph.graph.tensors.size() * graph.devices.size(), false),
-      base_(base_memory(graph)),
-      copy_prices_(home_.size(), kNoWay),
-      run_prices_(graph.runs.size() * graph.devices.size(), kNoWay),
-      leaves_(home_.size(), false) {
-  Table<DeviceId, bool> computes(graph.devices.size(), false);
-  for (const OpId v : graph.runs.ids()) {
-    for (const TensorId t : op(v).outputs) producers_[t] = v;
-    for (const TensorId t : op(v).inputs) {
-      if (readers_[t].empty() || readers_[t].back() != v) readers_[t].push_back(v);
-    }
-    most_runs_.push_back(devices::most_runs(graph, problem, v));
-    for (const RunCost& run : graph.runs[v]) {
-      run_prices_[v.index() * graph.devices.size() + run.device.index()] = price(problem, run.duration, run.energy);
-      computes[run.device] = true;
-    }
-  }
-  for (const DeviceId d : computes.ids()) {
-    if (computes[d]) computing_.push_back(d);
-  }
-  for (const TensorId t : graph.places.ids()) {
-    for (const Link& link : graph.links) {
-      const CopyCost cost = *copy_cost(graph, t, link.from, link.to);
-      std::int64_t& least = copy_prices_[place(t, link.to)];
-      least = std::min(least, price(problem, cost.duration, cost.energy));
-      leaves_[place(t, link.from)] = true;
-    }
-    if (producers_[t].valid()) continue;
-    for (const DeviceId d : graph.places[t].home) home_[place(t, d)] = true;
-  }
-}
-
-Bytes Instance::footprint(OpId v, const RunCost& run) const {
-  Bytes needed = base(run.device) + run.workspace;
-  std::vector<TensorId> inputs = op(v).inputs;
-  std::sort(inputs.begin(), inputs.end());
-  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-  for (const TensorId t : inputs) needed += at_home(t, run.device) ? Bytes(0) : size(t);
-  for (const TensorId t : op(v).outputs) needed += size(t);
-  for (const InPlace& pair : op(v).in_place) {
-    if (producer(pair.input).valid()) needed -= std::min(size(pair.output), size(pair.input));
-  }
-  return needed;
-}
 
 State::State(const Instance& instance)
     : resident_(instance.graph().graph.tensors.size() * instance.graph().devices.size(), 0),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/sweep.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "engine/base/deadline.hpp"
 #include "engine/devices/solve.hpp"
 #include "model/error.hpp"
 
@@ -23,7 +24,7 @@ class Sweep {
         budgets_(std::move(budgets)),
         options_(options),
         listener_(listener),
-        deadline_(options.time_limit, options.cancel) {
+        allowance_(limits_of(options), options.cancel) {
     std::sort(budgets_.begin(), budgets_.end());
     check();
     points_.resize(budgets_.size());
@@ -33,7 +34,7 @@ class Sweep {
 
   SweepResult run() {
     for (int round = 1; round <= kRounds; ++round) {
-      for (std::size_t i = budgets_.size(); i-- > 0 && !over();) {
+      for (std::size_t i = budgets_.size(); i-- > 0 && !allowance_.is_over();) {
         if (!is_settled(i)) search(i, round);
       }
     }
@@ -54,10 +55,6 @@ class Sweep {
     if (problem_.objective != Objective::duration) throw InputError("objective", "a sweep's is the duration");
   }
 
-  [[nodiscard]] bool over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
-  }
-
   [[nodiscard]] Problem problem_of(std::size_t i) const {
     Problem problem = problem_;
     problem.budget[device_] = budgets_[i];
@@ -76,23 +73,18 @@ class Sweep {
   }
 
   void search(std::size_t i, int round) {
-    const int shares = still_to_search(i, round);
-    Options options = options_;
-    options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) / shares;
-    if (options_.work_limit > 0) {
-      options.work_limit = std::max<std::int64_t>(1, (options_.work_limit - work_) / shares);
-    }
+    Options options = within(options_, allowance_.equal_share(still_to_search(i, round)));
     options.seed = options_.seed + static_cast<std::uint64_t>(round - 1);
     options.start = start_for(i);
     DeviceSchedule found = solve(graph_, problem_of(i), options);
-    work_ += found.solver.work;
+    allowance_.spend(Work(found.solver.work));
     seconds_[i] += found.solver.seconds;
     take(i, std::move(found));
     share();
     if (!listener_) return;
     int settled = 0;
     for (std::size_t k = 0; k < points_.size(); ++k) settled += is_settled(k) ? 1 : 0;
-    listener_(point_of(i), deadline_.elapsed(), settled);
+    listener_(point_of(i), allowance_.elapsed(), settled);
   }
 
   /// What is known of this budget, or else of the nearest one.
@@ -187,7 +179,7 @@ class Sweep {
       result.schedules.push_back(*std::move(points_[i]));
     }
     curve.knee = find_knee(curve);
-    curve.seconds = deadline_.elapsed();
+    curve.seconds = allowance_.elapsed();
     return result;
   }
 
@@ -198,12 +190,11 @@ class Sweep {
   std::vector<Bytes> budgets_;
   const Options& options_;
   const SweepListener& listener_;
-  Deadline deadline_;
+  Allowance allowance_;
   /// By budget.
   std::vector<std::optional<DeviceSchedule>> points_;
   std::vector<Bytes> under_;
   std::vector<double> seconds_;
-  std::int64_t work_ = 0;
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/tree_search.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +8,6 @@
 #include <gecode/search.hh>
 
 #include "engine/devices/propagators.hpp"
-#include "engine/devices/search.hpp"
 #include "model/error.hpp"
 
 namespace remora::devices {

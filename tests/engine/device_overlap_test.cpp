@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/devices/changes.hpp"
 #include "engine/devices/plan.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/random_devices.hpp"

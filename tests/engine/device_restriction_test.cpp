@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/ask/problem.hpp"
+#include "engine/devices/alone.hpp"
 #include "engine/devices/solve.hpp"
-#include "engine/devices/turns.hpp"
 #include "tests/support/random_training_graph.hpp"
 #include "tests/support/work_limited.hpp"
 
@@ -115,7 +115,7 @@ TEST(DeviceRestriction, OneDeviceAloneSaysWhatItMayStillSave) {
     };
     std::vector<double> least;
     for (int sitting = 0; sitting < 60 && !alone->finished(); ++sitting) {
-      alone->sit(kNoTimeLimit, 100);
+      alone->sit({.work = Work(100)});
       if (alone->steps().empty()) continue;
       least.push_back(cost() * (1 - alone->gap()));
       if (alone->gap() > 0) ++open;

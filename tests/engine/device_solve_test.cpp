@@ -9,9 +9,9 @@
 
 #include "engine/base/options.hpp"
 #include "engine/devices/plan.hpp"
-#include "engine/devices/program.hpp"
-#include "engine/devices/search.hpp"
+#include "engine/devices/prover.hpp"
 #include "engine/devices/solve.hpp"
+#include "engine/devices/tree_search.hpp"
 #include "model/error.hpp"
 #include "tests/support/device_oracle.hpp"
 #include "tests/support/fewer.hpp"
@@ -131,8 +131,8 @@ void check_relaxation(const DeviceGraph& graph, const Problem& problem, std::opt
   // Where what must be kept ends elsewhere, replayed, than it did.
   if (value_of(graph, problem, plan).violation > 0) return;
   const Instance instance(graph, problem);
-  const State::Allowed anywhere = [&](OpId v, DeviceId d) { return run_cost(graph, v, d) != nullptr; };
-  Program::Detail detail;
+  const Allowed anywhere = [&](OpId v, DeviceId d) { return run_cost(graph, v, d) != nullptr; };
+  Detail detail;
   for (int stage = 0; stage <= instance.op_count(); ++stage) {
     for (const OpId v : graph.runs.ids()) detail.reruns.insert({stage, v});
   }
@@ -140,7 +140,7 @@ void check_relaxation(const DeviceGraph& graph, const Problem& problem, std::opt
     detail.ends.clear();
     for (int stage = 0; stage <= instance.op_count(); stage += every) detail.ends.insert(stage);
     const Program program(instance, anywhere, detail);
-    const std::vector<double> solution = program.solution(plan);
+    const std::vector<double> solution = program.columns().solution(plan);
     EXPECT_TRUE(holds(program.program(), solution));
     EXPECT_TRUE(violated_rows(program.program(), solution).empty());
     EXPECT_LE(cost_of(program.program(), solution), *truth);

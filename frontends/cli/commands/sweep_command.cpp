@@ -9,6 +9,7 @@
 #include "engine/ask/ask.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/devices/solve.hpp"
+#include "engine/devices/sweep.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
