@@ -2,11 +2,10 @@
 #include "engine/devices/prover.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
-#include "engine/bound/periods/period_solver.hpp"
+#include "engine/bound/periods/replay.hpp"
 
 namespace remora::devices {
 namespace {
@@ -29,36 +28,14 @@ constexpr std::int64_t kNodes = 200;
 constexpr std::int64_t kColumnsOfWork = 16;
 /// Places where a replay breaks that are mended at once.
 constexpr std::size_t kMended = 4;
-constexpr std::array kLeastParts{0.5, 0.2, 0.8};
 
-/// A step of a replay that takes more than a budget.
-struct Excess {
-  Bytes bytes{};
-  int stage = 0;
-  OpId rerun{};
-  bool is_first = false;
-};
-
-/// The worst step of every stretch of steps that take too much of a device, the worst first.
 std::vector<Excess> excesses(const Instance& instance, const EvaluatedPlan& plan) {
+  std::vector<OpId> ops;
+  for (const DeviceStep& step : plan.plan) ops.push_back(step.op);
   std::vector<Excess> found;
   for (const DeviceId d : instance.graph().devices.ids()) {
-    if (!instance.problem().budget[d]) continue;
-    bool goes_on = false;
-    int stage = 0;
-    for (std::size_t i = 0; i < plan.plan.size(); ++i) {
-      const DeviceStep& step = plan.plan[i];
-      const bool is_first = !step.is_copy() && step.op == stage;
-      const OpId rerun = step.is_copy() || is_first ? OpId::none() : step.op;
-      const Excess here{plan.evaluation.memory[d][i] - instance.budget(d), stage, rerun, is_first};
-      if (is_first) ++stage;
-      const bool exceeds = here.bytes > Bytes(0);
-      if (exceeds && !goes_on) found.push_back(here);
-      if (exceeds && here.bytes > found.back().bytes) found.back() = here;
-      goes_on = exceeds;
-    }
+    if (instance.problem().budget[d]) add_excesses(ops, plan.evaluation.memory[d], instance.budget(d), found);
   }
-  std::stable_sort(found.begin(), found.end(), [](const Excess& a, const Excess& b) { return a.bytes > b.bytes; });
   return found;
 }
 
@@ -78,19 +55,20 @@ std::int64_t Prover::work_of(const remora::Program& program) {
 }
 
 News Prover::step(const Limits& limits) {
-  if (next_ == Next::relax) return relax(limits);
-  if (next_ == Next::none) return {.bound = bound_, .finished = true};
-  rule_out(whole_, limits.below);
-  if (next_ == Next::dive) return fall(limits);
-  if (next_ == Next::whole) return solve_whole(limits);
-  const double begin = cpu_seconds_of_thread();
-  News news = improve(limits);
-  const double seconds = cpu_seconds_of_thread() - begin;
-  owed_ -= seconds;
-  improving_ += seconds;
-  const bool waits = limits.seconds > 0 && limits.incumbent != nullptr && owed_ > 0;
-  if (--improvements_ <= 0 && !waits) next_ = Next::whole;
-  return news;
+  if (next_ != Next::relax && next_ != Next::none) rule_out(whole_, limits.below);
+  switch (next_) {
+    case Next::relax:
+      return relax(limits);
+    case Next::dive:
+      return dive(limits);
+    case Next::whole:
+      return solve_whole(limits);
+    case Next::improve:
+      return improve_a_while(limits);
+    case Next::none:
+      break;
+  }
+  return {.bound = bound_, .finished = true};
 }
 
 News Prover::relax(const Limits& limits) {
@@ -148,33 +126,39 @@ void Prover::rule_out(Relaxation& relaxation, std::int64_t below) {
   bound_ = std::max(bound_, std::min(below, program_bound(program, relaxation.prices).bound.count()));
 }
 
-News Prover::fall(const Limits& limits) {
+News Prover::dive(const Limits& limits) {
   next_ = Next::whole;
   remora::Program& program = whole_.program->program();
   News news{.bound = bound_, .work = 4 * work_of(program)};
   if (limits.seconds <= 0 && program.columns() > kMostChoicesOfWork) next_ = Next::none;
-  const std::vector<double> solution = dive(program, whole_.program->columns().decisions(), limits.interrupted);
-  if (!solution.empty()) news.plans.push_back(whole_.program->columns().plan(solution, 0.5));
+  const Columns& columns = whole_.program->columns();
+  const std::vector<double> solution = remora::dive(program, columns.decisions(), limits.interrupted);
+  if (!solution.empty()) news.plans.push_back(columns.plan(solution, 0.5));
   news.finished = next_ == Next::none;
   return news;
+}
+
+/// An integer program takes so many CPU seconds from now on, or nodes where time does not count.
+IntegerLimits Prover::integer_limits(const Limits& limits, double seconds) {
+  if (limits.seconds <= 0) return {.nodes = kNodes, .interrupted = limits.interrupted};
+  const double end = cpu_seconds_of_thread() + seconds;
+  return {.interrupted = [&limits, end] {
+    return (limits.interrupted && limits.interrupted()) || cpu_seconds_of_thread() > end;
+  }};
 }
 
 News Prover::solve_whole(const Limits& limits) {
   const remora::Program& program = whole_.program->program();
   News news{.bound = bound_};
   const double begin = cpu_seconds_of_thread();
-  const double end = begin + patience_ * limits.seconds;
-  const auto over = [&] {
-    return (limits.interrupted && limits.interrupted()) || (limits.seconds > 0 && cpu_seconds_of_thread() > end);
-  };
-  IntegerLimits integer{.interrupted = over};
-  if (by_devices_) {
+  IntegerLimits integer = integer_limits(limits, patience_ * limits.seconds);
+  if (branching_ == Branching::devices) {
     integer.first = whole_.program->columns().decisions().front();
     integer.by_bound = true;
   }
   if (limits.below != kNoWay) integer.ceiling = Duration(limits.below);
-  if (limits.seconds <= 0) integer.nodes = kNodes;
   const IntegerAnswer answer = solve_integer(program, integer);
+  news.solved_by = IntegerSolver::cbc;
   news.work = work_of(program) * (1 + answer.nodes);
   bound_ = std::max(bound_, std::min(limits.below, answer.bound.count()));
   if (answer.complete && answer.solution.empty()) {
@@ -189,8 +173,10 @@ News Prover::solve_whole(const Limits& limits) {
     if (answer.complete && !refined) news.finished = true;
   }
   if (!answer.complete) patience_ *= kPatienceGrowth;
-  // What leads nowhere in one way may in the other: cuts, or very many nodes.
-  if (!answer.complete && answer.solution.empty()) by_devices_ = !by_devices_;
+  // What leads nowhere in one way may in the other.
+  if (!answer.complete && answer.solution.empty()) {
+    branching_ = branching_ == Branching::cuts ? Branching::devices : Branching::cuts;
+  }
   next_ = refined ? Next::relax : Next::improve;
   improvements_ = kImprovements;
   owed_ = cpu_seconds_of_thread() - begin;
@@ -205,7 +191,7 @@ bool Prover::refine(const Plan& plan, Detail& detail) const {
   found.resize(std::min(found.size(), kMended));
   const std::size_t before = detail.size();
   for (const Excess& excess : found) {
-    if (excess.rerun.valid()) detail.reruns.insert({excess.stage, excess.rerun});
+    if (excess.op.valid() && !excess.is_first) detail.reruns.insert({excess.stage, excess.op});
     detail.ends.insert(excess.stage);
     if (!excess.is_first) detail.ends.insert(excess.stage - 1);
   }
@@ -261,11 +247,22 @@ Prover::Relaxation& Prover::finer(const Limits& limits, News& news) {
       const double begin = cpu_seconds_of_thread();
       solve(finer_, limits, news);
       relaxing_ = cpu_seconds_of_thread() - begin;
-      // This is part of a neighbourhood's seconds, which step() adds.
+      // This is part of a neighbourhood's seconds, which improve_a_while() adds.
       improving_ = -relaxing_;
     }
   }
   return finer_.program ? finer_ : whole_;
+}
+
+News Prover::improve_a_while(const Limits& limits) {
+  const double begin = cpu_seconds_of_thread();
+  News news = improve(limits);
+  const double seconds = cpu_seconds_of_thread() - begin;
+  owed_ -= seconds;
+  improving_ += seconds;
+  const bool waits = limits.seconds > 0 && limits.incumbent != nullptr && owed_ > 0;
+  if (--improvements_ <= 0 && !waits) next_ = Next::whole;
+  return news;
 }
 
 News Prover::improve(const Limits& limits) {
@@ -281,17 +278,14 @@ News Prover::improve(const Limits& limits) {
   const RestrictedProgram part = restricted(program, neighbourhood(whole, static_cast<std::size_t>(size_)), from);
   const std::int64_t before = cost_of(program, from);
   if (before <= part.cost) return news;
-  const double end = cpu_seconds_of_thread() + limits.seconds;
-  const auto over = [&] {
-    return (limits.interrupted && limits.interrupted()) || (limits.seconds > 0 && cpu_seconds_of_thread() > end);
-  };
-  IntegerLimits integer{.ceiling = Duration(before - part.cost), .interrupted = over};
+  IntegerLimits integer = integer_limits(limits, limits.seconds);
+  integer.ceiling = Duration(before - part.cost);
   const bool by_devices = random_.below(2) == 0;
   for (std::size_t j = 0; j < part.columns.size() && by_devices; ++j) {
     if (whole.columns().is_first_run(part.columns[j])) integer.first.push_back(static_cast<int>(j));
   }
-  if (limits.seconds <= 0) integer.nodes = kNodes;
   const IntegerAnswer answer = solve_integer(part.program, integer);
+  news.solved_by = IntegerSolver::cbc;
   news.work += work_of(part.program) * (1 + answer.nodes);
   size_ = answer.complete ? std::min(size_ * kGrowth, program.columns() + 1.0) : std::max(kLeastSize, size_ / kGrowth);
   if (answer.solution.empty()) return news;

@@ -9,6 +9,15 @@
 //                    -> or it takes too long: of the incumbent's solution all but a part is fixed, the rest solved to the end
 //                       (a large neighbourhood): plans
 //
+// What a step does (Next), and what comes after it:
+//
+//     [relax] ---> [dive] ---> [whole] ----> [improve] -+
+//        ^                      |   ^                   |  again, and back after some neighbourhoods that have taken
+//        |   a plan breaks      |   |                   |  as long as the integer program
+//        +------ a budget ------+   +-------------------+
+//
+// none where the graph is too large, or under a work limit the program.
+//
 // A plan of the relaxation may break budgets: the search mends it. The bound of linear programs is proved in whole numbers;
 // that of integer programs is CBC's word.
 #pragma once
@@ -18,6 +27,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/base/options.hpp"
+#include "engine/bound/periods/period_solver.hpp"
 #include "engine/devices/program.hpp"
 #include "model/random.hpp"
 
@@ -31,6 +42,8 @@ struct News {
   std::vector<Plan> plans{};
   /// In units of the search.
   std::int64_t work = 0;
+  /// Who solved an integer program, if one was solved.
+  IntegerSolver solved_by = IntegerSolver::off;
   /// Nothing more will come.
   bool finished = false;
 };
@@ -68,15 +81,29 @@ class Prover {
   bool solve(Relaxation& relaxation, const Limits& limits, News& news);
   Relaxation& finer(const Limits& limits, News& news);
   News relax(const Limits& limits);
-  News fall(const Limits& limits);
+  News dive(const Limits& limits);
   News solve_whole(const Limits& limits);
   News improve(const Limits& limits);
+  News improve_a_while(const Limits& limits);
+  /// The limits outlive them.
+  [[nodiscard]] static IntegerLimits integer_limits(const Limits& limits, double seconds);
   void rule_out(Relaxation& relaxation, std::int64_t below);
   bool refine(const Plan& plan, Detail& detail) const;
   std::vector<bool> neighbourhood(const Program& program, std::size_t most);
   [[nodiscard]] static std::int64_t work_of(const remora::Program& program);
 
-  enum class Next : std::uint8_t { relax, dive, whole, improve, none };
+  enum class Next : std::uint8_t {
+    relax,    ///< the linear program
+    dive,     ///< a plan of its solution
+    whole,    ///< the integer program
+    improve,  ///< a neighbourhood of the incumbent
+    none,     ///< nothing more
+  };
+  /// In the integer program.
+  enum class Branching : std::uint8_t {
+    cuts,     ///< as the solver likes, with cuts
+    devices,  ///< on where ops run first before all else, in many nodes without cuts
+  };
 
   Instance instance_;
   Allowed allowed_;
@@ -88,8 +115,7 @@ class Prover {
   std::int64_t bound_ = 0;
   /// Times the seconds for one neighbourhood: what the whole program may take.
   double patience_ = 2;
-  /// Of the whole program: where ops run first is branched on before all else, in many nodes without cuts; else with cuts.
-  bool by_devices_ = false;
+  Branching branching_ = Branching::cuts;
   /// Until the whole program is tried again: neighbourhoods, and CPU seconds, as many as it took the last time.
   int improvements_ = 0;
   double owed_ = 0;
