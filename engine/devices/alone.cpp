@@ -58,7 +58,10 @@ class OneDevice final : public Member {
         options_(options_alone(options)),
         search_(instance_, options_, parts_alone(instance_, options_)),
         chooses_(chooses),
-        start_(chooses ? sequence_of(options.start).value_or(Sequence()) : Sequence()) {}
+        teller_(options.teller),
+        start_(chooses ? sequence_of(options.start).value_or(Sequence()) : Sequence()) {
+    search_.listen({.enough = enough()});
+  }
 
   void sit(const Limits& limits) override {
     if (chooses_ && !std::exchange(begun_, true)) {
@@ -92,10 +95,16 @@ class OneDevice final : public Member {
   }
 
  private:
+  /// Asked in every round.
+  [[nodiscard]] std::function<bool(const Progress&)> enough() const {
+    if (teller_ == nullptr) return {};
+    return [teller = teller_](const Progress&) { return !teller->beat(); };
+  }
+
   /// As a solve for one device alone, which chooses how often an op may run. More than here is a wish.
   void choose(const remora::Instance& instance, const Limits& limits) {
     const SolveOptions options = within(options_, limits);
-    const Schedule found = solve_with_more_computes(instance, options, {.cancel = cancel_}, start_);
+    const Schedule found = solve_with_more_computes(instance, options, {.enough = enough(), .cancel = cancel_}, start_);
     chosen_work_ += Work(found.solver.work);
     exhausted_ = found.status == Status::optimal || found.status == Status::infeasible;
     if (!found.has_schedule()) return;
@@ -138,6 +147,7 @@ class OneDevice final : public Member {
   SolveOptions options_;
   remora::Search search_;
   bool chooses_;
+  Teller* teller_;
   bool begun_ = false;
   bool exhausted_ = false;
   Sequence start_;

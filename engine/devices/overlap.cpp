@@ -224,6 +224,7 @@ class OverlappedTurns final : public Turns {
     Options options = within(options_, part);
     options.seed = options_.seed + rounds_++;
     options.start = best_;
+    options.teller = nullptr;
     const auto turns = sequential_turns(*graph, in_sequence(problem_, sum), options, !weighs(problem_) && delegates_);
     turns->sit(part);
     spend(std::max(Work(1), turns->work()).count());
@@ -232,8 +233,8 @@ class OverlappedTurns final : public Turns {
       return;
     }
     const std::int64_t least = turns->bound().least;
-    bound_.least = std::max(bound_.least, problem_.objective == Objective::duration ? per_weight(least, sum) : least);
-    take(turns->steps());
+    raise_bound(problem_.objective == Objective::duration ? per_weight(least, sum) : least, Source::relaxation);
+    take(turns->steps(), Source::relaxation);
   }
 
   void search_overlapped(double share) {

@@ -72,9 +72,9 @@ Search::Search(const DeviceGraph& graph, const Problem& problem, std::uint64_t s
   }
 }
 
-/// Searches on until so much work has been done in all.
 void Search::advance(const Bound& bound, std::int64_t work) {
   until_ = work;
+  const auto goes_on = [&](bool better) { return !heard_ || heard_(better && plan() != nullptr); };
   if (!best_) {
     std::optional<EvaluatedPlan> first = plan_of(graph_, problem_, bound.assignment);
     while (!first && !over()) {
@@ -84,18 +84,21 @@ void Search::advance(const Bound& bound, std::int64_t work) {
     if (!first) return;
     current_ = settled(judged(*std::move(first)), kRetimings);
     best_ = current_;
+    if (!goes_on(true)) return;
   }
   while (!over() && !(best_->value.violation == 0 && best_->value.cost <= bound.least)) {
     Candidate next = settled(changed(*current_), 1);
+    const bool better = next.value < best_->value;
     if (next.value <= current_->value) current_ = next;
     ++idle_;
-    if (next.value < best_->value) {
+    if (better) {
       best_ = std::move(next);
       idle_ = 0;
     } else if (idle_ >= kMostIdle) {
       current_ = best_;
       idle_ = 0;
     }
+    if (!goes_on(better)) return;
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -41,6 +42,8 @@ class Search {
   [[nodiscard]] std::int64_t work() const { return work_; }
   /// True ends a turn early. May be null.
   void heed(const std::atomic<bool>* called) { called_ = called; }
+  /// Told of every plan that a turn looks at, and whether it is the best one and breaks no limit. False ends the turn.
+  void listen(std::function<bool(bool better)> heard) { heard_ = std::move(heard); }
 
  private:
   /// What a tensor is in every block that repeats: of which ops, which of their outputs; of inputs of the graph, of whose.
@@ -96,6 +99,7 @@ class Search {
   const Problem& problem_;
   const Deadline& deadline_;
   const std::atomic<bool>* called_ = nullptr;
+  std::function<bool(bool better)> heard_{};
   Random random_;
   Table<OpId, int> alike_;
   Table<TensorId, Role> roles_;

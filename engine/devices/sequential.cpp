@@ -19,7 +19,7 @@ class SequentialTurns final : public Turns {
  public:
   SequentialTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
       : Turns(graph, problem, options, std::move(bound), shares),
-        tree_(graph_, problem_, [&] { return turn_.reached() || called_; }),
+        tree_(graph_, problem_, [&] { return turn_.reached() || called_ || !beat(); }),
         prover_(graph_, problem_, options.seed) {
     local_.heed(&called_);
   }
@@ -62,7 +62,7 @@ class SequentialTurns final : public Turns {
     }
     tree_.require_below(known_);
     const auto interrupted = [&] { return allowance_.deadline().reached(); };
-    bound_.least = std::max(bound_.least, bound_below(graph_, problem_, known_, interrupted));
+    raise_bound(bound_below(graph_, problem_, known_, interrupted), Source::relaxation);
   }
 
  private:
@@ -72,9 +72,9 @@ class SequentialTurns final : public Turns {
   static constexpr double kSeconds = 2;
 
   /// The best schedule is known, or that there is none.
-  void prove() {
+  void prove(Source source) {
     if (best_cost_ < kNoWay) {
-      bound_.least = std::max(bound_.least, best_cost_);
+      raise_bound(best_cost_, source);
     } else {
       bound_.infeasible = "every sequence of runs and copies was searched";
     }
@@ -84,8 +84,8 @@ class SequentialTurns final : public Turns {
     const std::int64_t nodes = begin_turn(turn_length_);
     const TreeOutcome& outcome = tree_.advance(limited(nodes));
     spend(outcome.nodes - std::exchange(nodes_, outcome.nodes));
-    if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps);
-    if (outcome.complete) prove();
+    if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps, Source::complete);
+    if (outcome.complete) prove(Source::complete);
   }
 
   void ask_prover(std::int64_t work) {
@@ -137,10 +137,10 @@ class SequentialTurns final : public Turns {
       called_ = false;
     }
     for (News& item : news) {
-      bound_.least = std::max(bound_.least, item.bound);
-      for (Plan& plan : item.plans) adopt(std::move(plan));
+      raise_bound(item.bound, Source::periods);
+      for (Plan& plan : item.plans) adopt(std::move(plan), Source::periods);
       heed_incumbent();
-      if (item.infeasible) prove();
+      if (item.infeasible) prove(Source::periods);
     }
   }
 

@@ -59,10 +59,12 @@ DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, c
   const bool overlaps = problem.copies == CopyMode::overlap;
   (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, schedule);
   const auto turns = (overlaps ? overlapped_turns : sequential_turns)(graph, problem, options, true);
+  if (options.teller != nullptr) options.teller->begin(schedule, turns->bound().least);
   if (wish != nullptr) turns->choose_computes(doubts);
   turns->sit(allowance.left());
   turns->write(schedule);
   schedule.solver.seconds = allowance.elapsed();
+  if (options.teller != nullptr) options.teller->end(turns->work());
   if (wish != nullptr) *wish = turns->wish();
   return schedule;
 }
@@ -90,7 +92,7 @@ class Ladder {
       allowance_.spend(Work(found.solver.work));
       const bool pays = take(std::move(found));
       // What is wished for and known is taken, however late.
-      if (!pays || !may_go_on || (allowance_.is_over() && wish.steps.empty())) break;
+      if (!pays || !may_go_on || ((allowance_.is_over() || has_enough()) && wish.steps.empty())) break;
       if (wish.computes == 0 && !may_pay()) break;
       start_ = !wish.steps.empty() ? std::move(wish.steps) : best_.has_schedule() ? best_.steps : start_;
       after_proof_ = wish.computes == 0 && best_.has_schedule();
@@ -104,6 +106,8 @@ class Ladder {
   }
 
  private:
+  [[nodiscard]] bool has_enough() const { return options_.teller != nullptr && options_.teller->has_enough(); }
+
   /// A start that holds the budgets with more computes is where it begins.
   void begin_with_start() {
     std::map<OpId, int> computes;
@@ -168,13 +172,6 @@ class Ladder {
 };
 
 }  // namespace
-
-Options shared_options(const SolveOptions& options) {
-  return {.time_limit = options.time_limit,
-          .work_limit = options.work_limit,
-          .seed = static_cast<std::uint64_t>(options.seed),
-          .threads = options.threads};
-}
 
 DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options) {
   return solve_or_wish(graph, problem, options, nullptr, false);

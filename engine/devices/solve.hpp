@@ -3,20 +3,16 @@
 // Schedules of one problem over several devices (docs/devices.md).
 #pragma once
 
-#include "engine/base/options.hpp"
 #include "engine/devices/turns.hpp"
 
 namespace remora::devices {
-
-/// The limits, the seed and the threads that are shared with solves of one device.
-Options shared_options(const SolveOptions& options);
 
 /// Optimal where the schedule costs no more than the bound; infeasible where the bound says so, with the reason as
 /// solver.note; unknown where none was found. The graph must be valid, with one budget a device, all not negative, and
 /// max_computes at least 1, and a start that the graph allows, else InputError.
 DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options);
 
-/// As solve(), for the problem's computes an op or more (as in computes_choice.hpp): the best schedule there is, of the problem
+/// As solve(), for the problem's computes an op or more (as in engine/ask/ladder.cpp): the best schedule there is, of the problem
 /// with the fewest computes that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why.
 DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const Problem& problem, const Options& options);
 

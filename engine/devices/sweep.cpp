@@ -17,7 +17,7 @@ constexpr int kRounds = 2;
 class Sweep {
  public:
   Sweep(const DeviceGraph& graph, const Problem& problem, DeviceId device, std::vector<Bytes> budgets,
-        const Options& options, const SweepListener& listener)
+        const Options& options, const std::function<void(const SweepProgress&)>& listener)
       : graph_(graph),
         problem_(problem),
         device_(device),
@@ -84,7 +84,9 @@ class Sweep {
     if (!listener_) return;
     int settled = 0;
     for (std::size_t k = 0; k < points_.size(); ++k) settled += is_settled(k) ? 1 : 0;
-    listener_(point_of(i), allowance_.elapsed(), settled);
+    const CurvePoint point = point_of(i);
+    listener_({allowance_.elapsed(), point.budget, point.status, point.duration, point.peak_memory, point.lower_bound,
+               static_cast<int>(points_.size()), settled});
   }
 
   /// What is known of this budget, or else of the nearest one.
@@ -189,7 +191,7 @@ class Sweep {
   /// Ascending.
   std::vector<Bytes> budgets_;
   const Options& options_;
-  const SweepListener& listener_;
+  const std::function<void(const SweepProgress&)>& listener_;
   Allowance allowance_;
   /// By budget.
   std::vector<std::optional<DeviceSchedule>> points_;
@@ -200,7 +202,7 @@ class Sweep {
 }  // namespace
 
 SweepResult sweep(const DeviceGraph& graph, const Problem& problem, DeviceId device, std::vector<Bytes> budgets,
-                  const Options& options, const SweepListener& listener) {
+                  const Options& options, const std::function<void(const SweepProgress&)>& listener) {
   if (problem.budget.size() != graph.devices.size()) throw InputError("budget", "needs an entry for each device");
   return Sweep(graph, problem, device, std::move(budgets), options, listener).run();
 }

@@ -11,25 +11,13 @@
 #include <functional>
 #include <vector>
 
+#include "engine/devices/ask.hpp"
 #include "engine/devices/turns.hpp"
-#include "model/curve.hpp"
 
 namespace remora::devices {
 
-struct SweepResult {
-  /// Of the device that was swept: its budgets, peaks and fixed memory.
-  Curve curve{};
-  /// By point; without steps where none is known.
-  std::vector<DeviceSchedule> schedules{};
-};
-
-/// Told of each budget once it was searched, and for how many budgets nothing is left to search.
-using SweepListener = std::function<void(const CurvePoint& point, double seconds, int settled)>;
-
-/// The limits of the options are of the whole sweep; with a work limit, and without a time limit, the same seed gives the same curve.
-/// The problem's objective is the duration, and what it says of the device's budget does not matter. A start serves the largest
-/// budget. Throws InputError for budgets that are negative, given twice, or none.
+/// As sweep() of ask.hpp. `listener` is told of each budget once it was searched, and may be empty.
 SweepResult sweep(const DeviceGraph& graph, const Problem& problem, DeviceId device, std::vector<Bytes> budgets,
-                  const Options& options, const SweepListener& listener = {});
+                  const Options& options, const std::function<void(const SweepProgress&)>& listener);
 
 }  // namespace remora::devices

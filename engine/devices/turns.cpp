@@ -40,18 +40,20 @@ Turns::Turns(const DeviceGraph& graph, const Problem& problem, const Options& op
       bound_(std::move(bound)),
       local_(graph_, problem_, options.seed, turn_),
       whole_{std::min(options.time_limit, kLongest), work_limit(options.work_limit)},
-      shares_(shares && problem.max_computes > 1) {}
+      shares_(shares && problem.max_computes > 1) {
+  if (options_.teller != nullptr) local_.listen([this](bool better) { return hear(better); });
+}
 
 void Turns::sit(const Limits& limits) {
   allowance_ = Allowance(limits, options_.cancel);
   turn_ = allowance_.deadline();
   if (refuted()) return;
-  if (!std::exchange(begun_, true)) take(options_.start);
+  if (!std::exchange(begun_, true)) take(options_.start, Source::start);
   search();
 }
 
 void Turns::offer(const std::vector<DeviceStep>& steps) {
-  if (cost_of_schedule(graph_, problem_, steps)) take(steps);
+  if (cost_of_schedule(graph_, problem_, steps)) take(steps, Source::start);
 }
 
 void Turns::choose_computes(bool doubts) {
@@ -67,12 +69,7 @@ void Turns::write(DeviceSchedule& schedule) const {
     schedule.solver.note = bound_.infeasible;
   }
   if (best_cost_ == kNoWay) return;
-  schedule.steps = best_;
-  const DeviceVerdict verdict = verify(graph_, schedule);
-  schedule.duration = verdict.duration;
-  schedule.energy = verdict.energy;
-  schedule.peak_memory = verdict.peak;
-  schedule.status = schedule.cost() <= schedule.lower_bound ? Status::optimal : Status::feasible;
+  put_steps(graph_, best_, schedule);
 }
 
 void Turns::spend(std::int64_t units) {
@@ -81,37 +78,61 @@ void Turns::spend(std::int64_t units) {
 }
 
 void Turns::look_at(std::int64_t plans) {
-  const std::int64_t before = local_.work();
-  local_.advance(bound_, plus(Work(before), Work(limited(plans))).count());
-  spend(local_.work() - before);
-  take_found();
+  local_.advance(bound_, plus(Work(plans_), Work(limited(plans))).count());
+  take_found(Source::local);
 }
 
-std::int64_t Turns::take(const std::vector<DeviceStep>& steps) {
+std::int64_t Turns::take(const std::vector<DeviceStep>& steps, Source source) {
   if (steps.empty()) return kNoWay;
   const std::int64_t cost = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
   if (cost < best_cost_) {
     best_cost_ = cost;
     best_ = steps;
+    tell_best(source);
   }
-  adopt(steps);
+  adopt(steps, source);
   heed_incumbent();
   return cost;
 }
 
-void Turns::adopt(Plan plan) {
+void Turns::adopt(Plan plan, Source source) {
   for (DeviceStep& step : plan) step.free.clear();
-  const std::int64_t before = local_.work();
-  local_.adopt(std::move(plan), before + limited(kMending));
-  spend(local_.work() - before);
-  take_found();
+  local_.adopt(std::move(plan), plans_ + limited(kMending));
+  take_found(source);
 }
 
-/// What the local search has found.
-void Turns::take_found() {
+void Turns::raise_bound(std::int64_t least, Source source) {
+  if (least <= bound_.least) return;
+  bound_.least = least;
+  if (options_.teller != nullptr) options_.teller->bound(source, least, work_);
+}
+
+bool Turns::beat(std::int64_t units) const {
+  return options_.teller == nullptr || options_.teller->beat(work_ + Work(units));
+}
+
+/// The local search has looked at another plan, amid its turn. False ends that.
+bool Turns::hear(bool better) {
+  const std::int64_t units = local_.work() - plans_;
+  if (better && local_.cost() < best_cost_) {
+    const EvaluatedPlan& found = *local_.plan();
+    options_.teller->schedule(Source::local, local_.cost(), work_ + Work(units),
+                              [&] { return with_releases(found.evaluation, found.plan); });
+  }
+  return beat(units);
+}
+
+void Turns::tell_best(Source source) {
+  if (options_.teller != nullptr) options_.teller->schedule(source, best_cost_, work_, [this] { return best_; });
+}
+
+/// What the local search has done and found.
+void Turns::take_found(Source source) {
+  spend(local_.work() - std::exchange(plans_, local_.work()));
   if (local_.plan() == nullptr || local_.cost() >= best_cost_) return;
   best_cost_ = local_.cost();
   best_ = with_releases(local_.plan()->evaluation, local_.plan()->plan);
+  tell_best(source);
 }
 
 void Turns::let_members_sit() {
@@ -137,17 +158,19 @@ std::int64_t Turns::begin_turn(std::int64_t plans) {
 
 void Turns::find_members() {
   Options options = within(options_, whole_.part(kFirst));
-  const auto add = [&](std::unique_ptr<Member> member, bool is_alone) {
-    if (member) members_.push_back({.member = std::move(member), .is_alone = is_alone});
+  const auto add = [&](std::unique_ptr<Member> member, Source source) {
+    if (member) members_.push_back({std::move(member), source, source == Source::one_device});
   };
-  for (const DeviceId d : graph_.devices.ids()) add(one_device_alone(graph_, problem_, d, options, chooses_), true);
+  for (const DeviceId d : graph_.devices.ids())
+    add(one_device_alone(graph_, problem_, d, options, chooses_), Source::one_device);
   options.start.clear();
+  options.teller = nullptr;
   if (graph_.links.empty()) return;
   Problem once = problem_;
   once.max_computes = 1;
   options.threads = 1;
   options.time_limit = whole_.seconds;
-  add(copies_alone(once, options), false);
+  add(copies_alone(once, options), Source::copies);
 }
 
 double Turns::amount(const Limits& limits) const {
@@ -206,7 +229,7 @@ void Turns::let_sit(Entry& entry, double due) {
   rest(false);
   // At least one, so that who has nothing to do keeps no search under a work limit alive.
   spend(std::max(Work(1), member.work() - work_before).count());
-  entry.cost = take(member.steps());
+  entry.cost = take(member.steps(), entry.source);
   entry.spent += used() - before;
 }
 

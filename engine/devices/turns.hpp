@@ -20,6 +20,7 @@
 #include "engine/devices/bound.hpp"
 #include "engine/devices/plan.hpp"
 #include "engine/devices/search.hpp"
+#include "engine/devices/teller.hpp"
 
 namespace remora::devices {
 
@@ -36,6 +37,8 @@ struct Options {
   /// Steps of a schedule of this graph to begin from, under whatever budgets; empty for none. The local search begins from its runs
   /// and copies where they are of the staged form; if it is a schedule of the problem, the answer costs no more.
   std::vector<DeviceStep> start{};
+  /// Hears how it goes. May be null.
+  Teller* teller = nullptr;
 };
 
 /// That ops may run so often instead, and a schedule where they do, if there is one.
@@ -106,7 +109,9 @@ class Turns : public Member {
   /// Whatever else runs beside the search waits, until it is told that it need not.
   virtual void rest(bool /*waits*/) {}
 
-  [[nodiscard]] bool over() const { return allowance_.is_over() || wish_.computes > 0; }
+  [[nodiscard]] bool over() const { return allowance_.is_over() || wish_.computes > 0 || has_enough(); }
+  /// Whoever listens hears that it goes on. False where that is enough.
+  [[nodiscard]] bool beat(std::int64_t units = 0) const;
   /// As much of it as the work limit leaves.
   [[nodiscard]] std::int64_t limited(std::int64_t units) const {
     return std::min(units, allowance_.left().work.count());
@@ -115,9 +120,11 @@ class Turns : public Member {
   /// Local search over so many plans, as far as the limits leave them.
   void look_at(std::int64_t plans);
   /// Takes a schedule of the problem, or steps to go on from, over. What it costs, if it is one.
-  std::int64_t take(const std::vector<DeviceStep>& steps);
+  std::int64_t take(const std::vector<DeviceStep>& steps, Source source);
   /// The local search goes on from it, if it is better once it is mended.
-  void adopt(Plan plan);
+  void adopt(Plan plan, Source source);
+  /// No schedule costs less.
+  void raise_bound(std::int64_t least, Source source);
   /// Whoever has fewer choices and is due.
   void let_members_sit();
   /// A turn of the search itself takes so many plans or nodes, and no longer than others can wait.
@@ -137,6 +144,7 @@ class Turns : public Member {
  private:
   struct Entry {
     std::unique_ptr<Member> member;
+    Source source{};
     /// One device alone: its search gains most by time, and is known to lead as soon as others find plans of its own kind.
     bool is_alone = false;
     double spent = 0;
@@ -147,7 +155,10 @@ class Turns : public Member {
     std::int64_t told = kNoWay;
   };
 
-  void take_found();
+  [[nodiscard]] bool has_enough() const { return options_.teller != nullptr && options_.teller->has_enough(); }
+  bool hear(bool better);
+  void take_found(Source source);
+  void tell_best(Source source);
   void find_members();
   /// An amount of what is limited: units of work, or else seconds.
   [[nodiscard]] double amount(const Limits& limits) const;
@@ -163,6 +174,8 @@ class Turns : public Member {
   /// Of the options, but for time for which nobody waits.
   Limits whole_;
   Work work_{};
+  /// Of the local search, what work_ has of it.
+  std::int64_t plans_ = 0;
   bool begun_ = false;
   bool chooses_ = false;
   bool doubts_ = false;

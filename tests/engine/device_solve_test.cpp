@@ -2,12 +2,14 @@
 //
 // Several devices: evaluator, bound and search against brute force.
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "engine/base/options.hpp"
+#include "engine/devices/ask.hpp"
 #include "engine/devices/plan.hpp"
 #include "engine/devices/prover.hpp"
 #include "engine/devices/solve.hpp"
@@ -389,6 +391,45 @@ TEST(DeviceSolve, BlocksThatRepeatGiveWayTogether) {
     ASSERT_TRUE(schedule.has_schedule());
     EXPECT_TRUE(verify(graph, schedule).valid());
   }
+}
+
+/// What listeners hear is what the answer says, and changes nothing of it.
+TEST(DeviceSolve, TellsHowItGoes) {
+  std::mt19937 random(7);
+  int told = 0;
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(round);
+    Request request{.graph = std::make_shared<const DeviceGraph>(random_device_graph(random, 2, 6))};
+    request.budget = draw_problem(random, *request.graph, OrderMode::input).budget;
+    request.copies = round % 2 == 0 ? CopyMode::sequential : CopyMode::overlap;
+    request.options.time_limit = kNoTimeLimit;
+    request.options.work_limit = 300;
+    const DeviceSchedule silent = solve(request);
+    std::vector<std::int64_t> costs;
+    Progress last;
+    Callbacks callbacks;
+    callbacks.incumbent = [&](const DeviceSchedule& schedule) {
+      EXPECT_TRUE(verify(*request.graph, schedule).valid());
+      EXPECT_TRUE(costs.empty() || schedule.cost() < costs.back());
+      costs.push_back(schedule.cost());
+    };
+    callbacks.progress = [&](const Progress& news) {
+      EXPECT_GE(news.work, last.work);
+      last = news;
+    };
+    const DeviceSchedule schedule = solve(request, callbacks);
+    EXPECT_EQ(schedule.steps, silent.steps);
+    EXPECT_EQ(schedule.lower_bound, silent.lower_bound);
+    EXPECT_EQ(schedule.solver.work, silent.solver.work);
+    if (!schedule.has_schedule()) continue;
+    ++told;
+    ASSERT_FALSE(costs.empty());
+    EXPECT_EQ(costs.back(), schedule.cost());
+    EXPECT_EQ(last.duration.count(), schedule.cost());
+    EXPECT_EQ(last.phase, 2);
+    EXPECT_LE(solve(request, {.enough = [](const Progress&) { return true; }}).lower_bound, schedule.cost());
+  }
+  EXPECT_GT(told, 10);
 }
 
 TEST(DeviceSolve, RefusesWhatMakesNoSense) {

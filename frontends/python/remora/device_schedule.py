@@ -19,6 +19,8 @@ from remora.schedule import BaseSchedule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Telling = Callable[[Any], bool] | None
+
 __all__ = ["DeviceSchedule", "DeviceStep"]
 
 
@@ -199,9 +201,13 @@ def solve_devices(
     copies: str,
     limits: tuple[SupportsIndex | None, SupportsIndex | None],
     warm_start: DeviceSchedule | None,
+    telling: tuple[Telling, Telling, Telling],
     asking: Callable[[], bool] | None,
 ) -> tuple[DeviceSchedule, object]:
-    """`remora.solve` of a graph over several devices: the answer, with steps or without, and what ended it early."""
+    """`remora.solve` of a graph over several devices: the answer, with steps or without, and what ended it early.
+
+    `telling`: who hears of better schedules, of news, and how it goes some ten times a second.
+    """
     if not isinstance(budget, Mapping):
         raise TypeError(f"budget: must be a mapping of devices to budgets, not {type(budget).__name__}")
     names = graph._device_names()
@@ -237,6 +243,7 @@ def solve_devices(
         energy_limit,
         texts,
         None if start is None else start._answer,
+        *telling,
         asking,
     )
     answer.graph_sha256 = graph._sha256

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from remora import _engine
 
 if TYPE_CHECKING:
+    from remora.devices import DeviceGraph
     from remora.graph import Graph
     from remora.solving import Progress, SweepProgress
 
@@ -143,7 +144,7 @@ class Display:
 
 
 class _SolveDisplay(Display):
-    def __init__(self, graph: Graph, options: dict[str, str]) -> None:
+    def __init__(self, graph: Graph | DeviceGraph, options: dict[str, str]) -> None:
         work = float(options.get("work_limit", 0))
         seconds = float(options.get("time_limit", _DEFAULT_SECONDS))
         self._by_work = work > 0 and seconds >= _WITHOUT_LIMIT
@@ -151,7 +152,8 @@ class _SolveDisplay(Display):
         super().__init__(bar_for(f"solve {graph.name}".rstrip(), total))
         self._total = total
         self._begun = time.monotonic()
-        self._baseline = graph.baseline_duration
+        # Over several devices it takes a search.
+        self._baseline = getattr(graph, "baseline_duration", None)
         self.solve_told = self._told
 
     def finish(self, text: str) -> None:
@@ -161,7 +163,9 @@ class _SolveDisplay(Display):
     def _told(self, news: Progress) -> None:
         baseline = self._baseline or 1
         bound = f"bound {100 * (news.bound / baseline - 1):.2f} %"
-        if news.phase == 1:
+        if self._baseline is None:
+            text = f"{'looking for a schedule' if news.phase == 1 else f'cost {news.duration}'}, bound {news.bound}"
+        elif news.phase == 1:
             text = f"looking for a schedule: peak {_engine.bytes_text(news.peak)}, {bound}"
         else:
             text = f"overhead {100 * (news.duration / baseline - 1):.2f} %, {bound}"
@@ -194,7 +198,7 @@ class _OrderDisplay(Display):
         )
 
 
-def show_solve(graph: Graph, budget: str, options: list[tuple[str, str]], wanted: bool) -> Display:
+def show_solve(graph: Graph | DeviceGraph, options: list[tuple[str, str]], wanted: bool) -> Display:
     """The display of a solve."""
     return _SolveDisplay(graph, dict(options)) if wanted else Display()
 

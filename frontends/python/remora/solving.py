@@ -14,7 +14,7 @@ from remora._arguments import Budget, boolean, budget_text, count, integer, opti
 from remora.curve import Curve
 from remora.device_schedule import DeviceSchedule, found_or_raised, solve_devices
 from remora.devices import DeviceGraph
-from remora.display import schedule_line
+from remora.display import device_schedule_line, schedule_line
 from remora.errors import Infeasible, InputError, NoSchedule
 from remora.graph import Graph, Op, OpLike, _listed, _op
 from remora.modes import Modes, mode_rows
@@ -64,7 +64,8 @@ class Progress:
     source : str
         What brought the news; empty for a heartbeat.
     duration, peak : int
-        Of the best so far; in phase 1 its peak is still above the budget.
+        Of the best so far; in phase 1 its peak is still above the budget. Of a `DeviceGraph`: what it costs, in the
+        objective's unit, 2**63 - 1 as long as there is none; and 0, since each device has its own peak.
     bound : int
         No schedule has a smaller duration.
     work : int
@@ -255,6 +256,9 @@ def solve(
     seed: SupportsIndex | None = None,
     order: Literal["input", "free"] | None = None,
     max_computes: SupportsIndex | None = None,
+    progress: bool = False,
+    on_incumbent: Callable[[DeviceSchedule], object] | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
     objective: Literal["duration", "energy"] = "duration",
     copies: Literal["sequential", "overlap"] = "sequential",
     duration_limit: SupportsIndex | None = None,
@@ -278,7 +282,7 @@ def solve(
     addresses: bool = False,
     alignment: SupportsIndex | None = None,
     progress: bool = False,
-    on_incumbent: Callable[[Schedule], object] | None = None,
+    on_incumbent: Callable[[Any], object] | None = None,
     on_progress: Callable[[Progress], object] | None = None,
     stop: threading.Event | None = None,
     objective: Any = None,
@@ -373,23 +377,30 @@ def solve(
     """
     if isinstance(graph, DeviceGraph):
         others: dict[str, object] = {"strategy": strategy, "modes": modes, "alignment": alignment}
-        others |= {"on_incumbent": on_incumbent, "on_progress": on_progress, **more}
-        others |= {"addresses": addresses or None, "progress": progress or None}
+        others |= {"addresses": addresses or None, **more}
         for name, value in others.items():
             if value is not None:
                 raise InputError(name, "is not for graphs over several devices")
-        found, interruption = solve_devices(
-            graph,
-            cast(Any, budget),
-            _search_options({}, time_limit, work_limit, threads, seed, None),
-            _ordering(order),
-            max_computes,
-            objective or "duration",
-            copies or "sequential",
-            (duration_limit, energy_limit),
-            cast(Any, warm_start),
-            _asking(stop),
-        )
+        texts = _search_options({}, time_limit, work_limit, threads, seed, None)
+        with show_solve(graph, texts, progress) as display:
+            found, interruption = solve_devices(
+                graph,
+                cast(Any, budget),
+                texts,
+                _ordering(order),
+                max_computes,
+                objective or "duration",
+                copies or "sequential",
+                (duration_limit, energy_limit),
+                cast(Any, warm_start),
+                (
+                    _telling(on_incumbent, "on_incumbent", lambda answer: DeviceSchedule._of(answer, graph)),
+                    _telling_too(None if display.is_bar else display.solve_told, Progress, on_progress),
+                    _telling_too(display.solve_told if display.is_bar else None, Progress, None),
+                ),
+                _asking(stop),
+            )
+            display.finish(device_schedule_line(found))
         _interrupt(interruption, found if found else None)
         return found_or_raised(found)
     devices_only = {"objective": objective, "copies": copies, "duration_limit": duration_limit}
@@ -403,7 +414,7 @@ def solve(
     if alignment is not None and not addresses:
         raise InputError("alignment", "is for addresses: give addresses=True, too")
     begun = time.monotonic()
-    with show_solve(graph, text, texts, progress) as display:
+    with show_solve(graph, texts, progress) as display:
         answer, interruption = _engine.solve(
             graph._core,
             text,
