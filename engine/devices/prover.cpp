@@ -158,7 +158,6 @@ News Prover::solve_whole(const Limits& limits) {
   }
   if (limits.below != kNoWay) integer.ceiling = Duration(limits.below);
   const IntegerAnswer answer = solve_integer(program, integer);
-  news.solved_by = IntegerSolver::cbc;
   news.work = work_of(program) * (1 + answer.nodes);
   bound_ = std::max(bound_, std::min(limits.below, answer.bound.count()));
   if (answer.complete && answer.solution.empty()) {
@@ -285,7 +284,6 @@ News Prover::improve(const Limits& limits) {
     if (whole.columns().is_first_run(part.columns[j])) integer.first.push_back(static_cast<int>(j));
   }
   const IntegerAnswer answer = solve_integer(part.program, integer);
-  news.solved_by = IntegerSolver::cbc;
   news.work += work_of(part.program) * (1 + answer.nodes);
   size_ = answer.complete ? std::min(size_ * kGrowth, program.columns() + 1.0) : std::max(kLeastSize, size_ / kGrowth);
   if (answer.solution.empty()) return news;

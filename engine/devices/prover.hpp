@@ -27,7 +27,6 @@
 #include <memory>
 #include <vector>
 
-#include "engine/base/options.hpp"
 #include "engine/bound/periods/period_solver.hpp"
 #include "engine/devices/program.hpp"
 #include "model/random.hpp"
@@ -42,8 +41,6 @@ struct News {
   std::vector<Plan> plans{};
   /// In units of the search.
   std::int64_t work = 0;
-  /// Who solved an integer program, if one was solved.
-  IntegerSolver solved_by = IntegerSolver::off;
   /// Nothing more will come.
   bool finished = false;
 };
