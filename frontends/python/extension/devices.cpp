@@ -213,8 +213,9 @@ std::pair<DeviceAnswer, nb::object> solve_devices(const DeviceGraphHandle& graph
                                                   bool least_energy, bool overlap, bool is_free,
                                                   std::optional<int> max_computes, Limit duration_limit,
                                                   Limit energy_limit, const OptionTexts& texts,
-                                                  const DeviceAnswer* start, nb::object incumbent, nb::object progress,
-                                                  nb::object heartbeat, nb::object stop) {
+                                                  const DeviceAnswer* start, const nb::object& incumbent,
+                                                  const nb::object& progress, const nb::object& heartbeat,
+                                                  nb::object stop) {
   remora::devices::Request request{.graph = graph.graph,
                                    .budget = budgets_from(*graph.graph, budgets),
                                    .objective = least_energy ? Objective::energy : Objective::duration,
