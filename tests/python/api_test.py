@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import copy
 import json
+import multiprocessing
 import pickle
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,60 @@ def test_a_graph_is_what_was_said(figure_1: remora.Graph) -> None:
     assert figure_1.baseline_duration == 5
     assert len(figure_1) == 5
     assert len(figure_1.tensors) == 5
+
+
+def test_a_budget_may_be_computed(figure_1: remora.Graph) -> None:
+    assert remora.solve(figure_1, 0.8 * figure_1.baseline_peak).budget == 3
+    budgets = [point.budget for point in remora.sweep(figure_1, numpy.linspace(3.0, 4.0, 2), time_limit=2)]
+    assert budgets == [3, 4]
+
+
+def _status(budget: int) -> str:
+    graph = remora.Graph("g")
+    a = graph.op("A", duration=1, outputs={"a": 4})
+    graph.op("B", duration=1, inputs=[a], outputs={"b": 4}, keep=True)
+    return remora.solve(graph, budget).status
+
+
+def test_answers_and_exceptions_cross_processes(figure_1: remora.Graph) -> None:
+    with pytest.raises(remora.Infeasible) as caught:
+        remora.solve(figure_1, 1)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.least_budget == caught.value.least_budget
+    assert again.answer.status == "infeasible"
+    place = pickle.loads(pickle.dumps(remora.InputError("here", "wrong")))
+    assert (place.place, place.message, str(place)) == ("here", "wrong", "here: wrong")
+    curve = remora.sweep(figure_1, [3, 4], time_limit=2)
+    back = pickle.loads(pickle.dumps(curve))
+    assert [point.duration for point in back] == [point.duration for point in curve]
+    assert back[0].schedule == curve[0].schedule
+    # One budget that nothing holds must not break the pool.
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        with pytest.raises(remora.Infeasible):
+            pool.submit(_status, 1).result()
+        assert pool.submit(_status, 8).result() == "optimal"
+
+
+def test_equal_things_hash_equal(figure_1: remora.Graph) -> None:
+    one, other = (remora.solve(figure_1, 3, work_limit=1000) for _ in range(2))
+    assert one == other == pickle.loads(pickle.dumps(one))
+    assert len({one, other, pickle.loads(pickle.dumps(one))}) == 1
+    assert one != remora.solve(figure_1, 4, work_limit=1000)
+    copied = figure_1.copy()
+    assert len({figure_1, copied}) == 1
+    copied.op("F", duration=1, outputs={"f": 1})
+    assert len({figure_1, copied}) == 2
+
+
+def test_what_is_in_a_graph_or_a_schedule(figure_1: remora.Graph) -> None:
+    assert "A" in figure_1
+    assert "Z" not in figure_1
+    assert figure_1.ops[0] in figure_1
+    assert ladder(2).ops[0] not in figure_1
+    schedule = remora.solve(figure_1, 3)
+    assert schedule[0].op.name == "A"
+    assert [step.op for step in schedule] == list(schedule.ops)
 
 
 def test_every_attribute_comes_back_from_the_file(tmp_path: Path) -> None:
@@ -327,7 +383,8 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("keep", bad, g.op, "F", duration=1, outputs={"f": 1}, keep=["g"])
     refuses("not valid Unicode", bad, g.tensor, "\ud800", 1)
     refuses("budget: ", bad, remora.solve, g, "12 parsecs")
-    refuses("budget: must be bytes", TypeError, remora.solve, g, 0.6)
+    refuses("0.6 is no number of bytes; did you mean '60%'?", bad, remora.solve, g, 0.6)
+    refuses("budget: must be bytes", TypeError, remora.solve, g, True)
     large = remora.Graph("large", fixed_memory=1 << 20)
     large.op("f", duration=1, outputs={"t": 1 << 20})
     refuses("did you mean 80%?", bad, remora.solve, large, "80")
@@ -338,6 +395,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("order: ", bad, remora.solve, g, 3, order="sideways")
     refuses("strategy: ", bad, remora.solve, g, 3, strategy="magic")
     refuses("there is no such option", bad, remora.solve, g, 3, speed=11)
+    refuses("there is no such option; did you mean time_limit?", bad, remora.solve, g, 3, timelimit=3)
     refuses("time_limit: ", bad, remora.solve, g, 3, time_limit=-1)
     refuses("threads: ", bad, remora.solve, g, 3, threads=100000)
     refuses("stop: must be a threading.Event", TypeError, remora.solve, g, 3, stop=True)
@@ -346,7 +404,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("points", bad, remora.sweep, g, points=1)
     refuses("budgets", bad, remora.sweep, g, [3, 3])
     refuses("order", bad, remora.sweep, g, order="free")
-    assert len(said) == 34
+    assert len(said) == 36
 
 
 def test_options_and_strategies_are_those_of_the_program() -> None:

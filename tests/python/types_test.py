@@ -47,7 +47,7 @@ def test_examples_and_tests_are_typed(tmp_path: Path) -> None:
 
 
 def test_a_wrong_call_is_found(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text("import remora\nremora.solve(remora.Graph('g'), 0.6)\n")
+    (tmp_path / "wrong.py").write_text("import remora\nremora.solve(remora.Graph('g'), [3])\n")
     with pytest.raises(AssertionError, match="No overload variant"):
         run("mypy", "--strict", "--cache-dir", tmp_path, tmp_path / "wrong.py")
 

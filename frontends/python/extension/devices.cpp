@@ -16,7 +16,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/ask.hpp"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/python/extension/casters.hpp"
@@ -164,27 +164,19 @@ std::vector<std::pair<Duration, Duration>> times_of_steps(const DeviceScheduleHa
 
 using Budgets = std::vector<std::optional<std::string>>;
 
-DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, bool least_energy, bool overlap,
-                           bool is_free, std::optional<int> max_computes, std::optional<Duration> duration_limit,
-                           std::optional<Energy> energy_limit) {
-  DeviceProblem problem{.objective = least_energy ? Objective::energy : Objective::duration,
-                        .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
-                        .duration_limit = duration_limit,
-                        .energy_limit = energy_limit,
-                        .max_computes = max_computes.value_or(DeviceProblem{}.max_computes),
-                        .order = is_free ? OrderMode::free : OrderMode::input};
-  problem.budget.assign(graph.devices.size(), std::nullopt);
+/// By device, each text with its name in an error.
+Table<DeviceId, std::optional<Bytes>> budgets_from(const DeviceGraph& graph, const Budgets& texts) {
+  Table<DeviceId, std::optional<Bytes>> budgets(graph.devices.size());
   for (const DeviceId d : graph.devices.ids()) {
-    const auto& given = budgets.at(d.index());
+    const auto& given = texts.at(d.index());
     if (!given) continue;
-    const std::string place = "budget[" + quote(graph.devices[d].name) + "]";
     try {
-      problem.budget[d] = parse_bytes(*given, all_memory(graph));
+      budgets[d] = parse_bytes(*given, all_memory(graph));
     } catch (const InputError& error) {
-      throw InputError(place, error.what());
+      throw InputError("budget[" + quote(graph.devices[d].name) + "]", error.what());
     }
   }
-  return problem;
+  return budgets;
 }
 
 std::pair<DeviceScheduleHandle, nb::object> solve_devices(const DeviceGraphHandle& graph, const Budgets& budgets,
@@ -192,22 +184,31 @@ std::pair<DeviceScheduleHandle, nb::object> solve_devices(const DeviceGraphHandl
                                                           std::optional<int> max_computes,
                                                           std::optional<Duration> duration_limit,
                                                           std::optional<Energy> energy_limit, const OptionTexts& texts,
-                                                          const DeviceScheduleHandle* start, nb::object stop) {
-  const SolveOptions options = options_from(texts);
-  const DeviceProblem problem =
-      problem_from(*graph.graph, budgets, least_energy, overlap, is_free, max_computes, duration_limit, energy_limit);
+                                                          const DeviceScheduleHandle* start,
+                                                          const nb::object& incumbent, const nb::object& progress,
+                                                          const nb::object& heartbeat, nb::object stop) {
+  remora::devices::Request request{.graph = graph.graph,
+                                   .budget = budgets_from(*graph.graph, budgets),
+                                   .objective = least_energy ? Objective::energy : Objective::duration,
+                                   .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
+                                   .duration_limit = duration_limit,
+                                   .energy_limit = energy_limit,
+                                   .max_computes = max_computes,
+                                   .order = is_free ? OrderMode::free : OrderMode::input,
+                                   .options = options_from(texts)};
+  if (start != nullptr) request.start = start->schedule.steps;
   WatchedRun watch(std::move(stop));
+  remora::devices::Callbacks callbacks{
+      .progress = teller(progress, watch), .heartbeat = teller(heartbeat, watch), .cancel = &watch.cancel()};
+  if (!incumbent.is_none()) {
+    callbacks.incumbent = [&](const DeviceSchedule& schedule) {
+      watch.call([&] { heed(incumbent(DeviceScheduleHandle{graph.graph, schedule}), watch); });
+    };
+  }
   DeviceScheduleHandle handle{.graph = graph.graph};
   watch.run([&] {
-    DeviceSolveOptions given = shared_options(options);
-    given.cancel = &watch.cancel();
-    if (start != nullptr) given.start = start->schedule.steps;
-    handle.schedule =
-        max_computes ? solve(*graph.graph, problem, given) : solve_with_more_computes(*graph.graph, problem, given);
+    handle.schedule = remora::devices::solve(request, callbacks);
     handle.schedule.graph_sha256 = graph.sha256;
-    if (handle.schedule.has_schedule()) {
-      ensure(verify(*graph.graph, handle.schedule).valid(), "solve: the schedule found does not verify");
-    }
   });
   return {std::move(handle), watch.interruption()};
 }
@@ -280,7 +281,8 @@ void bind_devices(nanobind::module_& module) {
   module.def("names_devices", [](const nb::bytes& text) { return json::names_devices(json::Text(view_of(text))); });
   module.def("solve_devices", &solve_devices, nb::arg("graph"), nb::arg("budgets"), nb::arg("least_energy"),
              nb::arg("overlap"), nb::arg("is_free"), nb::arg("max_computes").none(), nb::arg("duration_limit").none(),
-             nb::arg("energy_limit").none(), nb::arg("options"), nb::arg("start").none(), nb::arg("stop").none());
+             nb::arg("energy_limit").none(), nb::arg("options"), nb::arg("start").none(), nb::arg("incumbent").none(),
+             nb::arg("progress").none(), nb::arg("heartbeat").none(), nb::arg("stop").none());
 }
 
 }  // namespace remora::python

@@ -28,16 +28,6 @@ struct Listeners {
   nb::object heartbeat;
 };
 
-nb::tuple told(const Progress& news) {
-  return nb::make_tuple(news.seconds, news.phase, news_name(news), news.duration, news.peak, news.lower_bound,
-                        news.work);
-}
-
-/// A listener's answer: true ends the solve.
-void heed(const nb::object& answer, WatchedRun& watch) {
-  if (nb::cast<bool>(nb::bool_(answer))) watch.end();
-}
-
 /// The problem of a schedule whose ops have several modes, with as many computes as it takes; else null.
 std::shared_ptr<const Instance> with_modes(const Request& request, const Schedule& schedule) {
   if (!request.modes) return nullptr;
@@ -51,11 +41,8 @@ std::shared_ptr<const Instance> with_modes(const Request& request, const Schedul
 SolveCallbacks callbacks_for(const Listeners& listeners, const Request& request, WatchedRun& watch) {
   SolveCallbacks callbacks;
   callbacks.cancel = &watch.cancel();
-  const auto tell = [&watch](const nb::object& listener) {
-    return [&watch, &listener](const Progress& news) { watch.call([&] { heed(listener(told(news)), watch); }); };
-  };
-  if (!listeners.progress.is_none()) callbacks.progress = tell(listeners.progress);
-  if (!listeners.heartbeat.is_none()) callbacks.heartbeat = tell(listeners.heartbeat);
+  callbacks.progress = teller(listeners.progress, watch);
+  callbacks.heartbeat = teller(listeners.heartbeat, watch);
   if (!listeners.incumbent.is_none()) {
     callbacks.incumbent = [&watch, &listeners, &request](const Schedule& schedule) {
       watch.call([&] {

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Budget = int | str
-"""Bytes (fixed memory included), or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory."""
+Budget = int | float | str
+"""Bytes (fixed memory included; a float is rounded down), or text: ``"12GiB"``, ``"60%"`` of the input order's peak
+above fixed memory."""
 
 _MOST = 2**63 - 1
 _MOST_COUNT = 2**31 - 1
@@ -80,8 +81,13 @@ def budget_text(value: Budget, place: str = "budget") -> str:
     """The budget as the engine reads it."""
     if isinstance(value, str):
         return string(value, place)
-    if isinstance(value, (bool, float)):
-        raise TypeError(f"{place}: must be bytes (int) or text such as '60%' or '12GiB', not {type(value).__name__}")
+    if isinstance(value, bool):
+        raise TypeError(f"{place}: must be bytes (int) or text such as '60%' or '12GiB', not bool")
+    if isinstance(value, float):
+        if not 1 <= value < 2**63:
+            part = f"; did you mean '{100 * value:g}%'?" if 0 < value < 1 else ""
+            raise InputError(place, f"{value!r} is no number of bytes{part}")
+        value = int(value)
     return f"{integer(value, place)}B"
 
 

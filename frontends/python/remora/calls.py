@@ -11,11 +11,14 @@ from remora import _engine
 from remora._arguments import count, string
 from remora.graph import Graph, core_of
 from remora.modes import Modes, mode_rows
+from remora.progress import Display, Progress
 
 if TYPE_CHECKING:
     import threading
 
 __all__ = ["Ordering"]
+
+Telling = Callable[[Any], bool] | None
 
 Ordering = Literal["input", "free", "auto"]
 """First computes follow the graph's order; any order; free if a quick search says that it helps."""
@@ -53,6 +56,21 @@ def telling(
         return listener is not None and listener(news) is True
 
     return tell
+
+
+def solve_telling(
+    display: Display,
+    on_incumbent: Callable[[Any], object] | None,
+    made: Callable[[Any], Any],
+    on_progress: Callable[[Progress], object] | None,
+) -> tuple[Telling, Telling, Telling]:
+    """Who hears of a solve's better schedules, of its news, and how it goes some ten times a second."""
+    bar, line = (display.solve_told, None) if display.is_bar else (None, display.solve_told)
+    return (
+        telling(on_incumbent, "on_incumbent", made),
+        telling(on_progress, "on_progress", lambda news: Progress(*news), line),
+        telling(None, "", lambda news: Progress(*news), bar),
+    )
 
 
 def stop_of(stop: threading.Event | None) -> Callable[[], bool] | None:

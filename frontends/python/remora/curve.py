@@ -170,6 +170,9 @@ class Curve:
     def __getitem__(self, number: int) -> CurvePoint:
         return self.points[number]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _curve_again, (self._core.write(), self.graph, tuple(point.schedule for point in self.points))
+
     def __repr__(self) -> str:
         return f"<Curve of {display.curve_line(self)}>"
 
@@ -252,6 +255,14 @@ class Curve:
     def to_pandas(self) -> pandas.DataFrame:
         """The points as a table, one row per budget."""
         return display.curve_frame(self)
+
+
+def _curve_again(text: str, graph: Graph, schedules: Sequence[Schedule | None]) -> Curve:
+    core = _engine.Curve.read(core_of(graph), text.encode())
+    for number, schedule in enumerate(schedules):
+        if schedule is not None:
+            core.keep_schedule(number, schedule_core_of(schedule))
+    return _made_curve(core, graph)
 
 
 def _made_curve(core: _engine.Curve, graph: Graph) -> Curve:

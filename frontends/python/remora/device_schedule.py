@@ -5,20 +5,23 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
 from remora._arguments import Budget, budget_text, count, integer, read_file, string, text_bytes, write_text
-from remora.calls import interrupt, stop_of
+from remora.calls import interrupt, solve_telling, stop_of
 from remora.devices import DeviceGraph, device_core_of, device_names
+from remora.display import device_schedule_line
 from remora.errors import InputError, NoDeviceSchedule
 from remora.schedule import BaseSchedule
 
 if TYPE_CHECKING:
     import threading
+
+    from remora.progress import Display, Progress
 
 __all__ = ["DeviceSchedule", "DeviceStep"]
 
@@ -168,9 +171,9 @@ class DeviceSchedule(BaseSchedule):
         return self._core.csv()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DeviceSchedule) and (other is self or other.to_json() == self.to_json())
+        return isinstance(other, DeviceSchedule) and (other is self or other._contents == self._contents)
 
-    __hash__ = object.__hash__
+    __hash__ = BaseSchedule.__hash__
 
     def __repr__(self) -> str:
         if not self:
@@ -209,6 +212,9 @@ def solve_devices(
     duration_limit: SupportsIndex | None,
     energy_limit: SupportsIndex | None,
     warm_start: DeviceSchedule | None,
+    display: Display,
+    on_incumbent: Callable[[DeviceSchedule], object] | None,
+    on_progress: Callable[[Progress], object] | None,
     stop: threading.Event | None,
 ) -> DeviceSchedule:
     """`remora.solve` of a graph over several devices."""
@@ -229,9 +235,11 @@ def solve_devices(
         None if energy_limit is None else integer(energy_limit, "energy_limit"),
         texts,
         _start(graph, warm_start),
+        *solve_telling(display, on_incumbent, lambda found: _made(found, graph), on_progress),
         stop_of(stop),
     )
     schedule = _made(core, graph)
+    display.finish(device_schedule_line(schedule))
     interrupt(interruption, schedule if schedule else None)
     if schedule:
         return schedule

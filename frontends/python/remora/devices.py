@@ -122,7 +122,8 @@ class DeviceGraph:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceGraph) and (other is self or self.to_json() == other.to_json())
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return hash((self.name, len(self)))
 
     def __repr__(self) -> str:
         return f"<DeviceGraph {self.name!r}: {len(self)} ops over {', '.join(device_names(self))}>"

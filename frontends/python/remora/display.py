@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
     from remora.curve import Curve
+    from remora.device_schedule import DeviceSchedule
     from remora.schedule import Schedule
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -33,6 +34,16 @@ def schedule_line(schedule: Schedule) -> str:
     peak = f"peak {_engine.bytes_text(schedule.peak)} of {_engine.bytes_text(schedule.baseline_peak)}"
     gap = "" if schedule.status == "optimal" else f", gap {percent(schedule.gap)}"
     return f"{name}: {schedule.status}, overhead {percent(schedule.overhead)}, {peak}, {len(schedule)} steps{gap}"
+
+
+def device_schedule_line(schedule: DeviceSchedule) -> str:
+    """What a schedule over several devices is, in one line."""
+    name = repr(schedule.graph.name)
+    if not schedule:
+        return f"{name}: {schedule.status}, no steps"
+    cost = schedule.energy if schedule.objective == "energy" else schedule.duration
+    gap = "" if schedule.status == "optimal" else f", gap {percent(schedule.gap)}"
+    return f"{name}: {schedule.status}, {schedule.objective} {cost}, {len(schedule.steps)} steps{gap}"
 
 
 def curve_line(curve: Curve) -> str:

@@ -497,8 +497,15 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Graph) and (other is self or self._core.equals(other._core))
 
-    # A graph grows; as a key it is the object that it is.
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        # A graph grows: nothing of it stays as it is but that it is one.
+        return hash(Graph)
+
+    def __contains__(self, op: object) -> bool:
+        """Whether an op of this name, or this op, is in the graph."""
+        if isinstance(op, str):
+            return self._core.find_op(op) >= 0
+        return isinstance(op, Op) and op._graph is self
 
     def __len__(self) -> int:
         return self._core.op_count()
@@ -564,8 +571,8 @@ class Graph:
         ----------
         graph : networkx.DiGraph
             Without cycles. Attributes of nodes that are read, beside duration and size: ``type``, ``workspace``,
-            ``keep``, ``recompute``, ``max_computes``, ``phase``. Attributes of the graph: ``name``, ``fixed_memory``,
-            ``duration_unit``.
+            ``keep``, ``recompute``, ``max_computes``, ``phase``; without ``keep`` what nobody reads is kept.
+            Attributes of the graph: ``name``, ``fixed_memory``, ``duration_unit``.
         duration, size : str
             The attributes of a node that hold its duration and the bytes of its output (``"cost_cpu"`` and
             ``"cost_ram"`` in Checkmate's graphs).

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsFloat, SupportsIndex, TypedDict
@@ -136,9 +137,13 @@ def option_texts(
             raise InputError(name, "stands in limits, too: give it once")
         if value is not None:
             given[string(name, "option")] = value
+    known = list(only or OptionWords.__annotations__ | LimitWords.__annotations__)
     for name in given:
         if only and name not in only:
             raise InputError(name, f"is not for {call} ({', '.join(only)} are)")
+        meant = [] if name in known else difflib.get_close_matches(name, known, 1)
+        if meant:
+            raise InputError(name, f"there is no such option; did you mean {meant[0]}?")
     if "time_limit" not in given and "work_limit" in given:
         # A work limit is there to repeat a run, which the default time limit would spoil on a slow machine.
         given["time_limit"] = float("inf")

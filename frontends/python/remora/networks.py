@@ -37,7 +37,7 @@ def read(make: type[Graph], graph: networkx.DiGraph[Any], duration: str, size: s
             duration=_attribute(data, node, duration),
             inputs=[outputs[before] for before in graph.predecessors(node)],
             outputs={str(node): _attribute(data, node, size)},
-            keep=data.get("keep", False),
+            keep=data.get("keep", graph.out_degree(node) == 0),
             **{key: data[key] for key in _OP_KEYS if data.get(key) is not None},
         )
         outputs[node] = op.output

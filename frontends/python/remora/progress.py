@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from remora import _engine
 
 if TYPE_CHECKING:
+    from remora.devices import DeviceGraph
     from remora.graph import Graph
 
 __all__ = ["Progress", "SweepProgress"]
@@ -39,7 +40,8 @@ class Progress:
     source : str
         What brought the news; empty for a heartbeat.
     duration, peak : int
-        Of the best so far; in phase 1 its peak is still above the budget.
+        Of the best so far; in phase 1 its peak is still above the budget. Of a `DeviceGraph`: what it costs, in the
+        objective's unit, 2**63 - 1 as long as there is none; and 0, since each device has its own peak.
     bound : int
         No schedule has a smaller duration.
     work : int
@@ -202,7 +204,7 @@ class Display:
 class SolveDisplay(Display):
     """The display of a solve."""
 
-    def __init__(self, graph: Graph, texts: list[tuple[str, str]]) -> None:
+    def __init__(self, graph: Graph | DeviceGraph, texts: list[tuple[str, str]]) -> None:
         options = dict(texts)
         work = float(options.get("work_limit", 0))
         seconds = float(options.get("time_limit", _DEFAULT_SECONDS))
@@ -211,7 +213,8 @@ class SolveDisplay(Display):
         super().__init__(bar_for(f"solve {graph.name}".rstrip(), total))
         self._total = total
         self._begun = time.monotonic()
-        self._baseline = graph.baseline_duration
+        # Over several devices it takes a search.
+        self._baseline = getattr(graph, "baseline_duration", None)
         self.solve_told = self._told
 
     def finish(self, text: str) -> None:
@@ -221,7 +224,9 @@ class SolveDisplay(Display):
     def _told(self, news: Progress) -> None:
         baseline = self._baseline or 1
         bound = f"bound {100 * (news.bound / baseline - 1):.2f} %"
-        if news.phase == 1:
+        if self._baseline is None:
+            text = f"{'looking for a schedule' if news.phase == 1 else f'cost {news.duration}'}, bound {news.bound}"
+        elif news.phase == 1:
             text = f"looking for a schedule: peak {_engine.bytes_text(news.peak)}, {bound}"
         else:
             text = f"overhead {100 * (news.duration / baseline - 1):.2f} %, {bound}"

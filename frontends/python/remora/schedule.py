@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
@@ -98,6 +98,16 @@ class BaseSchedule:
         """Writes the schedule as remora-schedule JSON, whole or not at all."""
         write_text(path, self.to_json())
 
+    @cached_property
+    def _contents(self) -> dict[str, Any]:
+        """What is compared: all but how the solve went."""
+        contents: dict[str, Any] = json.loads(self.to_json())
+        contents.pop("solver", None)
+        return contents
+
+    def __hash__(self) -> int:
+        return hash((self.status, self._core.duration, len(self)))
+
     def __len__(self) -> int:
         return self._core.step_count
 
@@ -109,7 +119,7 @@ class Schedule(BaseSchedule):
     """The answer to a solve: the steps, and what is known about them.
 
     Made by `solve`, `sweep`, `evaluate` and `load`. It keeps the graph as it was when it was solved: what is changed in
-    the graph later changes nothing here.
+    the graph later changes nothing here. Schedules are equal if all but ``solver``, which says how the solve went, is.
     """
 
     graph: Graph
@@ -225,9 +235,15 @@ class Schedule(BaseSchedule):
             return other is self
         if self._core.has_modes or other._core.has_modes:  # these have no files, and are equal to themselves alone
             return False
-        return other.to_json() == self.to_json()
+        return other._contents == self._contents
 
-    __hash__ = object.__hash__
+    __hash__ = BaseSchedule.__hash__
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __getitem__(self, number: int) -> Step:
+        return self.steps[number]
 
     def __repr__(self) -> str:
         return f"<Schedule of {display.schedule_line(self)}>"

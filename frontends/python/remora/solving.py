@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
 from remora import _engine
 from remora._arguments import Budget, boolean, budget_text
 from remora.budgets import least_budget
-from remora.calls import Ordering, interrupt, request, stop_of, telling
+from remora.calls import Ordering, interrupt, request, solve_telling, stop_of
 from remora.device_schedule import DeviceSchedule, solve_devices
 from remora.devices import DeviceGraph
 from remora.display import amount, schedule_line
@@ -66,6 +66,9 @@ def solve(
     duration_limit: SupportsIndex | None = None,
     energy_limit: SupportsIndex | None = None,
     limits: Limits | None = None,
+    progress: bool = False,
+    on_incumbent: Callable[[DeviceSchedule], object] | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
     stop: threading.Event | None = None,
     **options: Unpack[LimitWords],
 ) -> DeviceSchedule: ...
@@ -85,7 +88,7 @@ def solve(
     energy_limit: SupportsIndex | None = None,
     limits: Limits | None = None,
     progress: bool = False,
-    on_incumbent: Callable[[Schedule], object] | None = None,
+    on_incumbent: Callable[[Any], object] | None = None,
     on_progress: Callable[[Progress], object] | None = None,
     stop: threading.Event | None = None,
     **options: Unpack[OptionWords],
@@ -169,21 +172,24 @@ def solve(
     """
     if isinstance(graph, DeviceGraph):
         _refuse("is not for graphs over several devices", modes=modes, addresses=addresses or None, alignment=alignment)
-        _refuse("is not for graphs over several devices", progress=progress or None, on_incumbent=on_incumbent)
-        _refuse("is not for graphs over several devices", on_progress=on_progress)
-        return solve_devices(
-            graph,
-            cast(Any, budget),
-            option_texts(limits, options, "graphs over several devices", LIMITS),
-            order=order,
-            max_computes=max_computes,
-            objective=objective,
-            copies=copies,
-            duration_limit=duration_limit,
-            energy_limit=energy_limit,
-            warm_start=cast(Any, warm_start),
-            stop=stop,
-        )
+        texts = option_texts(limits, options, "graphs over several devices", LIMITS)
+        with SolveDisplay(graph, texts) if progress else Display() as display:
+            return solve_devices(
+                graph,
+                cast(Any, budget),
+                texts,
+                order=order,
+                max_computes=max_computes,
+                objective=objective,
+                copies=copies,
+                duration_limit=duration_limit,
+                energy_limit=energy_limit,
+                warm_start=cast(Any, warm_start),
+                display=display,
+                on_incumbent=on_incumbent,
+                on_progress=on_progress,
+                stop=stop,
+            )
     _refuse("is for graphs over several devices", objective=objective, copies=copies)
     _refuse("is for graphs over several devices", duration_limit=duration_limit, energy_limit=energy_limit)
     texts = option_texts(limits, options, "solve")
@@ -193,15 +199,12 @@ def solve(
         raise InputError("alignment", "is for addresses: give addresses=True, too")
     begun = time.monotonic()
     with SolveDisplay(graph, texts) if progress else Display() as display:
-        bar, line = (display.solve_told, None) if display.is_bar else (None, display.solve_told)
         core, interruption = _engine.solve(
             asked,
             budget_text(cast(Any, budget)),
             _start(graph, cast(Any, warm_start)),
             aligned,
-            telling(on_incumbent, "on_incumbent", lambda found: made_schedule(found, graph)),
-            telling(on_progress, "on_progress", lambda news: Progress(*news), line),
-            telling(None, "", lambda news: Progress(*news), bar),
+            *solve_telling(display, on_incumbent, lambda found: made_schedule(found, graph), on_progress),
             stop_of(stop),
         )
         schedule = made_schedule(core, graph)

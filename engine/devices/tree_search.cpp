@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/tree_search.hpp"
+
 #include <algorithm>
 #include <utility>
 
 #include <gecode/int.hh>
 #include <gecode/search.hh>
 
-#include "engine/devices/device_propagators.hpp"
-#include "engine/devices/device_search.hpp"
+#include "engine/devices/propagators.hpp"
 #include "model/error.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 using Gecode::ExecStatus;
@@ -21,11 +22,11 @@ constexpr int kMostMoves = 1 << 30;
 
 class MoveChoice : public Gecode::Choice {
  public:
-  MoveChoice(const Gecode::Brancher& brancher, std::vector<DeviceMove> next)
+  MoveChoice(const Gecode::Brancher& brancher, std::vector<Move> next)
       : Choice(brancher, static_cast<unsigned int>(std::max<std::size_t>(1, next.size()))), moves(std::move(next)) {}
 
   /// None: a dead end.
-  std::vector<DeviceMove> moves;
+  std::vector<Move> moves;
 };
 
 /// Takes the next move.
@@ -38,19 +39,18 @@ class MoveBrancher : public Gecode::Brancher {
   Gecode::Actor* copy(Gecode::Space& home) override { return new (home) MoveBrancher(home, *this); }
 
   bool status(const Gecode::Space& home) const override {
-    const auto& space = static_cast<const DeviceSpace&>(home);
+    const auto& space = static_cast<const Space&>(home);
     return !space.state().finished(space.context().instance);
   }
 
   const Gecode::Choice* choice(Gecode::Space& home) override {
-    const auto& space = static_cast<const DeviceSpace&>(home);
-    const DeviceInstance& instance = space.context().instance;
-    const DeviceState& state = space.state();
-    std::vector<DeviceMove> moves =
+    const auto& space = static_cast<const Space&>(home);
+    const Instance& instance = space.context().instance;
+    const State& state = space.state();
+    std::vector<Move> moves =
         state.moves(instance, [&](OpId v, DeviceId d) { return views_[v].in(static_cast<int>(d)); });
-    std::stable_sort(moves.begin(), moves.end(), [&](const DeviceMove& a, const DeviceMove& b) {
-      return rank(instance, state, a) < rank(instance, state, b);
-    });
+    std::stable_sort(moves.begin(), moves.end(),
+                     [&](const Move& a, const Move& b) { return rank(instance, state, a) < rank(instance, state, b); });
     return new MoveChoice(*this, std::move(moves));
   }
 
@@ -60,11 +60,11 @@ class MoveBrancher : public Gecode::Brancher {
   }
 
   ExecStatus commit(Gecode::Space& home, const Gecode::Choice& choice, unsigned int alternative) override {
-    auto& space = static_cast<DeviceSpace&>(home);
+    auto& space = static_cast<Space&>(home);
     const auto& moves = static_cast<const MoveChoice&>(choice).moves;
     if (moves.empty()) return Gecode::ES_FAILED;
-    const DeviceMove& move = moves[alternative];
-    const bool first = move.kind == DeviceMove::Kind::run && space.state().runs(move.op) == 0;
+    const Move& move = moves[alternative];
+    const bool first = move.kind == Move::Kind::run && space.state().runs(move.op) == 0;
     if (!space.state().apply(space.context().instance, move)) return Gecode::ES_FAILED;
     space.add(move);
     // Each alternative is committed once: every node of the tree is cloned (Engine).
@@ -78,14 +78,14 @@ class MoveBrancher : public Gecode::Brancher {
   using Rank = std::pair<int, std::int64_t>;
 
   /// First runs, then what brings something to the next op, then releases of what is read last, then the rest.
-  static Rank rank(const DeviceInstance& instance, const DeviceState& state, const DeviceMove& move) {
+  static Rank rank(const Instance& instance, const State& state, const Move& move) {
     const auto read_next = [&](TensorId t) {
       const auto& readers = instance.readers(t);
       const auto next = std::find_if(readers.begin(), readers.end(), [&](OpId v) { return v >= state.next(); });
       return next == readers.end() ? instance.op_count() : static_cast<int>(*next);
     };
-    if (move.kind == DeviceMove::Kind::release) return {2, -read_next(move.tensor)};
-    if (move.kind == DeviceMove::Kind::run) {
+    if (move.kind == Move::Kind::release) return {2, -read_next(move.tensor)};
+    if (move.kind == Move::Kind::run) {
       const std::int64_t cost = instance.run_price(move.op, move.device);
       if (state.runs(move.op) == 0) return {0, cost};
       const auto& outputs = instance.op(move.op).outputs;
@@ -101,16 +101,16 @@ class MoveBrancher : public Gecode::Brancher {
 
 /// The path to a solution, with releases as parts of the steps before them.
 std::vector<DeviceStep> steps_of(const DeviceGraph& graph, const MoveList* path) {
-  std::vector<DeviceMove> moves;
+  std::vector<Move> moves;
   for (; path != nullptr; path = path->before.get()) moves.push_back(path->move);
   std::vector<DeviceStep> steps;
   for (std::size_t i = moves.size(); i-- > 0;) {
-    const DeviceMove& move = moves[i];
-    if (move.kind == DeviceMove::Kind::release) {
+    const Move& move = moves[i];
+    if (move.kind == Move::Kind::release) {
       steps.back().free.push_back({move.tensor, move.device});
       continue;
     }
-    if (move.kind == DeviceMove::Kind::copy) {
+    if (move.kind == Move::Kind::copy) {
       steps.push_back({.copied = move.tensor, .device = move.device, .to = move.to});
       continue;
     }
@@ -125,12 +125,12 @@ std::vector<DeviceStep> steps_of(const DeviceGraph& graph, const MoveList* path)
 
 }  // namespace
 
-DeviceSpace::DeviceSpace(DeviceContext& context)
+Space::Space(Context& context)
     : context_(&context),
       devices_(*this, context.instance.op_count()),
       moves_(*this, 0, kMostMoves),
       state_(context.instance) {
-  const DeviceInstance& instance = context.instance;
+  const Instance& instance = context.instance;
   for (const DeviceId d : instance.graph().devices.ids()) {
     if (instance.base(d) > instance.budget(d)) fail();
   }
@@ -150,15 +150,15 @@ DeviceSpace::DeviceSpace(DeviceContext& context)
   Gecode::ViewArray<IntView> views(*this, Gecode::IntVarArgs(devices_));
   GECODE_ES_FAIL(AssignmentCost::post(*this, views, moves_, {}));
   for (const DeviceId d : instance.graph().devices.ids()) {
-    if (instance.problem().budget[d]) GECODE_ES_FAIL(DeviceMemory::post(*this, views, moves_, d));
+    if (instance.problem().budget[d]) GECODE_ES_FAIL(Memory::post(*this, views, moves_, d));
   }
   MoveBrancher::post(*this, views);
   context.was_reached(state_);
 }
 
-class DeviceTreeSearch::Engine {
+class TreeSearch::Engine {
  public:
-  Engine(const DeviceGraph& graph, const DeviceProblem& problem, std::function<bool()> interrupted)
+  Engine(const DeviceGraph& graph, const Problem& problem, std::function<bool()> interrupted)
       : context_(graph, problem), limit_(std::move(interrupted), context_) {
     Gecode::Search::Options options;
     options.threads = 1;
@@ -166,14 +166,14 @@ class DeviceTreeSearch::Engine {
     // No recomputation: a move is made once, so that no state is met twice on its own path.
     options.c_d = 1;
     options.stop = &limit_;
-    engine_ = std::make_unique<Gecode::BAB<DeviceSpace>>(new DeviceSpace(context_), options);
+    engine_ = std::make_unique<Gecode::BAB<Space>>(new Space(context_), options);
   }
 
-  const DeviceSearchOutcome& advance(std::int64_t nodes) {
+  const TreeOutcome& advance(std::int64_t nodes) {
     if (outcome_.complete || outcome_.exhausted) return outcome_;
     limit_.allow(outcome_.nodes + nodes);
     for (;;) {
-      const std::unique_ptr<DeviceSpace> solution{engine_->next()};
+      const std::unique_ptr<Space> solution{engine_->next()};
       if (!solution) break;
       outcome_.steps = steps_of(context_.instance.graph(), solution->path());
       outcome_.cost = context_.spent(solution->state()).cost;
@@ -190,7 +190,7 @@ class DeviceTreeSearch::Engine {
  private:
   class Limit : public Gecode::Search::Stop {
    public:
-    Limit(std::function<bool()> interrupted, const DeviceContext& context)
+    Limit(std::function<bool()> interrupted, const Context& context)
         : interrupted_(std::move(interrupted)), context_(context) {}
 
     void allow(std::int64_t nodes) { nodes_ = nodes; }
@@ -203,28 +203,27 @@ class DeviceTreeSearch::Engine {
 
    private:
     std::function<bool()> interrupted_;
-    const DeviceContext& context_;
+    const Context& context_;
     /// Since the beginning of the search.
     std::int64_t nodes_ = 0;
   };
 
-  DeviceContext context_;
+  Context context_;
   Limit limit_;
-  std::unique_ptr<Gecode::BAB<DeviceSpace>> engine_;
-  DeviceSearchOutcome outcome_;
+  std::unique_ptr<Gecode::BAB<Space>> engine_;
+  TreeOutcome outcome_;
 };
 
-DeviceTreeSearch::DeviceTreeSearch(const DeviceGraph& graph, const DeviceProblem& problem,
-                                   std::function<bool()> interrupted)
+TreeSearch::TreeSearch(const DeviceGraph& graph, const Problem& problem, std::function<bool()> interrupted)
     : engine_(std::make_unique<Engine>(graph, problem, std::move(interrupted))) {}
-DeviceTreeSearch::~DeviceTreeSearch() = default;
+TreeSearch::~TreeSearch() = default;
 
-const DeviceSearchOutcome& DeviceTreeSearch::advance(std::int64_t nodes) {
+const TreeOutcome& TreeSearch::advance(std::int64_t nodes) {
   return engine_->advance(nodes);
 }
 
-void DeviceTreeSearch::require_below(std::int64_t cost) {
+void TreeSearch::require_below(std::int64_t cost) {
   engine_->require_below(cost);
 }
 
-}  // namespace remora
+}  // namespace remora::devices

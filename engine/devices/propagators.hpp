@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Gecode space of the exact search over several devices (device_search.hpp), and its propagators.
+// The Gecode space of the exact search over several devices (tree_search.hpp), and its propagators.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 #include <gecode/int.hh>
 
-#include "engine/devices/device_state.hpp"
+#include "engine/devices/remaining.hpp"
 
-namespace remora {
+namespace remora::devices {
 
 /// What all spaces of one search share.
-struct DeviceContext {
-  DeviceContext(const DeviceGraph& graph, const DeviceProblem& problem) : instance(graph, problem) {}
+struct Context {
+  Context(const DeviceGraph& graph, const Problem& problem) : instance(graph, problem) {}
 
   struct Reached {
     std::int64_t cost = 0;
@@ -28,21 +28,21 @@ struct DeviceContext {
     std::int64_t other = 0;
   };
 
-  DeviceInstance instance;
+  Instance instance;
   /// Solutions must cost less.
   std::int64_t below = kNoWay;
   std::unordered_map<std::string, std::vector<Reached>> reached{};
   std::size_t key_bytes = 0;
 
-  [[nodiscard]] Reached spent(const DeviceState& state) const {
-    const DeviceProblem& problem = instance.problem();
+  [[nodiscard]] Reached spent(const State& state) const {
+    const Problem& problem = instance.problem();
     const std::int64_t cost = price(problem, state.duration(), state.energy());
     if (problem.objective == Objective::duration) return {cost, problem.energy_limit ? state.energy().count() : 0};
     return {cost, problem.duration_limit ? state.duration().count() : 0};
   }
 
   /// Whether the state has been reached before at no more cost; if not, it is remembered.
-  bool was_reached(const DeviceState& state) {
+  bool was_reached(const State& state) {
     const Reached now = spent(state);
     std::string key = state.key(false);
     if (covers(key, now)) return true;
@@ -68,23 +68,23 @@ struct DeviceContext {
 
 /// The moves so far, the last one first; shared by all spaces that go on from there.
 struct MoveList {
-  DeviceMove move{};
+  Move move{};
   std::shared_ptr<const MoveList> before{};
 };
 
-class DeviceSpace : public Gecode::Space {
+class Space : public Gecode::Space {
  public:
-  explicit DeviceSpace(DeviceContext& context);
-  DeviceSpace(DeviceSpace& other)
-      : Space(other), context_(other.context_), state_(other.state_), path_(other.path_), least_(other.least_) {
+  explicit Space(Context& context);
+  Space(Space& other)
+      : Gecode::Space(other), context_(other.context_), state_(other.state_), path_(other.path_), least_(other.least_) {
     devices_.update(*this, other.devices_);
     moves_.update(*this, other.moves_);
   }
 
-  Gecode::Space* copy() override { return new DeviceSpace(*this); }
+  Gecode::Space* copy() override { return new Space(*this); }
 
   void constrain(const Gecode::Space& best) override {
-    const auto& solution = static_cast<const DeviceSpace&>(best);
+    const auto& solution = static_cast<const Space&>(best);
     context_->below = std::min(context_->below, context_->spent(solution.state_).cost);
     if (!failed() && !moved()) fail();
   }
@@ -95,10 +95,10 @@ class DeviceSpace : public Gecode::Space {
     return !Gecode::me_failed(moves.gq(*this, moves.min() + 1));
   }
 
-  [[nodiscard]] DeviceContext& context() const { return *context_; }
-  [[nodiscard]] DeviceState& state() { return state_; }
-  [[nodiscard]] const DeviceState& state() const { return state_; }
-  void add(const DeviceMove& move) { path_ = std::make_shared<const MoveList>(MoveList{move, path_}); }
+  [[nodiscard]] Context& context() const { return *context_; }
+  [[nodiscard]] State& state() { return state_; }
+  [[nodiscard]] const State& state() const { return state_; }
+  void add(const Move& move) { path_ = std::make_shared<const MoveList>(MoveList{move, path_}); }
   [[nodiscard]] const MoveList* path() const { return path_.get(); }
 
   /// What the rest costs at least, as far as that was found out.
@@ -106,32 +106,31 @@ class DeviceSpace : public Gecode::Space {
   void raise_least(std::int64_t least) { least_ = least; }
 
  private:
-  DeviceContext* context_;
+  Context* context_;
   Gecode::IntVarArray devices_;
   Gecode::IntVar moves_;
-  DeviceState state_;
+  State state_;
   std::shared_ptr<const MoveList> path_;
   std::int64_t least_ = 0;
 };
 
 /// What the propagators over the devices of first runs have in common; `Derived` adds propagate().
 template <class Derived, class Data>
-class DevicePropagator : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
+class FirstRuns : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
  public:
   static Gecode::ExecStatus post(Gecode::Home home, Gecode::ViewArray<Gecode::Int::IntView>& views,
                                  Gecode::Int::IntView moves, Data data) {
     (void)new (home) Derived(home, views, moves, data);
     return Gecode::ES_OK;
   }
-  DevicePropagator(Gecode::Home home, Gecode::ViewArray<Gecode::Int::IntView>& views, Gecode::Int::IntView moves,
-                   Data of)
+  FirstRuns(Gecode::Home home, Gecode::ViewArray<Gecode::Int::IntView>& views, Gecode::Int::IntView moves, Data of)
       : NaryOnePropagator(home, views, moves), data(of) {}
-  DevicePropagator(Gecode::Space& home, DevicePropagator& other) : NaryOnePropagator(home, other), data(other.data) {}
+  FirstRuns(Gecode::Space& home, FirstRuns& other) : NaryOnePropagator(home, other), data(other.data) {}
 
   Gecode::Actor* copy(Gecode::Space& home) override { return new (home) Derived(home, static_cast<Derived&>(*this)); }
 
  protected:
-  [[nodiscard]] DeviceState::Allowed allowed() const {
+  [[nodiscard]] Allowed allowed() const {
     return [this](OpId v, DeviceId d) { return x[v].in(static_cast<int>(d)); };
   }
 
@@ -140,20 +139,20 @@ class DevicePropagator : public Gecode::NaryOnePropagator<Gecode::Int::IntView, 
 
 struct Nothing {};
 
-class AssignmentCost : public DevicePropagator<AssignmentCost, Nothing> {
+class AssignmentCost : public FirstRuns<AssignmentCost, Nothing> {
  public:
-  using DevicePropagator::DevicePropagator;
+  using FirstRuns::FirstRuns;
 
   Gecode::PropCost cost(const Gecode::Space&, const Gecode::ModEventDelta&) const override {
     return Gecode::PropCost::quadratic(Gecode::PropCost::HI, x.size());
   }
 
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta&) override {
-    auto& space = static_cast<DeviceSpace&>(home);
-    const DeviceContext& context = space.context();
-    const DeviceInstance& instance = context.instance;
-    const DeviceState& state = space.state();
-    const DeviceProblem& problem = instance.problem();
+    auto& space = static_cast<Space&>(home);
+    const Context& context = space.context();
+    const Instance& instance = context.instance;
+    const State& state = space.state();
+    const Problem& problem = instance.problem();
     const std::int64_t spent = context.spent(state).cost;
     if (spent >= context.below || breaks_limit(instance, state)) return Gecode::ES_FAILED;
     if (state.releasing()) return Gecode::ES_NOFIX;
@@ -167,17 +166,17 @@ class AssignmentCost : public DevicePropagator<AssignmentCost, Nothing> {
   }
 
  private:
-  static std::optional<std::int64_t> duration_left(const DeviceProblem& problem, const DeviceState& state) {
+  static std::optional<std::int64_t> duration_left(const Problem& problem, const State& state) {
     if (!problem.duration_limit) return std::nullopt;
     return (*problem.duration_limit - state.duration()).count();
   }
-  static std::optional<std::int64_t> energy_left(const DeviceProblem& problem, const DeviceState& state) {
+  static std::optional<std::int64_t> energy_left(const Problem& problem, const State& state) {
     if (!problem.energy_limit) return std::nullopt;
     return (*problem.energy_limit - state.energy()).count();
   }
 
   /// By the least that first runs alone still take.
-  [[nodiscard]] bool breaks_limit(const DeviceInstance& instance, const DeviceState& state) const {
+  [[nodiscard]] bool breaks_limit(const Instance& instance, const State& state) const {
     const auto duration = duration_left(instance.problem(), state);
     const auto energy = energy_left(instance.problem(), state);
     if (!duration && !energy) return false;
@@ -202,9 +201,9 @@ class AssignmentCost : public DevicePropagator<AssignmentCost, Nothing> {
 /// In input order. At the first run of an op on the device, with the op's own memory: what is there now and is read there
 /// later stays, or comes back, by a copy or another run of its producer. That was not counted by remaining_cost, which takes
 /// what is there for granted. So the cheapest way to make room adds to it: a fractional knapsack.
-class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
+class Memory : public FirstRuns<Memory, DeviceId> {
  public:
-  using DevicePropagator::DevicePropagator;
+  using FirstRuns::FirstRuns;
 
   /// After AssignmentCost, whose bound it adds to.
   Gecode::PropCost cost(const Gecode::Space&, const Gecode::ModEventDelta&) const override {
@@ -212,10 +211,10 @@ class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
   }
 
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta&) override {
-    auto& space = static_cast<DeviceSpace&>(home);
-    const DeviceContext& context = space.context();
-    const DeviceInstance& instance = context.instance;
-    const DeviceState& state = space.state();
+    auto& space = static_cast<Space&>(home);
+    const Context& context = space.context();
+    const Instance& instance = context.instance;
+    const State& state = space.state();
     if (!instance.problem().budget[data] || instance.problem().order == OrderMode::free) return Gecode::ES_NOFIX;
     const std::int64_t slack = sum_below(context.below, context.spent(state).cost + space.least());
     const std::vector<Held> held = held_by(instance, state);
@@ -242,7 +241,7 @@ class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
     return below == kNoWay ? kNoWay : below - spent;
   }
 
-  [[nodiscard]] std::vector<Held> held_by(const DeviceInstance& instance, const DeviceState& state) const {
+  [[nodiscard]] std::vector<Held> held_by(const Instance& instance, const State& state) const {
     std::vector<Held> result;
     const DeviceGraph& graph = instance.graph();
     for (const TensorId t : graph.places.ids()) {
@@ -260,8 +259,7 @@ class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
   }
 
   /// None for what remaining_cost may have counted with another output of the same op.
-  [[nodiscard]] std::int64_t price_of_return(const DeviceInstance& instance, const DeviceState& state,
-                                             TensorId t) const {
+  [[nodiscard]] std::int64_t price_of_return(const Instance& instance, const State& state, TensorId t) const {
     const OpId producer = instance.producer(t);
     const bool again = producer.valid() && state.runs(producer) < instance.most_runs(producer) &&
                        instance.run_price(producer, data) != kNoWay;
@@ -272,7 +270,7 @@ class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
     return alone ? std::min(copy, instance.run_price(producer, data)) : 0;
   }
 
-  [[nodiscard]] bool elsewhere(const DeviceInstance& instance, const DeviceState& state, TensorId t) const {
+  [[nodiscard]] bool elsewhere(const Instance& instance, const State& state, TensorId t) const {
     const OpId producer = instance.producer(t);
     if (!producer.valid() || state.runs(producer) < instance.most_runs(producer)) return true;
     const auto devices = instance.graph().devices.ids();
@@ -281,7 +279,7 @@ class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
   }
 
   /// The least price of room for the op's first run here; kNoWay if there is none to be had.
-  [[nodiscard]] std::int64_t relief(const DeviceInstance& instance, const std::vector<Held>& all, OpId event) const {
+  [[nodiscard]] std::int64_t relief(const Instance& instance, const std::vector<Held>& all, OpId event) const {
     const Op& op = instance.op(event);
     Bytes needed = instance.footprint(event, *run_cost(instance.graph(), event, data)) - instance.budget(data);
     std::vector<const Held*> offers;
@@ -307,4 +305,4 @@ class DeviceMemory : public DevicePropagator<DeviceMemory, DeviceId> {
   }
 };
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/sweep.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "engine/base/deadline.hpp"
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/solve.hpp"
 #include "model/error.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 constexpr int kRounds = 2;
 
-class DeviceSweep {
+class Sweep {
  public:
-  DeviceSweep(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device, std::vector<Bytes> budgets,
-              const DeviceSolveOptions& options, const DeviceSweepListener& listener)
+  Sweep(const DeviceGraph& graph, const Problem& problem, DeviceId device, std::vector<Bytes> budgets,
+        const Options& options, const std::function<void(const SweepProgress&)>& listener)
       : graph_(graph),
         problem_(problem),
         device_(device),
         budgets_(std::move(budgets)),
         options_(options),
         listener_(listener),
-        deadline_(options.time_limit, options.cancel) {
+        allowance_(limits_of(options), options.cancel) {
     std::sort(budgets_.begin(), budgets_.end());
     check();
     points_.resize(budgets_.size());
@@ -31,9 +32,9 @@ class DeviceSweep {
     seconds_.assign(budgets_.size(), 0);
   }
 
-  DeviceSweepResult run() {
+  SweepResult run() {
     for (int round = 1; round <= kRounds; ++round) {
-      for (std::size_t i = budgets_.size(); i-- > 0 && !over();) {
+      for (std::size_t i = budgets_.size(); i-- > 0 && !allowance_.is_over();) {
         if (!is_settled(i)) search(i, round);
       }
     }
@@ -54,12 +55,8 @@ class DeviceSweep {
     if (problem_.objective != Objective::duration) throw InputError("objective", "a sweep's is the duration");
   }
 
-  [[nodiscard]] bool over() const {
-    return deadline_.reached() || (options_.work_limit > 0 && work_ >= options_.work_limit);
-  }
-
-  [[nodiscard]] DeviceProblem problem_of(std::size_t i) const {
-    DeviceProblem problem = problem_;
+  [[nodiscard]] Problem problem_of(std::size_t i) const {
+    Problem problem = problem_;
     problem.budget[device_] = budgets_[i];
     return problem;
   }
@@ -76,23 +73,20 @@ class DeviceSweep {
   }
 
   void search(std::size_t i, int round) {
-    const int shares = still_to_search(i, round);
-    DeviceSolveOptions options = options_;
-    options.time_limit = std::max(0.0, options_.time_limit - deadline_.elapsed()) / shares;
-    if (options_.work_limit > 0) {
-      options.work_limit = std::max<std::int64_t>(1, (options_.work_limit - work_) / shares);
-    }
+    Options options = within(options_, allowance_.equal_share(still_to_search(i, round)));
     options.seed = options_.seed + static_cast<std::uint64_t>(round - 1);
     options.start = start_for(i);
     DeviceSchedule found = solve(graph_, problem_of(i), options);
-    work_ += found.solver.work;
+    allowance_.spend(Work(found.solver.work));
     seconds_[i] += found.solver.seconds;
     take(i, std::move(found));
     share();
     if (!listener_) return;
     int settled = 0;
     for (std::size_t k = 0; k < points_.size(); ++k) settled += is_settled(k) ? 1 : 0;
-    listener_(point_of(i), deadline_.elapsed(), settled);
+    const CurvePoint point = point_of(i);
+    listener_({allowance_.elapsed(), point.budget, point.status, point.duration, point.peak_memory, point.lower_bound,
+               static_cast<int>(points_.size()), settled});
   }
 
   /// What is known of this budget, or else of the nearest one.
@@ -166,8 +160,8 @@ class DeviceSweep {
     return point;
   }
 
-  DeviceSweepResult result() {
-    DeviceSweepResult result;
+  SweepResult result() {
+    SweepResult result;
     Curve& curve = result.curve;
     const DeviceSchedule& largest = *points_.back();
     curve.graph = graph_.graph.name;
@@ -187,32 +181,30 @@ class DeviceSweep {
       result.schedules.push_back(*std::move(points_[i]));
     }
     curve.knee = find_knee(curve);
-    curve.seconds = deadline_.elapsed();
+    curve.seconds = allowance_.elapsed();
     return result;
   }
 
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
+  const Problem& problem_;
   DeviceId device_;
   /// Ascending.
   std::vector<Bytes> budgets_;
-  const DeviceSolveOptions& options_;
-  const DeviceSweepListener& listener_;
-  Deadline deadline_;
+  const Options& options_;
+  const std::function<void(const SweepProgress&)>& listener_;
+  Allowance allowance_;
   /// By budget.
   std::vector<std::optional<DeviceSchedule>> points_;
   std::vector<Bytes> under_;
   std::vector<double> seconds_;
-  std::int64_t work_ = 0;
 };
 
 }  // namespace
 
-DeviceSweepResult sweep(const DeviceGraph& graph, const DeviceProblem& problem, DeviceId device,
-                        std::vector<Bytes> budgets, const DeviceSolveOptions& options,
-                        const DeviceSweepListener& listener) {
+SweepResult sweep(const DeviceGraph& graph, const Problem& problem, DeviceId device, std::vector<Bytes> budgets,
+                  const Options& options, const std::function<void(const SweepProgress&)>& listener) {
   if (problem.budget.size() != graph.devices.size()) throw InputError("budget", "needs an entry for each device");
-  return DeviceSweep(graph, problem, device, std::move(budgets), options, listener).run();
+  return Sweep(graph, problem, device, std::move(budgets), options, listener).run();
 }
 
-}  // namespace remora
+}  // namespace remora::devices

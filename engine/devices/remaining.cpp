@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/remaining.hpp"
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -7,10 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/devices/device_state.hpp"
 #include "engine/order/peak_bound.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 /// An arc that cannot be cut, until what all others take together is known.
@@ -31,7 +32,7 @@ struct Entry {
 /// All entries that a state leaves open: what is on a device once it is there counts no further, whatever memory says.
 class OpenEntries {
  public:
-  OpenEntries(const DeviceInstance& instance, const DeviceState& state) : instance_(instance), state_(state) {}
+  OpenEntries(const Instance& instance, const State& state) : instance_(instance), state_(state) {}
 
   /// Nothing if something that is needed is nowhere and cannot be made again.
   std::optional<std::vector<Entry>> collect() {
@@ -98,8 +99,8 @@ class OpenEntries {
     }
   }
 
-  const DeviceInstance& instance_;
-  const DeviceState& state_;
+  const Instance& instance_;
+  const State& state_;
   std::vector<Entry> entries_;
 };
 
@@ -108,8 +109,8 @@ std::int64_t sum_of(std::int64_t a, std::int64_t b) {
 }
 
 /// Each first run on its cheapest device, and the entries that no choice of devices avoids.
-RemainingCost cheapest_devices(const DeviceInstance& instance, const DeviceState& state,
-                               const DeviceState::Allowed& allowed, const std::vector<Entry>& entries) {
+RemainingCost cheapest_devices(const Instance& instance, const State& state, const Allowed& allowed,
+                               const std::vector<Entry>& entries) {
   RemainingCost cost{.assignment = Table<OpId, DeviceId>(instance.op_count())};
   Table<OpId, int> choices(instance.op_count(), 0);
   for (const OpId v : cost.assignment.ids()) {
@@ -138,7 +139,7 @@ RemainingCost cheapest_devices(const DeviceInstance& instance, const DeviceState
 /// Of two computing devices.
 class AssignmentCut {
  public:
-  AssignmentCut(const DeviceInstance& instance, const DeviceState& state, const DeviceState::Allowed& allowed)
+  AssignmentCut(const Instance& instance, const State& state, const Allowed& allowed)
       : instance_(instance), state_(state), allowed_(allowed), vertices_(instance.op_count(), 0) {}
 
   /// Nothing where sums might not fit.
@@ -201,133 +202,19 @@ class AssignmentCut {
     if (entry.kept) join(middle, to, kWall);
   }
 
-  const DeviceInstance& instance_;
-  const DeviceState& state_;
-  const DeviceState::Allowed& allowed_;
+  const Instance& instance_;
+  const State& state_;
+  const Allowed& allowed_;
   MinimumCut cut_;
   /// 0 for ops that have run.
   Table<OpId, int> vertices_;
   std::vector<CutArc> arcs_;
 };
 
-/// On which devices ops have room.
-class Rooms {
- public:
-  explicit Rooms(const DeviceInstance& instance) : instance_(instance), needed_(instance.op_count()) {
-    for (const OpId v : needed_.ids()) {
-      for (const RunCost& run : instance.graph().runs[v]) needed_[v].push_back(instance.footprint(v, run));
-      dear_.emplace_back(needed_[v].size(), false);
-    }
-  }
-
-  [[nodiscard]] DeviceState::Allowed allowed() const {
-    return [this](OpId v, DeviceId d) {
-      const auto& runs = instance_.graph().runs[v];
-      for (std::size_t i = 0; i < runs.size(); ++i) {
-        if (runs[i].device == d) return is_open(v, i);
-      }
-      return false;
-    };
-  }
-
-  /// Ops that may run on several devices keep those on which a schedule may cost less than `below`, the assignment's among
-  /// them. Whether that changed anything.
-  bool rule_out_dear(const Table<OpId, DeviceId>& assignment, std::int64_t extra, std::int64_t below,
-                     const std::function<bool()>& interrupted) {
-    const DeviceState start(instance_);
-    bool changed = false;
-    for (const OpId v : needed_.ids()) {
-      const auto& runs = instance_.graph().runs[v];
-      for (std::size_t i = 0; i < runs.size() && runs.size() > 1; ++i) {
-        if (runs[i].device == assignment[v] || !is_open(v, i)) continue;
-        if (interrupted && interrupted()) return changed;
-        const auto all = allowed();
-        const auto here = [&](OpId op, DeviceId d) { return all(op, d) && (op != v || d == runs[i].device); };
-        const std::int64_t least = remaining_cost(instance_, start, here, below).least;
-        if (least < below - extra) continue;
-        dear_[v][i] = true;
-        changed = true;
-      }
-    }
-    return changed;
-  }
-
-  /// Whether that is new of any.
-  bool rule_out(const DeviceCover& cover) {
-    for (const auto& [op, device, needed] : cover.crowded) {
-      const auto& runs = instance_.graph().runs[op];
-      for (std::size_t i = 0; i < runs.size(); ++i) {
-        if (runs[i].device == device) needed_[op][i] = std::max(needed_[op][i], needed);
-      }
-    }
-    return !cover.crowded.empty();
-  }
-
-  /// Which op has no room anywhere, and what it needs; empty if none.
-  [[nodiscard]] std::string missing() const {
-    for (const OpId v : needed_.ids()) {
-      const auto& runs = instance_.graph().runs[v];
-      std::string why;
-      bool anywhere = false;
-      for (std::size_t i = 0; i < runs.size(); ++i) {
-        const DeviceId d = runs[i].device;
-        anywhere = anywhere || is_open(v, i);
-        why += (i == 0 ? ": " : ", ") + instance_.graph().devices[d].name + " would hold " +
-               std::to_string(needed_[v][i].count()) + " bytes of " + std::to_string(instance_.budget(d).count());
-      }
-      if (!anywhere) return "the op " + instance_.op(v).name + " has room on no device" + why;
-    }
-    return "";
-  }
-
- private:
-  [[nodiscard]] bool is_open(OpId v, std::size_t run) const {
-    return !dear_[v][run] && needed_[v][run] <= instance_.budget(instance_.graph().runs[v][run].device);
-  }
-
-  const DeviceInstance& instance_;
-  /// By op and its runs: what the device must hold while the op runs there.
-  Table<OpId, std::vector<Bytes>> needed_;
-  /// By op and its runs: no schedule that is cheap enough has it there. A device may have no limit, so that no amount says so.
-  Table<OpId, std::vector<bool>> dear_;
-};
-
-/// Why what is always on a device does not fit; empty if it does.
-std::string fixed_excess(const DeviceGraph& graph, const DeviceProblem& problem) {
-  Table<DeviceId, Bytes> needed = base_memory(graph);
-  const Table<TensorId, bool> produced = produced_tensors(graph.graph);
-  for (const TensorId t : graph.places.ids()) {
-    const auto& home = graph.places[t].home;
-    if (produced[t] && graph.graph[t].keep && !home.empty()) needed[home.front()] += graph.graph[t].size;
-  }
-  for (const DeviceId d : graph.devices.ids()) {
-    if (!problem.budget[d] || needed[d] <= *problem.budget[d]) continue;
-    return "device " + graph.devices[d].name + " needs " + std::to_string(needed[d].count()) +
-           " bytes for what is always there or must be kept there";
-  }
-  return "";
-}
-
 }  // namespace
 
-int most_runs(const DeviceGraph& graph, const DeviceProblem& problem, OpId op) {
-  const Op& of = graph.graph[op];
-  return of.recompute ? std::min(of.max_computes.value_or(problem.max_computes), problem.max_computes) : 1;
-}
-
-Table<DeviceId, Bytes> base_memory(const DeviceGraph& graph) {
-  Table<DeviceId, Bytes> base;
-  for (const Device& device : graph.devices) base.push_back(device.fixed_memory);
-  const Table<TensorId, bool> produced = produced_tensors(graph.graph);
-  for (const TensorId t : graph.places.ids()) {
-    if (produced[t]) continue;
-    for (const DeviceId d : graph.places[t].home) base[d] += graph.graph[t].size;
-  }
-  return base;
-}
-
-RemainingCost remaining_cost(const DeviceInstance& instance, const DeviceState& state,
-                             const DeviceState::Allowed& allowed, std::int64_t enough) {
+RemainingCost remaining_cost(const Instance& instance, const State& state, const Allowed& allowed,
+                             std::int64_t enough) {
   const auto entries = OpenEntries(instance, state).collect();
   if (!entries) return {.least = kNoWay};
   RemainingCost cost = cheapest_devices(instance, state, allowed, *entries);
@@ -336,44 +223,4 @@ RemainingCost remaining_cost(const DeviceInstance& instance, const DeviceState& 
   return cut && cut->least >= cost.least ? *std::move(cut) : cost;
 }
 
-DeviceBound device_bound(const DeviceGraph& graph, const DeviceProblem& problem) {
-  DeviceBound bound{.infeasible = fixed_excess(graph, problem)};
-  if (!bound.infeasible.empty()) return bound;
-  const DeviceInstance instance(graph, problem);
-  Rooms rooms(instance);
-  DeviceCover cover;
-  do {
-    bound.infeasible = rooms.missing();
-    if (!bound.infeasible.empty()) return bound;
-    cover = device_cover(instance, rooms.allowed());
-  } while (rooms.rule_out(cover));
-  RemainingCost cost = remaining_cost(instance, DeviceState(instance), rooms.allowed());
-  if (cost.least == kNoWay) {
-    bound.infeasible = "something can be brought to no device where it is read or kept";
-    return bound;
-  }
-  bound.least = cost.least + cover.extra;
-  bound.assignment = std::move(cost.assignment);
-  return bound;
-}
-
-std::int64_t device_bound_below(const DeviceGraph& graph, const DeviceProblem& problem, std::int64_t below,
-                                const std::function<bool()>& interrupted) {
-  const DeviceInstance instance(graph, problem);
-  if (instance.computing().size() < 2 || problem.order == OrderMode::free) return 0;
-  Rooms rooms(instance);
-  const DeviceState start(instance);
-  RemainingCost cost;
-  std::int64_t extra = 0;
-  std::int64_t least = 0;
-  do {
-    DeviceCover cover = device_cover(instance, rooms.allowed());
-    while (rooms.rule_out(cover)) cover = device_cover(instance, rooms.allowed());
-    extra = std::max(extra, cover.extra);
-    cost = remaining_cost(instance, start, rooms.allowed());
-    least = std::max(least, cost.least >= below - extra ? below : cost.least + extra);
-  } while (least < below && rooms.rule_out_dear(cost.assignment, extra, below, interrupted));
-  return least;
-}
-
-}  // namespace remora
+}  // namespace remora::devices

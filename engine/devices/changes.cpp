@@ -1,19 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Where the copies of an overlapped plan stand.
+#include "engine/devices/changes.hpp"
+
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
-#include <vector>
 
-#include "engine/devices/device_plan.hpp"
+namespace remora::devices {
 
-namespace remora {
 namespace {
 
+bool reads_on(const DeviceGraph& graph, const DeviceStep& step, TensorId t, DeviceId d) {
+  return step.device == d && (step.is_copy() ? step.copied == t : reads(graph.graph[step.op], t));
+}
+
+/// Where a recompute may stand in the stage of `place`, which it comes before; -1 if it is there already.
+int place_of_recompute(const Plan& plan, const std::vector<bool>& first_runs, int place, OpId op, DeviceId device) {
+  int begin = place;
+  while (begin > 0 && !first_runs[at(begin - 1)]) --begin;
+  const std::pair<OpId, DeviceId> run{op, device};
+  for (int i = begin; i < place; ++i) {
+    if (plan[at(i)].is_copy()) continue;
+    const std::pair<OpId, DeviceId> other{plan[at(i)].op, plan[at(i)].device};
+    if (other == run) return -1;
+    if (other > run) return i;
+  }
+  return place;
+}
+
+/// Where the copies of an overlapped plan stand.
 class Retiming {
  public:
-  Retiming(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan)
+  Retiming(const DeviceGraph& graph, const Problem& problem, const EvaluatedPlan& plan)
       : graph_(graph),
         problem_(problem),
         plan_(plan.plan),
@@ -26,7 +44,7 @@ class Retiming {
     link_reads();
   }
 
-  DevicePlan run(double ahead) {
+  Plan run(double ahead) {
     if (times_.stuck) return plan_;
     const std::vector<Duration> latest = latest_starts();
     std::vector<bool> computes(graph_.devices.size(), false);
@@ -42,7 +60,7 @@ class Retiming {
     std::vector<std::size_t> order(plan_.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys_[a] < keys_[b]; });
-    DevicePlan result;
+    Plan result;
     for (const std::size_t i : order) result.push_back(plan_[i]);
     return result;
   }
@@ -145,8 +163,8 @@ class Retiming {
   }
 
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
-  const DevicePlan& plan_;
+  const Problem& problem_;
+  const Plan& plan_;
   /// With copies where they have been put.
   Table<DeviceId, std::vector<Bytes>> memory_;
   OverlappedTimes times_;
@@ -158,8 +176,88 @@ class Retiming {
 
 }  // namespace
 
-DevicePlan retimed(const DeviceGraph& graph, const DeviceProblem& problem, const EvaluatedPlan& plan, double ahead) {
+Plan with_steps(const Plan& plan, Insertions insertions) {
+  // The last place first; at one place recomputes so that they follow the input order, each once.
+  const auto rank = [](const Insertion& insertion) {
+    return std::tuple(insertion.place, insertion.step.op, insertion.step.device);
+  };
+  std::stable_sort(insertions.begin(), insertions.end(),
+                   [&](const Insertion& a, const Insertion& b) { return rank(a) > rank(b); });
+  const auto twice = std::unique(insertions.begin(), insertions.end(), [&](const Insertion& a, const Insertion& b) {
+    return !a.step.is_copy() && rank(a) == rank(b);
+  });
+  insertions.erase(twice, insertions.end());
+  Plan result = plan;
+  for (const auto& [place, step] : insertions) result.insert(result.begin() + place, step);
+  return result;
+}
+
+std::vector<Insertions> making_room(const DeviceGraph& graph, const Problem& problem, const Plan& plan,
+                                    const DeviceEvaluation& evaluation, int step, DeviceId device) {
+  const int steps = static_cast<int>(plan.size());
+  std::vector<bool> first_runs(plan.size(), false);
+  std::vector<bool> seen(graph.graph.ops.size(), false);
+  Table<TensorId, OpId> producers(graph.graph.tensors.size());
+  for (const OpId v : graph.runs.ids()) {
+    for (const TensorId t : graph.graph[v].outputs) producers[t] = v;
+  }
+  for (int i = 0; i < steps; ++i) {
+    if (plan[at(i)].is_copy() || seen[plan[at(i)].op.index()]) continue;
+    seen[plan[at(i)].op.index()] = first_runs[at(i)] = true;
+  }
+  std::vector<Insertions> ways;
+  for (const Stay& stay : evaluation.stays) {
+    const auto [t, d] = stay.residence;
+    if (d != device || stay.first_step >= step || stay.last_step < step) continue;
+    if (reads_on(graph, plan[at(step)], t, d)) continue;
+    int before = step - 1;
+    while (before > stay.first_step && !reads_on(graph, plan[at(before)], t, d)) --before;
+    int next = step + 1;
+    while (next <= stay.last_step && !reads_on(graph, plan[at(next)], t, d)) ++next;
+    if (next > stay.last_step && !stay.to_the_end) continue;
+    next = std::min(next, steps);
+    const OpId producer = producers[t];
+    if (producer.valid() && run_cost(graph, producer, d) != nullptr && most_runs(graph, problem, producer) > 1) {
+      const int place = place_of_recompute(plan, first_runs, next, producer, d);
+      if (place > step) ways.push_back({{place, {.op = producer, .device = d}}});
+    }
+    for (const Link& link : graph.links) {
+      if (link.to != d) continue;
+      const DeviceStep in{.copied = t, .device = link.from, .to = d};
+      int back = next;
+      if (problem.copies == CopyMode::overlap) {
+        const Duration lasts = copy_cost(graph, t, link.from, d)->duration;
+        for (Duration ran; ran < lasts && back - 1 > step; --back) {
+          const DeviceStep& run = plan[at(back - 1)];
+          if (!run.is_copy() && run.device == d) ran += run_cost(graph, run.op, d)->duration;
+        }
+      }
+      // Where the other device has had it before, it may still, or again, be copied from there.
+      ways.push_back({{back, in}});
+      if (!copy_cost(graph, t, d, link.from)) continue;
+      ways.push_back({{back, in}, {before + 1, {.copied = t, .device = d, .to = link.from}}});
+    }
+    if (next < steps) continue;
+    for (const Link& link : graph.links) {
+      if (link.from == d) ways.push_back({{before + 1, {.copied = t, .device = d, .to = link.to}}});
+    }
+  }
+  return ways;
+}
+
+Plan relocated(const DeviceGraph& graph, const Plan& plan, OpId op, DeviceId device) {
+  const Op& of = graph.graph[op];
+  Plan result;
+  for (const DeviceStep& step : plan) {
+    if (step.is_copy() && (reads(of, step.copied) || writes(of, step.copied))) continue;
+    result.push_back(step);
+    if (!step.is_copy() && step.op == op) result.back().device = device;
+  }
+  return result;
+}
+
+Plan retimed(const DeviceGraph& graph, const Problem& problem, const EvaluatedPlan& plan, double ahead) {
   return Retiming(graph, problem, plan).run(ahead);
 }
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -1,41 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Solves where copies run beside computing.
-//
-// Which schedules there are does not change: one that holds the budgets one thing at a time holds them overlapped (model/devices/
-// device_schedule.hpp). Only what they take does. So there are two parts:
-//
-//   sequential  For weights of the streams (devices and links), no schedule's weighted load is above all weights times its
-//               duration: no stream works for longer. A sequential solve of the graph with durations times weights thus gives a bound, and
-//               a plan that spends what the weights call cheap. (The Lagrangian dual of "the duration is no less than any load"; Held,
-//               Karp 1971.) Streams with much load in the best plan weigh more in the next round. Equal weights come first: copies
-//               in sequence.
-//   overlapped  Local search over plans, by their replay: copies change places, and all that the sequential one does.
-//
-// Beside that the critical path is a bound: when something can be on a device at the earliest.
+#include "engine/devices/overlap.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
-#include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_solve.hpp"
-#include "engine/devices/device_state.hpp"
-#include "engine/devices/device_turns.hpp"
+#include "engine/devices/sequential.hpp"
 #include "model/error.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 /// Of all streams together.
 constexpr std::int64_t kWeights = 60;
 /// How fast weights follow loads.
 constexpr double kPace = 4;
-/// Of the time or work that is left, for either part of a round; no less than of the whole.
+/// Of what is left, for either part of a round; no less than of the whole.
 constexpr double kShare = 0.12;
 constexpr double kLeastShare = 0.03;
 /// Seconds; each turn may take twice as long.
@@ -99,7 +82,7 @@ Weights plain_weights(const DeviceGraph& graph, std::int64_t links) {
 /// When what an op writes, and what is brought, can be on a device at the earliest; of the last thing that must be.
 class CriticalPath {
  public:
-  explicit CriticalPath(const DeviceInstance& instance)
+  explicit CriticalPath(const Instance& instance)
       : instance_(instance),
         graph_(instance.graph()),
         earliest_(graph_.graph.tensors.size() * graph_.devices.size(), kNoWay),
@@ -155,14 +138,14 @@ class CriticalPath {
     }
   }
 
-  const DeviceInstance& instance_;
+  const Instance& instance_;
   const DeviceGraph& graph_;
   /// By place, and by op.
   std::vector<std::int64_t> earliest_;
   Table<OpId, std::int64_t> ends_;
 };
 
-DeviceProblem in_sequence(DeviceProblem problem, std::int64_t weights) {
+Problem in_sequence(Problem problem, std::int64_t weights) {
   problem.copies = CopyMode::sequential;
   if (problem.duration_limit) {
     problem.duration_limit = Duration(saturating_product(problem.duration_limit->count(), weights));
@@ -176,28 +159,24 @@ std::int64_t per_weight(std::int64_t bound, std::int64_t weights) {
 }
 
 /// Without a search: the critical path, and devices that share all runs evenly while copies take no time.
-DeviceBound overlap_bound(const DeviceGraph& graph, const DeviceProblem& problem) {
+Bound overlap_bound(const DeviceGraph& graph, const Problem& problem) {
   const Weights weights = plain_weights(graph, 0);
   const std::int64_t sum = sum_of(weights);
   const std::optional<DeviceGraph> free_copies = sum > 0 ? weighted(graph, weights) : std::nullopt;
-  DeviceBound bound =
-      device_bound(free_copies ? *free_copies : graph, in_sequence(problem, free_copies ? sum : kSaturated));
+  Bound bound = bound_of(free_copies ? *free_copies : graph, in_sequence(problem, free_copies ? sum : kSaturated));
   if (problem.objective == Objective::energy) return bound;
   bound.least = free_copies ? per_weight(bound.least, sum) : 0;
-  bound.least = std::max(bound.least, CriticalPath(DeviceInstance(graph, problem)).length());
+  bound.least = std::max(bound.least, CriticalPath(Instance(graph, problem)).length());
   return bound;
 }
 
-class OverlapTurns final : public DeviceTurns {
+class OverlappedTurns final : public Turns {
  public:
-  OverlapTurns(const DeviceGraph& graph, const DeviceProblem& problem, const DeviceSolveOptions& options,
-               DeviceBound bound, bool shares)
-      : DeviceTurns(graph, problem, options, std::move(bound), shares && weighs(problem)),
+  OverlappedTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
+      : Turns(graph, problem, options, std::move(bound), shares && weighs(problem)),
         delegates_(shares),
         weights_(plain_weights(graph, 1)),
         pulls_(weights_.size(), 0.0) {}
-
-  [[nodiscard]] std::int64_t work() const override { return DeviceTurns::work() + sequential_work_; }
 
  protected:
   void search() override {
@@ -212,57 +191,56 @@ class OverlapTurns final : public DeviceTurns {
     }
   }
 
-  [[nodiscard]] std::unique_ptr<DeviceMember> copies_alone(const DeviceProblem& once,
-                                                           const DeviceSolveOptions& options) const override {
+  [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
     return overlapped_turns(graph_, once, options, false);
   }
 
  private:
   /// Whether it matters how long schedules take.
-  [[nodiscard]] static bool weighs(const DeviceProblem& problem) {
+  [[nodiscard]] static bool weighs(const Problem& problem) {
     return problem.objective == Objective::duration || problem.duration_limit.has_value();
   }
 
-  [[nodiscard]] double seconds(double share) const {
+  /// Of what is left, for a part of a round.
+  [[nodiscard]] Limits limits(double share) const {
+    const Limits left = allowance_.left();
     // Without a limit that anybody waits for, turns grow.
     const double turn =
-        share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left();
-    return std::min({left(), std::max(share * left(), kLeastShare * options_.time_limit), turn});
-  }
-  /// So much of the work that is left; kNoWay without a limit.
-  [[nodiscard]] std::int64_t plans(double share) const {
-    if (until_ == kNoWay) return kNoWay;
-    const auto left = static_cast<double>(until_ - work());
-    return static_cast<std::int64_t>(
-        std::ceil(std::min(left, std::max(share * left, kLeastShare * static_cast<double>(options_.work_limit)))));
+        share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left.seconds;
+    Limits part{std::min({left.seconds, std::max(share * left.seconds, kLeastShare * options_.time_limit), turn}),
+                left.work};
+    if (!left.counts_work()) return part;
+    const auto units = static_cast<double>(left.work.count());
+    const double most = std::max(share * units, kLeastShare * static_cast<double>(options_.work_limit));
+    part.work = Work(static_cast<std::int64_t>(std::ceil(std::min(units, most))));
+    return part;
   }
 
   void solve_in_sequence(double share) {
     const std::int64_t sum = std::max<std::int64_t>(1, sum_of(weights_));
     const std::optional<DeviceGraph> graph = weighted(graph_, weights_);
     if (!graph) return;
-    DeviceSolveOptions options = options_;
-    options.time_limit = seconds(share);
-    options.work_limit = options_.work_limit > 0 ? plans(share) : 0;
+    const Limits part = limits(share);
+    Options options = within(options_, part);
     options.seed = options_.seed + rounds_++;
     options.start = best_;
+    options.teller = nullptr;
     const auto turns = sequential_turns(*graph, in_sequence(problem_, sum), options, !weighs(problem_) && delegates_);
-    turns->sit(options.time_limit, plans(share));
-    sequential_work_ += std::max<std::int64_t>(1, turns->work());
+    turns->sit(part);
+    spend(std::max(Work(1), turns->work()).count());
     if (turns->refuted()) {
       bound_.infeasible = turns->bound().infeasible;
       return;
     }
     const std::int64_t least = turns->bound().least;
-    bound_.least = std::max(bound_.least, problem_.objective == Objective::duration ? per_weight(least, sum) : least);
-    take(turns->steps());
+    raise_bound(problem_.objective == Objective::duration ? per_weight(least, sum) : least, Source::relaxation);
+    take(turns->steps(), Source::relaxation);
   }
 
   void search_overlapped(double share) {
-    turn_ = Deadline(seconds(share), options_.cancel);
-    const std::int64_t more = plans(share);
-    local_.advance(bound_, more < kNoWay ? local_.work() + more : kNoWay);
-    take_found();
+    const Limits part = limits(share);
+    turn_ = Deadline(part.seconds, options_.cancel);
+    look_at(part.work.count());
   }
 
   /// What has much to do in the best schedule becomes dear.
@@ -292,21 +270,20 @@ class OverlapTurns final : public DeviceTurns {
   /// Logarithms of what weights are made of.
   std::vector<double> pulls_;
   std::uint64_t rounds_ = 0;
-  std::int64_t sequential_work_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceTurns> overlapped_turns(const DeviceGraph& graph, const DeviceProblem& problem,
-                                              const DeviceSolveOptions& options, bool shares) {
-  return std::make_unique<OverlapTurns>(graph, problem, options, overlap_bound(graph, problem), shares);
+std::unique_ptr<Turns> overlapped_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
+                                        bool shares) {
+  return std::make_unique<OverlappedTurns>(graph, problem, options, overlap_bound(graph, problem), shares);
 }
 
-void describe_overlapped_baseline(const DeviceGraph& graph, const DeviceProblem& problem, DeviceSchedule& schedule) {
+void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule) {
   schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
-  DeviceProblem unlimited = problem;
+  Problem unlimited = problem;
   unlimited.budget.assign(graph.devices.size(), std::nullopt);
-  const DeviceBound bound = overlap_bound(graph, unlimited);
+  const Bound bound = overlap_bound(graph, unlimited);
   if (!bound.infeasible.empty()) return;
   schedule.baseline_cost = bound.least;
   unlimited.objective = Objective::duration;
@@ -320,4 +297,4 @@ void describe_overlapped_baseline(const DeviceGraph& graph, const DeviceProblem&
   if (schedule.baseline_is_exact) schedule.baseline_duration = times.duration;
 }
 
-}  // namespace remora
+}  // namespace remora::devices

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/device_state.hpp"
+#include "engine/devices/state.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 bool takes(const Op& op, std::uint32_t pairs, TensorId t) {
@@ -17,57 +16,7 @@ bool takes(const Op& op, std::uint32_t pairs, TensorId t) {
 
 }  // namespace
 
-DeviceInstance::DeviceInstance(const DeviceGraph& graph, const DeviceProblem& problem)
-    : graph_(graph),
-      problem_(problem),
-      producers_(graph.graph.tensors.size()),
-      readers_(graph.graph.tensors.size()),
-      home_(graph.graph.tensors.size() * graph.devices.size(), false),
-      base_(base_memory(graph)),
-      copy_prices_(home_.size(), kNoWay),
-      run_prices_(graph.runs.size() * graph.devices.size(), kNoWay),
-      leaves_(home_.size(), false) {
-  Table<DeviceId, bool> computes(graph.devices.size(), false);
-  for (const OpId v : graph.runs.ids()) {
-    for (const TensorId t : op(v).outputs) producers_[t] = v;
-    for (const TensorId t : op(v).inputs) {
-      if (readers_[t].empty() || readers_[t].back() != v) readers_[t].push_back(v);
-    }
-    most_runs_.push_back(remora::most_runs(graph, problem, v));
-    for (const RunCost& run : graph.runs[v]) {
-      run_prices_[v.index() * graph.devices.size() + run.device.index()] = price(problem, run.duration, run.energy);
-      computes[run.device] = true;
-    }
-  }
-  for (const DeviceId d : computes.ids()) {
-    if (computes[d]) computing_.push_back(d);
-  }
-  for (const TensorId t : graph.places.ids()) {
-    for (const Link& link : graph.links) {
-      const CopyCost cost = *copy_cost(graph, t, link.from, link.to);
-      std::int64_t& least = copy_prices_[place(t, link.to)];
-      least = std::min(least, price(problem, cost.duration, cost.energy));
-      leaves_[place(t, link.from)] = true;
-    }
-    if (producers_[t].valid()) continue;
-    for (const DeviceId d : graph.places[t].home) home_[place(t, d)] = true;
-  }
-}
-
-Bytes DeviceInstance::footprint(OpId v, const RunCost& run) const {
-  Bytes needed = base(run.device) + run.workspace;
-  std::vector<TensorId> inputs = op(v).inputs;
-  std::sort(inputs.begin(), inputs.end());
-  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-  for (const TensorId t : inputs) needed += at_home(t, run.device) ? Bytes(0) : size(t);
-  for (const TensorId t : op(v).outputs) needed += size(t);
-  for (const InPlace& pair : op(v).in_place) {
-    if (producer(pair.input).valid()) needed -= std::min(size(pair.output), size(pair.input));
-  }
-  return needed;
-}
-
-DeviceState::DeviceState(const DeviceInstance& instance)
+State::State(const Instance& instance)
     : resident_(instance.graph().graph.tensors.size() * instance.graph().devices.size(), 0),
       runs_(instance.op_count(), 0) {
   for (const TensorId t : instance.graph().places.ids()) {
@@ -78,7 +27,7 @@ DeviceState::DeviceState(const DeviceInstance& instance)
   for (const DeviceId d : instance.graph().devices.ids()) memory_.push_back(instance.base(d));
 }
 
-bool DeviceState::finished(const DeviceInstance& instance) const {
+bool State::finished(const Instance& instance) const {
   if (next_ < instance.op_count() || releasing()) return false;
   const DeviceGraph& graph = instance.graph();
   return std::all_of(graph.places.ids().begin(), graph.places.ids().end(), [&](TensorId t) {
@@ -91,7 +40,7 @@ bool DeviceState::finished(const DeviceInstance& instance) const {
 }
 
 /// What a run takes beside what is resident, the new outputs included.
-Bytes DeviceState::beside(const DeviceInstance& instance, const DeviceMove& run) const {
+Bytes State::beside(const Instance& instance, const Move& run) const {
   const Op& op = instance.op(run.op);
   Bytes bytes = run_cost(instance.graph(), run.op, run.device)->workspace;
   const bool all = instance.graph().graph.recompute_allocates == Allocation::all;
@@ -106,12 +55,12 @@ Bytes DeviceState::beside(const DeviceInstance& instance, const DeviceMove& run)
 }
 
 /// Finds what may come next.
-class DeviceState::MoveFinder {
+class State::MoveFinder {
  public:
-  MoveFinder(const DeviceInstance& instance, const DeviceState& state, const Allowed& allowed)
+  MoveFinder(const Instance& instance, const State& state, const Allowed& allowed)
       : instance_(instance), graph_(instance.graph()), state_(state), allowed_(allowed) {}
 
-  std::vector<DeviceMove> find() {
+  std::vector<Move> find() {
     for (const OpId v : graph_.runs.ids()) {
       for (const RunCost& run : graph_.runs[v]) {
         if (concerns(run.device) && may_run(v, run.device)) add_run({.op = v, .device = run.device});
@@ -121,7 +70,7 @@ class DeviceState::MoveFinder {
       if (!is_wanted(t)) continue;
       for (const Link& link : graph_.links) {
         if (!concerns(link.to) || !there(t, link.from) || there(t, link.to)) continue;
-        add_copy({.kind = DeviceMove::Kind::copy, .tensor = t, .device = link.from, .to = link.to});
+        add_copy({.kind = Move::Kind::copy, .tensor = t, .device = link.from, .to = link.to});
       }
     }
     add_releases();
@@ -162,7 +111,7 @@ class DeviceState::MoveFinder {
   }
   [[nodiscard]] bool fits(DeviceId d, Bytes bytes) const { return bytes <= instance_.budget(d) - state_.memory(d); }
 
-  void add_run(DeviceMove run) {
+  void add_run(Move run) {
     const Op& op = instance_.op(run.op);
     std::uint32_t possible = 0;
     for (std::size_t i = 0; i < op.in_place.size(); ++i) {
@@ -184,7 +133,7 @@ class DeviceState::MoveFinder {
     }
   }
 
-  void add_copy(const DeviceMove& copy) {
+  void add_copy(const Move& copy) {
     const Bytes bytes = instance_.size(copy.tensor);
     if (suits(copy.to, bytes)) moves_.push_back(copy);
     if (!fits(copy.to, bytes)) wanting_.push_back({copy, bytes});
@@ -199,44 +148,44 @@ class DeviceState::MoveFinder {
         if (state_.releasing() && t <= state_.released_) continue;
         const bool useful = std::any_of(wanting_.begin(), wanting_.end(),
                                         [&](const Wanting& wanting) { return gives_way(wanting, t, d); });
-        if (useful) moves_.push_back({.kind = DeviceMove::Kind::release, .tensor = t, .device = d});
+        if (useful) moves_.push_back({.kind = Move::Kind::release, .tensor = t, .device = d});
       }
     }
   }
 
   struct Wanting {
-    DeviceMove move{};
+    Move move{};
     Bytes bytes{};
   };
 
   [[nodiscard]] bool gives_way(const Wanting& wanting, TensorId t, DeviceId d) const {
-    const DeviceMove& move = wanting.move;
-    if (move.kind == DeviceMove::Kind::copy) return move.to == d;
+    const Move& move = wanting.move;
+    if (move.kind == Move::Kind::copy) return move.to == d;
     return move.device == d && !reads(instance_.op(move.op), t);
   }
 
-  const DeviceInstance& instance_;
+  const Instance& instance_;
   const DeviceGraph& graph_;
-  const DeviceState& state_;
+  const State& state_;
   const Allowed& allowed_;
-  std::vector<DeviceMove> moves_;
+  std::vector<Move> moves_;
   std::vector<Wanting> wanting_;
 };
 
-std::vector<DeviceMove> DeviceState::moves(const DeviceInstance& instance, const Allowed& allowed) const {
+std::vector<Move> State::moves(const Instance& instance, const Allowed& allowed) const {
   return MoveFinder(instance, *this, allowed).find();
 }
 
-bool DeviceState::apply(const DeviceInstance& instance, const DeviceMove& move) {
-  if (move.kind == DeviceMove::Kind::release) return release(instance, move);
+bool State::apply(const Instance& instance, const Move& move) {
+  if (move.kind == Move::Kind::release) return release(instance, move);
   releasing_ = DeviceId::none();
   released_ = TensorId::none();
-  if (move.kind == DeviceMove::Kind::run) return run(instance, move);
+  if (move.kind == Move::Kind::run) return run(instance, move);
   copy(instance, move);
   return true;
 }
 
-bool DeviceState::run(const DeviceInstance& instance, const DeviceMove& move) {
+bool State::run(const Instance& instance, const Move& move) {
   const Op& op = instance.op(move.op);
   const DeviceId d = move.device;
   const RunCost& cost = *run_cost(instance.graph(), move.op, d);
@@ -276,7 +225,7 @@ bool DeviceState::run(const DeviceInstance& instance, const DeviceMove& move) {
   return true;
 }
 
-void DeviceState::copy(const DeviceInstance& instance, const DeviceMove& move) {
+void State::copy(const Instance& instance, const Move& move) {
   const CopyCost cost = *copy_cost(instance.graph(), move.tensor, move.device, move.to);
   std::erase_if(due_, [&](const Due& due) {
     if (due.device != move.device) return false;
@@ -290,7 +239,7 @@ void DeviceState::copy(const DeviceInstance& instance, const DeviceMove& move) {
   energy_ += cost.energy;
 }
 
-bool DeviceState::release(const DeviceInstance& instance, const DeviceMove& move) {
+bool State::release(const Instance& instance, const Move& move) {
   const TensorId t = move.tensor;
   const DeviceId d = move.device;
   std::erase_if(due_, [&](const Due& due) {
@@ -308,12 +257,12 @@ bool DeviceState::release(const DeviceInstance& instance, const DeviceMove& move
   return true;
 }
 
-void DeviceState::drop(const DeviceInstance& instance, TensorId t, DeviceId d) {
+void State::drop(const Instance& instance, TensorId t, DeviceId d) {
   resident_[instance.place(t, d)] = 0;
   memory_[d] -= instance.size(t);
 }
 
-std::string DeviceState::key(bool with_due) const {
+std::string State::key(bool with_due) const {
   std::string key;
   key.reserve(resident_.size() / 8 + runs_.size() + 8);
   std::uint8_t byte = 0;
@@ -337,4 +286,4 @@ std::string DeviceState::key(bool with_due) const {
   return key;
 }
 
-}  // namespace remora
+}  // namespace remora::devices
