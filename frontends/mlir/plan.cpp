@@ -150,7 +150,8 @@ std::string failure_of(const Graph& graph, const Request& asked, const Answer& a
 }
 
 void take_steps(const Instance& instance, Plan& plan) {
-  plan.sequence = ops_of(plan.schedule);
+  // Without first computes that nobody reads before the next one: they would be dead code.
+  plan.sequence = without_useless(instance, ops_of(plan.schedule));
   plan.recomputes = static_cast<int>(plan.sequence.size()) - instance.op_count();
   plan.changes = plan.sequence != input_order(instance);
 }

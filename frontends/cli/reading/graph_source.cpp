@@ -373,7 +373,9 @@ void check_rewritable(const LoadedModel& model, const std::string& output) {
 }
 
 std::string rewritten_bytes(const LoadedModel& model, const Schedule& schedule, const std::string& output) {
-  std::string bytes = rewrite_model(model.content, model.lowered, ops_of(schedule), folders_of(model.path, output));
+  // A first compute that nobody reads before the next one would be a node whose result a runtime keeps to the end.
+  const Sequence ops = without_useless(Instance(model.graph.graph, {}), ops_of(schedule));
+  std::string bytes = rewrite_model(model.content, model.lowered, ops, folders_of(model.path, output));
   check_rewritten(bytes, "the rewritten model", model.options, schedule);
   return bytes;
 }
