@@ -373,7 +373,7 @@ def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: 
     if amount == "least":
         try:
             planned.set_budget("1%")
-        except rt.Infeasible as refusal:
+        except rt.BudgetError as refusal:
             planned.set_budget(refusal.least)
     elif amount.isdigit():
         planned.set_budget(planned.plan.fixed_memory + int(amount))
@@ -401,7 +401,7 @@ def automatic(network: Network, amount: str) -> Callable[[], dict[str, Any]]:
 
     try:
         choose("1%" if amount == "least" else budget)
-    except rt.Infeasible as refusal:
+    except rt.BudgetError as refusal:
         if amount != "least":
             raise
         choose(refusal.least)

@@ -159,7 +159,7 @@ def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> N
     try:
         case.choose("1%")
         raise AssertionError("a hundredth cannot do")
-    except rt.Infeasible as refusal:
+    except rt.BudgetError as refusal:
         least = refusal.least
     for budget in ("100%", "85%", least):
         plan = case.choose(budget)
@@ -379,7 +379,7 @@ def test_what_cannot_be_right_is_refused() -> None:
     with pytest.raises(rt.CheckpointError, match="differs from eager"):
         choose(counting, "75%")
     assert all("forward" not in module.__dict__ for module in counting.modules())
-    with pytest.warns(rt.RemoraWarning, match="takes a Memory"), pytest.raises(rt.Infeasible):
+    with pytest.warns(rt.RemoraWarning, match="takes a Memory"), pytest.raises(rt.BudgetError):
         warnings.simplefilter("default")
         choose(Remembering())
     with pytest.raises(rt.CheckpointError, match="give auto_checkpoint `loss`"):

@@ -12,7 +12,12 @@
 See docs/pytorch.md.
 """
 
-from ._capture import TrainStep, padded, scale_of, sweep, train_step
+from typing import TYPE_CHECKING, Any
+
+import remora
+from remora._arguments import renamed
+
+from ._capture import TrainStep, padded, scale_of, train_step
 from ._check import Check, check
 from ._check_differences import Difference
 from ._check_first import FirstOp
@@ -23,27 +28,26 @@ from ._checkpoint_apply import apply_checkpoints, checkpoints, remove_checkpoint
 from ._checkpoint_plan import CheckpointPlan
 from ._checkpoint_replay import Choice
 from ._checkpoint_trace import CheckpointError
-from ._devices import Device, DevicePlan, DeviceTrainStep, train_step_over
-from ._errors import CaptureError, CheckError, Infeasible, RemoraWarning, SolverError, TorchError
+from ._devices import DevicePlan, DeviceTrainStep, TrainDevice, train_step_over
+from ._errors import BudgetError, CaptureError, CheckError, RemoraWarning, SolverError, TorchError
 from ._ledger import Part, Report, report
 from ._parts import Backend, backend, plans, unwrap, wrap
 from ._plan import Plan
-from ._solver import Options, SweepPoint
+from ._solver import Options
 
 __all__ = [
     "Backend",
+    "BudgetError",
     "CaptureError",
     "Check",
     "CheckError",
     "CheckpointError",
     "CheckpointPlan",
     "Choice",
-    "Device",
     "DevicePlan",
     "DeviceTrainStep",
     "Difference",
     "FirstOp",
-    "Infeasible",
     "Kind",
     "Options",
     "Part",
@@ -52,8 +56,8 @@ __all__ = [
     "RemoraWarning",
     "Report",
     "SolverError",
-    "SweepPoint",
     "TorchError",
+    "TrainDevice",
     "TrainStep",
     "apply_checkpoints",
     "auto_checkpoint",
@@ -65,9 +69,26 @@ __all__ = [
     "remove_checkpoints",
     "report",
     "scale_of",
-    "sweep",
     "train_step",
     "train_step_over",
     "unwrap",
     "wrap",
 ]
+
+
+def _sweep(step: TrainStep, *arguments: Any, **options: Any) -> remora.Curve:
+    if arguments:
+        step(*arguments)
+    return step.sweep(**options)
+
+
+if not TYPE_CHECKING:  # for type checkers they are gone
+    __getattr__ = renamed(
+        __name__,
+        {
+            "Device": ("TrainDevice", TrainDevice),
+            "Infeasible": ("BudgetError", BudgetError),
+            "SweepPoint": ("remora.CurvePoint", remora.CurvePoint),
+            "sweep": ("TrainStep.sweep", _sweep),
+        },
+    )

@@ -25,13 +25,12 @@ from ._checkpoint_fit import Fitting, Outcome, differences, outcome_of, peak_of
 from ._checkpoint_plan import CheckpointPlan, Figures
 from ._checkpoint_record import traced
 from ._checkpoint_replay import Rates, Replay
-from ._checkpoint_trace import CheckpointError, Clock, Step, Trace
+from ._checkpoint_trace import CheckpointError, Clock, EagerStep, Trace
 from ._costs import random_state
-from ._errors import Infeasible, RemoraWarning
+from ._errors import BudgetError, RemoraWarning
 from ._graph import rounded
-from ._plan import in_bytes
 from ._ranks import agreed
-from ._solver import Options
+from ._solver import Options, in_bytes
 
 
 def auto_checkpoint(
@@ -78,7 +77,7 @@ def auto_checkpoint(
 
     Raises
     ------
-    Infeasible
+    BudgetError
         If no plan of the family holds the budget; `least` is the least peak of one.
     CheckpointError
         If the step cannot be traced, or differs from eager when it is run again.
@@ -103,7 +102,7 @@ def auto_checkpoint(
     told = agreed(f"checkpoints/{question}", lambda: _planned(step, options, eager, unsteady))
     _tell_excluded(told["excluded"])
     if "least" in told:
-        raise Infeasible(*told["least"])
+        raise BudgetError(*told["least"])
     plan = CheckpointPlan.from_json(json.dumps(told))
     apply_checkpoints(model, plan)
     return model
@@ -125,7 +124,7 @@ def _refuse(model: torch.nn.Module) -> None:
             )
 
 
-def _step(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None) -> Step:
+def _step(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None) -> EagerStep:
     """The training step that is traced."""
     tensors = [leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
     there = [*model.parameters(), *model.buffers(), *tensors]
@@ -138,7 +137,7 @@ def _step(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] 
     def run() -> torch.Tensor:
         return loss(model, batch) if loss is not None else _own_loss(_called(model, batch))
 
-    return Step(model, run, next(iter(devices)), there)
+    return EagerStep(model, run, next(iter(devices)), there)
 
 
 def _called(model: torch.nn.Module, batch: Any) -> Any:
@@ -160,8 +159,8 @@ def _own_loss(output: Any) -> torch.Tensor:
 # -- Planning ----------------------------------------------------------------------------------------------------------
 
 
-def _planned(step: Step, options: Options, eager: Outcome, unsteady: list[str]) -> Any:
-    """The plan's file as JSON gives it, or what an `Infeasible` is made of."""
+def _planned(step: EagerStep, options: Options, eager: Outcome, unsteady: list[str]) -> Any:
+    """The plan's file as JSON gives it, or what an `BudgetError` is made of."""
     trace = traced(step)
     sizes = {name: rounded(b.nbytes, step.device) for name, b in step.model.named_buffers() if name in trace.changed}
     snapshots = {
@@ -184,7 +183,7 @@ def _planned(step: Step, options: Options, eager: Outcome, unsteady: list[str]) 
     return {"least": least, "excluded": family.excluded}
 
 
-def _rates(step: Step, trace: Trace) -> Rates:
+def _rates(step: EagerStep, trace: Trace) -> Rates:
     """What checkpointing itself takes on this machine."""
     x = torch.ones(8, device=step.device, requires_grad=True)
     clock = Clock(step.device)

@@ -13,7 +13,7 @@ from ._checkpoint_choice import Chosen, Cut, Search
 from ._checkpoint_family import Family
 from ._checkpoint_plan import CheckpointPlan, Figures
 from ._checkpoint_replay import Choice, Replay
-from ._checkpoint_trace import CheckpointError, Clock, Step, same_bits
+from ._checkpoint_trace import CheckpointError, Clock, EagerStep, same_bits
 from ._costs import allocated, random_state
 from ._solver import Options
 
@@ -30,7 +30,7 @@ class Outcome:
     values: dict[str, torch.Tensor]
 
 
-def outcome_of(step: Step) -> Outcome:
+def outcome_of(step: EagerStep) -> Outcome:
     """Runs a step, and leaves all as it was."""
     with step.kept():
         values = {"the loss": step.run().cpu()}
@@ -50,7 +50,7 @@ def differences(mine: Outcome, eager: Outcome) -> list[str]:
     ]
 
 
-def peak_of(step: Step) -> int:
+def peak_of(step: EagerStep) -> int:
     """The most that a step takes beyond what was there, in bytes."""
     if step.device.type == "cpu":
         return allocated(step.run)[1]
@@ -76,7 +76,7 @@ class Fitting:
         What of that differs between two eager steps.
     """
 
-    step: Step
+    step: EagerStep
     replay: Replay
     family: Family
     figures: Figures

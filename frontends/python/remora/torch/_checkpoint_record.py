@@ -27,9 +27,9 @@ from ._checkpoint_trace import (
     Call,
     CheckpointError,
     Clock,
+    EagerStep,
     Kind,
     Op,
-    Step,
     Trace,
     same_bits,
     set_random_state,
@@ -162,7 +162,7 @@ class _Forward(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self.trace.changed.add(f"{name}.{key}".lstrip("."))
 
 
-def traced(step: Step) -> Trace:
+def traced(step: EagerStep) -> Trace:
     """Runs a step a few times, and writes down what it does. The model is left as it was."""
     if torch._C._autograd._profiler_enabled():
         raise CheckpointError("a step is measured by PyTorch's profiler, which runs already: end it first")
@@ -291,7 +291,7 @@ RUNS = 3
 """The forward's modules are timed so often; the least counts, which other work disturbs least."""
 
 
-def _timed(step: Step) -> _Times:
+def _timed(step: EagerStep) -> _Times:
     """Seconds of each op, of each call, and of the step."""
     clock = Clock(step.device)
     marks: list[tuple[Any, Any]] = []
@@ -332,7 +332,7 @@ def _timed(step: Step) -> _Times:
     return _Times(recorder.trace, ops, best, min(beside, 1e-4), min(whole))
 
 
-def _forward(step: Step) -> tuple[_Forward, list[list[tuple[str, int]]]]:
+def _forward(step: EagerStep) -> tuple[_Forward, list[list[tuple[str, int]]]]:
     recorder = _Forward(step.model, step.fixed, step.device)
     with step.kept(), profiled(step.device) as memory:
         with saved_tensors_hooks(recorder.pack, recorder.unpack), _entered(step.model, recorder.call), recorder:
@@ -359,7 +359,7 @@ class _Backward:
     memory: list[list[tuple[str, int]]]
 
 
-def _backward(step: Step) -> _Backward:
+def _backward(step: EagerStep) -> _Backward:
     count = itertools.count()
     saves = 0
 

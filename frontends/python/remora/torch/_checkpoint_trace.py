@@ -131,7 +131,7 @@ class Clock:
 
 
 @dataclass
-class Step:
+class EagerStep:
     """A training step of a model: what is run, and what it must find each time.
 
     `loss` gives the scalar whose `backward()` is called.

@@ -36,7 +36,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
 from ._errors import CaptureError
-from ._graph import Op, Step, has_effect, is_own, is_random, rounded, tensors_in
+from ._graph import Op, StepGraph, has_effect, is_own, is_random, rounded, tensors_in
 from ._ranks import agreed
 
 RUNS = 5
@@ -89,7 +89,7 @@ def write_json(path: Path, value: Any) -> None:
     draft.replace(path)
 
 
-def measured(step: Step, say: Callable[[str], None], device: torch.device | None = None) -> dict[fx.Node, Cost]:
+def measured(step: StepGraph, say: Callable[[str], None], device: torch.device | None = None) -> dict[fx.Node, Cost]:
     """The measured costs of every node that a step runs, on its own device or on another.
 
     All processes of a job take those that one of them measured.
@@ -108,7 +108,7 @@ def measured(step: Step, say: Callable[[str], None], device: torch.device | None
 
 
 def _measured(
-    step: Step, nodes: list[fx.Node], say: Callable[[str], None], device: torch.device
+    step: StepGraph, nodes: list[fx.Node], say: Callable[[str], None], device: torch.device
 ) -> dict[fx.Node, Cost]:
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(device)}.json"
     known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -136,7 +136,7 @@ def _measured(
     return costs
 
 
-def by_flops(step: Step, device: torch.device | None = None) -> dict[fx.Node, Cost]:
+def by_flops(step: StepGraph, device: torch.device | None = None) -> dict[fx.Node, Cost]:
     """Costs of every node that a step runs, on its own device or on another, from a roofline."""
     return {node: _roofline(step, node, device or step.device) for op in step.ops for node in op.nodes}
 
@@ -146,7 +146,7 @@ def random_state(device: torch.device) -> torch.Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
-def adopt_sizes(step: Step, costs: dict[fx.Node, Cost]) -> None:
+def adopt_sizes(step: StepGraph, costs: dict[fx.Node, Cost]) -> None:
     """Takes the storages' sizes from what the ops really made, where fake tensors said otherwise.
 
     An op that drew random numbers without saying so runs once.
@@ -171,7 +171,7 @@ class Call:
     """One node as it will be called, with arguments made from its fake ones; `strays` are storages on the CPU."""
 
     def __init__(
-        self, step: Step, node: fx.Node, device: torch.device | None = None, strays: Container[int] = ()
+        self, step: StepGraph, node: fx.Node, device: torch.device | None = None, strays: Container[int] = ()
     ) -> None:
         self.node, self.device = node, device or step.device
         self.in_place = node in step.in_place
@@ -221,7 +221,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _strays(step: Step, device: torch.device) -> frozenset[int]:
+def _strays(step: StepGraph, device: torch.device) -> frozenset[int]:
     """The storages that lie on the CPU, though fake tensors say otherwise: the seeds of attention with dropout.
 
     Kernels read them there, so a call on a tensor of the GPU would read memory that is not theirs.
@@ -416,7 +416,7 @@ def made_like(leaf: Any) -> Any:
     return torch._neg_view(made) if leaf.is_neg() else made
 
 
-def _roofline(step: Step, node: fx.Node, device: torch.device) -> Cost:
+def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
     arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
     result = step.value[node]
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))
