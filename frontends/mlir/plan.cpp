@@ -21,6 +21,7 @@
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/sequence.hpp"
 
 namespace remora::mlir_frontend {
 namespace {

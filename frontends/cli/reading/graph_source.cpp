@@ -20,6 +20,7 @@
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
+#include "model/sequence.hpp"
 #include "model/verify.hpp"
 
 namespace remora::cli {

@@ -18,7 +18,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
-from ._capture import check_budget, options_of
+from ._capture import options_of
 from ._checkpoint_apply import Module, apply_checkpoints, refuse_own_checkpoints
 from ._checkpoint_family import family_of
 from ._checkpoint_fit import Fitting, Outcome, differences, outcome_of, peak_of
@@ -30,7 +30,7 @@ from ._costs import random_state
 from ._errors import BudgetError, RemoraWarning
 from ._graph import rounded
 from ._ranks import agreed
-from ._solver import Options, in_bytes
+from ._solver import Options, check_budget, in_bytes
 
 
 def auto_checkpoint(
