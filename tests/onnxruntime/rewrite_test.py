@@ -26,6 +26,13 @@ SMALL = {
 }
 
 
+def unread(path):
+    """How many nodes there are whose results nobody reads."""
+    graph = onnx.load(path).graph
+    read = {name for node in graph.node for name in node.input} | {output.name for output in graph.output}
+    return sum(not read.intersection(node.output) for node in graph.node)
+
+
 class Rewriting(unittest.TestCase):
     """A folder for models, and what has to hold of every rewritten one."""
 
@@ -47,6 +54,7 @@ class Rewriting(unittest.TestCase):
         for order in ("PRIORITY_BASED", "DEFAULT"):
             for seed in (1, 2):
                 self.assertTrue(same(results(original, seed), results(written, seed, order)), (written, order))
+        self.assertLessEqual(unread(written), unread(original))
         # Shapes may come earlier, constants are no nodes, and unnamed nodes get a name from onnxruntime.
         nodes = onnx.load(written).graph.node
         free = {node.name for node in nodes if node.op_type in ("Constant", "Shape", "Size")}
@@ -87,7 +95,8 @@ class Networks(Rewriting):
             self.assertEqual(code, 0, said)
             recomputes += self.check(original, self.rewrite(original, "--schedule", self.scramble(schedule, original,
                                                                                                  seed)))
-        self.assertGreater(recomputes, 20)
+        # Most of these are read by nobody, and left out.
+        self.assertGreater(recomputes, 5)
 
     def order(self, model):
         """The model in an order of small peak, which must be the one told; and whether that is smaller."""
