@@ -50,9 +50,13 @@ class Calls:
 
     def measure(self, traces: Iterable[Trace]) -> None:
         """Measures what is not known of these programs; their kernels are compiled side by side."""
+        self.measure_launches(launch for trace in traces for launch in trace.launches)
+
+    def measure_launches(self, given: Iterable[Launch]) -> None:
+        """Measures what is not known of these calls."""
         if self._cost != "measured":
             return
-        launches = {key_of(launch): launch for trace in traces for launch in trace.launches if not _is_kept(launch)}
+        launches = {key_of(launch): launch for launch in given if not _is_kept(launch)}
         devices = {leaf.device.type: leaf.device for launch in launches.values() for leaf in looks_in(launch.given)}
         for device in devices.values():
             path = cache_folder() / "kernels" / f"torch-{torch.__version__}-{_device_name(device)}.json"

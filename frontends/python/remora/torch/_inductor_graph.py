@@ -44,7 +44,7 @@ class Half:
 
 
 def graph_of(
-    forward: Half, backward: Half, shown: int, fixed: int, calls: Calls, again: Callable[[str], bool]
+    forward: Half, backward: Half, shown: int, fixed: int, calls: Calls, again: Callable[[str], bool], fused: float = 1.0
 ) -> dict[str, Any]:
     """A partition as a `remora-graph`.
 
@@ -59,6 +59,8 @@ def graph_of(
         What calls take.
     again : callable
         Whether a node of the graph, by its name, may run again.
+    fused : float
+        The share of its time that a forward loop takes when it is made again, fused with what reads it.
     """
     made: dict[str, str] = {}  # a buffer's name in its part, to the tensor's
     outputs = forward.program.outputs
@@ -73,6 +75,7 @@ def graph_of(
     def write(half: Half, prefix: str, named: Callable[[str], list[str]], keep: frozenset[str]) -> None:
         durations = _durations(half, calls)
         merged = _merged(half.program)
+        taken = _taken_over(half.program.source)
         for loops in merged:
             own = {name for loop in loops for name in loop.writes}
             names = [name for loop in loops for name in loop.writes if half.program.sizes.get(name, 0)]
@@ -87,14 +90,20 @@ def graph_of(
                 for t in written
             )
             origins = frozenset().union(*(loop.origins for loop in loops))
+            duration = sum(durations.get(loop.name, 0) for loop in loops)
+            if prefix == "forward" and not any(loop.call for loop in loops):
+                duration = round(duration * fused)
             entry: dict[str, Any] = {
                 "name": name,
                 "type": " ".join(sorted(origins)[:3]),
-                "duration": sum(durations.get(loop.name, 0) for loop in loops),
+                "duration": duration,
                 "inputs": sorted(reads),
                 "outputs": written,
                 "phase": prefix,
             }
+            pairs = [[f"{prefix}/{new}", t] for new, old in taken.items() if new in own for t in named(old) if t in reads]
+            if len(pairs) == 1 and pairs[0][0] in written:
+                entry["in_place"] = pairs
             if prefix == "backward" or not all(map(again, origins)):
                 entry["recompute"] = "never"
             ops.append(entry)
@@ -135,26 +144,13 @@ def graph_of(
     write(backward, "backward", from_backward, frozenset(kept))
     return {
         "format": "remora-graph",
-        "version": 1,
+        "version": 2,
         "name": "inductor",
         "fixed_memory": fixed,
         "tensors": tensors,
         "ops": ops,
         "meta": {"duration_unit": "ns", "source": "remora.torch.inductor"},
     }
-
-
-def saved_by(graph: dict[str, Any], schedule: dict[str, Any]) -> list[str]:
-    """The forward part's buffers that a schedule holds over the cut."""
-    outputs = {op["name"]: op["outputs"] for op in graph["ops"]}
-    held: dict[str, None] = {}
-    for step in schedule["steps"]:
-        if step["op"] == CUT:
-            break
-        held.update(dict.fromkeys(outputs[step["op"]]))
-        for name in step.get("free", []):
-            held.pop(name, None)
-    return [name.removeprefix("forward/") for name in held]
 
 
 def _merged(program: Lowered) -> list[list[Loop]]:
@@ -168,6 +164,14 @@ def _merged(program: Lowered) -> list[list[Loop]]:
     return list(groups.values())
 
 
+_REUSE = re.compile(r"^\s*(\w+) = (?:reinterpret_tensor\()?(\w+).*; del \2  # reuse$", re.MULTILINE)
+
+
+def _taken_over(source: str) -> dict[str, str]:
+    """For buffers whose memory was another's, that other one; it may still be read by whoever writes the buffer."""
+    return dict(_REUSE.findall(source))
+
+
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 
 
@@ -176,12 +180,14 @@ def _durations(half: Half, calls: Calls) -> dict[str, int]:
     program, left = half.program, {loop.name: loop for loop in half.program.loops}
     inputs = dict(zip(half.inputs, half.sizes, strict=True))
     sizes = {**inputs, **program.sizes}
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for launch in half.trace.launches:
-        names = set(_NAME.findall(launch.line))
+        lines[launch.line] = lines.get(launch.line, 0) + calls.of(launch)[0]
+    found: dict[str, int] = {}
+    for line, duration in lines.items():
+        names = set(_NAME.findall(line))
         mine = [loop for loop in left.values() if not names.isdisjoint(loop.writes)]
         moved = [1 + sum(sizes.get(name, 0) for name in (*loop.reads, *loop.writes)) for loop in mine]
-        duration = calls.of(launch)[0]
         for loop, size in zip(mine, moved, strict=True):
             found[loop.name] = duration * size // sum(moved)
             del left[loop.name]

@@ -33,12 +33,15 @@ class Loop:
         Buffers that it makes.
     origins : frozenset of str
         The nodes of the graph that it computes, or a part of them.
+    call : bool
+        Whether it is a call of a library, which is not fused with what reads it.
     """
 
     name: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     origins: frozenset[str]
+    call: bool
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,7 @@ def _loop(graph: Any, node: Any) -> Loop:
     reads = tuple(sorted(read - made - graph.removed_buffers))
     writes = tuple(sorted(made - graph.removed_buffers))
     origins = frozenset(n.name for part in parts if part.node is not None for n in part.node.get_origins())
-    return Loop(node.get_name(), reads, writes, origins)
+    return Loop(node.get_name(), reads, writes, origins, node.is_extern() or node.is_template())
 
 
 def _bytes(graph: Any, buffer: Any) -> int:

@@ -1,275 +1,176 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values of a joint graph are saved for the backward part, so that both parts hold a budget.
+"""Which partition of a joint graph holds a budget in the least time.
 
-What a partitioner can express: each forward op runs once in the forward part and at most once in the backward part; a
-value that backward reads is saved, or made again from what is saved. The engine chooses the saved set on the graph of
-Inductor's loops (_inductor_graph.py). Each choice is then lowered by Inductor and its programs replayed, so a
-partition's peak is that of the very programs that will run, and its time is that of their kernels, fused as they will
-be. Where a replay says more than the engine thought, or leaves room, the engine is asked again for less or more.
+The engine chooses what is saved on the graph of Inductor's loops (_inductor_graph.py). Each choice is then lowered and
+replayed (_inductor_joint.py). Where a replay says more than the engine thought, or leaves room, the engine is asked
+again for less or more. All that were ever replayed of a graph are kept in a file, and the shortest of them that holds
+the budget is taken: so a smaller budget never has a shorter partition than a larger one that was asked for later.
 """
 
 from __future__ import annotations
 
-import copy
-import operator
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import fx
 
 import remora
+from remora._engine import engine_schema
 
-from ._errors import CaptureError, Infeasible
-from ._graph import has_effect, is_own, is_random
-from ._inductor_costs import Calls
-from ._inductor_graph import Half, graph_of, saved_by
-from ._inductor_lower import Lowered, lowered_backward, lowered_forward
-from ._inductor_replay import Look, look_of, replay
-from ._solver import Options, schedule_for
+from ._costs import cache_folder, write_json
+from ._inductor_graph import CUT, Half, graph_of
+from ._inductor_joint import Joint, Partition, vals
+from ._inductor_replay import look_of
+from ._solver import Options
 
-TRIES = 6
+TRIES = 4
 """So often the engine is asked for one budget."""
 CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
-
-Halves = tuple[fx.GraphModule, fx.GraphModule]
-
-
-@dataclass(frozen=True)
-class Partition:
-    """One way to part a joint graph.
-
-    Attributes
-    ----------
-    saved : tuple of str
-        The nodes that are saved, by name; arguments of the graph are there anyway.
-    forward_peak, backward_peak : int
-        Bytes, with the graph's arguments.
-    held : int
-        Bytes saved, beyond the graph's arguments.
-    time : int
-        Nanoseconds of both parts.
-    """
-
-    saved: tuple[str, ...]
-    forward_peak: int
-    backward_peak: int
-    held: int
-    time: int
-
-    @property
-    def peak(self) -> int:
-        """Bytes, with the graph's arguments."""
-        return max(self.forward_peak, self.backward_peak)
+LEAST_SHARE = 0.02
+"""At least this share of its time a loop takes that is made again and fused with its reader."""
 
 
-class Joint:
-    """A joint graph, and what its partitions take.
+class Known:
+    """What is known of the partitions of a joint graph; `stock` is PyTorch's own.
 
     Parameters
     ----------
-    module : fx.GraphModule
-        AOTAutograd's joint graph behind Inductor's passes for it; it is not changed.
-    inputs
-        Its arguments.
-    named : dict
-        What else Inductor gives to a partitioner.
+    key : str
+        Of the graph, and all that its partitions depend on.
+    kept : bool
+        Whether it is read from a file and written to it.
     """
 
-    def __init__(
-        self, module: fx.GraphModule, inputs: Any, named: dict[str, Any], options: Options, calls: Calls
-    ) -> None:
-        self.module, self.inputs, self.named, self.options, self.calls = module, inputs, named, options, calls
-        self.shown: int = named["num_fwd_outputs"]
-        self.known: dict[tuple[str, ...], Partition] = {}
-        self.fixed = sum(look_bytes(vals(module.graph.find_nodes(op="placeholder"), "primals")))
-        self._once: frozenset[str] = frozenset()
+    def __init__(self, key: str, kept: bool) -> None:
+        self._path = cache_folder() / "partitions" / f"{key}.json" if kept else None
+        self.rows: list[Partition] = []
+        self.asked: list[int] = []
+        self.stock: Partition | None = None
+        if self._path is not None and self._path.exists():
+            told = json.loads(self._path.read_text(encoding="utf-8"))
+            self.asked, self.stock = told["asked"], partition_of(told["stock"])
+            self.rows = [partition_of(row) for row in told["rows"]]
 
-    def parted(self, choose: Callable[[fx.Graph, Any], list[fx.Node]]) -> Halves:
-        """Both parts, by PyTorch's own partitioner with our choice of what is saved."""
-        from torch._functorch import partitioners
+    def learn(self, found: Partition) -> None:
+        """Keeps a partition."""
+        self.rows = [*(row for row in self.rows if (row.saved, row.order) != (found.saved, found.order)), found]
 
-        module = fx.GraphModule(self.module, copy.deepcopy(self.module.graph))
-        module.meta = self.module.meta
-        stock = partitioners.choose_saved_values_set
-        partitioners.choose_saved_values_set = lambda graph, info, memory_budget=1: choose(graph, info)
-        try:
-            return partitioners.min_cut_rematerialization_partition(module, self.inputs, **self.named)
-        finally:
-            partitioners.choose_saved_values_set = stock
+    def best(self, budget: int) -> Partition | None:
+        """The shortest that holds a budget."""
+        holding = [row for row in self.rows if row.peak <= budget]
+        return min(holding, key=lambda row: (row.time, row.peak)) if holding else None
 
-    def stock(self, share: float = 1.0) -> tuple[str, ...]:
-        """What PyTorch saves by itself for a share of `activation_memory_budget`, by name."""
-        from torch._functorch import partitioners
+    @property
+    def least(self) -> Partition:
+        """The one with the smallest peak."""
+        return min(self.rows, key=lambda row: (row.peak, row.time))
 
-        choose, found = partitioners.choose_saved_values_set, list[str]()
-
-        def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
-            saved = choose(graph, info, memory_budget=share)
-            found.extend(node.name for node in saved)
-            self._once = frozenset(node.name for node in graph.nodes if runs_once(node))
-            return saved
-
-        self.parted(chosen)
-        return tuple(found)
-
-    def saving(self, names: Iterable[str]) -> Halves:
-        """Both parts, where the named nodes are saved, and what else must be."""
-        wanted = set(names)
-        return self.parted(lambda graph, info: closed(graph, info, wanted, self.shown))
-
-    def halves(self, modules: Halves) -> tuple[Half, Half]:
-        """Both parts lowered and replayed."""
-        forward, backward = modules
-        ahead, behind = (m.graph.find_nodes(op="placeholder") for m in modules)
-        ends = [m.graph.find_nodes(op="output")[0].args[0] for m in modules]
-        inputs, results, after = vals(ahead), vals(ends[0]), vals(behind)
-        first = lowered_forward(forward, inputs, self._shown_parts(forward))
-        rest = first.strides[self.shown :]
-        for i, (value, strides) in enumerate(zip(after, rest, strict=False)):
-            if strides is not None and tuple(value.stride()) != tuple(strides):
-                after[i] = value.as_strided(value.size(), strides)  # as AOTAutograd gives them to the backward part
-        second = lowered_backward(backward, after, donated(inputs, results, vals(ends[1]), self.shown))
-        return (
-            self._half(forward, first, ahead, inputs, range(len(ahead))),
-            self._half(backward, second, behind, after, [i for i, n in enumerate(behind) if n.name[:7] == "primals"]),
-        )
-
-    def _half(
-        self, module: fx.GraphModule, program: Lowered, nodes: list[fx.Node], inputs: list[Any], kept: Sequence[int]
-    ) -> Half:
-        trace = replay(program, inputs, kept)
-        return Half(module, program, trace, tuple(n.name for n in nodes), tuple(look_bytes(inputs)))
-
-    def _shown_parts(self, forward: fx.GraphModule) -> tuple[int, int]:
-        kinds = [type(d).__name__ for d in forward.graph.find_nodes(op="output")[0].meta["desc"][: self.shown]]
-        return kinds.count("InputMutationAOTOutput"), kinds.count("PlainAOTOutput")
-
-    def evaluated(self, halves: tuple[Half, Half], saved: tuple[str, ...]) -> Partition:
-        """What two parts take; kept, so that it is known later."""
-        forward, backward = halves
-        self.calls.measure([forward.trace, backward.trace])
-        tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
-        held = self._held(forward)
-        found = Partition(
-            saved,
-            self.fixed + self.calls.peak(forward.trace),
-            self.fixed + held + tangents + self.calls.peak(backward.trace),
-            held,
-            self.calls.time(forward.trace) + self.calls.time(backward.trace),
-        )
-        self.known[saved] = found
-        return found
-
-    def _held(self, forward: Half) -> int:
-        """Bytes of what the forward part gives to the backward part, beyond its arguments."""
-        names = {real for name in forward.program.outputs[self.shown :] for real in forward.program.solid(name)}
-        return sum(forward.program.sizes[name] for name in names)
+    def write(self) -> None:
+        """Writes what is known, so that it is not looked for again."""
+        if self._path is not None:
+            assert self.stock is not None
+            rows = [asdict(row) for row in self.rows]
+            write_json(self._path, {"asked": self.asked, "stock": asdict(self.stock), "rows": rows})
 
 
-def vals(nodes: Iterable[Any], prefix: str = "") -> list[Any]:
-    """What nodes look like; None for what is no node."""
-    return [n.meta.get("val") if isinstance(n, fx.Node) else None for n in nodes if not prefix or prefix in str(n)]
+def partition_of(row: dict[str, Any]) -> Partition:
+    """A partition as it was written."""
+    return Partition(**{**row, "saved": tuple(row["saved"]), "order": tuple(row["order"])})
 
 
-def look_bytes(values: Iterable[Any]) -> list[int]:
-    """The bytes of each value's storage, 0 where another before it shares it or it is no tensor."""
-    seen: set[int] = set()
-    found = []
-    for value in values:
-        look = look_of(value)
-        storage = value.untyped_storage()._cdata if isinstance(look, Look) else 0
-        found.append(look.elements * look.dtype.itemsize if isinstance(look, Look) and storage not in seen else 0)
-        seen.add(storage)
-    return found
+def key_of(joint: Joint, options: Options) -> str:
+    """The same for two joint graphs just if their partitions are the same; the number of a device is no part of it."""
+    from torch._inductor import config
 
-
-def donated(inputs: list[Any], results: list[Any], gradients: list[Any], shown: int) -> list[int]:
-    """The numbers of the backward part's arguments whose memory it may use, as AOTAutograd says."""
-    from torch._functorch import config
-    from torch._functorch._aot_autograd.graph_compile import collect_fw_donated_buffer_idxs
-
-    if not config.donated_buffer:
-        return []
-    saved = results[shown:]
-    symbols = sum(isinstance(value, torch.SymInt) for value in saved)
-    tensors = [value for value in saved if not isinstance(value, torch.SymInt)]
-    return [symbols + i for i in collect_fw_donated_buffer_idxs(inputs, results[:shown], gradients, tensors)]
-
-
-def runs_once(node: fx.Node) -> bool:
-    """Whether a forward node must not run again: it draws random numbers, has effects, or is no op of PyTorch."""
-    from torch._functorch.partitioners import CheckpointPolicy, is_sym_node
-
-    if node.op != "call_function" or is_sym_node(node):
-        return False
-    if node.meta.get("recompute") == CheckpointPolicy.MUST_SAVE:
-        return True
-    if node.target is operator.getitem:
-        return runs_once(node.all_input_nodes[0])
-    return is_random(node) or has_effect(node) or not is_own(node)
-
-
-def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.Node]:
-    """What is saved: the wanted nodes, those that must not run again, sizes, and the arguments.
-
-    Only what the backward part comes upon on its way from its results counts.
-    """
-    from torch._functorch.partitioners import is_sym_node
-
-    results = graph.find_nodes(op="output")[0].args[0]
-    ahead = [n for n in results[shown:] if isinstance(n, fx.Node)]
-    ahead += [n for n in graph.nodes if n in info.required_bw_nodes]
-    seen: set[fx.Node] = set()
-    saved: set[fx.Node] = set()
-    while ahead:
-        node = ahead.pop()
-        if node in seen or node.op != "call_function":
-            continue
-        seen.add(node)
-        if node not in info.required_bw_nodes and isinstance(node.meta.get("val"), (torch.Tensor, torch.SymInt)):
-            if node.name in wanted or is_sym_node(node) or runs_once(node):
-                saved.add(node)
-                continue
-        ahead += node.all_input_nodes
-    if any(n.meta.get("aot_runtime_epilogue_input_mutation") for n in info.inputs):
-        raise CaptureError("an argument that requires a gradient is changed in place")
-    return [*info.inputs, *(n for n in graph.nodes if n in saved)]
-
-
-def best(joint: Joint, limit: int) -> Partition | None:
-    """The shortest known partition within so many bytes."""
-    holding = [p for p in joint.known.values() if p.peak <= limit]
-    return min(holding, key=lambda p: (p.time, p.peak)) if holding else None
+    module = joint.module
+    looks = [repr(look_of(value)) for value in vals(module.graph.find_nodes(op="placeholder"))]
+    settings = config.save_config_portable()
+    settings = {name: repr(value) for name, value in sorted(settings.items()) if name != "custom_partitioner_fn"}
+    modes = [torch.__version__, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+    text = json.dumps([engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
+    return hashlib.sha256(re.sub(r"cuda:\d+", "cuda", text).encode()).hexdigest()
 
 
 class Search:
     """Looks for partitions of a joint graph that hold a budget.
 
-    The stock partition is the first, and the graph for the engine is made of it.
+    Parameters
+    ----------
+    joint : Joint
+    known : Known
+        What was found before; learns what is found.
+    options : Options
+    say : callable
+        Told what is being done.
     """
 
-    def __init__(self, joint: Joint, say: Callable[[str], None]) -> None:
-        self.joint, self._say = joint, say
+    def __init__(self, joint: Joint, known: Known, options: Options, say: Callable[[str], None]) -> None:
+        self.joint, self.known, self.options, self._say = joint, known, options, say
         say("lowering Inductor's own partition")
         saved = joint.stock()
-        halves = joint.halves(joint.saving(saved))
-        self.first = joint.evaluated(halves, saved)
-        forward, backward = halves
-        self.graph = graph_of(
-            forward, backward, joint.shown, joint.fixed, joint.calls, lambda name: name not in joint._once
-        )
-        self._names = self._names_of(forward, saved)
+        self._halves = joint.halves(joint.saving(saved))
+        self.first = joint.evaluated(self._halves, saved)
+        known.learn(self.first)
+        known.stock = self.first
+        self._buffers = self._nodes_by_buffer(self._halves[0])
 
-    def _names_of(self, forward: Half, saved: Sequence[str]) -> dict[str, list[str]]:
+    def look(self, budget: int) -> None:
+        """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
+        if budget >= self.first.peak:
+            return
+        graph = self._graph()
+        asked, low, high = budget, self.joint.fixed, 0
+        for _ in range(TRIES):
+            schedule = self._schedule(graph, asked)
+            if schedule is None:
+                low = asked
+                asked = (low + (high or self.first.peak)) // 2
+                continue
+            found = self._partition(schedule)
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {found.peak:,}")
+            if found.peak > budget:
+                high = schedule.peak
+                asked = max((low + high) // 2, min(asked - (found.peak - budget), schedule.peak - 1))
+            elif schedule.peak <= (1 + CLOSE) * found.peak:
+                break
+            else:
+                low = schedule.peak
+                asked = (asked + high) // 2 if high else asked + (schedule.peak - found.peak)
+            if high and high - low <= CLOSE * (budget - self.joint.fixed):
+                break
+
+    def _graph(self) -> remora.Graph:
+        """The graph for the engine, with what is made again as cheap as it is where Inductor fuses it."""
+        joint, (forward, backward) = self.joint, self._halves
+        saved = joint.light()
+        light = joint.evaluated(joint.halves(joint.saving(saved)), saved)
+        self.known.learn(light)
+        once = joint.once
+
+        def written(fused: float) -> dict[str, Any]:
+            fixed, calls = joint.fixed, joint.calls
+            return graph_of(forward, backward, joint.shown, fixed, calls, lambda name: name not in once, fused)
+
+        plain = written(1.0)
+        dropped = set(self.first.saved) - set(light.saved)
+        buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
+        again = sum(op["duration"] for op in plain["ops"] if not buffers.isdisjoint(op["outputs"]))
+        share = (light.time - self.first.time) / again if again else 1.0
+        return remora.Graph.from_json(written(max(LEAST_SHARE, min(1.0, share))))
+
+    def _nodes_by_buffer(self, forward: Half) -> dict[str, list[str]]:
         """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
         joint = {node.name: node for node in self.joint.module.graph.nodes}
         outputs = forward.module.graph.find_nodes(op="output")[0].args[0]
         found: dict[str, list[str]] = {}
         for node, name in zip(outputs, forward.program.outputs, strict=True):
-            if isinstance(node, fx.Node) and node.name in saved:
+            if isinstance(node, fx.Node) and node.name in self.first.saved:
                 for solid in forward.program.solid(name):
                     found.setdefault(solid, []).append(node.name)
         for name, node_name in forward.program.nodes.items():
@@ -278,44 +179,37 @@ class Search:
                 found[name] = [node_name]
         return found
 
-    def within(self, budget: int) -> Partition | None:
-        """The shortest partition found that holds a budget, in bytes with the graph's arguments."""
-        joint = self.joint
-        asked = budget - self.first.peak + _peak_of(self.graph)
-        tried: set[int] = set()
-        low, high = 0, max(asked, 0) * 2
-        for i in range(TRIES):
-            if self.first.peak <= budget or asked in tried or asked <= joint.fixed:
-                break
-            tried.add(asked)
-            found = self._asked(asked, joint.options.time_limit / TRIES)
-            if found is None:
-                break
-            if found.peak > budget:
-                high = min(high, asked)
-                asked = max(low + 1, asked - max(found.peak - budget, budget // 100))
-            else:
-                low = max(low, asked)
-                if found.peak >= (1 - CLOSE) * budget:
-                    break
-                asked = min(asked + (budget - found.peak), (asked + high) // 2)
-            self._say(f"budget {budget:,}: try {i + 1}: peak {found.peak:,}")
-        return best(joint, budget)
-
-    def _asked(self, budget: int, seconds: float) -> Partition | None:
-        """The partition that the engine chooses for a budget of its graph; None where it finds no schedule."""
-        joint = self.joint
+    def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
+        """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
+        threads = {"threads": self.options.threads} if self.options.threads else {}
+        seconds = self.options.time_limit / TRIES
         try:
-            schedule = schedule_for(self.graph, budget, joint.options, seconds)
-        except Infeasible:
+            return remora.solve(
+                graph, budget, max_computes=2, seed=self.options.seed, time_limit=seconds, **threads
+            )
+        except remora.NoSchedule:
             return None
-        names = [n for buffer in saved_by(self.graph, schedule) for n in self._names.get(buffer, ())]
-        saved = tuple(sorted(names))
-        if saved not in joint.known:
-            joint.evaluated(joint.halves(joint.saving(saved)), saved)
-        return joint.known[saved]
 
-
-def _peak_of(graph: dict[str, Any]) -> int:
-    """The peak of every op of a graph once, in bytes."""
-    return int(remora.Graph.from_json(graph).baseline_peak)
+    def _partition(self, schedule: remora.Schedule) -> Partition:
+        """The partition that saves what a schedule holds over the cut, and computes behind it in its order."""
+        joint = self.joint
+        held: dict[str, None] = {}
+        steps = iter(schedule.steps)
+        for step in steps:
+            if step.op.name == CUT:
+                break
+            held.update(dict.fromkeys(tensor.name for tensor in step.op.outputs))
+            for tensor in step.free:
+                held.pop(tensor.name, None)
+        saved = sorted(n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ()))
+        origins = {
+            f"{half}/{loop.name}": sorted(loop.origins)
+            for half, part in zip(("forward", "backward"), self._halves, strict=True)
+            for loop in part.program.loops
+        }
+        order = tuple(name for step in steps for name in origins.get(step.op.name, ()))
+        found = next((row for row in self.known.rows if (row.saved, row.order) == (tuple(saved), order)), None)
+        if found is None:
+            found = joint.evaluated(joint.halves(joint.saving(saved, order)), tuple(saved), order)
+            self.known.learn(found)
+        return found

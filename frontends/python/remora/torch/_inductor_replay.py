@@ -148,7 +148,7 @@ class _Watch(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         given = {id(t) for t in tensors_in((args, kwargs))}
         self.own([t for t in tensors_in(result) if id(t) not in given], True)
-        if func is not torch.ops.aten.empty_strided.default and not func.is_view:
+        if func is not torch.ops.aten.empty_strided.default and not func.is_view and func.namespace != "prim":
             self.noted(func, (args, kwargs or {}))
         self.trace.peak = max(self.trace.peak, self.held)
         return result
@@ -227,8 +227,11 @@ def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int]) -> Tr
         arguments = [leaf.fake(mode) if isinstance(leaf, Look) else leaf for leaf in looks]
         held = [arguments[i] for i in kept]
         watch.own(tensors_in(arguments), False)
-        with mode, watch:
-            trace.results = list(space["call"](arguments))
+        try:
+            with mode, watch:
+                trace.results = list(space["call"](arguments))
+        except Exception as error:
+            raise CaptureError(f"Inductor's program cannot be replayed: {type(error).__name__}: {error}") from error
         trace.end = watch.held
         del held
     return trace
