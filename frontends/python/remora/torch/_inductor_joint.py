@@ -92,14 +92,14 @@ class Joint:
         finally:
             partitioners.choose_saved_values_set = stock
 
-    def stock(self) -> tuple[str, ...]:
-        """What PyTorch saves by itself, by name: the fewest bytes without making any product again."""
+    def stock(self, share: float = 1.0) -> tuple[str, ...]:
+        """What PyTorch saves by itself, by name, for a value of `activation_memory_budget`."""
         from torch._functorch import partitioners
 
         choose, found = partitioners.choose_saved_values_set, list[str]()
 
         def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
-            saved = choose(graph, info, memory_budget=1.0)
+            saved = choose(graph, info, memory_budget=share)
             found.extend(node.name for node in saved)
             self.once = frozenset(node.name for node in graph.nodes if runs_once(node))
             return saved
@@ -149,7 +149,7 @@ class Joint:
         second = lowered_backward(backward, after, donated(inputs, results, vals(ends[1]), self.shown))
         return (
             self._half(forward, first, ahead, inputs, range(len(ahead))),
-            self._half(backward, second, behind, after, [i for i, n in enumerate(behind) if n.name[:7] == "primals"]),
+            self._half(backward, second, behind, after, [i for i, n in enumerate(behind) if _is_kept(n)]),
         )
 
     def _half(
@@ -182,6 +182,12 @@ class Joint:
         """Bytes of outputs of the forward part, beyond its arguments."""
         names = {real for name in outputs for real in forward.program.solid(name)}
         return sum(forward.program.sizes[name] for name in names)
+
+
+def _is_kept(node: fx.Node) -> bool:
+    """Whether somebody holds an argument of the backward part beside it: the forward's, and the gradient of a loss."""
+    value = node.meta.get("val")
+    return node.name.startswith("primals") or (isinstance(value, torch.Tensor) and value.dim() == 0)
 
 
 def vals(nodes: Iterable[Any], prefix: str = "") -> list[Any]:

@@ -9,6 +9,7 @@ the budget is taken: so a smaller budget never has a shorter partition than a la
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -23,15 +24,19 @@ import remora
 from remora._engine import engine_schema
 
 from ._costs import cache_folder, write_json
-from ._inductor_graph import CUT, Half, graph_of
+from ._inductor_graph import CUT, graph_of
 from ._inductor_joint import Joint, Partition, vals
-from ._inductor_replay import look_of
+from ._inductor_replay import Look, look_of
 from ._solver import Options
 
-TRIES = 4
+TRIES = 3
 """So often the engine is asked for one budget."""
 CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
+SMALL = 256
+"""A value is small that takes no more than this part of what PyTorch saves."""
+SHARES = (0.75, 0.5, 0.25)
+"""Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
 LEAST_SHARE = 0.02
 """At least this share of its time a loop takes that is made again and fused with its reader."""
 
@@ -97,6 +102,79 @@ def key_of(joint: Joint, options: Options) -> str:
     return hashlib.sha256(re.sub(r"cuda:\d+", "cuda", text).encode()).hexdigest()
 
 
+class Base:
+    """A partition whose loops the engine schedules: what it saves may be made again, and the other way round.
+
+    Parameters
+    ----------
+    joint : Joint
+    saved : tuple of str
+        The nodes that it saves, by name.
+    """
+
+    def __init__(self, joint: Joint, saved: tuple[str, ...]) -> None:
+        self.joint = joint
+        self.halves = joint.halves(joint.saving(saved))
+        self.partition = joint.evaluated(self.halves, saved)
+        self._values = {node.name: look_of(node.meta.get("val")) for node in joint.module.graph.nodes}
+        self._buffers = self._nodes_by_buffer()
+        self._origins = {
+            f"{half}/{loop.name}": sorted(loop.origins)
+            for half, part in zip(("forward", "backward"), self.halves, strict=True)
+            for loop in part.program.loops
+        }
+
+    def graph(self, fused: float = 1.0) -> dict[str, Any]:
+        """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is made again."""
+        joint, (forward, backward) = self.joint, self.halves
+        once = joint.once
+        return graph_of(
+            forward, backward, joint.shown, joint.fixed, joint.calls, lambda name: name not in once, fused
+        )
+
+    def fused_by(self, light: Partition) -> float:
+        """The share of its time that a loop takes when it is made again, by what all that `light` makes again take."""
+        dropped = set(self.partition.saved) - set(light.saved)
+        buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
+        again = sum(op["duration"] for op in self.graph()["ops"] if not buffers.isdisjoint(op["outputs"]))
+        return max(LEAST_SHARE, min(1.0, (light.time - self.partition.time) / again)) if again else 1.0
+
+    def _nodes_by_buffer(self) -> dict[str, list[str]]:
+        """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
+        forward = self.halves[0]
+        outputs = forward.module.graph.find_nodes(op="output")[0].args[0]
+        found: dict[str, list[str]] = {}
+        for node, name in zip(outputs, forward.program.outputs, strict=True):
+            if isinstance(node, fx.Node) and node.name in self.partition.saved:
+                for solid in forward.program.solid(name):
+                    found.setdefault(solid, []).append(node.name)
+        for name, node in forward.program.nodes.items():
+            if name not in found and isinstance(self._values.get(node), Look):
+                found[name] = [node]
+        return found
+
+    def _is_small(self, name: str) -> bool:
+        look = self._values.get(name)
+        return isinstance(look, Look) and look.size * SMALL <= self.partition.held
+
+    def chosen(self, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a schedule holds over the cut, and the nodes behind it in its order.
+
+        Small values take no memory to speak of, yet decide which kernels Inductor makes: they stay as they are.
+        """
+        held: dict[str, None] = {}
+        steps = iter(schedule.steps)
+        for step in steps:
+            if step.op.name == CUT:
+                break
+            held.update(dict.fromkeys(tensor.name for tensor in step.op.outputs))
+            for tensor in step.free:
+                held.pop(tensor.name, None)
+        nodes = {n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ())}
+        saved = {n for n in nodes if not self._is_small(n)} | {n for n in self.partition.saved if self._is_small(n)}
+        return tuple(sorted(saved)), tuple(name for step in steps for name in self._origins.get(step.op.name, ()))
+
+
 class Search:
     """Looks for partitions of a joint graph that hold a budget.
 
@@ -113,103 +191,66 @@ class Search:
     def __init__(self, joint: Joint, known: Known, options: Options, say: Callable[[str], None]) -> None:
         self.joint, self.known, self.options, self._say = joint, known, options, say
         say("lowering Inductor's own partition")
-        saved = joint.stock()
-        self._halves = joint.halves(joint.saving(saved))
-        self.first = joint.evaluated(self._halves, saved)
-        known.learn(self.first)
-        known.stock = self.first
-        self._buffers = self._nodes_by_buffer(self._halves[0])
+        self._stock = Base(joint, joint.stock())
+        known.stock = self._stock.partition
+        known.learn(known.stock)
 
     def look(self, budget: int) -> None:
         """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
-        if budget >= self.first.peak:
+        if budget >= self._stock.partition.peak:
             return
-        graph = self._graph()
+        for base, graph in self._bases:
+            self._look(base, graph, budget)
+
+    @functools.cached_property
+    def _bases(self) -> list[tuple[Base, remora.Graph]]:
+        """Partitions to start from: PyTorch's own, unless one that saves less is as fast, and that one."""
+        self._say("lowering what saves least without making products again")
+        light = Base(self.joint, self.joint.light())
+        self.known.learn(light.partition)
+        for share in SHARES:
+            self._say(f"lowering what Inductor's knapsack saves for {share:.0%}")
+            self._partition(self.joint.stock(share), ())
+        found = [(light, light.graph())]
+        if light.partition.time > self._stock.partition.time or light.partition.peak > self._stock.partition.peak:
+            found.insert(0, (self._stock, self._stock.graph(self._stock.fused_by(light.partition))))
+        return [(base, remora.Graph.from_json(graph)) for base, graph in found]
+
+    def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
         asked, low, high = budget, self.joint.fixed, 0
         for _ in range(TRIES):
+            if asked >= graph.baseline_peak:
+                return
             schedule = self._schedule(graph, asked)
             if schedule is None:
                 low = asked
-                asked = (low + (high or self.first.peak)) // 2
+                asked = (low + (high or graph.baseline_peak)) // 2
                 continue
-            found = self._partition(schedule)
+            found = self._partition(*base.chosen(schedule))
             self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {found.peak:,}")
             if found.peak > budget:
                 high = schedule.peak
                 asked = max((low + high) // 2, min(asked - (found.peak - budget), schedule.peak - 1))
             elif schedule.peak <= (1 + CLOSE) * found.peak:
-                break
+                return
             else:
                 low = schedule.peak
                 asked = (asked + high) // 2 if high else asked + (schedule.peak - found.peak)
             if high and high - low <= CLOSE * (budget - self.joint.fixed):
-                break
-
-    def _graph(self) -> remora.Graph:
-        """The graph for the engine, with what is made again as cheap as it is where Inductor fuses it."""
-        joint, (forward, backward) = self.joint, self._halves
-        saved = joint.light()
-        light = joint.evaluated(joint.halves(joint.saving(saved)), saved)
-        self.known.learn(light)
-        once = joint.once
-
-        def written(fused: float) -> dict[str, Any]:
-            fixed, calls = joint.fixed, joint.calls
-            return graph_of(forward, backward, joint.shown, fixed, calls, lambda name: name not in once, fused)
-
-        plain = written(1.0)
-        dropped = set(self.first.saved) - set(light.saved)
-        buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
-        again = sum(op["duration"] for op in plain["ops"] if not buffers.isdisjoint(op["outputs"]))
-        share = (light.time - self.first.time) / again if again else 1.0
-        return remora.Graph.from_json(written(max(LEAST_SHARE, min(1.0, share))))
-
-    def _nodes_by_buffer(self, forward: Half) -> dict[str, list[str]]:
-        """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
-        joint = {node.name: node for node in self.joint.module.graph.nodes}
-        outputs = forward.module.graph.find_nodes(op="output")[0].args[0]
-        found: dict[str, list[str]] = {}
-        for node, name in zip(outputs, forward.program.outputs, strict=True):
-            if isinstance(node, fx.Node) and node.name in self.first.saved:
-                for solid in forward.program.solid(name):
-                    found.setdefault(solid, []).append(node.name)
-        for name, node_name in forward.program.nodes.items():
-            value = joint[node_name].meta.get("val") if node_name in joint else None
-            if name not in found and isinstance(value, torch.Tensor):
-                found[name] = [node_name]
-        return found
+                return
 
     def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
         threads = {"threads": self.options.threads} if self.options.threads else {}
         seconds = self.options.time_limit / TRIES
         try:
-            return remora.solve(
-                graph, budget, max_computes=2, seed=self.options.seed, time_limit=seconds, **threads
-            )
+            return remora.solve(graph, budget, max_computes=2, seed=self.options.seed, time_limit=seconds, **threads)
         except remora.NoSchedule:
             return None
 
-    def _partition(self, schedule: remora.Schedule) -> Partition:
-        """The partition that saves what a schedule holds over the cut, and computes behind it in its order."""
-        joint = self.joint
-        held: dict[str, None] = {}
-        steps = iter(schedule.steps)
-        for step in steps:
-            if step.op.name == CUT:
-                break
-            held.update(dict.fromkeys(tensor.name for tensor in step.op.outputs))
-            for tensor in step.free:
-                held.pop(tensor.name, None)
-        saved = sorted(n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ()))
-        origins = {
-            f"{half}/{loop.name}": sorted(loop.origins)
-            for half, part in zip(("forward", "backward"), self._halves, strict=True)
-            for loop in part.program.loops
-        }
-        order = tuple(name for step in steps for name in origins.get(step.op.name, ()))
-        found = next((row for row in self.known.rows if (row.saved, row.order) == (tuple(saved), order)), None)
+    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...]) -> Partition:
+        found = next((row for row in self.known.rows if (row.saved, row.order) == (saved, order)), None)
         if found is None:
-            found = joint.evaluated(joint.halves(joint.saving(saved, order)), tuple(saved), order)
+            found = self.joint.evaluated(self.joint.halves(self.joint.saving(saved, order)), saved, order)
             self.known.learn(found)
         return found
