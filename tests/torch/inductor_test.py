@@ -168,10 +168,11 @@ print(json.dumps({"plans": len(installed.plans), "loss": loss.item(), "grad": gr
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), "REMORA_CACHE": str(tmp_path / "remora")}
+    folders = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), "REMORA_CACHE": str(tmp_path / "remora")}
 
     def child(budget: str) -> dict[str, Any]:
-        done = subprocess.run([sys.executable, "-c", CHILD, budget], env=env, capture_output=True, text=True, timeout=500)
+        command = [sys.executable, "-c", CHILD, budget]
+        done = subprocess.run(command, env={**os.environ, **folders}, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return told
@@ -192,6 +193,20 @@ def test_sizes_up_to_the_hint_keep_their_plan() -> None:
             assert len(installed.plans) == plans, f"batch {batch}"
 
 
+def test_several_graphs_are_said() -> None:
+    first, second = perceptron(32, 2), perceptron(32, 2)
+
+    def both(x: torch.Tensor) -> torch.Tensor:
+        h = first(x)
+        torch._dynamo.graph_break()
+        result: torch.Tensor = second(h)
+        return result
+
+    with ri.install(budget="90%", **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="several graphs"):
+        torch.compile(both)(torch.randn(64, 32)).sum().backward()
+    assert len(installed.plans) == 2
+
+
 def test_install_and_uninstall() -> None:
     config = torch._inductor.config
     installed = ri.install("80%")
@@ -207,8 +222,9 @@ def test_install_and_uninstall() -> None:
 
 def test_names_for_caches_are_of_the_settings() -> None:
     names = set()
-    for options in ({"budget": "80%"}, {"budget": "70%"}, {"budget": "80%", "reserve": 5}, {"budget": "80%", "seed": 2}):
-        with ri.install(**options):
+    settings: list[dict[str, Any]] = [{}, {"budget": "70%"}, {"reserve": 5}, {"seed": 2}]
+    for options in settings:
+        with ri.install(**{"budget": "80%", **options}):
             names.add(torch._inductor.config.custom_partitioner_fn.uuid())
     with ri.install("80%", progress=False):
         assert torch._inductor.config.custom_partitioner_fn.uuid() in names
@@ -236,18 +252,14 @@ def test_the_stock_knapsack_takes_measured_times_and_our_solver() -> None:
 
 
 def test_the_knapsack_is_exact_and_never_exceeds() -> None:
-    from remora.torch._inductor_hooks import _packed
+    from remora.torch._inductor_hooks import GRAIN, _packed
 
     generator = torch.Generator().manual_seed(1)
     for _ in range(20):
-        sizes = [int(v) / 100 for v in torch.randint(1, 60, (8,), generator=generator)]
+        sizes = [int(v) / 128 for v in torch.randint(1, 70, (8,), generator=generator)]
         values = [float(v) for v in torch.randint(1, 50, (8,), generator=generator)]
         subsets = [[i for i in range(8) if mask >> i & 1] for mask in range(256)]
-        best = max(sum(values[i] for i in s) for s in subsets if sum(sizes[i] for i in s) <= 1 + 1e-9)
+        best = max(sum(values[i] for i in s) for s in subsets if sum(-(-sizes[i] * GRAIN // 1) for i in s) <= GRAIN)
         found = _packed(sizes, values, 1.0)
-        assert sum(sizes[i] for i in found) <= 1 + 1e-9
-        assert sum(values[i] for i in found) >= best - 50 * (best > sum(values[i] for i in found))
-        exact = max(
-            sum(values[i] for i in s) for s in subsets if sum(-int(-sizes[i] * 10_000 // 1) for i in s) <= 10_000
-        )
-        assert sum(values[i] for i in found) == exact
+        assert sum(sizes[i] for i in found) <= 1
+        assert sum(values[i] for i in found) == best

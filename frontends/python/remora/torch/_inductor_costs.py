@@ -29,8 +29,8 @@ from ._costs import (
     timed,
     write_json,
 )
-from ._inductor_replay import Kernel, Launch, Look, Trace
 from ._graph import tensors_in
+from ._inductor_replay import Kernel, Launch, Look, Trace
 
 
 class Calls:

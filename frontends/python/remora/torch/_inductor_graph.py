@@ -44,7 +44,13 @@ class Half:
 
 
 def graph_of(
-    forward: Half, backward: Half, shown: int, fixed: int, calls: Calls, again: Callable[[str], bool], fused: float = 1.0
+    forward: Half,
+    backward: Half,
+    shown: int,
+    fixed: int,
+    calls: Calls,
+    again: Callable[[str], bool],
+    fused: float = 1.0,
 ) -> dict[str, Any]:
     """A partition as a `remora-graph`.
 
@@ -101,7 +107,9 @@ def graph_of(
                 "outputs": written,
                 "phase": prefix,
             }
-            pairs = [[f"{prefix}/{new}", t] for new, old in taken.items() if new in own for t in named(old) if t in reads]
+            pairs = [
+                [f"{prefix}/{new}", t] for new, old in taken.items() if new in own for t in named(old) if t in reads
+            ]
             if len(pairs) == 1 and pairs[0][0] in written:
                 entry["in_place"] = pairs
             if prefix == "backward" or not all(map(again, origins)):

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import CompileContext
 from torch._inductor.custom_graph_pass import CustomKnapsackSolver, CustomPartitionerFn, CustomRuntimeEstimator
 
 from remora._engine import engine_schema
@@ -117,6 +118,7 @@ class Partitioner(Named, CustomPartitionerFn):
     def __init__(self, options: Options) -> None:
         self.options = options
         self.plans: list[InductorPlan] = []
+        self._frames: set[Any] = set()
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, functools.partial(say, options))
@@ -131,6 +133,12 @@ class Partitioner(Named, CustomPartitionerFn):
             self._warn(f"a graph cannot be planned, and runs without a budget: {error}")
             return joint.parted(None)
         self.plans.append(plan)
+        self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
+        if len(self._frames) == 2:
+            self._warn(
+                "several graphs are compiled, be it for a graph break or since there are several models. The budget "
+                "holds for each of them alone: what the others hold at the same time is not counted"
+            )
         if not plan.promised:
             self._warn(
                 f"no promise: a compiled graph takes {plan.predicted_peak:,} bytes, {plan.budget:,} are allowed; no "
@@ -197,7 +205,8 @@ class MeasuredRuntime(Named, CustomRuntimeEstimator):
 class Knapsack(Named, CustomKnapsackSolver):
     """Inductor's knapsack solved exactly for sizes rounded up to 1/10,000 of the capacity, which is never exceeded."""
 
-    settings: dict[str, Any] = {}
+    def __init__(self) -> None:
+        self.settings = {}
 
     def __call__(
         self,

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils.checkpoint import CheckpointPolicy
 
 from ._errors import CaptureError
 from ._graph import has_effect, is_own, is_random
@@ -86,7 +87,8 @@ class Joint:
         module.meta = self.module.meta
         stock = partitioners.choose_saved_values_set
         if choose is not None:
-            partitioners.choose_saved_values_set = lambda graph, info, memory_budget=1.0: choose(graph, info)
+            given: Any = lambda graph, info, memory_budget=1.0: choose(graph, info)  # noqa: E731
+            partitioners.choose_saved_values_set = given
         try:
             return partitioners.min_cut_rematerialization_partition(module, self.inputs, **self.named)
         finally:
@@ -142,10 +144,13 @@ class Joint:
         ends = [m.graph.find_nodes(op="output")[0].args[0] for m in modules]
         inputs, results, after = vals(ahead), vals(ends[0]), vals(behind)
         first = lowered_forward(forward, inputs, self._shown_parts(forward))
-        rest = first.strides[self.shown :]
-        for i, (value, strides) in enumerate(zip(after, rest, strict=False)):
-            if strides is not None and tuple(value.stride()) != tuple(strides):
-                after[i] = value.as_strided(value.size(), strides)  # as AOTAutograd gives them to the backward part
+        # Saved tensors lie as the forward part lays them out. Sizes come before them here, behind them there.
+        places = [i for i, value in enumerate(after) if isinstance(value, torch.Tensor)]
+        laid = [s for s, v in zip(first.strides, results, strict=True) if isinstance(v, torch.Tensor)]
+        shown = sum(isinstance(value, torch.Tensor) for value in results[: self.shown])
+        for i, strides in zip(places, laid[shown:], strict=False):
+            if strides is not None and tuple(after[i].stride()) != tuple(strides):
+                after[i] = after[i].as_strided(after[i].size(), strides)
         second = lowered_backward(backward, after, donated(inputs, results, vals(ends[1]), self.shown))
         return (
             self._half(forward, first, ahead, inputs, range(len(ahead))),
@@ -222,9 +227,7 @@ def donated(inputs: list[Any], results: list[Any], gradients: list[Any], shown: 
 
 def runs_once(node: fx.Node) -> bool:
     """Whether a forward node must not run again: it draws random numbers, has effects, or is no op of PyTorch."""
-    from torch._functorch.partitioners import CheckpointPolicy, is_sym_node
-
-    if node.op != "call_function" or is_sym_node(node):
+    if node.op != "call_function" or _is_size(node):
         return False
     if node.meta.get("recompute") == CheckpointPolicy.MUST_SAVE:
         return True
@@ -233,13 +236,15 @@ def runs_once(node: fx.Node) -> bool:
     return is_random(node) or has_effect(node) or not is_own(node)
 
 
+def _is_size(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
 def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.Node]:
     """What is saved: the wanted nodes, those that must not run again, sizes, and the arguments.
 
     Only what the backward part comes upon on its way from its results counts.
     """
-    from torch._functorch.partitioners import is_sym_node
-
     results = graph.find_nodes(op="output")[0].args[0]
     ahead = [n for n in results[shown:] if isinstance(n, fx.Node)]
     ahead += [n for n in graph.nodes if n in info.required_bw_nodes]
@@ -250,11 +255,11 @@ def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.
         if node in seen or node.op != "call_function":
             continue
         seen.add(node)
-        if node not in info.required_bw_nodes and isinstance(node.meta.get("val"), (torch.Tensor, torch.SymInt)):
-            if node.name in wanted or is_sym_node(node) or runs_once(node):
-                saved.add(node)
-                continue
-        ahead += node.all_input_nodes
+        can = node not in info.required_bw_nodes and isinstance(node.meta.get("val"), (torch.Tensor, torch.SymInt))
+        if can and (node.name in wanted or _is_size(node) or runs_once(node)):
+            saved.add(node)
+        else:
+            ahead += node.all_input_nodes
     if any(n.meta.get("aot_runtime_epilogue_input_mutation") for n in info.inputs):
         raise CaptureError("an argument that requires a gradient is changed in place")
     return [*info.inputs, *(n for n in graph.nodes if n in saved)]

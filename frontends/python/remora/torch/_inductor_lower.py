@@ -99,7 +99,8 @@ def lowered_forward(module: fx.GraphModule, inputs: Sequence[Any], shown: tuple[
     metadata = SimpleNamespace(num_mutated_inp_runtime_indices=shown[0], bw_donated_idxs=None, static_input_indices=[])
     with _stopped(metadata) as (found, extra):
         compile_fx_forward(_copied(module), inputs, shown[1], len(inputs), extra(module))
-    return found()
+    result: Lowered = found()
+    return result
 
 
 def lowered_backward(module: fx.GraphModule, inputs: Sequence[Any], donated: list[int]) -> Lowered:
@@ -109,7 +110,8 @@ def lowered_backward(module: fx.GraphModule, inputs: Sequence[Any], donated: lis
     metadata = SimpleNamespace(num_mutated_inp_runtime_indices=0, bw_donated_idxs=donated, static_input_indices=[])
     with _stopped(metadata) as (found, extra):
         compile_fx_backward(_copied(module), inputs, extra(module))
-    return found()
+    result: Lowered = found()
+    return result
 
 
 def _copied(module: fx.GraphModule) -> fx.GraphModule:
@@ -184,7 +186,7 @@ def _read(graph: Any, source: str) -> Lowered:
         "" if isinstance(out, (ir.NoneAsConstantBuffer, ir.ShapeAsConstantBuffer)) else out.get_name()
         for out in graph.graph_outputs
     )
-    stands = {name: (real,) for name, real in graph.scheduler.mutation_real_name.items()}
+    stands: dict[str, tuple[str, ...]] = {name: (real,) for name, real in graph.scheduler.mutation_real_name.items()}
     for buffer in graph.buffers:
         if isinstance(buffer.layout, ir.NonOwningLayout):
             whole = buffer.layout.view.get_name()

@@ -128,9 +128,7 @@ class Base:
         """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is made again."""
         joint, (forward, backward) = self.joint, self.halves
         once = joint.once
-        return graph_of(
-            forward, backward, joint.shown, joint.fixed, joint.calls, lambda name: name not in once, fused
-        )
+        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, lambda name: name not in once, fused)
 
     def fused_by(self, light: Partition) -> float:
         """The share of its time that a loop takes when it is made again, by what all that `light` makes again take."""
@@ -241,10 +239,16 @@ class Search:
 
     def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
-        threads = {"threads": self.options.threads} if self.options.threads else {}
-        seconds = self.options.time_limit / TRIES
+        options = self.options
         try:
-            return remora.solve(graph, budget, max_computes=2, seed=self.options.seed, time_limit=seconds, **threads)
+            return remora.solve(
+                graph,
+                budget,
+                max_computes=2,
+                seed=options.seed,
+                time_limit=options.time_limit / TRIES,
+                threads=options.threads or None,
+            )
         except remora.NoSchedule:
             return None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program of Inductor takes: the program itself runs, on tensors without memory and with kernels that do nothing.
+"""What a program of Inductor takes: it runs, on tensors without memory and with kernels that do nothing.
 
 So what is counted is what Inductor's program does: its allocations, its reuse of buffers, its order, the moment at
 which each name is deleted. Beside that only the workspaces of library calls count, and what each kernel takes: both are
@@ -105,11 +105,11 @@ class _Compile:
         return lambda *arguments, **named: Kernel(self._noted, how, arguments, named)
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the storages that a program makes, until nothing in the program names them any more."""
 
     def __init__(self, trace: Trace, source: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.trace, self._lines = trace, source.splitlines()
         self.held = 0
         self._names: Counter[int] = Counter()

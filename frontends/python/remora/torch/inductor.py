@@ -35,7 +35,7 @@ class Installed:
 
     @property
     def plans(self) -> list[InductorPlan]:
-        """What was decided in this process, graph by graph; a graph that Inductor's caches had compiled is not there."""
+        """What was decided in this process, graph by graph; graphs that Inductor's caches hold are not there."""
         return self._partitioner.plans
 
     def __enter__(self) -> Installed:
@@ -54,7 +54,7 @@ def install(budget: int | str = "100%", **options: Any) -> Installed:
     ----------
     budget : int or str
         Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph. Or a share of what the graph takes
-        beyond those as Inductor partitions it by itself ("60%").
+        beyond those as Inductor partitions it by itself ("60%"). Each compiled graph has the whole budget.
     **options
         `reserve`, `cost`, `time_limit`, `threads`, `seed`, `cache`, `progress` of `remora.torch.Options`.
 
@@ -86,7 +86,7 @@ def uninstall() -> None:
 def runtime_estimator(cost: str = "measured") -> MeasuredRuntime:
     """Measured times for Inductor's own knapsack: for `activation_memory_budget_runtime_estimator`.
 
-        torch._functorch.config.activation_memory_budget_runtime_estimator = runtime_estimator()
+    torch._functorch.config.activation_memory_budget_runtime_estimator = runtime_estimator()
     """
     found: MeasuredRuntime = _hooks().MeasuredRuntime(cost, lambda _: None)
     return found
