@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -249,6 +250,19 @@ def test_the_stock_knapsack_takes_measured_times_and_our_solver() -> None:
     with patched, warnings.catch_warnings():
         loss = step(torch.compile(model), inputs)
     torch.testing.assert_close(loss, step(copy.deepcopy(model), inputs))
+
+
+def test_examples_of_the_page(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/inductor.md").read_text()
+    page = tmp_path / "page.py"
+    page.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)))
+    kept = torch._functorch.config.patch(
+        activation_memory_budget=1.0,
+        activation_memory_budget_runtime_estimator="flops",
+        activation_memory_budget_solver="dp",
+    )
+    with kept:
+        exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
 
 
 def test_the_knapsack_is_exact_and_never_exceeds() -> None:
