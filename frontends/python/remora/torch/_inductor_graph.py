@@ -80,9 +80,8 @@ def graph_of(
 
     def write(half: Half, prefix: str, named: Callable[[str], list[str]], keep: frozenset[str]) -> None:
         durations = _durations(half, calls)
-        merged = _merged(half.program)
         taken = _taken_over(half.program.source)
-        for loops in merged:
+        for loops in merged(half):
             own = {name for loop in loops for name in loop.writes}
             names = [name for loop in loops for name in loop.writes if half.program.sizes.get(name, 0)]
             reads = {t for loop in loops for name in loop.reads if name not in own for t in named(name)}
@@ -107,11 +106,13 @@ def graph_of(
                 "outputs": written,
                 "phase": prefix,
             }
-            pairs = [
-                [f"{prefix}/{new}", t] for new, old in taken.items() if new in own for t in named(old) if t in reads
-            ]
-            if len(pairs) == 1 and pairs[0][0] in written:
-                entry["in_place"] = pairs
+            pairs: dict[str, str] = {}
+            for new, old in taken.items():
+                source = next((t for t in named(old) if t in reads and t not in pairs.values()), None)
+                if source is not None and f"{prefix}/{new}" in written:
+                    pairs[f"{prefix}/{new}"] = source
+            if pairs:
+                entry["in_place"] = [list(pair) for pair in pairs.items()]
             if prefix == "backward" or not all(map(again, origins)):
                 entry["recompute"] = "never"
             ops.append(entry)
@@ -161,12 +162,22 @@ def graph_of(
     }
 
 
-def _merged(program: Lowered) -> list[list[Loop]]:
-    """The loops in order; what takes results out of a tuple belongs to the call that made the tuple."""
+def merged(half: Half) -> list[list[Loop]]:
+    """The loops in order; those of one call are one op, and so is what takes results out of a tuple with its maker.
+
+    A CPU's kernel may hold several loops: all their results are there before what any of them reads is released.
+    """
+    lines: dict[str, str] = {}  # the line in which a loop runs
+    for launch in half.trace.launches:
+        names = set(_NAME.findall(launch.line))
+        for loop in half.program.loops:
+            if not names.isdisjoint(loop.writes):
+                lines.setdefault(loop.name, launch.line)
     groups: dict[str, list[Loop]] = {}
     maker: dict[str, str] = {}
-    for loop in program.loops:
-        parent = next((maker[name] for name in loop.reads if name in program.tuples), loop.name)
+    for loop in half.program.loops:
+        alone = lines.get(loop.name, loop.name)
+        parent = next((maker[name] for name in loop.reads if name in half.program.tuples), alone)
         groups.setdefault(parent, []).append(loop)
         maker.update(dict.fromkeys(loop.writes, parent))
     return list(groups.values())

@@ -24,12 +24,12 @@ import remora
 from remora._engine import engine_schema
 
 from ._costs import cache_folder, write_json
-from ._inductor_graph import CUT, graph_of
+from ._inductor_graph import CUT, graph_of, merged
 from ._inductor_joint import Joint, Partition, vals
 from ._inductor_replay import Look, look_of
 from ._solver import Options
 
-TRIES = 3
+TRIES = 4
 """So often the engine is asked for one budget."""
 CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
@@ -119,9 +119,9 @@ class Base:
         self._values = {node.name: look_of(node.meta.get("val")) for node in joint.module.graph.nodes}
         self._buffers = self._nodes_by_buffer()
         self._origins = {
-            f"{half}/{loop.name}": sorted(loop.origins)
+            f"{half}/{loops[0].name}": [name for loop in loops for name in sorted(loop.origins)]
             for half, part in zip(("forward", "backward"), self.halves, strict=True)
-            for loop in part.program.loops
+            for loops in merged(part)
         }
 
     def graph(self, fused: float = 1.0) -> dict[str, Any]:
