@@ -89,24 +89,16 @@ def gradients(module: nn.Module) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", ["perceptron", "gpt", "dropout", "unet"])
-def test_the_peak_is_predicted_and_held(name: str) -> None:
+def test_the_peak_is_predicted_and_held_and_results_are_inductors(name: str) -> None:
     model, inputs = network(name)
+    other = copy.deepcopy(model)
     with ri.install(budget="75%", **OPTIONS) as installed:
         peak = measured(torch.compile(model), inputs)
     (plan,) = installed.plans
     assert plan.promised and plan.predicted_peak <= plan.budget < plan.stock_peak
     predicted = plan.predicted_peak - plan.fixed_memory
     assert 0.97 * predicted <= peak <= plan.budget - plan.fixed_memory, f"measured {peak:,}: {plan}"
-
-
-@pytest.mark.parametrize("name", ["perceptron", "gpt", "dropout"])
-def test_results_are_those_of_inductor(name: str) -> None:
-    model, inputs = network(name)
-    other = copy.deepcopy(model)
-    with ri.install(budget="70%", **OPTIONS):
-        loss = step(torch.compile(model), inputs)
-    expected = step(torch.compile(other), inputs)
-    torch.testing.assert_close(loss, expected)
+    step(torch.compile(other), inputs)
     for mine, theirs in zip(gradients(model), gradients(other), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
 
