@@ -7,7 +7,8 @@ Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective 
 compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it);
 remora:B and fused:B (the same with compiled regions) under the budget B: 60%, or 12345678 (bytes beyond what is there
 throughout), or "least": the smallest for which a schedule is found, or "activations:60": gradients, and 60 % of what
-the step takes beyond them.
+the step takes beyond them; auto:B (remora.torch.auto_checkpoint), and its rivals plain (as eager), kept (as selective)
+and every:N (each N-th block by torch.utils.checkpoint).
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
@@ -177,6 +178,48 @@ def resnet101() -> Network:
     return model, (torch.randn(64, 3, 224, 224), torch.randint(0, 1000, (64,))), classified, blocks
 
 
+def llama() -> Network:
+    """A Llama of six layers of width 256, on four times 256 tokens."""
+    import transformers as t
+
+    config = t.LlamaConfig(
+        hidden_size=256,
+        num_hidden_layers=6,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=688,
+        vocab_size=4096,
+        use_cache=False,
+    )
+    model = t.LlamaForCausalLM(config)
+    words = torch.randint(0, 4096, (4, 256))
+    return model, (words, words), named_words_lost, list(model.model.layers)
+
+
+def t5() -> Network:
+    """A T5 of four and four layers of width 256, on eight times 128 tokens."""
+    import transformers as t
+
+    config = t.T5Config(d_model=256, d_kv=64, d_ff=1024, num_layers=4, num_heads=4, vocab_size=4096, use_cache=False)
+    model = t.T5ForConditionalGeneration(config)
+    words = torch.randint(0, 4096, (8, 128))
+
+    def loss(called: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(called(input_ids=x, decoder_input_ids=y).logits.flatten(0, 1), y.flatten())
+
+    return model, (words, words), loss, [*model.encoder.block, *model.decoder.block]
+
+
+def images(name: str, size: int, batch: int) -> Network:
+    """A network of torchvision for images; its blocks are the parts of its sequences of features."""
+    import torchvision
+
+    model = getattr(torchvision.models, name)(weights=None, num_classes=10)
+    inputs = torch.randn(batch, 3, size, size), torch.randint(0, 10, (batch,))
+    stages = [stage for stage in model.features if isinstance(stage, nn.Sequential)]
+    return model, inputs, classified, [block for stage in stages for block in stage if list(block.children())]
+
+
 def unet_4() -> Network:
     """A U-Net of four levels, from 64 channels, on eight images of 256 x 256."""
     model = models.DeepUnet(width=64, levels=4)
@@ -254,6 +297,11 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "regnet": regnet,
     "transformer_6": functools.partial(transformer, 6),
     "transformer_36": functools.partial(transformer, 36),
+    "llama": llama,
+    "t5": t5,
+    "swin": functools.partial(images, "swin_t", 96, 8),
+    "convnext": functools.partial(images, "convnext_tiny", 96, 8),
+    "efficientnet": functools.partial(images, "efficientnet_b0", 96, 16),
     "unet": unet,
     "resnet50": resnet50,
     "vit": vit,
@@ -283,9 +331,9 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
     model, _, loss, blocks = network
     kind, _, amount = contender.partition(":")
     called: Any = model
-    if kind == "checkpoint":
-        checkpointed(blocks)
-    elif kind == "selective":
+    if kind in ("checkpoint", "every"):
+        checkpointed(blocks[:: int(amount or 1)])
+    elif kind in ("selective", "kept"):
         checkpointed(blocks, context_fn=functools.partial(create_selective_checkpoint_contexts, products_saved))
     elif kind in ("compiled", "inductor"):
         torch._functorch.config.activation_memory_budget = float(amount)
@@ -293,7 +341,9 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
         torch._functorch.config.force_non_lazy_backward_lowering = True
         backend = "inductor" if kind == "inductor" else "aot_eager_decomp_partition"
         called = torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
-    elif kind not in ("eager", "remora", "fused"):
+    elif kind == "auto":
+        return checking.Case.body(model, loss), automatic(network, amount)
+    elif kind not in ("eager", "plain", "remora", "fused"):
         raise SystemExit(f"there is no contender {contender}")
 
     step = checking.Case.body(called, loss)
@@ -323,7 +373,7 @@ def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: 
     if amount == "least":
         try:
             planned.set_budget("1%")
-        except rt.Infeasible as refusal:
+        except rt.BudgetError as refusal:
             planned.set_budget(refusal.least)
     elif amount.isdigit():
         planned.set_budget(planned.plan.fixed_memory + int(amount))
@@ -334,6 +384,37 @@ def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: 
     elif amount != "100%":
         planned.set_budget(amount)
     return planned
+
+
+def automatic(network: Network, amount: str) -> Callable[[], dict[str, Any]]:
+    """Checkpoints chosen under a budget; what is told of them."""
+    import remora.torch as rt
+
+    model, inputs, loss, _ = network
+    there = {t.untyped_storage()._cdata: t.nbytes for t in (*model.parameters(), *model.buffers(), *inputs)}
+    budget: int | str = sum(there.values()) + int(amount) if amount.isdigit() else amount
+
+    def choose(budget: int | str) -> None:
+        rt.auto_checkpoint(
+            model, inputs, budget, loss=lambda m, batch: loss(m, *batch), time_limit=2 * SECONDS, threads=1
+        )
+
+    try:
+        choose("1%" if amount == "least" else budget)
+    except rt.BudgetError as refusal:
+        if amount != "least":
+            raise
+        choose(refusal.least)
+    plan = rt.checkpoints(model)
+    figures = plan.figures
+    assert figures is not None
+    return lambda: {
+        "predicted_peak": figures.predicted_peak - figures.fixed,
+        "predicted_overhead": figures.predicted_seconds / figures.eager_seconds - 1,
+        "predicted_seconds": figures.predicted_seconds,
+        "bound": figures.bound_seconds / figures.eager_seconds - 1,
+        "plan": json.loads(plan.to_json())["modules"],
+    }
 
 
 def gradients_of(model: nn.Module) -> int:

@@ -84,6 +84,14 @@ Instance instance_of(const Request& request) {
   return {request.graph, {.budget = request.budget, .max_computes = computes_of(request)}, request.modes};
 }
 
+/// A start in another order is worth more than a look: it is there.
+OrderChoice order_of(const Instance& instance, const Request& request, const std::atomic<bool>* cancel) {
+  const OrderRequest asked = order_asked(request);
+  const bool is_open = asked == OrderRequest::automatic && !instance.has_modes() && !request.start.empty();
+  if (is_open && !is_staged(instance, request.start)) return {OrderMode::free, "the warm start is in another order"};
+  return settle_order(instance, asked, request.options, cancel);
+}
+
 Schedule solve_stated(const Instance& instance, const Request& request, const SolveCallbacks& callbacks) {
   if (!request.max_computes) {
     return solve_with_more_computes(instance, request.options, callbacks, request.start, request.alignment);
@@ -198,7 +206,7 @@ void expect_valid(const Instance& instance, const Schedule& schedule) {
 Answer solve(const Request& request, const SolveCallbacks& callbacks) {
   check_request(request);
   const Instance instance = instance_of(request);
-  Answer answer{.order = settle_order(instance, order_asked(request), request.options, callbacks.cancel)};
+  Answer answer{.order = order_of(instance, request, callbacks.cancel)};
   if (callbacks.settled && !answer.order.reason.empty()) callbacks.settled(answer.order.text());
   const Instance stated = with_order(instance, answer.order.mode);
   answer.schedule = solve_stated(stated, request, callbacks);

@@ -47,12 +47,12 @@ CurvePoint point_of(const Schedule& schedule) {
   return point;
 }
 
-/// Tells of a budget that is settled, as all so far are.
-void tell(const SweepCallbacks& callbacks, const CurvePoint& point, const Allowance& allowance, std::size_t budgets) {
+/// Tells of a budget after a solve of its own. `settled` of `budgets` have nothing left to search.
+void tell(const SweepCallbacks& callbacks, const CurvePoint& point, const Allowance& allowance, std::size_t budgets,
+          std::size_t settled) {
   if (!callbacks.progress) return;
-  const int count = static_cast<int>(budgets);
   callbacks.progress({allowance.elapsed(), point.budget, point.status, point.duration, point.peak_memory,
-                      point.lower_bound, count, count});
+                      point.lower_bound, static_cast<int>(budgets), static_cast<int>(settled)});
 }
 
 /// The budgets of a method that does not search: each for itself, once, as the choice gives them.
@@ -81,7 +81,7 @@ class MethodSweep {
                                     [&](const Outcome& other) { return other.point.budget > budget; });
     outcomes_.insert(place, {point, std::move(schedule)});
     make_monotone(outcomes_);
-    tell(input_.callbacks, point, input_.allowance, outcomes_.size());
+    tell(input_.callbacks, point, input_.allowance, outcomes_.size(), outcomes_.size());
   }
 
   [[nodiscard]] std::vector<CurvePoint> points() const {
@@ -178,7 +178,12 @@ class WiderSweep {
     point = point_of(found);
     point.seconds = seconds;
     known = std::move(found);
-    tell(callbacks_, point, allowance_, result.curve.points.size());
+    const std::vector<CurvePoint>& points = result.curve.points;
+    const auto is_settled = [](const CurvePoint& one) {
+      return one.status == Status::optimal || one.status == Status::infeasible;
+    };
+    tell(callbacks_, point, allowance_, points.size(),
+         static_cast<std::size_t>(std::count_if(points.begin(), points.end(), is_settled)));
   }
 
   const Instance& instance_;

@@ -77,6 +77,11 @@ class Allowance {
     return {std::max(0.0, (all.seconds - reserved.seconds) * part),
             std::max(Work(1), part_of(all.work - reserved.work, part))};
   }
+  /// One of so many equal shares of what is left; of work, a unit at least.
+  [[nodiscard]] Limits equal_share(int shares) const {
+    const Limits all = left();
+    return {all.seconds / shares, counts_work() ? std::max(Work(1), Work(all.work.count() / shares)) : Work::max()};
+  }
   /// As much again as a part of what is spent, as far as it is left: of the work where that is counted, else of the time, but
   /// of that no less than `least_seconds`.
   [[nodiscard]] Limits again(double part, double least_seconds = 0) const {

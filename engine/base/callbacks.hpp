@@ -37,6 +37,10 @@ enum class Source {
   anneal,
   reorder,
   joint,
+  // Of several devices: plans, and searches with fewer choices.
+  local,
+  one_device,
+  copies,
   // The literature's methods.
   none,
   greedy,

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/ask.hpp"
 #include "frontends/capi/handles.hpp"
 #include "frontends/capi/remora_devices.h"
 #include "frontends/formats/device_json.hpp"
@@ -83,23 +83,24 @@ std::int32_t find_name(const Rows& rows, const char* name) {
   return -1;
 }
 
-DeviceProblem problem_from(const DeviceGraph& graph, const remora_device_problem& asked) {
-  DeviceProblem problem;
+devices::Request request_from(const remora_device_graph& handle, const remora_device_problem& asked) {
+  const DeviceGraph& graph = *handle.value;
+  devices::Request request{.graph = handle.value};
   if (asked.objective != REMORA_LEAST_DURATION && asked.objective != REMORA_LEAST_ENERGY) {
     throw InputError("problem.objective", std::to_string(asked.objective) + " is not one of remora_objective");
   }
-  problem.objective = asked.objective == REMORA_LEAST_ENERGY ? Objective::energy : Objective::duration;
+  request.objective = asked.objective == REMORA_LEAST_ENERGY ? Objective::energy : Objective::duration;
   if (asked.order != REMORA_ORDER_INPUT && asked.order != REMORA_ORDER_FREE) {
     throw InputError("problem.order", std::to_string(asked.order) + " is neither input nor free");
   }
-  problem.order = asked.order == REMORA_ORDER_FREE ? OrderMode::free : OrderMode::input;
+  request.order = asked.order == REMORA_ORDER_FREE ? OrderMode::free : OrderMode::input;
   if (asked.copies != REMORA_COPIES_SEQUENTIAL && asked.copies != REMORA_COPIES_OVERLAP) {
     throw InputError("problem.copies", std::to_string(asked.copies) + " is not one of remora_copies");
   }
-  problem.copies = asked.copies == REMORA_COPIES_OVERLAP ? CopyMode::overlap : CopyMode::sequential;
+  request.copies = asked.copies == REMORA_COPIES_OVERLAP ? CopyMode::overlap : CopyMode::sequential;
   if (asked.max_computes < 0) throw InputError("problem.max_computes", "must not be negative");
-  if (asked.max_computes > 0) problem.max_computes = asked.max_computes;
-  problem.budget.assign(graph.devices.size(), std::nullopt);
+  if (asked.max_computes > 0) request.max_computes = asked.max_computes;
+  request.budget.assign(graph.devices.size(), std::nullopt);
   if (asked.budget_count > graph.devices.size()) {
     throw InputError("problem.budgets", std::to_string(asked.budget_count) + " are too many: the graph has " +
                                             std::to_string(graph.devices.size()) + " devices");
@@ -108,13 +109,13 @@ DeviceProblem problem_from(const DeviceGraph& graph, const remora_device_problem
   for (std::size_t d = 0; d < asked.budget_count; ++d) {
     if (asked.budgets[d] < -1)
       throw InputError("problem.budgets[" + std::to_string(d) + "]", "must be -1 (no limit) or more");
-    if (asked.budgets[d] >= 0) problem.budget[DeviceId(d)] = Bytes(asked.budgets[d]);
+    if (asked.budgets[d] >= 0) request.budget[DeviceId(d)] = Bytes(asked.budgets[d]);
   }
   if (asked.duration_limit < 0) throw InputError("problem.duration_limit", "must not be negative");
   if (asked.energy_limit < 0) throw InputError("problem.energy_limit", "must not be negative");
-  if (asked.duration_limit > 0) problem.duration_limit = Duration(asked.duration_limit);
-  if (asked.energy_limit > 0) problem.energy_limit = Energy(asked.energy_limit);
-  return problem;
+  if (asked.duration_limit > 0) request.duration_limit = Duration(asked.duration_limit);
+  if (asked.energy_limit > 0) request.energy_limit = Energy(asked.energy_limit);
+  return request;
 }
 
 remora_result result_of(Status status) {
@@ -138,6 +139,39 @@ const DeviceStep* device_step_at(const remora_device_schedule* schedule, std::si
 
 std::string text_of(const remora_device_schedule& schedule) {
   return text::written([&](std::ostream& out) { json::write_device_schedule(out, schedule.value, *schedule.graph); });
+}
+
+/// `stopped` outlives them.
+devices::Callbacks callbacks_from(const remora_device_graph* graph, const remora_device_callbacks* given,
+                                  bool& stopped) {
+  devices::Callbacks made;
+  if (given == nullptr) return made;
+  const auto known = known_part(*given, sizeof(remora_device_callbacks), "callbacks");
+  tell_by(known, Bytes(0), stopped, made);
+  if (known.incumbent != nullptr) {
+    made.incumbent = [known, graph, &stopped](const DeviceSchedule& schedule) {
+      if (stopped) return;
+      const remora_device_schedule found{graph->value, schedule};
+      known.incumbent(known.context, &found);
+    };
+  }
+  return made;
+}
+
+remora_device_schedule solved(const remora_device_graph* graph, const remora_device_problem* problem,
+                              const remora_options* options, const devices::Callbacks& callbacks,
+                              const remora_device_schedule* warm_start) {
+  const remora_device_graph& of = given(graph, "graph");
+  devices::Request request =
+      request_from(of, known_part(given(problem, "problem"), sizeof(remora_device_problem), "problem"));
+  if (options != nullptr) request.options = options->value;
+  if (warm_start != nullptr) {
+    // Of another graph the names are looked up.
+    request.start = warm_start->graph == of.value
+                        ? warm_start->value.steps
+                        : device_schedule_from(of, text_of(*warm_start), "warm_start").value.steps;
+  }
+  return {of.value, about("", [&] { return devices::solve(request, callbacks); })};
 }
 
 }  // namespace
@@ -201,23 +235,18 @@ remora_status remora_device_solve(const remora_device_graph* graph, const remora
                                   const remora_options* options, const remora_stop* stop,
                                   const remora_device_schedule* warm_start, remora_device_schedule** made) {
   return capi::made_by(made, [&] {
-    const remora_device_graph& of = capi::given(graph, "graph");
-    const remora::DeviceProblem asked = capi::problem_from(
-        *of.value, capi::known_part(capi::given(problem, "problem"), sizeof(remora_device_problem), "problem"));
-    remora::DeviceSolveOptions given =
-        remora::shared_options(options != nullptr ? options->value : remora::SolveOptions{});
-    given.cancel = stop == nullptr ? nullptr : &stop->value;
-    if (warm_start != nullptr) {
-      // Of another graph the names are looked up.
-      given.start = warm_start->graph == of.value
-                        ? warm_start->value.steps
-                        : capi::device_schedule_from(of, capi::text_of(*warm_start), "warm_start").value.steps;
-    }
-    const bool more_computes = problem->max_computes == 0;
-    return remora_device_schedule{of.value, capi::about("", [&] {
-                                    return more_computes ? remora::solve_with_more_computes(*of.value, asked, given)
-                                                         : remora::solve(*of.value, asked, given);
-                                  })};
+    return capi::solved(graph, problem, options, {.cancel = stop == nullptr ? nullptr : &stop->value}, warm_start);
+  });
+}
+
+remora_status remora_device_solve_with_callbacks(const remora_device_graph* graph, const remora_device_problem* problem,
+                                                 const remora_options* options,
+                                                 const remora_device_callbacks* callbacks,
+                                                 const remora_device_schedule* warm_start,
+                                                 remora_device_schedule** made) {
+  return capi::made_by(made, [&] {
+    bool stopped = false;
+    return capi::solved(graph, problem, options, capi::callbacks_from(graph, callbacks, stopped), warm_start);
   });
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <span>
@@ -126,6 +127,26 @@ remora_status made_by(Handle** made, const Make& make) noexcept {
     auto handle = std::make_unique<Handle>(make());
     *made = handle.release();
   });
+}
+
+remora_progress progress_of(const Progress& progress, Bytes budget);
+
+/// Lets the C functions for progress, heartbeat and stop be told and heeded by the engine's callbacks; `stopped`, which becomes true
+/// once one of them wants to end, outlives these.
+template <class Given, class Callbacks>
+void tell_by(const Given& callbacks, Bytes budget, bool& stopped, Callbacks& made) {
+  if (callbacks.stop != nullptr) made.cancel = &callbacks.stop->value;
+  const auto teller = [&, context = callbacks.context](auto* tell) -> std::function<void(const Progress&)> {
+    if (tell == nullptr) return {};
+    return [tell, context, budget, &stopped](const Progress& news) {
+      if (stopped) return;
+      const remora_progress given = progress_of(news, budget);
+      if (tell(context, &given) != 0) stopped = true;
+    };
+  };
+  made.progress = teller(callbacks.progress);
+  made.heartbeat = teller(callbacks.heartbeat);
+  if (made.progress || made.heartbeat) made.enough = [&stopped](const Progress&) { return stopped; };
 }
 
 /// `options` may be NULL.

@@ -65,6 +65,25 @@ REMORA_EXPORT remora_status remora_device_solve(const remora_device_graph* graph
                                                 const remora_device_schedule* warm_start,
                                                 remora_device_schedule** made);
 
+/* As remora_callbacks of <remora.h>: begin with {0}, say the size. Of remora_progress, duration and lower_bound are amounts of the
+ * objective; in phase 1 no schedule is known, and the duration is INT64_MAX; peak and budget are 0, since each device has its own. */
+typedef struct remora_device_callbacks {
+  size_t size;   /* sizeof(remora_device_callbacks) */
+  void* context; /* handed to the functions */
+  /* For every better schedule or bound. Not 0 ends the search with the best schedule; nothing is called after that. */
+  int (*progress)(void* context, const remora_progress* progress);
+  /* Every schedule that costs less than the one before. Valid during the call. */
+  void (*incumbent)(void* context, const remora_device_schedule* schedule);
+  remora_stop* stop;
+  /* As progress, some ten times a second, with or without news. */
+  int (*heartbeat)(void* context, const remora_progress* progress);
+} remora_device_callbacks;
+
+/* As remora_device_solve; `callbacks` may be NULL. */
+REMORA_EXPORT remora_status remora_device_solve_with_callbacks(
+    const remora_device_graph* graph, const remora_device_problem* problem, const remora_options* options,
+    const remora_device_callbacks* callbacks, const remora_device_schedule* warm_start, remora_device_schedule** made);
+
 /* Format remora-schedule 2. */
 REMORA_EXPORT remora_status remora_device_schedule_read(const remora_device_graph* graph, const char* path,
                                                         remora_device_schedule** made);

@@ -52,6 +52,21 @@ void check_option_name(const char* name) {
   throw InputError("name", now.empty() ? "there is no option '" + wanted + "'" : "'" + wanted + "' " + now);
 }
 
+/// The C functions as the engine's callbacks; `stopped` outlives them.
+SolveCallbacks callbacks_from(const remora_callbacks& callbacks, Bytes budget, bool& stopped) {
+  SolveCallbacks made;
+  tell_by(callbacks, budget, stopped, made);
+  if (callbacks.incumbent != nullptr) {
+    made.incumbent = [incumbent = callbacks.incumbent, context = callbacks.context,
+                      &stopped](const Schedule& schedule) {
+      if (stopped) return;
+      const remora_schedule given{schedule};
+      incumbent(context, &given);
+    };
+  }
+  return made;
+}
+
 remora_event event_of(Event event) {
   switch (event) {
     case Event::start:
@@ -68,6 +83,8 @@ remora_event event_of(Event event) {
   return REMORA_EVENT_ROUND;
 }
 
+}  // namespace
+
 remora_progress progress_of(const Progress& progress, Bytes budget) {
   return {.size = sizeof(remora_progress),
           .seconds = progress.seconds,
@@ -81,33 +98,6 @@ remora_progress progress_of(const Progress& progress, Bytes budget) {
           .budget = budget.count()};
 }
 
-/// The C functions as the engine's callbacks; `stopped` outlives them.
-SolveCallbacks callbacks_from(const remora_callbacks& callbacks, Bytes budget, bool& stopped) {
-  SolveCallbacks made;
-  void* const context = callbacks.context;
-  if (callbacks.stop != nullptr) made.cancel = &callbacks.stop->value;
-  const auto teller = [context, budget, &stopped](auto* tell) -> std::function<void(const Progress&)> {
-    if (tell == nullptr) return {};
-    return [tell, context, budget, &stopped](const Progress& news) {
-      if (stopped) return;
-      const remora_progress given = progress_of(news, budget);
-      if (tell(context, &given) != 0) stopped = true;
-    };
-  };
-  made.progress = teller(callbacks.progress);
-  made.heartbeat = teller(callbacks.heartbeat);
-  if (made.progress || made.heartbeat) made.enough = [&stopped](const Progress&) { return stopped; };
-  if (callbacks.incumbent != nullptr) {
-    made.incumbent = [incumbent = callbacks.incumbent, context, &stopped](const Schedule& schedule) {
-      if (stopped) return;
-      const remora_schedule given{schedule};
-      incumbent(context, &given);
-    };
-  }
-  return made;
-}
-
-}  // namespace
 }  // namespace remora::capi
 
 namespace capi = remora::capi;

@@ -18,9 +18,13 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
+#include "engine/devices/ask.hpp"
+#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "model/budget.hpp"
+#include "model/devices/device_graph.hpp"
+#include "model/devices/device_schedule.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/graph.hpp"

@@ -14,12 +14,14 @@
 #include <utility>
 
 #include "engine/ask/ask.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/sequence.hpp"
 
 namespace remora::mlir_frontend {
 namespace {
@@ -116,7 +118,15 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
   return text.str();
 }
 
-std::string failure_of(const Graph& graph, const Answer& answer) {
+/// A budget that works, found within a part of the limits; empty where none was found, or the arena asks for more.
+std::string enough_for(Request asked) {
+  constexpr double kSeconds = 5;
+  if (asked.alignment || asked.order == OrderRequest::automatic) return "";
+  asked.options.time_limit = std::min(asked.options.time_limit, kSeconds);
+  return text::exact_bytes_text(least_budget(asked).reached);
+}
+
+std::string failure_of(const Graph& graph, const Request& asked, const Answer& answer) {
   const Schedule& schedule = answer.schedule;
   std::ostringstream text;
   text.imbue(std::locale::classic());
@@ -127,9 +137,10 @@ std::string failure_of(const Graph& graph, const Answer& answer) {
     if (schedule.certificate) {
       text << "; " << graph[schedule.certificate->op].name << " alone needs "
            << text::exact_bytes_text(schedule.certificate->required);
-    } else {
-      text << "; raise it" << (answer.advice.more_computes ? ", or max-computes" : "");
     }
+    const std::string enough = enough_for(asked);
+    text << (enough.empty() ? "; raise it" : "; " + enough + " would do")
+         << (answer.advice.more_computes ? ", or raise max-computes" : "");
   } else {
     text << "found no schedule that holds " << kBudgetOption << " of " << budget
          << " within the limits; the lowest peak found was " << text::exact_bytes_text(schedule.solver.reached_peak)
@@ -140,7 +151,8 @@ std::string failure_of(const Graph& graph, const Answer& answer) {
 }
 
 void take_steps(const Instance& instance, Plan& plan) {
-  plan.sequence = ops_of(plan.schedule);
+  // Without first computes that nobody reads before the next one: they would be dead code.
+  plan.sequence = without_useless(instance, ops_of(plan.schedule));
   plan.recomputes = static_cast<int>(plan.sequence.size()) - instance.op_count();
   plan.changes = plan.sequence != input_order(instance);
 }
@@ -149,11 +161,17 @@ Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   Request asked = request_of(std::make_shared<const Graph>(graph), request);
   const Instance instance(asked.graph, {});
   asked.budget = budget_of(request, baseline_peak(instance));
+  // A percentage is asked of every function, also of those that are one op or little more.
+  if (request.budget.ends_with('%') && least_budget(instance) >= baseline_peak(instance) &&
+      asked.budget < baseline_peak(instance)) {
+    return {.nothing_to_gain =
+                "one of its ops alone needs the peak of " + text::exact_bytes_text(baseline_peak(instance))};
+  }
   const Answer answer = solve(asked);
   Plan plan{.schedule = answer.schedule};
   if (!request.report.empty()) write_report(graph, plan.schedule, request);
   if (!plan.schedule.has_schedule()) {
-    plan.error = failure_of(graph, answer);
+    plan.error = failure_of(graph, asked, answer);
     return plan;
   }
   take_steps(instance, plan);

@@ -52,6 +52,8 @@ struct Plan {
   bool changes = false;
   /// "peak 4194304 -> 3145728 bytes (budget 3355443), work 1,000 flop -> ...": statistics before and after.
   std::string summary{};
+  /// Why the function is left as it is, one line: a percentage of a peak that one op alone needs. There are no steps then.
+  std::string nothing_to_gain{};
   /// One line; empty if all went well.
   std::string error{};
 };
@@ -63,7 +65,7 @@ std::string check_request(const PlanRequest& request);
 int most_computes(const PlanRequest& request);
 
 /// Solves and verifies. The budget must not be empty. A schedule that is not found, proved impossible or not, is an
-/// error: a budget that is not held must be noticed.
+/// error, which names a budget that works where one is found in some seconds: a budget that is not held must be noticed.
 Plan make_plan(const Graph& graph, const PlanRequest& request) noexcept;
 
 struct ArenaPlan {

@@ -134,7 +134,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
             .report = report_};
   }
 
-  void leave_alone(mlir::FunctionOpInterface function, const char* why) {
+  void leave_alone(mlir::FunctionOpInterface function, const std::string& why) {
     left_alone_ += 1;
     mlir::emitRemark(function.getLoc()) << "remora: left alone: @" << function.getName() << ": " << why;
   }
@@ -172,6 +172,10 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     Plan plan = make_plan(graph, asked);
     if (!plan.error.empty())
       return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;
+    if (!plan.nothing_to_gain.empty()) {
+      leave_alone(function, plan.nothing_to_gain);
+      return mlir::success();
+    }
     plan.changes = plan.changes || !destinations_in_place(units);
     if (plan.changes) apply_schedule(block, units, plan.sequence);
     if (plan.schedule.arena) promise_arena(function, plan.schedule.budget - graph.fixed_memory);

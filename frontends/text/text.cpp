@@ -216,6 +216,12 @@ std::size_t distance(std::string_view from, std::string_view to) {
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   constexpr std::size_t kLongestWord = 64;
   if (word.size() > kLongestWord) return "";
+  // A word that one candidate alone begins with, is short for it.
+  const auto is_longer = [&](const std::string& candidate) { return candidate.starts_with(word); };
+  constexpr std::size_t kShortest = 3;
+  if (word.size() >= kShortest && std::count_if(candidates.begin(), candidates.end(), is_longer) == 1) {
+    return *std::find_if(candidates.begin(), candidates.end(), is_longer);
+  }
   std::string best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

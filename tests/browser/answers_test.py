@@ -141,7 +141,7 @@ class Answers(PageTest):
 
     def test_a_free_order_has_no_matrices(self):
         self.open("free.html")
-        self.assertTrue(self.browser.run("return document.getElementById('matrices').hidden"))
+        self.assertTrue(self.is_gone("#matrices"))
         replay = Replay(self.pages.read("unet.graph.json"), self.pages.read("free.schedule.json")["steps"])
         self.assertIn(bytes_text(max(replay.memory)), self.text("#residents-caption"))
 

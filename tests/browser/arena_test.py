@@ -60,4 +60,9 @@ class ArenaPicture(PageTest):
 
     def test_without_addresses_there_is_none(self):
         self.open("unet.html")
-        self.assertTrue(self.browser.run("return document.getElementById('arena').hidden"))
+        self.assertTrue(self.is_gone("#arena"))
+
+    def test_nothing_of_several_devices_is_shown(self):
+        self.open("unet.html")
+        for place in ("#device-choice", "#lanes", "#device-tables"):
+            self.assertTrue(self.is_gone(place), place)

@@ -110,10 +110,10 @@ class Devices(PageTest):
 
     def test_nothing_of_one_device_is_left(self):
         for place in ("#matrices", "#recomputed-section", "#history", "#arena"):
-            self.assertTrue(self.browser.run("return document.querySelector(arguments[0]).hidden", place), place)
+            self.assertTrue(self.is_gone(place), place)
 
     def test_no_schedule_says_why(self):
         self.open("devices-refused.html")
         self.assertEqual(self.text("#status"), STATUS["infeasible"])
         self.assertIn("Why there is no schedule", self.text("#refusal"))
-        self.assertTrue(self.browser.run("return document.getElementById('drawings').hidden"))
+        self.assertTrue(self.is_gone("#drawings"))

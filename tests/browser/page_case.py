@@ -18,6 +18,12 @@ class PageTest(unittest.TestCase):
     def text(self, selector):
         return self.browser.run("return document.querySelector(arguments[0]).textContent", selector)
 
+    def is_gone(self, selector):
+        """Whether it is not displayed, whatever its attributes say."""
+        return self.browser.run(
+            "return getComputedStyle(document.querySelector(arguments[0])).display === 'none'", selector
+        )
+
     def click(self, selector):
         self.browser.run("document.querySelector(arguments[0]).click()", selector)
         self.browser.frame()

@@ -8,18 +8,18 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/changes.hpp"
+#include "engine/devices/plan.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/random_devices.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 using test::chance;
 using test::draw;
 
-DeviceSchedule overlapped_schedule(const DeviceGraph& graph, const DeviceProblem& problem,
-                                   std::vector<DeviceStep> steps) {
+DeviceSchedule overlapped_schedule(const DeviceGraph& graph, const Problem& problem, std::vector<DeviceStep> steps) {
   DeviceSchedule schedule{.status = Status::feasible,
                           .order = problem.order,
                           .objective = problem.objective,
@@ -64,7 +64,7 @@ DeviceStep run_of(int op, std::vector<int> free) {
 /// back 12-18, from where D starts, which stands before it and takes its memory first, 12-16; E 18-22.
 TEST(DeviceOverlap, WaitsForStreamsInputsAndMemory) {
   const DeviceGraph graph = chain_with_store();
-  DeviceProblem problem{.copies = CopyMode::overlap};
+  Problem problem{.copies = CopyMode::overlap};
   problem.budget = Table<DeviceId, std::optional<Bytes>>(std::vector<std::optional<Bytes>>{Bytes(4), std::nullopt});
   const DeviceStep out{.copied = TensorId(0), .device = DeviceId(0), .to = DeviceId(1), .free = {}};
   const DeviceStep back{
@@ -103,7 +103,7 @@ TEST(DeviceOverlap, EvaluatorAndVerifyAgree) {
   for (int round = 0; round < test::fewer(40000) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const DeviceGraph graph = test::random_device_graph(random, draw(random, 2, 3), 6);
-    DeviceProblem problem = test::draw_problem(random, graph, OrderMode::free);
+    Problem problem = test::draw_problem(random, graph, OrderMode::free);
     problem.max_computes = 3;
     Table<OpId, DeviceId> devices;
     for (const auto& runs : graph.runs) devices.push_back(runs[random() % runs.size()].device);
@@ -147,4 +147,4 @@ TEST(DeviceOverlap, EvaluatorAndVerifyAgree) {
 }
 
 }  // namespace
-}  // namespace remora
+}  // namespace remora::devices

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/ask/problem.hpp"
-#include "engine/devices/device_solve.hpp"
-#include "engine/devices/device_turns.hpp"
+#include "engine/devices/alone.hpp"
+#include "engine/devices/solve.hpp"
 #include "tests/support/random_training_graph.hpp"
 #include "tests/support/work_limited.hpp"
 
@@ -38,8 +38,8 @@ DeviceGraph with_store(const Graph& graph) {
 }
 
 /// What is left of the peak without a limit.
-DeviceProblem tight_problem(const DeviceGraph& graph, CopyMode copies) {
-  DeviceProblem problem{.copies = copies};
+devices::Problem tight_problem(const DeviceGraph& graph, CopyMode copies) {
+  devices::Problem problem{.copies = copies};
   problem.budget.assign(2, std::nullopt);
   const DeviceSchedule roomy = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 1});
   EXPECT_TRUE(roomy.has_schedule());
@@ -56,7 +56,7 @@ void expect_no_worse_than_alone(CopyMode copies, int rounds) {
     SCOPED_TRACE(round);
     const auto graph = test::random_training_graph(random, 20);
     const DeviceGraph devices = with_store(*graph);
-    DeviceProblem problem = tight_problem(devices, copies);
+    devices::Problem problem = tight_problem(devices, copies);
     const DeviceSchedule both = solve(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork, .seed = 2});
     if (both.has_schedule()) {
       EXPECT_TRUE(verify(devices, both).valid());
@@ -105,9 +105,9 @@ TEST(DeviceRestriction, OneDeviceAloneSaysWhatItMayStillSave) {
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(round);
     const DeviceGraph devices = with_store(*test::random_training_graph(random, 20));
-    const DeviceProblem problem = tight_problem(devices, CopyMode::sequential);
-    const DeviceSolveOptions options{.time_limit = kNoTimeLimit, .work_limit = 40};
-    const auto alone = one_device_alone(devices, problem, DeviceId(0), options, false);
+    const devices::Problem problem = tight_problem(devices, CopyMode::sequential);
+    const devices::Options options{.time_limit = kNoTimeLimit, .work_limit = 40};
+    const auto alone = devices::one_device_alone(devices, problem, DeviceId(0), options, false);
     ASSERT_NE(alone, nullptr);
     EXPECT_EQ(alone->gap(), 1);
     const auto cost = [&] {
@@ -115,7 +115,7 @@ TEST(DeviceRestriction, OneDeviceAloneSaysWhatItMayStillSave) {
     };
     std::vector<double> least;
     for (int sitting = 0; sitting < 60 && !alone->finished(); ++sitting) {
-      alone->sit(kNoTimeLimit, 100);
+      alone->sit({.work = Work(100)});
       if (alone->steps().empty()) continue;
       least.push_back(cost() * (1 - alone->gap()));
       if (alone->gap() > 0) ++open;

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Several devices: evaluator, bound and search against brute force.
-#include "engine/devices/device_solve.hpp"
-
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "engine/base/options.hpp"
-#include "engine/devices/device_plan.hpp"
-#include "engine/devices/device_program.hpp"
-#include "engine/devices/device_search.hpp"
+#include "engine/devices/ask.hpp"
+#include "engine/devices/plan.hpp"
+#include "engine/devices/prover.hpp"
+#include "engine/devices/solve.hpp"
+#include "engine/devices/tree_search.hpp"
 #include "model/error.hpp"
 #include "tests/support/device_oracle.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/random_devices.hpp"
 
-namespace remora {
+namespace remora::devices {
 namespace {
 
 using test::chance;
@@ -55,7 +56,7 @@ DeviceTally compare_devices(const DeviceCases& cases) {
   for (int round = 0; round < test::fewer(cases.rounds) && !testing::Test::HasFatalFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(cases.seed) + ", round " + std::to_string(round));
     const DeviceGraph graph = random_device_graph(random, cases.devices, cases.most_ops);
-    DeviceProblem problem = draw_problem(random, graph, cases.order);
+    Problem problem = draw_problem(random, graph, cases.order);
     problem.copies = cases.copies;
     if (overlaps && chance(random, 30)) draw_limits(random, graph, problem);
     const auto truth = (overlaps ? test::overlapped_optimum : test::device_optimum)(graph, problem);
@@ -89,7 +90,7 @@ DeviceTally compare_devices(const DeviceCases& cases) {
 }
 
 /// A schedule as the search found it, for verify.
-DeviceSchedule schedule_of(const DeviceGraph& graph, const DeviceProblem& problem, std::vector<DeviceStep> steps) {
+DeviceSchedule schedule_of(const DeviceGraph& graph, const Problem& problem, std::vector<DeviceStep> steps) {
   DeviceSchedule schedule{.status = Status::feasible,
                           .order = problem.order,
                           .objective = problem.objective,
@@ -115,12 +116,12 @@ struct TreeTally {
 };
 
 /// The relaxation asks for no more than an optimum gives, and bounds no optimum away.
-void check_relaxation(const DeviceGraph& graph, const DeviceProblem& problem, std::optional<std::int64_t> truth,
-                      const DeviceSearchOutcome& outcome) {
+void check_relaxation(const DeviceGraph& graph, const Problem& problem, std::optional<std::int64_t> truth,
+                      const TreeOutcome& outcome) {
   if (problem.order == OrderMode::free) return;
-  DeviceProver prover(graph, problem, 1);
+  Prover prover(graph, problem, 1);
   for (int step = 0; step < 8; ++step) {
-    const DeviceNews news = prover.step({.below = truth ? *truth + 1 : kNoWay});
+    const News news = prover.step({.below = truth ? *truth + 1 : kNoWay});
     if (truth) {
       EXPECT_FALSE(news.infeasible);
       EXPECT_LE(news.bound, *truth);
@@ -131,17 +132,17 @@ void check_relaxation(const DeviceGraph& graph, const DeviceProblem& problem, st
   const EvaluatedPlan plan{*outcome.steps, evaluate(graph, *outcome.steps)};
   // Where what must be kept ends elsewhere, replayed, than it did.
   if (value_of(graph, problem, plan).violation > 0) return;
-  const DeviceInstance instance(graph, problem);
-  const DeviceState::Allowed anywhere = [&](OpId v, DeviceId d) { return run_cost(graph, v, d) != nullptr; };
-  DeviceProgram::Detail detail;
+  const Instance instance(graph, problem);
+  const Allowed anywhere = [&](OpId v, DeviceId d) { return run_cost(graph, v, d) != nullptr; };
+  Detail detail;
   for (int stage = 0; stage <= instance.op_count(); ++stage) {
     for (const OpId v : graph.runs.ids()) detail.reruns.insert({stage, v});
   }
   for (int every = 1; every <= 3; ++every) {
     detail.ends.clear();
     for (int stage = 0; stage <= instance.op_count(); stage += every) detail.ends.insert(stage);
-    const DeviceProgram program(instance, anywhere, detail);
-    const std::vector<double> solution = program.solution(plan);
+    const Program program(instance, anywhere, detail);
+    const std::vector<double> solution = program.columns().solution(plan);
     EXPECT_TRUE(holds(program.program(), solution));
     EXPECT_TRUE(violated_rows(program.program(), solution).empty());
     EXPECT_LE(cost_of(program.program(), solution), *truth);
@@ -149,20 +150,19 @@ void check_relaxation(const DeviceGraph& graph, const DeviceProblem& problem, st
 }
 
 /// The complete search alone: optimum and infeasibility are those of brute force. The schedule, if any.
-std::optional<DeviceSchedule> compare_tree_search(const DeviceGraph& graph, const DeviceProblem& problem,
-                                                  TreeTally& tally) {
+std::optional<DeviceSchedule> compare_tree_search(const DeviceGraph& graph, const Problem& problem, TreeTally& tally) {
   const auto truth = test::device_optimum(graph, problem);
-  DeviceTreeSearch search(graph, problem, {});
-  const DeviceSearchOutcome& outcome = search.advance(10'000'000);
+  TreeSearch search(graph, problem, {});
+  const TreeOutcome& outcome = search.advance(10'000'000);
   ++tally.cases;
   tally.nodes += outcome.nodes;
   tally.feasible += truth ? 1 : 0;
-  const DeviceBound bound = device_bound(graph, problem);
+  const Bound bound = bound_of(graph, problem);
   if (truth) {
     EXPECT_EQ(bound.infeasible, "");
     EXPECT_LE(bound.least, *truth);
-    EXPECT_LE(device_bound_below(graph, problem, *truth + 3, {}), *truth);
-    EXPECT_LE(device_bound_below(graph, problem, *truth + 1, {}), *truth);
+    EXPECT_LE(bound_below(graph, problem, *truth + 3, {}), *truth);
+    EXPECT_LE(bound_below(graph, problem, *truth + 1, {}), *truth);
     tally.tight += bound.least == *truth ? 1 : 0;
   }
   tally.refuted += bound.infeasible.empty() ? 0 : 1;
@@ -185,7 +185,7 @@ void compare_tree_searches(unsigned seed, int rounds, int devices, int most_ops,
   for (int round = 0; round < test::fewer(rounds) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
     const DeviceGraph graph = random_device_graph(random, devices, most_ops);
-    DeviceProblem problem = draw_problem(random, graph, order);
+    Problem problem = draw_problem(random, graph, order);
     draw_limits(random, graph, problem);
     for (int below = 0; below <= 1; ++below) {
       const auto schedule = compare_tree_search(graph, problem, tally);
@@ -268,7 +268,7 @@ TEST(DeviceSolve, EndsWithoutMemoryLimits) {
   }
   validate(graph);
   for (const Objective objective : {Objective::duration, Objective::energy}) {
-    DeviceProblem problem{.objective = objective};
+    Problem problem{.objective = objective};
     problem.budget.assign(2, std::nullopt);
     problem.duration_limit = Duration(9);
     const DeviceSchedule schedule = solve(graph, problem, {.time_limit = 60, .work_limit = 20000});
@@ -287,10 +287,9 @@ TEST(DeviceSolve, ChoosesHowOftenOpsRun) {
   for (int round = 0; round < test::fewer(16000); ++round) {
     SCOPED_TRACE(round);
     const DeviceGraph graph = random_device_graph(random, 1 + round % 2, 6);
-    DeviceProblem problem = draw_problem(random, graph, round % 5 == 4 ? OrderMode::free : OrderMode::input);
+    Problem problem = draw_problem(random, graph, round % 5 == 4 ? OrderMode::free : OrderMode::input);
     problem.max_computes = 1;
-    const DeviceSolveOptions options{
-        .time_limit = kNoTimeLimit, .work_limit = 2000, .seed = static_cast<std::uint64_t>(round)};
+    const Options options{.time_limit = kNoTimeLimit, .work_limit = 2000, .seed = static_cast<std::uint64_t>(round)};
     const DeviceSchedule fewest = solve(graph, problem, options);
     const DeviceSchedule schedule = solve_with_more_computes(graph, problem, options);
     if (fewest.status == Status::optimal) {
@@ -329,7 +328,7 @@ TEST(DeviceSolve, BeginsFromASchedule) {
   int compared = 0;
   for (int round = 0; round < 60; ++round) {
     const DeviceGraph graph = random_device_graph(random, 2, 6);
-    DeviceProblem problem = draw_problem(random, graph, OrderMode::input);
+    Problem problem = draw_problem(random, graph, OrderMode::input);
     const DeviceSchedule first = solve(graph, problem, {.time_limit = 1e9, .work_limit = 300});
     if (!first.has_schedule()) continue;
     ++compared;
@@ -386,7 +385,7 @@ TEST(DeviceSolve, BlocksThatRepeatGiveWayTogether) {
   EXPECT_NE(alike[OpId(0)], alike[OpId(kLayers / 2)]);
   EXPECT_NE(alike[OpId(kLayers / 2)], alike[OpId(2 * kLayers - 9)]);
   for (const CopyMode copies : {CopyMode::sequential, CopyMode::overlap}) {
-    DeviceProblem problem{.copies = copies, .max_computes = 1};
+    Problem problem{.copies = copies, .max_computes = 1};
     problem.budget = Table<DeviceId, std::optional<Bytes>>(std::vector<std::optional<Bytes>>{Bytes(40), std::nullopt});
     const DeviceSchedule schedule = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 1000});
     ASSERT_TRUE(schedule.has_schedule());
@@ -394,10 +393,49 @@ TEST(DeviceSolve, BlocksThatRepeatGiveWayTogether) {
   }
 }
 
+/// What listeners hear is what the answer says, and changes nothing of it.
+TEST(DeviceSolve, TellsHowItGoes) {
+  std::mt19937 random(7);
+  int told = 0;
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(round);
+    Request request{.graph = std::make_shared<const DeviceGraph>(random_device_graph(random, 2, 6))};
+    request.budget = draw_problem(random, *request.graph, OrderMode::input).budget;
+    request.copies = round % 2 == 0 ? CopyMode::sequential : CopyMode::overlap;
+    request.options.time_limit = kNoTimeLimit;
+    request.options.work_limit = 300;
+    const DeviceSchedule silent = solve(request);
+    std::vector<std::int64_t> costs;
+    Progress last;
+    Callbacks callbacks;
+    callbacks.incumbent = [&](const DeviceSchedule& schedule) {
+      EXPECT_TRUE(verify(*request.graph, schedule).valid());
+      EXPECT_TRUE(costs.empty() || schedule.cost() < costs.back());
+      costs.push_back(schedule.cost());
+    };
+    callbacks.progress = [&](const Progress& news) {
+      EXPECT_GE(news.work, last.work);
+      last = news;
+    };
+    const DeviceSchedule schedule = solve(request, callbacks);
+    EXPECT_EQ(schedule.steps, silent.steps);
+    EXPECT_EQ(schedule.lower_bound, silent.lower_bound);
+    EXPECT_EQ(schedule.solver.work, silent.solver.work);
+    if (!schedule.has_schedule()) continue;
+    ++told;
+    ASSERT_FALSE(costs.empty());
+    EXPECT_EQ(costs.back(), schedule.cost());
+    EXPECT_EQ(last.duration.count(), schedule.cost());
+    EXPECT_EQ(last.phase, 2);
+    EXPECT_LE(solve(request, {.enough = [](const Progress&) { return true; }}).lower_bound, schedule.cost());
+  }
+  EXPECT_GT(told, 10);
+}
+
 TEST(DeviceSolve, RefusesWhatMakesNoSense) {
   std::mt19937 random(4);
   const DeviceGraph graph = random_device_graph(random, 2, 3);
-  DeviceProblem problem{.max_computes = 0};
+  Problem problem{.max_computes = 0};
   problem.budget.assign(2, std::nullopt);
   EXPECT_THROW(solve(graph, problem, {}), InputError);
   problem.max_computes = 2;
@@ -406,4 +444,4 @@ TEST(DeviceSolve, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace remora
+}  // namespace remora::devices

@@ -16,6 +16,8 @@ def embed_cpp(installed, folder):
     said = run([build / "embed_cpp"])
     assert "incumbent: overhead" in said and "(optimal)" in said and " again" in said, said
     assert said.count("\n") > 17, said  # 17 ops, some of them again
+    said = run([build / "devices"])
+    assert "copy layer" in said and "run layer0.grad on gpu" in said and "bytes on the GPU" in said, said
 
 
 def without_exceptions(installed, folder):

@@ -176,6 +176,21 @@ class Options(plugin_case.PluginCase):
                          "needs 64.00 KiB (65536 bytes)")
         self.assertEqual(self.schedule()["status"], "infeasible")
 
+    def test_a_percentage_leaves_a_function_alone_that_has_nothing_to_gain(self):
+        small = f"func.func private @helper(%x: {KIND}) -> {KIND} {{\n" + layer("a", "%x") + f"  return %a : {KIND}\n}}\n"
+        self.write(open(self.path("input.mlir"), encoding="utf-8").read() + small)
+        answer = self.rematerialize("memory-budget=80%")
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertTrue(any("@helper" in line and "left alone" in line for line in answer.lines("remark")), answer.err)
+        self.assertIn("@helper: infeasible, proved", self.rematerialize("memory-budget=16KiB").err)
+
+    def test_an_infeasible_budget_names_one_that_works(self):
+        answer = self.rematerialize("memory-budget=64KiB max-computes=1")
+        self.assertRegex(answer.err, r"\((\d+) bytes\) would do")
+        least = int(re.search(r"\((\d+) bytes\) would do", answer.err)[1])
+        self.assertEqual(self.rematerialize(f"memory-budget={least}B max-computes=1").code, 0)
+        self.check_error(self.rematerialize(f"memory-budget={least - 1}B max-computes=1"), "infeasible, proved")
+
     def test_a_budget_attribute_that_is_no_string_is_an_error(self):
         self.write(function(attributes=" attributes {remora.memory_budget = 7 : i64}"))
         self.check_error(self.rematerialize("memory-budget=100%"), "remora.memory_budget must be a string")

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import copy
 import json
+import multiprocessing
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -29,6 +32,60 @@ def test_a_graph_is_what_was_said(figure_1: remora.Graph) -> None:
     assert figure_1.baseline_duration == 5
     assert len(figure_1) == 5
     assert len(figure_1.tensors) == 5
+
+
+def test_a_budget_may_be_computed(figure_1: remora.Graph) -> None:
+    assert remora.solve(figure_1, 0.8 * figure_1.baseline_peak).budget == 3
+    budgets = [point.budget for point in remora.sweep(figure_1, numpy.linspace(3.0, 4.0, 2), time_limit=2)]
+    assert budgets == [3, 4]
+
+
+def _status(budget: int) -> str:
+    graph = remora.Graph("g")
+    a = graph.op("A", duration=1, outputs={"a": 4})
+    graph.op("B", duration=1, inputs=[a], outputs={"b": 4}, keep=True)
+    return remora.solve(graph, budget).status
+
+
+def test_answers_and_exceptions_cross_processes(figure_1: remora.Graph) -> None:
+    with pytest.raises(remora.Infeasible) as caught:
+        remora.solve(figure_1, 1)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.least_budget == caught.value.least_budget
+    assert again.answer.status == "infeasible"
+    place = pickle.loads(pickle.dumps(remora.InputError("here", "wrong")))
+    assert (place.place, place.message, str(place)) == ("here", "wrong", "here: wrong")
+    curve = remora.sweep(figure_1, [3, 4], time_limit=2)
+    back = pickle.loads(pickle.dumps(curve))
+    assert [point.duration for point in back] == [point.duration for point in curve]
+    assert back[0].schedule == curve[0].schedule
+    # One budget that nothing holds must not break the pool.
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        with pytest.raises(remora.Infeasible):
+            pool.submit(_status, 1).result()
+        assert pool.submit(_status, 8).result() == "optimal"
+
+
+def test_equal_things_hash_equal(figure_1: remora.Graph) -> None:
+    one, other = (remora.solve(figure_1, 3, work_limit=1000) for _ in range(2))
+    assert one == other == pickle.loads(pickle.dumps(one))
+    assert len({one, other, pickle.loads(pickle.dumps(one))}) == 1
+    assert one != remora.solve(figure_1, 4, work_limit=1000)
+    copied = figure_1.copy()
+    assert len({figure_1, copied}) == 1
+    copied.op("F", duration=1, outputs={"f": 1})
+    assert len({figure_1, copied}) == 2
+
+
+def test_what_is_in_a_graph_or_a_schedule(figure_1: remora.Graph) -> None:
+    assert "A" in figure_1
+    assert "Z" not in figure_1
+    assert figure_1.ops[0] in figure_1
+    assert ladder(2).ops[0] not in figure_1
+    schedule = remora.solve(figure_1, 3)
+    assert schedule[0].op.name == "A"
+    assert [step.op for step in schedule] == list(schedule.ops)
 
 
 def test_every_attribute_comes_back_from_the_file(tmp_path: Path) -> None:
@@ -89,6 +146,53 @@ def test_a_schedule_is_valid_and_comes_back_from_the_file(figure_1: remora.Graph
     digest = json.loads((tmp_path / "schedule.json").read_text())["graph_sha256"]
     assert len(digest) == 64
     assert schedule.solver["limits"]["work"] == 1000
+    graph.find_op("A").workspace = 0
+    assert "graph_sha256" not in json.loads(remora.solve(graph, 3, work_limit=1000).to_json()), "of no file any more"
+
+
+def test_limits_are_given_both_ways() -> None:
+    graph = ladder(8)
+    limits = remora.Limits(work=500, threads=1, seed=7, gap=0.01, stall=9)
+    words: dict[str, Any] = {"work_limit": 500, "threads": 1, "seed": 7, "gap": 0.01, "stall": 9}
+
+    def told(schedule: remora.Schedule) -> Any:
+        report = dict(schedule.solver)
+        assert report["limits"]["work"] == 500
+        return [op.name for op in schedule.ops], report["limits"], report["seed"], report.get("options")
+
+    assert told(remora.solve(graph, "70%", limits=limits)) == told(remora.solve(graph, "70%", **words))
+    short = remora.Limits(work=500, seed=2)
+    points = [
+        remora.sweep(graph, points=3, **given).points[0].budget
+        for given in ({"limits": short}, {"work_limit": 500, "seed": 2})
+    ]
+    assert points[0] == points[1]
+    assert remora.order(graph, limits=short).peak == remora.order(graph, work_limit=500, seed=2).peak
+    assert remora.least_budget(graph, limits=short) == remora.least_budget(graph, work_limit=500, seed=2)
+    assert remora.place([remora.Buffer("a", 0, 2, 4)], limits=short).arena == 4
+    with pytest.raises(remora.InputError, match="work_limit: stands in limits, too"):
+        remora.solve(graph, "70%", limits=short, work_limit=500)
+    with pytest.raises(remora.InputError, match="gap: is not for place"):
+        remora.place([], limits=limits)
+    with pytest.raises(TypeError, match=r"limits: must be a remora\.Limits"):
+        remora.solve(graph, "70%", limits=5)  # type: ignore[call-overload]
+    with pytest.raises(remora.InputError, match="work_limit"):
+        remora.bounds(graph, "70%", limits=short)
+
+
+def test_an_output_takes_over_an_input() -> None:
+    graph = remora.Graph("chain")
+    a = graph.op("A", duration=1, outputs={"a": 8})
+    b = graph.op("B", duration=1, inputs=[a], outputs={"b": 8, "c": 1}, in_place={"b": a}, keep=["b"])
+    assert b.in_place == {b.outputs[0]: a.output}
+    assert graph.baseline_peak == 9
+    assert remora.Graph.from_json(graph.to_json()) == graph
+    place = r"\$\.ops\[2\]\.in_place\[0\]"
+    with pytest.raises(remora.InputError, match=place):
+        graph.op("C", duration=1, inputs=["b"], outputs={"d": 8}, in_place={"e": "b"})
+    with pytest.raises(remora.InputError, match=place):
+        graph.op("C", duration=1, inputs=["b"], outputs={"d": 8}, in_place={"d": "a"})
+    assert len(graph) == 2
 
 
 def test_what_changes_later_changes_no_schedule(figure_1: remora.Graph) -> None:
@@ -279,17 +383,19 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("keep", bad, g.op, "F", duration=1, outputs={"f": 1}, keep=["g"])
     refuses("not valid Unicode", bad, g.tensor, "\ud800", 1)
     refuses("budget: ", bad, remora.solve, g, "12 parsecs")
-    refuses("budget: must be bytes", TypeError, remora.solve, g, 0.6)
+    refuses("0.6 is no number of bytes; did you mean '60%'?", bad, remora.solve, g, 0.6)
+    refuses("budget: must be bytes", TypeError, remora.solve, g, True)
     large = remora.Graph("large", fixed_memory=1 << 20)
     large.op("f", duration=1, outputs={"t": 1 << 20})
     refuses("did you mean 80%?", bad, remora.solve, large, "80")
     refuses("did you mean 80%?", bad, remora.solve, large, "0.8")
-    refuses("no schedule holds 80 B (80 bytes)", remora.Infeasible, remora.solve, large, 80)
+    refuses("no schedule holds 80 B (80 bytes, 1023.92 KiB less than", remora.Infeasible, remora.solve, large, 80)
     refuses("is 2.00 MiB (2097152 bytes, 100.0 % of the peak above", remora.Infeasible, remora.solve, large, "50%")
     refuses("budget: must not be negative", bad, remora.solve, g, -1)
     refuses("order: ", bad, remora.solve, g, 3, order="sideways")
     refuses("strategy: ", bad, remora.solve, g, 3, strategy="magic")
     refuses("there is no such option", bad, remora.solve, g, 3, speed=11)
+    refuses("there is no such option; did you mean time_limit?", bad, remora.solve, g, 3, timelimit=3)
     refuses("time_limit: ", bad, remora.solve, g, 3, time_limit=-1)
     refuses("threads: ", bad, remora.solve, g, 3, threads=100000)
     refuses("stop: must be a threading.Event", TypeError, remora.solve, g, 3, stop=True)
@@ -298,7 +404,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("points", bad, remora.sweep, g, points=1)
     refuses("budgets", bad, remora.sweep, g, [3, 3])
     refuses("order", bad, remora.sweep, g, order="free")
-    assert len(said) == 34
+    assert len(said) == 36
 
 
 def test_options_and_strategies_are_those_of_the_program() -> None:

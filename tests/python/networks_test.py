@@ -23,6 +23,15 @@ def test_a_graph_of_networkx_is_solved() -> None:
     assert remora.solve(graph, 3).overhead == 0.2
 
 
+def test_what_nobody_reads_is_a_result_unless_it_says_otherwise() -> None:
+    made: networkx.DiGraph = networkx.DiGraph([("a", "b"), ("a", "c")])
+    networkx.set_node_attributes(made, 1, "duration")
+    networkx.set_node_attributes(made, 10, "size")
+    assert remora.Graph.from_networkx(made).baseline_peak == 30
+    made.nodes["b"]["keep"] = False
+    assert remora.Graph.from_networkx(made).baseline_peak == 20
+
+
 def test_checkmates_names_of_costs() -> None:
     made: networkx.DiGraph = networkx.DiGraph()
     made.add_node(0, cost_cpu=7, cost_ram=9)

@@ -96,7 +96,7 @@ def test_sweep(path: Path, program: Program) -> None:
     graph = remora.Graph.load(path)
     said = program("sweep", path, "--points", "5", "--work-limit", "3000", "-q")
     curve = remora.sweep(graph, points=5, work_limit=3000)
-    assert timeless(curve._answer.write()) == timeless(said)
+    assert timeless(curve._core.write()) == timeless(said)
 
 
 def test_order(path: Path, program: Program) -> None:

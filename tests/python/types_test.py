@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import remora
+from remora import limits
 
 ROOT = Path(os.environ["REMORA_ROOT"])
 PACKAGE = ROOT / "frontends/python/remora"
@@ -45,7 +47,7 @@ def test_examples_and_tests_are_typed(tmp_path: Path) -> None:
 
 
 def test_a_wrong_call_is_found(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text("import remora\nremora.solve(remora.Graph('g'), 0.6)\n")
+    (tmp_path / "wrong.py").write_text("import remora\nremora.solve(remora.Graph('g'), [3])\n")
     with pytest.raises(AssertionError, match="No overload variant"):
         run("mypy", "--strict", "--cache-dir", tmp_path, tmp_path / "wrong.py")
 
@@ -65,3 +67,66 @@ def test_everything_public_is_documented() -> None:
         for key, member in vars(thing).items() if isinstance(thing, type) else ():
             if not key.startswith("_") and (callable(member) or isinstance(member, property)):
                 assert member.__doc__, f"{name}.{key}"
+
+
+def modules() -> dict[str, ast.Module]:
+    """The package's modules by name, those of remora.torch included."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    names = ["remora." + ".".join(file.relative_to(PACKAGE).with_suffix("").parts) for file in files]
+    return {name: ast.parse(file.read_text()) for name, file in zip(names, files, strict=True)}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+def test_nothing_private_of_one_module_is_used_by_another() -> None:
+    for module, tree in modules().items():
+        nodes = list(ast.walk(tree))
+        own = {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+        own |= {n.id for n in nodes if isinstance(n, ast.Name)}
+        own |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        for node in nodes:
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in ("self", "cls")
+            ):
+                own.add(node.attr)
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("remora.")):
+                assert not [a.name for a in node.names if is_private(a.name)], f"{module}:{node.lineno}"
+            if module.startswith("remora.torch.") or not isinstance(node, ast.Attribute) or not is_private(node.attr):
+                continue  # PyTorch's own insides are private, too
+            assert node.attr in own, f"{module}:{node.lineno}: {node.attr}"
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """What is imported for type checkers alone makes no circle; inside of functions nothing of the package is."""
+    imported: dict[str, set[str]] = {}
+    for module, tree in modules().items():
+        if module.startswith("remora.torch.") or module.endswith("__"):
+            continue
+        imported[module] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "remora":
+                assert not is_in_function(tree, node), f"{module}:{node.lineno}"
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "remora":
+                names = [f"remora.{a.name}" for a in node.names] if node.module == "remora" else [str(node.module)]
+                imported[module].update(names)
+    assert imported["remora.solving"] >= {"remora.limits", "remora.schedule"}
+    while imported:  # takes away what imports nothing that is left
+        free = [module for module, needed in imported.items() if needed.isdisjoint(imported)]
+        assert free, f"a circle among {', '.join(imported)}"
+        for module in free:
+            del imported[module]
+
+
+def is_in_function(tree: ast.Module, node: ast.AST) -> bool:
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    return any(node in ast.walk(function) for function in functions)
+
+
+def test_keywords_are_the_options() -> None:
+    assert {option.name for option in remora.options()} == set(limits.OptionWords.__annotations__)

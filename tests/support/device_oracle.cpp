@@ -19,7 +19,7 @@ std::uint64_t key_of(const DeviceSituation& now) {
 
 class DeviceOracle : DeviceRules {
  public:
-  DeviceOracle(const DeviceGraph& graph, const DeviceProblem& problem) : DeviceRules(graph, problem) {}
+  DeviceOracle(const DeviceGraph& graph, const devices::Problem& problem) : DeviceRules(graph, problem) {}
 
   std::optional<std::int64_t> run() {
     const DeviceSituation start{.resident = home_};
@@ -143,7 +143,7 @@ class DeviceOracle : DeviceRules {
 
 }  // namespace
 
-std::optional<std::int64_t> device_optimum(const DeviceGraph& graph, const DeviceProblem& problem) {
+std::optional<std::int64_t> device_optimum(const DeviceGraph& graph, const devices::Problem& problem) {
   return DeviceOracle(graph, problem).run();
 }
 

@@ -6,16 +6,16 @@
 
 #include <optional>
 
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/plan.hpp"
 
 namespace remora::test {
 
 /// The least value of the objective; nothing if there is no schedule. For up to 7 ops,
 /// 27 pairs of a tensor and a device, and 3 computes.
-std::optional<std::int64_t> device_optimum(const DeviceGraph& graph, const DeviceProblem& problem);
+std::optional<std::int64_t> device_optimum(const DeviceGraph& graph, const devices::Problem& problem);
 
 /// Where copies overlap: over all sequences of runs, copies and releases, taken by the rules of docs/devices.md. States beside which
 /// another has everything free no later are left out.
-std::optional<std::int64_t> overlapped_optimum(const DeviceGraph& graph, const DeviceProblem& problem);
+std::optional<std::int64_t> overlapped_optimum(const DeviceGraph& graph, const devices::Problem& problem);
 
 }  // namespace remora::test

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/plan.hpp"
 #include "model/error.hpp"
 
 namespace remora::test {
@@ -25,7 +25,7 @@ struct DeviceSituation {
 
 class DeviceRules {
  protected:
-  DeviceRules(const DeviceGraph& graph, const DeviceProblem& problem)
+  DeviceRules(const DeviceGraph& graph, const devices::Problem& problem)
       : graph_(graph), problem_(problem), produced_(produced_tensors(graph.graph)), devices_(graph.devices.size()) {
     ensure(graph.graph.ops.size() <= 7 && graph.graph.tensors.size() * devices_ <= 27 && problem.max_computes <= 3,
            "oracle: the graph is too large");
@@ -93,7 +93,7 @@ class DeviceRules {
   }
 
   const DeviceGraph& graph_;
-  const DeviceProblem& problem_;
+  const devices::Problem& problem_;
   Table<TensorId, bool> produced_;
   std::size_t devices_;
   std::vector<unsigned> most_;

@@ -56,7 +56,7 @@ bool no_more_due(const std::vector<std::pair<std::int64_t, std::int64_t>>& a,
 
 class OverlapOracle : DeviceRules {
  public:
-  OverlapOracle(const DeviceGraph& graph, const DeviceProblem& problem) : DeviceRules(graph, problem) {}
+  OverlapOracle(const DeviceGraph& graph, const devices::Problem& problem) : DeviceRules(graph, problem) {}
 
   std::optional<std::int64_t> run() {
     Situation start;
@@ -254,7 +254,7 @@ class OverlapOracle : DeviceRules {
 
 }  // namespace
 
-std::optional<std::int64_t> overlapped_optimum(const DeviceGraph& graph, const DeviceProblem& problem) {
+std::optional<std::int64_t> overlapped_optimum(const DeviceGraph& graph, const devices::Problem& problem) {
   return OverlapOracle(graph, problem).run();
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/devices/device_plan.hpp"
+#include "engine/devices/plan.hpp"
 
 namespace remora::test {
 
@@ -85,11 +85,11 @@ inline DeviceGraph random_device_graph(std::mt19937& random, int devices, int mo
   return graph;
 }
 
-inline DeviceProblem draw_problem(std::mt19937& random, const DeviceGraph& graph, OrderMode order) {
-  DeviceProblem problem{.objective = chance(random, 30) ? Objective::energy : Objective::duration,
-                        .max_computes = draw(random, 1, 2),
-                        .order = order};
-  for (const Bytes base : base_memory(graph)) {
+inline devices::Problem draw_problem(std::mt19937& random, const DeviceGraph& graph, OrderMode order) {
+  devices::Problem problem{.objective = chance(random, 30) ? Objective::energy : Objective::duration,
+                           .max_computes = draw(random, 1, 2),
+                           .order = order};
+  for (const Bytes base : devices::base_memory(graph)) {
     problem.budget.push_back(std::nullopt);
     if (chance(random, 75)) problem.budget[DeviceId(problem.budget.size() - 1)] = base + Bytes(draw(random, 5, 20));
     if (problem.budget[DeviceId(problem.budget.size() - 1)] < Bytes(0))
@@ -99,7 +99,7 @@ inline DeviceProblem draw_problem(std::mt19937& random, const DeviceGraph& graph
 }
 
 /// Some limits on duration and energy.
-inline void draw_limits(std::mt19937& random, const DeviceGraph& graph, DeviceProblem& problem) {
+inline void draw_limits(std::mt19937& random, const DeviceGraph& graph, devices::Problem& problem) {
   const int ops = static_cast<int>(graph.runs.size());
   if (chance(random, 20)) problem.duration_limit = Duration(draw(random, 2 * ops, 12 * ops));
   if (chance(random, 20)) problem.energy_limit = Energy(draw(random, 2 * ops, 10 * ops));

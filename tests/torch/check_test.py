@@ -21,7 +21,7 @@ import remora.torch as rt
 
 X = torch.randn(32, 16, generator=torch.Generator().manual_seed(1))
 Y = torch.randint(0, 16, (32,), generator=torch.Generator().manual_seed(2))
-Step = Callable[..., torch.Tensor]
+StepGraph = Callable[..., torch.Tensor]
 
 
 class Blocks(nn.Module):
@@ -44,7 +44,7 @@ def block(*more: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Linear(16, 16), nn.GELU(), *more)
 
 
-def step_of(model: nn.Module) -> Step:
+def step_of(model: nn.Module) -> StepGraph:
     def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         loss = F.cross_entropy(model(x), y)
         loss.backward()
@@ -234,7 +234,7 @@ class ByHand(torch.autograd.Function):
         return None, x.grad
 
 
-def by_hand(*more: nn.Module) -> tuple[Step, nn.Module]:
+def by_hand(*more: nn.Module) -> tuple[StepGraph, nn.Module]:
     first, second = nn.Linear(16, 16), block(*more)
 
     def step(x: torch.Tensor, low: bool = False) -> torch.Tensor:

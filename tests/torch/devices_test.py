@@ -28,16 +28,16 @@ def classified(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tens
     return F.cross_entropy(model(x), y)
 
 
-def store(budget: str, **more: Any) -> list[rt.Device]:
+def store(budget: str, **more: Any) -> list[rt.TrainDevice]:
     """A device that computes, and one that keeps what it is given."""
-    return [rt.Device("gpu", MAIN, budget=budget), rt.Device("host", "cpu", computes=False, **more)]
+    return [rt.TrainDevice("gpu", MAIN, budget=budget), rt.TrainDevice("host", "cpu", computes=False, **more)]
 
 
 class Case:
     """A step over two devices beside the eager one, both from the same state."""
 
     def __init__(
-        self, model: nn.Module, loss: checking.Loss, inputs: tuple[Any, ...], devices: list[rt.Device]
+        self, model: nn.Module, loss: checking.Loss, inputs: tuple[Any, ...], devices: list[rt.TrainDevice]
     ) -> None:
         self.model, self.inputs = model.to(checking.DEVICE), checking.on_device(inputs)
         self.state = copy.deepcopy(model.state_dict())
@@ -89,7 +89,7 @@ def test_slow_copies_leave_recomputes() -> None:
 
 
 def test_ops_run_on_both_devices() -> None:
-    devices = [rt.Device("first", MAIN, budget="60%"), rt.Device("second", "cpu", bandwidth=1e12)]
+    devices = [rt.TrainDevice("first", MAIN, budget="60%"), rt.TrainDevice("second", "cpu", bandwidth=1e12)]
     model, inputs = unet()
     plan = Case(model, classified, inputs, devices).check(is_equal=MAIN == "cpu")
     assert {step["device"] for step in plan.schedule["steps"] if "op" in step} == {"first", "second"}
@@ -125,7 +125,7 @@ def every_op_once(plan: rt.DevicePlan) -> dict[str, Any]:
     graph = remora.DeviceGraph.from_json(plan.graph)
     # What a schedule says of itself has to be right, too.
     schedule = plan.schedule | {"steps": steps, "budget": {}, "status": "feasible"}
-    schedule["duration"] = schedule["lower_bound"] = sum(op["on"]["gpu"]["duration"] for op in ops)
+    schedule["duration"] = schedule["lower_bound"] = sum(op.get("on", {}).get("gpu", op)["duration"] for op in ops)
     verdict = remora.verify(graph, remora.DeviceSchedule.from_json(json.dumps(schedule), graph))
     return schedule | {"peak_memory": verdict.peak}
 
@@ -152,7 +152,7 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="two"):
         rt.train_step_over(body, devices=store("60%")[:1])
     with pytest.raises(ValueError, match="bytes"):
-        rt.train_step_over(body, devices=[rt.Device("a", "cpu"), rt.Device("b", "cpu", budget="60%")])
+        rt.train_step_over(body, devices=[rt.TrainDevice("a", "cpu"), rt.TrainDevice("b", "cpu", budget="60%")])
     with pytest.raises(ValueError, match="arena"):
         rt.train_step_over(body, devices=store("60%"), arena=True)
     with pytest.raises(rt.CaptureError, match="first call"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/pytorch.md run, one after the other as a reader would type them."""
+"""The examples of docs/pytorch.md and docs/auto_checkpoint.md run, one after the other as a reader would type them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page.write_text("\n".join(blocks))
     exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
     assert (tmp_path / "plan.html").stat().st_size > 0
+
+
+def test_examples_of_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/auto_checkpoint.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    exec(compile("\n".join(blocks), "page", "exec"), {"__name__": "page"})
 
 
 def test_the_package_tells_torch_of_its_backend() -> None:

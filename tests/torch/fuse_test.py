@@ -8,7 +8,6 @@ does for single ops: the predicted peak to the byte, the generator's state, and 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +22,7 @@ from torch import fx, nn
 import remora
 import remora.torch as rt
 from remora.torch import _costs, _fuse, _plan
-from remora.torch._graph import Step
+from remora.torch._graph import StepGraph
 from remora.torch._layout import in_channels_last
 from remora.torch._program import write_program
 from remora.torch._regions import Region
@@ -79,7 +78,7 @@ def networks() -> dict[str, tuple[nn.Module, Callable[..., torch.Tensor], tuple[
     }
 
 
-def captured(name: str) -> tuple[Step, list[torch.Tensor]]:
+def captured(name: str) -> tuple[StepGraph, list[torch.Tensor]]:
     """A network's step, and what it was called with."""
     model, loss, inputs = networks()[name]
     given: list[torch.Tensor] = []
@@ -115,13 +114,13 @@ def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(
     plain = results(lambda arguments: step.module(*arguments))
     assert all(map(checking.same, plain, results(lambda arguments: module(*arguments))))
     # Compiled, planned with recomputes and without: the same bits, though not those of the captured graph.
-    coarse = Step(module)
+    coarse = StepGraph(module)
     simplify(coarse)
     costs = _costs.by_flops(coarse)
     graph = _plan.graph_of(coarse, costs, name)
     whole = _plan.once(coarse)
-    limit = int(0.8 * (_plan.replay(coarse, costs, whole) - graph["fixed_memory"])) + graph["fixed_memory"]
-    runs = _plan.runs_of(coarse, json.loads(remora.solve(remora.Graph.from_json(graph), limit, time_limit=3).to_json()))
+    limit = int(0.8 * (_plan.replay(coarse, costs, whole) - graph.fixed_memory)) + graph.fixed_memory
+    runs = _plan.runs_of(coarse, remora.solve(graph, limit, time_limit=3))
     assert any(isinstance(n.target, Region) for run in set(runs) for n in run.op.nodes)
     assert len(runs) > len(coarse.ops)
     one, other = (
@@ -137,7 +136,7 @@ def test_convolutions_see_channels_last_order_and_results_lie_as_before(name: st
     step, given = captured(name)
     module = in_channels_last(step.module, step.mode)
     module.graph.lint()
-    laid_out = Step(module)
+    laid_out = StepGraph(module)
     seen = 0
     for node in module.graph.nodes:
         if node.target is torch.ops.aten.convolution.default:

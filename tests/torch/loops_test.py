@@ -205,13 +205,13 @@ def test_custom_ops_run_as_often_as_in_eager_unless_named_pure(name: str) -> Non
     step = rt.train_step(squared(model), budget="100%", **options, **checking.OPTIONS)
     step(X)
     least = None
-    with pytest.raises(rt.Infeasible) as caught:
+    with pytest.raises(rt.BudgetError) as caught:
         step.set_budget("1%")
     least = caught.value.least
     for budget in ("100%", "60%", least):
         try:
             step.set_budget(budget)
-        except rt.Infeasible:
+        except rt.BudgetError:
             assert name != "pure"
             continue
         outcomes, counts = [], []
@@ -583,7 +583,7 @@ def test_errors_are_remoras_and_say_nothing_of_bugs_of_pytorch() -> None:
     model = layers()
     with pytest.raises(remora.Error) as caught:
         rt.train_step(squared(model), budget="1%", **checking.OPTIONS)(X)
-    assert isinstance(caught.value, rt.Infeasible)
+    assert isinstance(caught.value, rt.BudgetError)
     assert "TORCHDYNAMO" not in str(caught.value)
     copied = pickle.loads(pickle.dumps(caught.value))
     assert (copied.least, str(copied)) == (caught.value.least, str(caught.value))
@@ -742,7 +742,7 @@ def test_the_least_budget_is_never_above_what_the_step_takes() -> None:
     model = Attending()
     step = rt.train_step(lambda x: model(x).square().mean().backward(), budget="1%", **checking.OPTIONS)
     x = torch.randn(2, 8, 16)
-    with pytest.raises(rt.Infeasible) as caught:
+    with pytest.raises(rt.BudgetError) as caught:
         step(x)
     full = rt.train_step(lambda x: model(x).square().mean().backward(), budget="100%", **checking.OPTIONS)
     full(x)

@@ -23,7 +23,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.parallel import DistributedDataParallel
 
 import remora.torch as rt
-from remora.torch import _costs
+from remora.torch import _checkpoint_trace, _costs
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
 STEPS = 5
@@ -143,10 +143,46 @@ def fsdp_by_blocks() -> tuple[Any, Any, list[Any]]:
     return train(mine, backward(mine)), train(plain, backward(plain)), list(mine.children())
 
 
+def checkpointed(module: nn.Module) -> nn.Module:
+    """The model under half of what it takes, whose clocks are those of this process."""
+    plain_between = _checkpoint_trace.Clock.between
+    factor = 1.0 + 7.0 * dist.get_rank()
+    _checkpoint_trace.Clock.between = lambda *marks: factor * plain_between(*marks)  # type: ignore[method-assign]
+    rt.auto_checkpoint(module, batch(0), "75%", loss=lambda m, x: m(x).square().mean(), time_limit=2.0, threads=1)
+    return module
+
+
+def checkpoints_in_ddp() -> tuple[Any, Any, list[Any]]:
+    inner = checkpointed(model())
+    mine, plain = DistributedDataParallel(inner), DistributedDataParallel(model())
+    return train(mine, backward(mine)), train(plain, backward(plain)), [inner]
+
+
+def checkpoints_in_fsdp() -> tuple[Any, Any, list[Any]]:
+    mine = checkpointed(model())
+    plan = rt.checkpoints(mine)
+    for block in mine:
+        fully_shard(block)
+    fully_shard(mine)
+    plain, later = sharded(False), sharded(False)
+    rt.apply_checkpoints(later, plan)
+    values = train(plain, backward(plain))
+    assert all(checking.same(a, b) for a, b in zip(train(later, backward(later)), values, strict=True))
+    return train(mine, backward(mine)), values, [later]
+
+
+def checkpoints_of_ddp() -> str:
+    return refusal(lambda: checkpointed(DistributedDataParallel(model())))
+
+
+def checkpoints_of_fsdp() -> str:
+    return refusal(lambda: checkpointed(sharded(False)))
+
+
 def refusal(run: Callable[[], Any]) -> str:
     try:
         run()
-    except rt.CaptureError as error:
+    except (rt.CaptureError, rt.CheckpointError) as error:
         return str(error)
     return "not refused"
 
@@ -166,6 +202,24 @@ def wrapped_ddp() -> str:
 def ddp_in_a_step() -> str:
     step = rt.train_step(backward(DistributedDataParallel(model())), budget="90%", **OPTIONS)
     return refusal(lambda: step(batch(0)))
+
+
+def told_of(kept: list[Any]) -> dict[str, Any]:
+    """The plans of a case, and how much runs again."""
+    if isinstance(kept[0], nn.Module) and case_of_checkpoints(kept[0]):
+        plan = rt.checkpoints(kept[0])
+        return {"plans": plan.to_json(), "recomputes": len(plan.modules)}
+    plans = [plan for part in kept for plan in plans_of(part)]
+    assert plans
+    schedules = json.dumps([plan.schedule["steps"] for plan in plans])
+    return {
+        "plans": hashlib.sha256(schedules.encode()).hexdigest(),
+        "recomputes": sum(plan.recomputes for plan in plans),
+    }
+
+
+def case_of_checkpoints(module: nn.Module) -> bool:
+    return any("forward" in part.__dict__ for part in module.modules())
 
 
 def main(case: str, rank: int, size: int, store: str) -> None:
@@ -188,14 +242,7 @@ def main(case: str, rank: int, size: int, store: str) -> None:
         assert all(checking.same(a, b) for a, b in zip(mine, plain, strict=True)), (
             "parameters differ from the plain loop's"
         )
-        plans = [plan for part in kept for plan in plans_of(part)]
-        assert plans
-        schedules = json.dumps([plan.schedule["steps"] for plan in plans])
-        told = {
-            "plans": hashlib.sha256(schedules.encode()).hexdigest(),
-            "recomputes": sum(plan.recomputes for plan in plans),
-        }
-        print(json.dumps(told))
+        print(json.dumps(told_of(kept)))
     dist.barrier()
     dist.destroy_process_group()
 

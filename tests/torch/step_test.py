@@ -198,7 +198,7 @@ def test_a_budget_below_what_is_possible_names_the_least() -> None:
         return loss.detach()
 
     with pytest.raises(
-        rt.Infeasible, match=r"[KM]iB \(.*; the least budget .*[KM]iB \(\d+\.\d % of the peak"
+        rt.BudgetError, match=r"[KM]iB \(.*; the least budget .*[KM]iB \(\d+\.\d % of the peak"
     ) as caught:
         rt.train_step(plain, budget="5%", **checking.OPTIONS)(x, y)
     assert caught.value.least > caught.value.budget
@@ -215,7 +215,7 @@ def test_where_two_runs_of_an_op_are_not_enough_there_are_three() -> None:
     layers = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(32)))
     case = checking.Case(layers, loss, (torch.randn(256, 16),), budget="100%")
     case.check()
-    with pytest.raises(rt.Infeasible) as caught:
+    with pytest.raises(rt.BudgetError) as caught:
         case.step.set_budget("1%")
     case.step.set_budget(caught.value.least)
     plan = case.check()
@@ -230,12 +230,18 @@ def test_another_budget_captures_nothing_again() -> None:
         case.step.set_budget(budget)
         recomputes.append(case.check().recomputes)
     assert recomputes[0] == 0 < recomputes[1] < recomputes[2]
-    with pytest.raises(rt.Infeasible) as caught:
+    with pytest.raises(rt.BudgetError) as caught:
         case.step.set_budget("1%")
     assert caught.value.least <= case.step.plan.predicted_peak
-    points = rt.sweep(case.step, points=3, time_limit=3)
+    points = case.step.sweep(points=3, time_limit=3)
     assert [p.budget for p in points] == sorted(p.budget for p in points)
     assert points[-1].overhead == 0
+
+
+def test_names_of_the_release_before_tell_the_new_ones() -> None:
+    for name, now in (("Device", "TrainDevice"), ("Infeasible", "BudgetError")):
+        with pytest.warns(DeprecationWarning, match=f"{name} is {now} now"):
+            assert getattr(rt, name) is getattr(rt, now)
 
 
 def test_costs_by_flops_need_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,9 @@ class Rows(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         return {"input_ids": self.tokens[i], "attention_mask": torch.ones(16, dtype=torch.long), "labels": labels}
 
 
-def trained(model: nn.Module, kind: str, folder: Path, resume: str | None = None, **more: Any) -> Any:
+def trained(
+    model: nn.Module, kind: str, folder: Path, resume: str | None = None, callbacks: Any = (), **more: Any
+) -> Any:
     words: dict[str, Any] = {
         "output_dir": str(folder), "max_steps": STEPS, "per_device_train_batch_size": 4, "learning_rate": 1e-2,
         "report_to": [], "save_strategy": "no", "use_cpu": True, "seed": 3, "disable_tqdm": True, "logging_steps": 1000,
@@ -86,7 +88,11 @@ def trained(model: nn.Module, kind: str, folder: Path, resume: str | None = None
     }  # fmt: skip
     arguments = transformers.TrainingArguments(**{**words, **more})
     trainer = transformers.Trainer(
-        model=model, args=arguments, train_dataset=Rows(kind, 40), eval_dataset=Rows(kind, 6)
+        model=model,
+        args=arguments,
+        train_dataset=Rows(kind, 40),
+        eval_dataset=Rows(kind, 6),
+        callbacks=list(callbacks),
     )
     trainer.train(resume_from_checkpoint=resume)
     return trainer
@@ -118,6 +124,24 @@ def test_trainer_trains_and_evaluates(kind: str, tmp_path: Path) -> None:
     assert equal(mine, plain) == []
     assert all(plan.predicted_peak <= plan.budget for plan in rt.plans(mine))
     assert rt.plans(mine)[0].recomputes > 0
+
+
+@pytest.mark.parametrize("kind", list(MODELS))
+@pytest.mark.parametrize("bf16", [False, True])
+def test_a_callback_chooses_checkpoints_when_training_begins(kind: str, bf16: bool, tmp_path: Path) -> None:
+    from remora.integrations.transformers import AutoCheckpoint
+
+    torch.manual_seed(0)
+    plain = MODELS[kind]()
+    mine = copy.deepcopy(plain)
+    for module in plain.modules():
+        if hasattr(module, "config"):
+            module.config.use_cache = False  # what the callback does, which changes the last bits of T5's products
+    for model, callbacks in ((plain, []), (mine, [AutoCheckpoint("85%", time_limit=2.0)])):
+        torch.manual_seed(1)
+        trained(model, kind, tmp_path / str(len(callbacks)), callbacks=callbacks, bf16=bf16, max_steps=3)
+    assert equal(mine, plain) == []
+    assert rt.checkpoints(mine).modules
 
 
 @pytest.mark.parametrize("kind", list(MODELS))
@@ -321,6 +345,42 @@ def test_lightning(how: str, tmp_path: Path) -> None:
         assert len(rt.plans(mine.net)) == 1
     else:
         assert not rt.report(mine).holds, "Lightning calls training_step, not forward"
+
+
+def test_lightning_chooses_checkpoints_at_the_first_batch(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch")
+    from remora.integrations.lightning import AutoCheckpoint
+
+    class Task(lightning.LightningModule):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            super().__init__()
+            parts = [
+                nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32), nn.Dropout(0.1)) for _ in range(4)
+            ]
+            self.net = nn.Sequential(*parts)
+
+        def training_step(self, batch: Any, _: int) -> torch.Tensor:
+            loss = self.net(batch[0]).square().mean()
+            self.log("loss", loss)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters(), lr=1e-2)
+
+    torch.manual_seed(0)
+    plain = Task()
+    mine = copy.deepcopy(plain)
+    data = torch.utils.data.TensorDataset(torch.randn(800, 32, generator=torch.Generator().manual_seed(1)))
+    for task, callbacks in ((plain, []), (mine, [AutoCheckpoint("70%", time_limit=2.0)])):
+        torch.manual_seed(1)
+        trainer = lightning.Trainer(
+            max_steps=STEPS, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+            enable_model_summary=False, default_root_dir=tmp_path, callbacks=callbacks,
+        )  # fmt: skip
+        trainer.fit(task, torch.utils.data.DataLoader(data, batch_size=160, shuffle=True))
+    assert equal(mine, plain) == []
+    assert rt.checkpoints(mine).modules
+    assert "log" not in mine.__dict__
 
 
 def test_timm_with_mixup_and_drop_path() -> None:

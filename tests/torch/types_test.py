@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remora.torch passes mypy --strict with torch's own types, and ruff."""
+"""remora.torch and remora.integrations pass mypy --strict with torch's own types, and ruff."""
 
 from __future__ import annotations
 
@@ -24,10 +24,25 @@ def test_types(tmp_path: Path) -> None:
     config.write_text(
         "[mypy]\nstrict = True\nignore_missing_imports = True\n[mypy-networkx.*]\nfollow_imports = skip\n"
     )
-    run("mypy", "--config-file", str(config), "--cache-dir", str(tmp_path), "-p", "remora.torch")
+    run(
+        "mypy",
+        "--config-file",
+        str(config),
+        "--cache-dir",
+        str(tmp_path),
+        "-p",
+        "remora.torch",
+        "-p",
+        "remora.integrations",
+    )
 
 
 def test_style() -> None:
-    folders = ("frontends/python/remora/torch", "tests/torch", "benchmarks/pytorch")
+    folders = (
+        "frontends/python/remora/torch",
+        "frontends/python/remora/integrations",
+        "tests/torch",
+        "benchmarks/pytorch",
+    )
     run("ruff", "check", *folders)
     run("ruff", "format", "--check", *folders)

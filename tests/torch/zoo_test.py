@@ -52,7 +52,7 @@ def rows(name: str, arena: bool = False) -> list[str]:
         budget = plan.fixed_memory + int(part * case.eager.peak)
         try:
             case.step.set_budget(budget)
-        except rt.Infeasible as refusal:
+        except rt.BudgetError as refusal:
             assert refusal.least > budget
             lines.append(
                 f"{name} {part:.0%}: infeasible, least {(refusal.least - plan.fixed_memory) / case.eager.peak:.1%}"

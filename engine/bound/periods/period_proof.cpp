@@ -2,11 +2,11 @@
 #include "engine/bound/periods/period_proof.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <utility>
 
 #include "engine/bound/highs.hpp"
+#include "engine/bound/periods/replay.hpp"
 #include "model/evaluate.hpp"
 
 namespace remora {
@@ -35,9 +35,6 @@ constexpr int kMostRefinements = 60;
 
 /// More periods must close this part of the gap between bound and ceiling; without a ceiling, raise the bound by it.
 constexpr std::int64_t kLeastGain = 20;
-
-/// Rounded, a linear program's recomputes are those of at least so large a part.
-constexpr std::array kLeastParts{0.5, 0.2, 0.8};
 
 /// A unit of work is about what a node of the constraint program takes, some 13 microseconds; with so many columns squared the
 /// simplex method takes as long (layered graphs of 2,500, 5,100 and 10,600 columns: 0.03, 0.08 and 0.36 s), and a node of the integer
@@ -73,33 +70,6 @@ RoundedSolution rounded(const PeriodProgram& program, std::span<const double> so
     if (same == result.plans.end()) result.plans.push_back(std::move(plan));
   }
   return result;
-}
-
-/// A step of a replay that takes more than the budget.
-struct Excess {
-  Bytes memory{};
-  Stage stage{0};
-  OpId op{};
-  bool is_first = false;
-};
-
-/// The worst step of every stretch of steps that take too much, the worst first.
-std::vector<Excess> excesses(const Instance& instance, const RecomputePlan& plan) {
-  const Sequence sequence = sequence_of(instance, plan);
-  const Evaluation replay = evaluate(instance, sequence);
-  std::vector<Excess> found;
-  bool goes_on = false;
-  Stage stage{0};
-  for (std::size_t step = 0; step < sequence.size(); ++step) {
-    const Excess here{replay.memory[step], stage, sequence[step], Stage{sequence[step]} == stage};
-    if (here.is_first) ++stage;
-    const bool exceeds = here.memory > instance.budget();
-    if (exceeds && !goes_on) found.push_back(here);
-    if (exceeds && here.memory > found.back().memory) found.back() = here;
-    goes_on = exceeds;
-  }
-  std::stable_sort(found.begin(), found.end(), [](const Excess& a, const Excess& b) { return a.memory > b.memory; });
-  return found;
 }
 
 /// Stages whose live memory is above the budget and locally largest: the highest in each of so many equal parts.
@@ -289,7 +259,9 @@ void PeriodProof::grow_patience(const ProofLimits& limits, ProofNews& news) {
 
 /// Counts memory where the plan takes too much, at the worst places; false if it does not.
 bool PeriodProof::refine(const RecomputePlan& plan, std::size_t most) {
-  std::vector<Excess> found = excesses(instance_, plan);
+  const Sequence sequence = sequence_of(instance_, plan);
+  std::vector<Excess> found;
+  add_excesses(sequence, evaluate(instance_, sequence).memory, instance_.budget(), found);
   const bool broken = !found.empty();
   found.resize(std::min(found.size(), most));
   for (const Excess& excess : found) {

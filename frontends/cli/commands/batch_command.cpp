@@ -102,7 +102,7 @@ std::unique_ptr<BlockStore> blocks_of(const Arguments& arguments, const std::str
 }
 
 void print_run(const RunSummary& summary) {
-  std::cerr << "remora: " << summary.tasks << " tasks: " << summary.skipped << " were done";
+  std::cerr << "remora: " << summary.tasks << (summary.tasks == 1 ? " task: " : " tasks: ") << summary.skipped << " were done";
   for (const auto& [status, count] : summary.solved) std::cerr << ", " << count << " " << status;
   if (summary.errors > 0) std::cerr << ", " << summary.errors << " could not be solved";
   std::cerr << (summary.interrupted ? "; interrupted, run again to go on\n" : "\n");
@@ -111,8 +111,11 @@ void print_run(const RunSummary& summary) {
 }  // namespace
 
 int batch_command(const Words& words) {
-  Arguments arguments("batch", "Solves the tasks of a manifest; run again, it continues where it stopped.",
-                      {{"MANIFEST", "one task per line: id, graph, sha256, budget, options (docs/batch.md)"}});
+  Arguments arguments(
+      "batch", "Solves the tasks of a manifest; run again, it continues where it stopped.",
+      {{"MANIFEST",
+        "one task per line: id, graph, sha256, budget, options (docs/batch.md); or a folder: every .onnx and .json "
+        "in it, with the costs in NAME.costs.csv"}});
   arguments.add(batch_options());
   add_task_options(arguments);
   arguments.set_notes(

@@ -286,7 +286,7 @@ int info_command(const Words& words) {
   const SolveOptions grouping = read_partition_options(arguments);
   const TreeDetail detail = read_detail(arguments);
   const FileText file = read_once(arguments.file("GRAPH"));
-  if (const auto devices = load_device_graph(file, arguments)) return info_of_devices(arguments, devices->graph);
+  if (const auto devices = load_device_graph(file, arguments)) return info_of_devices(arguments, *devices->graph);
   const LoadedGraph loaded = load_graph(file, arguments, arguments.has("quiet"));
   const Instance instance(loaded.graph, {});
   Facts facts = facts_of(instance);

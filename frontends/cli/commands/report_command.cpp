@@ -232,7 +232,7 @@ DeviceId device_of(const std::string& path, const Curve& curve, const DeviceGrap
 }
 
 report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded, Files& files) {
-  const auto devices = std::make_shared<const DeviceGraph>(loaded.graph);
+  const auto& devices = loaded.graph;
   report::Page page{
       .graph = {devices, &devices->graph}, .devices = devices, .duration_unit = text::duration_unit_of(devices->graph)};
   if (!is_curve(file)) {

@@ -19,6 +19,7 @@
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
@@ -142,16 +143,26 @@ OptionGroup solve_output() {
 
 }  // namespace
 
+namespace {
+
+DeviceSchedule run(const devices::Request& request, bool quiet, const SignalGuard& signals) {
+  devices::Callbacks callbacks{.cancel = &signals.flag()};
+  if (quiet) return devices::solve(request, callbacks);
+  ProgressTable table(request.objective, std::cerr, isatty(STDERR_FILENO) != 1 ? kPauseInLogs : 0);
+  callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+  callbacks.heartbeat = [&](const Progress& progress) { table.beat(progress); };
+  return devices::solve(request, callbacks);
+}
+
+}  // namespace
+
 int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
-  const DeviceGraph& graph = loaded.graph;
-  DeviceRequest request = read_device_request(arguments, graph);
+  const DeviceGraph& graph = *loaded.graph;
+  const devices::Request request = read_device_request(arguments, loaded.graph);
   SignalGuard signals;
   signals.heed_memory();
-  request.options.cancel = &signals.flag();
-  DeviceSchedule schedule = request.more_computes ? solve_with_more_computes(graph, request.problem, request.options)
-                                                  : solve(graph, request.problem, request.options);
+  DeviceSchedule schedule = run(request, arguments.has("quiet"), signals);
   schedule.graph_sha256 = loaded.sha256;
-  if (schedule.has_schedule()) ensure(verify(graph, schedule).valid(), "solve: the schedule found does not verify");
   arguments.files().write(arguments.output("output"),
                           [&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
   if (!arguments.has("quiet")) {
@@ -194,6 +205,10 @@ int solve_command(const Words& words) {
   }
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
   if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, width, answer.advice);
+  const bool is_inference = onnx_frontend::looks_like_onnx(file.content) && !arguments.has("training");
+  if (!quiet && is_inference && !schedule.has_schedule()) {
+    std::cerr << "read as     inference; --training plans a training step of this model\n";
+  }
   return solve_exit_code(schedule.status);
 }
 

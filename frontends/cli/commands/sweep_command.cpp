@@ -8,7 +8,7 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/baselines/method.hpp"
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/ask.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -156,18 +156,22 @@ std::pair<DeviceId, std::string> swept_device(const Arguments& arguments, const 
 
 int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   const bool quiet = arguments.has("quiet");
-  const DeviceGraph& graph = loaded.graph;
-  DeviceRequest request = read_device_request(arguments, graph, {"budgets", "csv", "svg", "schedules"});
+  const DeviceGraph& graph = *loaded.graph;
+  devices::Request request = read_device_request(arguments, loaded.graph, {"budgets", "csv", "svg", "schedules"});
   refuse_more_computes(arguments, "sweeps of graphs with devices");
-  if (request.problem.objective != Objective::duration) {
+  if (request.objective != Objective::duration) {
     throw UsageError("--objective: the curve of a sweep is of the duration");
   }
   const auto [swept, list] = swept_device(arguments, graph);
   const DeviceId device = swept;  // Clang 14 takes no structured binding into a lambda
-  if (request.problem.budget[device]) throw UsageError("--budget: it has the device that is swept, too");
+  if (request.budget[device]) throw UsageError("--budget: it has the device that is swept, too");
   if (!arguments.has("time-limit") && !arguments.has("work-limit")) request.options.time_limit *= kSolvesOfTime;
   // What percentages are of: it takes no search.
-  const DeviceSchedule whole = solve(graph, request.problem, {.time_limit = 0});
+  devices::Request at_once = request;
+  at_once.max_computes = Problem().max_computes;
+  at_once.start.clear();
+  at_once.options.time_limit = 0;
+  const DeviceSchedule whole = devices::solve(at_once);
   Curve baseline;
   baseline.fixed_memory = graph.devices[device].fixed_memory;
   baseline.baseline_duration = whole.baseline_duration;
@@ -177,27 +181,13 @@ int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   check_files(arguments);
   SignalGuard signals;
   signals.heed_memory();
-  request.options.cancel = &signals.flag();
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
   SweepTable table(baseline, std::cerr, width);
-  DeviceSweepListener listener;
-  if (!quiet) {
-    listener = [&](const CurvePoint& point, double seconds, int settled) {
-      table.add({.seconds = seconds,
-                 .budget = point.budget,
-                 .status = point.status,
-                 .duration = point.duration,
-                 .lower_bound = point.lower_bound,
-                 .points = static_cast<int>(budgets.size()),
-                 .settled = settled});
-    };
-  }
-  DeviceSweepResult result = sweep(graph, request.problem, device, budgets, request.options, listener);
+  SweepCallbacks callbacks{.cancel = &signals.flag()};
+  if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
+  devices::SweepResult result = devices::sweep(request, device, budgets, callbacks);
   result.curve.graph_sha256 = loaded.sha256;
-  for (DeviceSchedule& schedule : result.schedules) {
-    schedule.graph_sha256 = loaded.sha256;
-    ensure(!schedule.has_schedule() || verify(graph, schedule).valid(), "sweep: a schedule found does not verify");
-  }
+  for (DeviceSchedule& schedule : result.schedules) schedule.graph_sha256 = loaded.sha256;
   write_files(arguments, result.curve, [&](const std::string& folder) {
     for (const DeviceSchedule& schedule : result.schedules) {
       if (!schedule.has_schedule()) continue;

@@ -138,30 +138,25 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
 
 std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, const LoadedDeviceGraph& loaded,
                                                const Arguments& arguments) {
-  const DeviceGraph& graph = loaded.graph;
+  const DeviceGraph& graph = *loaded.graph;
   // How fast, not what: it may be there for other tasks.
-  DeviceRequest asked = read_device_request(arguments, graph, {"threads"});
-  asked.problem.budget = read_device_budgets(request.task.budget, graph);
-  asked.options.cancel = cancel_;
+  devices::Request asked = read_device_request(arguments, loaded.graph, {"threads"});
+  asked.budget = read_device_budgets(request.task.budget, graph);
   std::int64_t bound = 0;
   int computes = 0;
   if (request.begun) {
     const DeviceSchedule former = json::read_device_schedule(json::Text(request.begun->schedule), graph);
-    if (former.has_schedule()) asked.options.start = former.steps;
+    if (former.has_schedule()) asked.start = former.steps;
     bound = former.lower_bound;
     computes = former.solver.max_computes;
     subtract(*request.begun, asked.options);
   }
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
-  DeviceSchedule schedule = asked.more_computes ? solve_with_more_computes(graph, asked.problem, asked.options)
-                                                : remora::solve(graph, asked.problem, asked.options);
+  DeviceSchedule schedule = devices::solve(asked, {.cancel = cancel_});
   schedule.graph_sha256 = loaded.sha256;
   // Of more computes an op it holds for fewer, too.
   if (schedule.solver.max_computes <= computes) schedule.lower_bound = std::max(schedule.lower_bound, bound);
-  if (schedule.has_schedule()) {
-    ensure(verify(graph, schedule).valid(), "batch: the schedule found does not verify");
-    if (schedule.cost() <= schedule.lower_bound) schedule.status = Status::optimal;
-  }
+  if (schedule.has_schedule() && schedule.cost() <= schedule.lower_bound) schedule.status = Status::optimal;
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, asked.options);
   std::ostringstream out;
   json::write_device_schedule(out, schedule, graph);
@@ -176,19 +171,17 @@ namespace {
 
 /// What is wrong with a record of a graph with devices; empty if nothing is.
 std::string verify_devices(const batch::Task& task, const batch::Record& record, const LoadedDeviceGraph& loaded) {
-  const DeviceGraph& graph = loaded.graph;
+  const DeviceGraph& graph = *loaded.graph;
   const DeviceSchedule schedule = json::read_device_schedule(json::Text(record.schedule), graph);
   if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
     return "states another status";
   }
-  const DeviceRequest asked = read_device_request(task_arguments(task), graph, {"threads"});
-  const DeviceProblem& problem = asked.problem;
+  const devices::Request asked = read_device_request(task_arguments(task), loaded.graph, {"threads"});
   const int computes = schedule.solver.max_computes;
   if (schedule.budget != read_device_budgets(record.question.budget, graph)) return "its schedule is of another budget";
-  if (schedule.objective != problem.objective || schedule.duration_limit != problem.duration_limit ||
-      schedule.energy_limit != problem.energy_limit || schedule.order != problem.order ||
-      schedule.copies != problem.copies ||
-      (asked.more_computes ? computes < problem.max_computes : computes != problem.max_computes)) {
+  if (schedule.objective != asked.objective || schedule.duration_limit != asked.duration_limit ||
+      schedule.energy_limit != asked.energy_limit || schedule.order != asked.order || schedule.copies != asked.copies ||
+      (asked.max_computes ? computes != *asked.max_computes : computes < Problem().max_computes)) {
     return "its schedule is of another problem: objective, copies, limits, order, or computes an op";
   }
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";

@@ -73,7 +73,7 @@ int verify_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const bool quiet = arguments.has("quiet");
   const FileText graph = read_once(arguments.file("GRAPH"));
-  if (const auto devices = load_device_graph(graph, arguments)) return verify_devices(arguments, devices->graph);
+  if (const auto devices = load_device_graph(graph, arguments)) return verify_devices(arguments, *devices->graph);
   const FileText file = read_once(arguments.file("SCHEDULE"));
   adopt_reading(arguments, file, quiet);
   const LoadedGraph loaded = load_graph(graph, arguments, quiet);

@@ -18,7 +18,8 @@ std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file, const A
   refuse_model_options(arguments, file.path);
   if (arguments.has("costs")) throw UsageError("--costs: not for graphs with devices, whose ops say what they take");
   try {
-    return LoadedDeviceGraph{json::read_device_graph(json::Text(file.content)), text::sha256_hex(file.content)};
+    return LoadedDeviceGraph{std::make_shared<const DeviceGraph>(json::read_device_graph(json::Text(file.content))),
+                             text::sha256_hex(file.content)};
   } catch (const InputError& error) {
     throw InputError(file.path, error.what());
   }
@@ -104,32 +105,6 @@ void refuse_others(const Arguments& arguments, const std::vector<std::string>& o
   }
 }
 
-DeviceProblem read_device_problem(const Request& request, const Arguments& arguments, const DeviceGraph& graph) {
-  if (request.order == OrderRequest::automatic) throw UsageError("--order auto: not for graphs with devices");
-  const std::string budgets = arguments.has("budget") ? arguments.get<std::string>("budget") : "";
-  DeviceProblem problem{.budget = read_device_budgets(budgets, graph),
-                        .max_computes = request.max_computes.value_or(Problem{}.max_computes),
-                        .order = request.order == OrderRequest::free ? OrderMode::free : OrderMode::input};
-  constexpr std::array<std::pair<const char*, Objective>, 2> kObjectives{
-      {{"duration", Objective::duration}, {"energy", Objective::energy}}};
-  if (arguments.has("objective")) {
-    problem.objective = choose("objective", arguments.get<std::string>("objective"), kObjectives);
-  }
-  constexpr std::array<std::pair<const char*, CopyMode>, 2> kCopies{
-      {{"sequential", CopyMode::sequential}, {"overlap", CopyMode::overlap}}};
-  if (arguments.has("copies")) {
-    problem.copies = choose("copies", arguments.get<std::string>("copies"), kCopies);
-  }
-  const auto limit = [&](const char* name) {
-    const auto amount = arguments.get<std::int64_t>(name);
-    if (amount < 0) throw UsageError(std::string("--") + name + ": must not be negative");
-    return amount;
-  };
-  if (arguments.has("duration-limit")) problem.duration_limit = Duration(limit("duration-limit"));
-  if (arguments.has("energy-limit")) problem.energy_limit = Energy(limit("energy-limit"));
-  return problem;
-}
-
 }  // namespace
 
 OptionGroup device_options() {
@@ -149,17 +124,38 @@ void refuse_device_options(const Arguments& arguments) {
   }
 }
 
-DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph& graph,
-                                  const std::vector<std::string>& others) {
+devices::Request read_device_request(const Arguments& arguments, std::shared_ptr<const DeviceGraph> graph,
+                                     const std::vector<std::string>& others) {
   refuse_others(arguments, others);
   const Request asked = read_request(arguments);
-  DeviceRequest request{.problem = read_device_problem(asked, arguments, graph),
-                        .more_computes = !asked.max_computes,
-                        .options = shared_options(asked.options)};
+  if (asked.order == OrderRequest::automatic) throw UsageError("--order auto: not for graphs with devices");
+  const std::string budgets = arguments.has("budget") ? arguments.get<std::string>("budget") : "";
+  devices::Request request{.graph = std::move(graph),
+                           .max_computes = asked.max_computes,
+                           .order = asked.order == OrderRequest::free ? OrderMode::free : OrderMode::input,
+                           .options = asked.options};
+  request.budget = read_device_budgets(budgets, *request.graph);
+  constexpr std::array<std::pair<const char*, Objective>, 2> kObjectives{
+      {{"duration", Objective::duration}, {"energy", Objective::energy}}};
+  if (arguments.has("objective")) {
+    request.objective = choose("objective", arguments.get<std::string>("objective"), kObjectives);
+  }
+  constexpr std::array<std::pair<const char*, CopyMode>, 2> kCopies{
+      {{"sequential", CopyMode::sequential}, {"overlap", CopyMode::overlap}}};
+  if (arguments.has("copies")) {
+    request.copies = choose("copies", arguments.get<std::string>("copies"), kCopies);
+  }
+  const auto limit = [&](const char* name) {
+    const auto amount = arguments.get<std::int64_t>(name);
+    if (amount < 0) throw UsageError(std::string("--") + name + ": must not be negative");
+    return amount;
+  };
+  if (arguments.has("duration-limit")) request.duration_limit = Duration(limit("duration-limit"));
+  if (arguments.has("energy-limit")) request.energy_limit = Energy(limit("energy-limit"));
   if (arguments.has("warm-start")) {
     const std::string& path = arguments.input("warm-start");
-    request.options.start = load_device_schedule(read_once(path), graph).steps;
-    if (request.options.start.empty()) throw InputError(path, "holds no schedule to start from");
+    request.start = load_device_schedule(read_once(path), *request.graph).steps;
+    if (request.start.empty()) throw InputError(path, "holds no schedule to start from");
   }
   return request;
 }

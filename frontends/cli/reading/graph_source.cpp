@@ -20,6 +20,7 @@
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
+#include "model/sequence.hpp"
 #include "model/verify.hpp"
 
 namespace remora::cli {
@@ -34,17 +35,18 @@ using onnx_frontend::ParameterGradients;
 
 namespace {
 
-constexpr std::array kOnnxOnly{"dim", "training", "backward", "gradients", "cost", "device", "allow-external"};
+constexpr std::array kOnnxOnly{"dim", "bound", "training", "backward", "gradients", "cost", "device", "allow-external"};
 
-std::pair<std::string, std::int64_t> parse_dimension(const std::string& text) {
+/// NAME=VALUE of --dim or --bound.
+std::pair<std::string, std::int64_t> parse_extent(const char* option, const std::string& text) {
   const auto sign = text.rfind('=');
   std::int64_t value = 0;
   if (sign != std::string::npos && sign > 0) {
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data() + sign + 1, end, value);
-    if (error == std::errc() && stop == end && value > 0) return {text.substr(0, sign), value};
+    if (error == std::errc() && stop == end && value >= 0) return {text.substr(0, sign), value};
   }
-  throw UsageError("--dim: expected NAME=VALUE with a value of at least 1, got '" + text + "'");
+  throw UsageError(std::string("--") + option + ": expected NAME=VALUE with a value of at least 0, got '" + text + "'");
 }
 
 /// The folder that places of a model's data count from; of standard input that is the current one.
@@ -127,6 +129,8 @@ OptionGroup graph_options() {
   OptionGroup group("Reading ONNX models");
   group.add_options()("dim", po::value<std::vector<std::string>>()->value_name("NAME=VALUE"),
                       "value of a symbolic dimension, for example batch=8 (repeatable)")(
+      "bound", po::value<std::vector<std::string>>()->value_name("NAME=N"),
+      "upper bound for a size that depends on data, by node, value or op type, for example NonZero=1000 (repeatable)")(
       "training", "derive loss and backward ops: a training step instead of inference")(
       "backward", po::value<std::string>()->value_name("RULE"),
       "what a backward op reads: precise (default: what its gradient formula needs), or checkmate (Jain et al. 2020)")(
@@ -231,11 +235,15 @@ std::string link_file(const std::string& name) {
 
 OnnxOptions read_onnx_options(const Arguments& arguments) {
   OnnxOptions options;
-  if (arguments.has("dim")) {
-    for (const std::string& text : arguments.get<std::vector<std::string>>("dim")) {
-      options.dimensions.insert_or_assign(parse_dimension(text).first, parse_dimension(text).second);
+  const auto read_extents = [&](const char* option, std::map<std::string, std::int64_t>& extents) {
+    if (!arguments.has(option)) return;
+    for (const std::string& text : arguments.get<std::vector<std::string>>(option)) {
+      const auto [name, extent] = parse_extent(option, text);
+      extents.insert_or_assign(name, extent);
     }
-  }
+  };
+  read_extents("dim", options.dimensions);
+  read_extents("bound", options.bounds);
   options.allow_external = arguments.has("allow-external");
   const bool training = arguments.has("training");
   if (!training && (arguments.has("backward") || arguments.has("gradients"))) {
@@ -366,7 +374,9 @@ void check_rewritable(const LoadedModel& model, const std::string& output) {
 }
 
 std::string rewritten_bytes(const LoadedModel& model, const Schedule& schedule, const std::string& output) {
-  std::string bytes = rewrite_model(model.content, model.lowered, ops_of(schedule), folders_of(model.path, output));
+  // A first compute that nobody reads before the next one would be a node whose result a runtime keeps to the end.
+  const Sequence ops = without_useless(Instance(model.graph.graph, {}), ops_of(schedule));
+  std::string bytes = rewrite_model(model.content, model.lowered, ops, folders_of(model.path, output));
   check_rewritten(bytes, "the rewritten model", model.options, schedule);
   return bytes;
 }

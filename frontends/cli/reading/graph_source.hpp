@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/ask.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/devices/device_schedule.hpp"
@@ -106,7 +106,7 @@ void check_rewritable(const LoadedModel& model, const std::string& output);
 std::string rewritten_bytes(const LoadedModel& model, const Schedule& schedule, const std::string& output);
 
 struct LoadedDeviceGraph {
-  DeviceGraph graph{};
+  std::shared_ptr<const DeviceGraph> graph{};
   /// Of the file's bytes, in lower-case hexadecimal.
   std::string sha256{};
 };
@@ -130,16 +130,10 @@ OptionGroup device_options();
 /// Refuses them where the graph has no devices. Throws UsageError.
 void refuse_device_options(const Arguments& arguments);
 
-/// What is asked of a graph with devices, and how it is to be searched.
-struct DeviceRequest {
-  DeviceProblem problem{};
-  /// Or more, as solve_with_more_computes() sees fit.
-  bool more_computes = true;
-  DeviceSolveOptions options{};
-};
-/// Throws UsageError for an option that such a graph does not know and that is not among `others`. --warm-start is read.
-DeviceRequest read_device_request(const Arguments& arguments, const DeviceGraph& graph,
-                                  const std::vector<std::string>& others = {});
+/// What is asked of a graph with devices. Throws UsageError for an option that such a graph does not know and that is not among
+/// `others`. --warm-start is read.
+devices::Request read_device_request(const Arguments& arguments, std::shared_ptr<const DeviceGraph> graph,
+                                     const std::vector<std::string>& others = {});
 
 /// Throws UsageError unless the text is like a budget for each device: NAME=BYTES, separated by commas. No graph is there yet.
 void check_device_budgets(const std::string& text);

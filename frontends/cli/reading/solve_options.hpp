@@ -88,8 +88,8 @@ Arguments task_arguments(const batch::Task& task);
 /// threads does not. Throws InputError for a file that cannot be read.
 batch::Settings task_settings(const batch::Task& task);
 
-/// The tasks of a manifest, complete; - for standard input. Throws InputError with a line for each faulty line of the
-/// file.
+/// The tasks of a manifest, complete; - for standard input. Of a folder: its models and graphs, each with the costs that stand
+/// beside it. Throws InputError with a line for each faulty line of the file.
 std::vector<batch::Task> load_manifest(const std::string& path, const batch::TaskOptions& defaults);
 
 }  // namespace remora::cli

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "engine/base/options.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -95,14 +97,15 @@ std::pair<std::string, std::string> setting_of(const batch::TaskOptions::value_t
   return {name, text};
 }
 
-/// Of a dimension given twice the last value would win, and the key does not know which that is.
-void check_dimensions(const batch::Task& task) {
-  const auto given = task.options.find("dim");
-  if (given == task.options.end()) return;
-  std::set<std::string> names;
-  for (const std::string& value : given->second) {
-    if (!names.insert(value.substr(0, value.rfind('='))).second) {
-      throw UsageError("$.options.dim: " + quote(value) + ": the dimension is there twice");
+/// Of a size given twice the last value would win, and the key does not know which that is.
+void check_extents(const batch::Task& task) {
+  for (const char* option : {"dim", "bound"}) {
+    const auto given = task.options.find(option);
+    if (given == task.options.end()) continue;
+    std::set<std::string> names;
+    for (const std::string& value : given->second) {
+      if (names.insert(value.substr(0, value.rfind('='))).second) continue;
+      throw UsageError(std::string("$.options.") + option + ": " + quote(value) + ": the name is there twice");
     }
   }
 }
@@ -118,7 +121,7 @@ void check_budget(const std::string& text) {
 
 /// Throws UsageError for what a solve with these options would refuse before it has seen the graph.
 void check(const batch::Task& task) {
-  check_dimensions(task);
+  check_extents(task);
   const Arguments arguments = task_arguments(task);
   static_cast<void>(read_request(arguments));
   try {
@@ -214,9 +217,31 @@ batch::Settings task_settings(const batch::Task& task) {
   return settings;
 }
 
+namespace {
+
+/// A task for each model or graph of the folder, with the measured costs that stand beside it as NAME.costs.csv.
+std::string manifest_of(const fs::path& folder) {
+  std::set<fs::path> graphs;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string kind = entry.path().extension().string();
+    if (entry.is_regular_file() && (kind == ".onnx" || kind == ".json")) graphs.insert(entry.path().filename());
+  }
+  std::string text;
+  for (const fs::path& graph : graphs) {
+    nlohmann::ordered_json task{{"id", graph.string()}, {"graph", graph.string()}};
+    const fs::path costs = graph.stem().string() + ".costs.csv";
+    if (fs::exists(folder / costs)) task["options"] = {{"costs", costs.string()}};
+    text.append(task.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).append("\n");
+  }
+  return text;
+}
+
+}  // namespace
+
 std::vector<batch::Task> load_manifest(const std::string& path, const batch::TaskOptions& defaults) {
-  const std::string folder = path == "-" ? "" : std::filesystem::path(path).parent_path().string();
-  batch::Manifest manifest = batch::read_manifest(json::read_file(path), folder,
+  const bool is_folder = fs::is_directory(path);
+  const std::string folder = is_folder ? path : path == "-" ? "" : fs::path(path).parent_path().string();
+  batch::Manifest manifest = batch::read_manifest(is_folder ? manifest_of(path) : json::read_file(path), folder,
                                                   [&](batch::Task& task) { complete_task(task, defaults, folder); });
   if (!manifest.faults.empty()) {
     constexpr std::size_t kMostShown = 20;

@@ -54,13 +54,55 @@ const char* event_name(Event event) {
   return "";
 }
 
+std::string wide_line(const Instance& instance, const Progress& progress) {
+  const ProgressFigures figures = progress_figures(instance, progress);
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(), "%9.2f  %5d  %-12s  %12s  %11s  %9s  %9s\n", progress.seconds, progress.phase,
+                news_name(progress), text::percent_text(figures.overhead, 3).c_str(),
+                text::percent_text(figures.filled, 1).c_str(), text::percent_text(figures.bound, 3).c_str(),
+                figures.feasible ? text::percent_text(figures.gap, 3).c_str() : "-");
+  return line.data();
+}
+
+std::string narrow_line(const Instance& instance, const Progress& progress) {
+  const ProgressFigures figures = progress_figures(instance, progress);
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(), "%9.2f  %11s  %9s  %9s\n", progress.seconds,
+                text::percent_text(figures.overhead, 3).c_str(), text::percent_text(figures.bound, 3).c_str(),
+                figures.feasible ? text::percent_text(figures.gap, 3).c_str() : "-");
+  return line.data();
+}
+
+std::string line_of_devices(const Progress& progress) {
+  const std::int64_t cost = progress.duration.count();
+  const std::int64_t bound = progress.lower_bound.count();
+  const bool has_schedule = progress.phase > 1;
+  std::array<char, 160> line{};
+  std::snprintf(
+      line.data(), line.size(), "%9.2f  %-12s  %16s  %16s  %9s\n", progress.seconds, source_name(progress.source),
+      has_schedule ? std::to_string(cost).c_str() : "-", std::to_string(bound).c_str(),
+      has_schedule ? text::percent_text(part(std::max<std::int64_t>(0, cost - bound), cost), 3).c_str() : "-");
+  return line.data();
+}
+
 }  // namespace
 
-void ProgressTable::print_header() {
-  if (std::exchange(header_printed_, true)) return;
-  out_ << (is_wide_ ? "  seconds  phase  worker            overhead  peak/budget      bound        gap\n"
-                    : "  seconds     overhead      bound        gap\n");
-}
+ProgressTable::ProgressTable(const Instance& instance, std::ostream& out, int width, double pause)
+    : header_(width >= kWideTable ? "  seconds  phase  worker            overhead  peak/budget      bound        gap\n"
+                                  : "  seconds     overhead      bound        gap\n"),
+      line_([&instance, is_wide = width >= kWideTable](const Progress& progress) {
+        return (is_wide ? wide_line : narrow_line)(instance, progress);
+      }),
+      out_(out),
+      pause_(pause) {}
+
+ProgressTable::ProgressTable(Objective objective, std::ostream& out, double pause)
+    : header_(std::string("  seconds  worker        ") +
+              (objective == Objective::energy ? "          energy" : "        duration") +
+              "             bound        gap\n"),
+      line_(line_of_devices),
+      out_(out),
+      pause_(pause) {}
 
 ProgressTable::~ProgressTable() {
   if (is_waiting_) print(last_);
@@ -83,23 +125,10 @@ void ProgressTable::beat(const Progress& progress) {
 }
 
 void ProgressTable::print(const Progress& progress) {
-  print_header();
+  if (!std::exchange(header_printed_, true)) out_ << header_;
   is_waiting_ = false;
   last_line_ = progress.seconds;
-  const ProgressFigures figures = progress_figures(instance_, progress);
-  const std::string overhead = text::percent_text(figures.overhead, 3);
-  const std::string bound = text::percent_text(figures.bound, 3);
-  const std::string gap = figures.feasible ? text::percent_text(figures.gap, 3) : "-";
-  std::array<char, 160> line{};
-  if (is_wide_) {
-    std::snprintf(line.data(), line.size(), "%9.2f  %5d  %-12s  %12s  %11s  %9s  %9s\n", progress.seconds,
-                  progress.phase, news_name(progress), overhead.c_str(), text::percent_text(figures.filled, 1).c_str(),
-                  bound.c_str(), gap.c_str());
-  } else {
-    std::snprintf(line.data(), line.size(), "%9.2f  %11s  %9s  %9s\n", progress.seconds, overhead.c_str(),
-                  bound.c_str(), gap.c_str());
-  }
-  out_ << line.data() << std::flush;
+  out_ << line_(progress) << std::flush;
 }
 
 void ProgressLines::add(const Progress& progress) {

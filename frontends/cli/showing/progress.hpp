@@ -3,10 +3,13 @@
 // How a solve shows its progress on standard error: a table that grows, or on a terminal one line that changes.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
+#include <string>
 
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
+#include "model/devices/device_schedule.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 
@@ -32,14 +35,17 @@ ProgressFigures progress_figures(const Instance& instance, const Progress& progr
 ///      seconds  phase  worker        overhead  peak/budget     bound       gap
 ///         0.02      1  peak            1.63 %      99.9 %     0.51 %    1.10 %
 ///
-/// Below kWideTable columns phase, worker and peak are left out.
+/// Below kWideTable columns phase, worker and peak are left out. Of several devices:
+///
+///      seconds  worker                duration             bound       gap
+///         0.02  local                  8390329           8256618    1.59 %
 class ProgressTable {
  public:
   static constexpr int kWideTable = 84;
 
   /// `pause`: seconds between two lines at least, for logs; what came last is printed at the end.
-  ProgressTable(const Instance& instance, std::ostream& out, int width = kWideTable, double pause = 0)
-      : instance_(instance), out_(out), is_wide_(width >= kWideTable), pause_(pause) {}
+  ProgressTable(const Instance& instance, std::ostream& out, int width = kWideTable, double pause = 0);
+  ProgressTable(Objective objective, std::ostream& out, double pause = 0);
   ProgressTable(const ProgressTable&) = delete;
   ProgressTable& operator=(const ProgressTable&) = delete;
   ~ProgressTable();
@@ -49,12 +55,11 @@ class ProgressTable {
   void beat(const Progress& progress);
 
  private:
-  void print_header();
   void print(const Progress& progress);
 
-  const Instance& instance_;
+  std::string header_;
+  std::function<std::string(const Progress&)> line_;
   std::ostream& out_;
-  bool is_wide_;
   double pause_;
   double last_line_ = 0;
   /// The last one is not printed yet.

@@ -146,7 +146,7 @@ struct DataTypeRow {
   ElementType type;
 };
 
-// TensorProto.DataType up to ONNX 1.19 (IR version 12); 8 is a string, which has no fixed width.
+// TensorProto.DataType up to ONNX 1.23; 8 is a string, which has no fixed width.
 constexpr std::array kDataTypes{
     DataTypeRow{1, "float", {32, true}},          DataTypeRow{2, "uint8", {8, false}},
     DataTypeRow{3, "int8", {8, false}},           DataTypeRow{4, "uint16", {16, false}},
@@ -159,7 +159,8 @@ constexpr std::array kDataTypes{
     DataTypeRow{18, "float8e4m3fnuz", {8, true}}, DataTypeRow{19, "float8e5m2", {8, true}},
     DataTypeRow{20, "float8e5m2fnuz", {8, true}}, DataTypeRow{21, "uint4", {4, false}},
     DataTypeRow{22, "int4", {4, false}},          DataTypeRow{23, "float4e2m1", {4, true}},
-    DataTypeRow{24, "float8e8m0", {8, true}},
+    DataTypeRow{24, "float8e8m0", {8, true}},     DataTypeRow{25, "uint2", {2, false}},
+    DataTypeRow{26, "int2", {2, false}},
 };
 
 const DataTypeRow* find_row(int data_type) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "model/error.hpp"
 #include "onnx/onnx_pb.h"
@@ -32,9 +33,9 @@ RuleTable default_domain_rules() {
       {"Split", {18, split}},
       {"Pad", {18, pad}},
       {"Resize", {18, resize}},
-      {"AveragePool", {19, pool}},
-      {"LpPool", {18, pool}},
-      {"MaxPool", {22, pool}},
+      {"AveragePool", {kAlways, pool}},
+      {"LpPool", {kAlways, pool}},
+      {"MaxPool", {kAlways, pool}},
       {"GridSample", {20, grid_sample}},
       {"QuantizeLinear", {19, quantize}},
       {"DequantizeLinear", {19, dequantize}},
@@ -48,11 +49,23 @@ RuleTable default_domain_rules() {
       {"Attention", {kAlways, attention}},
       {"CenterCropPad", {kAlways, center_crop_pad}},
       {"Col2Im", {kAlways, column_to_image}},
-      {"DeformConv", {kAlways, deformable_convolution}},
+      {"DeformConv", {kAlways, convolution}},
       {"RMSNormalization", {kAlways, layer_normalization}},
       // Known to libonnx in part.
+      {"Cast", {kFallback, cast}},
+      {"GatherND", {kFallback, gather_nd}},
+      {"GreaterOrEqual", {kFallback, compare}},
+      {"LessOrEqual", {kFallback, compare}},
       {"MatMul", {kFallback, matrix_product}},
+      {"OneHot", {kFallback, one_hot}},
+      {"Slice", {kFallback, slice}},
+      {"Squeeze", {kFallback, squeeze}},
+      {"STFT", {kAlways, stft}},
+      // Whose shapes depend on data, where those are not known.
+      {"Compress", {kAlways, compress}},
+      {"NonMaxSuppression", {kAlways, non_max_suppression}},
       {"NonZero", {kFallback, non_zero}},
+      {"Unique", {kAlways, unique}},
       {"Range", {kFallback, range}},
   };
   for (const char* op : {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
@@ -123,7 +136,20 @@ RuleTable microsoft_rules() {
        {"SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}) {
     table.insert({op, {kAlways, layer_normalization}});
   }
-  table.insert({"FusedMatMul", {kAlways, matrix_product}});
+  for (const char* op : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", "BiasAdd", "BiasSoftmax"}) {
+    table.insert({op, {kAlways, same_as_first}});
+  }
+  for (const char* op : {"FusedMatMul", "FusedGemm", "TransposeMatMul"}) table.insert({op, {kAlways, matrix_product}});
+  for (const char* op : {"QLinearAdd", "QLinearMul"}) table.insert({op, {kAlways, quantized_broadcast}});
+  table.merge(RuleTable{{"Attention", {kAlways, fused_attention}},
+                        {"MultiHeadAttention", {kAlways, multi_head_attention}},
+                        {"GroupQueryAttention", {kAlways, group_query_attention}},
+                        {"EmbedLayerNormalization", {kAlways, embedding_normalization}},
+                        {"MatMulNBits", {kAlways, low_bit_product}},
+                        {"FusedConv", {kAlways, convolution}},
+                        {"QLinearAveragePool", {kAlways, pool}},
+                        {"QLinearGlobalAveragePool", {kAlways, global_pool}},
+                        {"QLinearConcat", {kAlways, quantized_concat}}});
   return table;
 }
 
@@ -153,6 +179,11 @@ std::vector<std::int64_t> RuleContext::attribute_list(std::string_view name) con
   return list;
 }
 
+std::int64_t RuleContext::extent_of_data() const {
+  if (bound) return *bound;
+  throw ExtentOfData("", "the shape depends on the data; give an upper bound with --bound " + node.type + "=N");
+}
+
 std::size_t normalized_axis(std::int64_t axis, std::size_t rank) {
   const auto signed_rank = static_cast<std::int64_t>(rank);
   if (axis < -signed_rank || axis >= signed_rank) {
@@ -164,9 +195,12 @@ std::size_t normalized_axis(std::int64_t axis, std::size_t rank) {
 const ShapeRule* find_shape_rule(std::string_view domain, std::string_view op_type) {
   static const RuleTable kDefaultDomain = default_domain_rules();
   static const RuleTable kMicrosoft = microsoft_rules();
-  const bool default_domain = domain.empty() || domain == "ai.onnx";
-  if (!default_domain && domain != "com.microsoft") return nullptr;
-  const RuleTable& table = default_domain ? kDefaultDomain : kMicrosoft;
+  static const RuleTable kPreview{{"FlexAttention", {kAlways, attention}}};
+  static const RuleTable kNone;
+  const RuleTable& table = domain.empty() || domain == "ai.onnx" ? kDefaultDomain
+                           : domain == "com.microsoft"           ? kMicrosoft
+                           : domain == "ai.onnx.preview"         ? kPreview
+                                                                 : kNone;
   const auto found = table.find(op_type);
   return found == table.end() ? nullptr : &found->second;
 }
@@ -175,22 +209,43 @@ OutputTypes same_as_first(const RuleContext& context) {
   return {context.input(0)};
 }
 
-OutputTypes broadcast(const RuleContext& context) {
+OutputTypes cast(const RuleContext& context) {
+  TensorType type = context.input(0);
+  type.data_type = static_cast<int>(context.attribute("to", 0));
+  return {type};
+}
+
+OutputTypes compare(const RuleContext& context) {
+  OutputTypes result = broadcast(context);
+  result[0]->data_type = onnx::TensorProto::BOOL;
+  return result;
+}
+
+namespace {
+
+Shape broadcast_shape(const std::vector<const Shape*>& shapes) {
   Shape result;
-  for (std::size_t k = 0; k < context.inputs.size(); ++k) {
-    const Shape& shape = context.input(k).shape;
-    if (shape.size() > result.size()) result.insert(result.begin(), shape.size() - result.size(), 1);
-    const std::size_t offset = result.size() - shape.size();
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+  for (const Shape* const shape : shapes) {
+    if (shape->size() > result.size()) result.insert(result.begin(), shape->size() - result.size(), 1);
+    const std::size_t offset = result.size() - shape->size();
+    for (std::size_t axis = 0; axis < shape->size(); ++axis) {
       std::int64_t& extent = result[offset + axis];
-      if (extent != shape[axis] && extent != 1 && shape[axis] != 1) {
-        throw InputError(
-            "", "shapes " + shape_text(context.input(0).shape) + " and " + shape_text(shape) + " do not broadcast");
+      if (extent != (*shape)[axis] && extent != 1 && (*shape)[axis] != 1) {
+        throw InputError("",
+                         "shapes " + shape_text(*shapes.front()) + " and " + shape_text(*shape) + " do not broadcast");
       }
-      if (extent == 1) extent = shape[axis];
+      if (extent == 1) extent = (*shape)[axis];
     }
   }
-  return {TensorType{.data_type = context.input(0).data_type, .shape = result}};
+  return result;
+}
+
+}  // namespace
+
+OutputTypes broadcast(const RuleContext& context) {
+  std::vector<const Shape*> shapes;
+  for (std::size_t k = 0; k < context.inputs.size(); ++k) shapes.push_back(&context.input(k).shape);
+  return {TensorType{.data_type = context.input(0).data_type, .shape = broadcast_shape(shapes)}};
 }
 
 /// Y like X; mean and inverse deviation (float) over the axes from `axis` on. SkipLayerNormalization's fourth output
@@ -213,6 +268,12 @@ OutputTypes quantize(const RuleContext& context) {
     type.data_type = context.has_input(2) ? context.input(2).data_type : static_cast<int>(onnx::TensorProto::UINT8);
   }
   return {type};
+}
+
+/// com.microsoft: tensor, scale and zero point of one operand, then of the other.
+OutputTypes quantized_broadcast(const RuleContext& context) {
+  return {TensorType{.data_type = context.input(0).data_type,
+                     .shape = broadcast_shape({&context.input(0).shape, &context.input(3).shape})}};
 }
 
 OutputTypes dequantize(const RuleContext& context) {
@@ -287,6 +348,66 @@ OutputTypes split(const RuleContext& context) {
   return result;
 }
 
+/// Starts, ends and axes from inputs 1 to 3 (or, before opset 10, attributes), steps from input 4. Ends may be far out.
+OutputTypes slice(const RuleContext& context) {
+  TensorType result = context.input(0);
+  const auto read = [&](std::size_t k, const char* name) {
+    if (!context.has_input(k)) return context.node.attributes.get(name, std::vector<std::int64_t>{});
+    if (context.constants[k] == nullptr) throw InputError("", std::string("its ") + name + " are not known");
+    return context.constants[k]->integers;
+  };
+  const auto starts = read(1, "starts");
+  const auto ends = read(2, "ends");
+  const auto listed = read(3, "axes");
+  const auto steps = read(4, "steps");
+  const auto axes = axes_or_all(listed.empty() ? std::nullopt : std::optional(listed), result.shape.size());
+  if (ends.size() != starts.size() || axes.size() < starts.size()) throw InputError("", "starts and ends do not fit");
+  for (std::size_t k = 0; k < starts.size(); ++k) {
+    std::int64_t& extent = result.shape[axes[k]];
+    const std::int64_t step = k < steps.size() ? steps[k] : 1;
+    if (step == 0) throw InputError("", "a step is 0");
+    // Going down, the first place is the last element at most, and the end may lie before the first.
+    const std::int64_t least = step > 0 ? 0 : -1;
+    const auto place = [&](std::int64_t at) {
+      return std::clamp(at < 0 ? std::max(at, -extent - 1) + extent : std::min(at, extent), least, extent + least);
+    };
+    const std::int64_t span = step > 0 ? place(ends[k]) - place(starts[k]) : place(starts[k]) - place(ends[k]);
+    const std::int64_t stride = std::max<std::int64_t>(1, std::min(std::abs(std::max(step, -extent - 1)), extent + 1));
+    extent = span > 0 ? (span + stride - 1) / stride : 0;
+  }
+  return {result};
+}
+
+/// Axes from input 1 (or, before opset 13, an attribute); without them all that are 1.
+OutputTypes squeeze(const RuleContext& context) {
+  const TensorType& input = context.input(0);
+  std::vector<std::int64_t> axes = context.attribute_list("axes");
+  if (const auto given = context.integers(1)) axes = *given;
+  std::vector<bool> dropped(input.shape.size());
+  for (std::size_t axis = 0; axis < dropped.size(); ++axis) dropped[axis] = axes.empty() && input.shape[axis] == 1;
+  for (const std::int64_t axis : axes) dropped[normalized_axis(axis, input.shape.size())] = true;
+  TensorType result{.data_type = input.data_type};
+  for (std::size_t axis = 0; axis < dropped.size(); ++axis) {
+    if (!dropped[axis]) result.shape.push_back(input.shape[axis]);
+    if (dropped[axis] && input.shape[axis] != 1) throw InputError("", "an axis to drop is not 1");
+  }
+  return {result};
+}
+
+/// Index tuples along the last axis of input 1, behind axes that both share.
+OutputTypes gather_nd(const RuleContext& context) {
+  const TensorType& data = context.input(0);
+  const Shape& indices = context.input(1).shape;
+  const std::int64_t shared = context.attribute("batch_dims", 0);
+  if (indices.empty() || shared < 0 || indices.back() < 1 ||
+      shared + indices.back() > static_cast<std::int64_t>(data.shape.size())) {
+    throw InputError("", "the indices do not fit the data");
+  }
+  TensorType result{.data_type = data.data_type, .shape = {indices.begin(), indices.end() - 1}};
+  result.shape.insert(result.shape.end(), data.shape.begin() + shared + indices.back(), data.shape.end());
+  return {result};
+}
+
 /// Pads from input 1 (or, before opset 11, an attribute); axes from input 3 (opset 18).
 OutputTypes pad(const RuleContext& context) {
   TensorType result = context.input(0);
@@ -300,16 +421,92 @@ OutputTypes pad(const RuleContext& context) {
   return {result};
 }
 
-/// Only for known elements: otherwise the count depends on the data.
-OutputTypes non_zero(const RuleContext& context) {
-  const TensorType& input = context.input(0);
-  if (context.constants[0] == nullptr) throw InputError("", "the shape depends on the data");
-  const Constant& constant = *context.constants[0];
+namespace {
+
+/// How many elements of a known input are not zero.
+std::optional<std::int64_t> nonzeros(const RuleContext& context, std::size_t k) {
+  if (!context.has_input(k) || context.constants[k] == nullptr) return std::nullopt;
+  const Constant& constant = *context.constants[k];
   const auto nonzero = [](auto element) { return std::fpclassify(static_cast<double>(element)) != FP_ZERO; };
-  const auto count = constant.real() ? std::count_if(constant.reals.begin(), constant.reals.end(), nonzero)
-                                     : std::count_if(constant.integers.begin(), constant.integers.end(), nonzero);
-  const auto rank = static_cast<std::int64_t>(input.shape.size());
-  return {TensorType{.data_type = onnx::TensorProto::INT64, .shape = {rank, static_cast<std::int64_t>(count)}}};
+  return constant.real() ? std::count_if(constant.reals.begin(), constant.reals.end(), nonzero)
+                         : std::count_if(constant.integers.begin(), constant.integers.end(), nonzero);
+}
+
+}  // namespace
+
+OutputTypes non_zero(const RuleContext& context) {
+  const auto rank = static_cast<std::int64_t>(context.input(0).shape.size());
+  const auto known = nonzeros(context, 0);
+  const std::int64_t count = known ? *known : context.extent_of_data();
+  return {TensorType{.data_type = onnx::TensorProto::INT64, .shape = {rank, count}}};
+}
+
+OutputTypes non_max_suppression(const RuleContext& context) {
+  return {TensorType{.data_type = onnx::TensorProto::INT64, .shape = {context.extent_of_data(), 3}}};
+}
+
+OutputTypes compress(const RuleContext& context) {
+  TensorType result = context.input(0);
+  const auto known = nonzeros(context, 1);
+  const std::int64_t count = known ? *known : context.extent_of_data();
+  if (context.node.attributes.has("axis")) {
+    result.shape[normalized_axis(context.attribute("axis", 0), result.shape.size())] = count;
+  } else {
+    result.shape = {count};
+  }
+  return {result};
+}
+
+/// The distinct elements or slices; where each stands first; which one each is; how often each is there.
+OutputTypes unique(const RuleContext& context) {
+  TensorType result = context.input(0);
+  const std::int64_t count = context.extent_of_data();
+  std::int64_t all = element_count(result.shape);
+  if (context.node.attributes.has("axis")) {
+    std::int64_t& extent = result.shape[normalized_axis(context.attribute("axis", 0), result.shape.size())];
+    all = std::exchange(extent, count);
+  } else {
+    result.shape = {count};
+  }
+  const TensorType counts{.data_type = onnx::TensorProto::INT64, .shape = {count}};
+  return {result, counts, TensorType{.data_type = onnx::TensorProto::INT64, .shape = {all}}, counts};
+}
+
+OutputTypes one_hot(const RuleContext& context) {
+  TensorType result{.data_type = context.input(2).data_type, .shape = context.input(0).shape};
+  const auto depth = context.integers(1);
+  if (!depth || depth->size() != 1) throw InputError("", "the depth must be one number");
+  const std::size_t axis = normalized_axis(context.attribute("axis", -1), result.shape.size() + 1);
+  result.shape.insert(result.shape.begin() + static_cast<std::ptrdiff_t>(axis), depth->front());
+  return {result};
+}
+
+/// Frames of the signal, each with its frequencies as complex numbers.
+OutputTypes stft(const RuleContext& context) {
+  const TensorType& signal = context.input(0);
+  const auto step = context.integers(1);
+  const auto stated = context.integers(3);
+  const bool by_window = !stated && context.has_input(2) && context.input(2).shape.size() == 1;
+  if (signal.shape.size() < 2 || !step || step->size() != 1 || step->front() < 1 || (!stated && !by_window)) {
+    throw InputError("", "a signal of rank 2 or 3, the step and the frame's length or a window must be known");
+  }
+  const std::int64_t length = stated ? stated->at(0) : context.input(2).shape[0];
+  if (length < 1 || length > signal.shape[1]) throw InputError("", "the frame is longer than the signal");
+  const std::int64_t frames = (signal.shape[1] - length) / step->front() + 1;
+  const std::int64_t bins = context.attribute("onesided", 1) != 0 ? length / 2 + 1 : length;
+  return {TensorType{.data_type = signal.data_type, .shape = {signal.shape[0], frames, bins, 2}}};
+}
+
+/// com.microsoft: scale and zero point of the result, then tensor, scale and zero point of each part.
+OutputTypes quantized_concat(const RuleContext& context) {
+  TensorType result = context.input(2);
+  const std::size_t axis = normalized_axis(context.attribute("axis", 0), result.shape.size());
+  for (std::size_t k = 5; k < context.inputs.size(); k += 3) {
+    const Shape& part = context.input(k).shape;
+    if (part.size() != result.shape.size()) throw InputError("", "the parts' ranks differ");
+    result.shape[axis] += part[axis];
+  }
+  return {result};
 }
 
 OutputTypes center_crop_pad(const RuleContext& context) {
@@ -326,7 +523,9 @@ OutputTypes range(const RuleContext& context) {
   double bounds[3];
   for (std::size_t k = 0; k < 3; ++k) {
     const Constant* const bound = context.has_input(k) ? context.constants[k] : nullptr;
-    if (bound == nullptr || bound->size() != 1) throw InputError("", "the shape depends on the data");
+    if (bound == nullptr || bound->size() != 1) {
+      return {TensorType{.data_type = context.input(0).data_type, .shape = {context.extent_of_data()}}};
+    }
     bounds[k] = bound->real() ? bound->reals[0] : static_cast<double>(bound->integers[0]);
   }
   const double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "frontends/onnx/model/network.hpp"
+#include "model/error.hpp"
 
 namespace onnx {
 class TensorProto;
@@ -23,6 +24,12 @@ namespace remora::onnx_frontend {
 
 // What is known of a tensor while a model is being read: the exact data type, the shape and, of small ones (target
 // shapes, slice bounds, scales), the elements.
+
+/// An extent that depends on data, for which the user gave no upper bound.
+class ExtentOfData : public InputError {
+ public:
+  using InputError::InputError;
+};
 
 /// TensorProto.DataType's number (newer numbers than the installed library's included) and a fully known shape.
 struct TensorType {
@@ -73,6 +80,8 @@ struct RuleContext {
   /// By position; null where the elements are not known.
   std::vector<const Constant*> constants{};
   std::size_t output_count = 0;
+  /// The user's upper bound for an extent that depends on data.
+  std::optional<std::int64_t> bound{};
 
   [[nodiscard]] bool has_input(std::size_t k) const { return k < inputs.size() && inputs[k] != nullptr; }
   /// Throws InputError if input k is left out.
@@ -82,6 +91,8 @@ struct RuleContext {
   [[nodiscard]] std::int64_t attribute(std::string_view name, std::int64_t otherwise) const;
   /// Empty if it is left out.
   [[nodiscard]] std::vector<std::int64_t> attribute_list(std::string_view name) const;
+  /// The bound. Throws ExtentOfData, which tells how to give one, if there is none.
+  [[nodiscard]] std::int64_t extent_of_data() const;
 };
 
 /// Types of the outputs by position; none for one that the rule does not know.
@@ -105,7 +116,10 @@ std::size_t normalized_axis(std::int64_t axis, std::size_t rank);
 
 // shape_rules.cpp: the shape of an input.
 OutputTypes same_as_first(const RuleContext& context);
+OutputTypes cast(const RuleContext& context);
 OutputTypes broadcast(const RuleContext& context);
+OutputTypes compare(const RuleContext& context);
+OutputTypes quantized_broadcast(const RuleContext& context);
 OutputTypes layer_normalization(const RuleContext& context);
 OutputTypes quantize(const RuleContext& context);
 OutputTypes dequantize(const RuleContext& context);
@@ -113,8 +127,17 @@ OutputTypes dequantize(const RuleContext& context);
 // shape_rules.cpp: extents cut, joined, grown, counted.
 OutputTypes reduce(const RuleContext& context);
 OutputTypes split(const RuleContext& context);
+OutputTypes slice(const RuleContext& context);
+OutputTypes squeeze(const RuleContext& context);
+OutputTypes gather_nd(const RuleContext& context);
 OutputTypes pad(const RuleContext& context);
 OutputTypes non_zero(const RuleContext& context);
+OutputTypes non_max_suppression(const RuleContext& context);
+OutputTypes compress(const RuleContext& context);
+OutputTypes unique(const RuleContext& context);
+OutputTypes one_hot(const RuleContext& context);
+OutputTypes stft(const RuleContext& context);
+OutputTypes quantized_concat(const RuleContext& context);
 OutputTypes center_crop_pad(const RuleContext& context);
 OutputTypes range(const RuleContext& context);
 
@@ -122,11 +145,17 @@ OutputTypes range(const RuleContext& context);
 OutputTypes pool(const RuleContext& context);
 OutputTypes unpool(const RuleContext& context);
 OutputTypes resize(const RuleContext& context);
-OutputTypes deformable_convolution(const RuleContext& context);
+OutputTypes convolution(const RuleContext& context);
+OutputTypes global_pool(const RuleContext& context);
 OutputTypes column_to_image(const RuleContext& context);
 OutputTypes grid_sample(const RuleContext& context);
 OutputTypes affine_grid(const RuleContext& context);
 OutputTypes attention(const RuleContext& context);
+OutputTypes fused_attention(const RuleContext& context);
+OutputTypes multi_head_attention(const RuleContext& context);
+OutputTypes group_query_attention(const RuleContext& context);
+OutputTypes embedding_normalization(const RuleContext& context);
+OutputTypes low_bit_product(const RuleContext& context);
 OutputTypes matrix_product(const RuleContext& context);
 OutputTypes einsum(const RuleContext& context);
 

@@ -62,6 +62,76 @@ OutputTypes attention(const RuleContext& context) {
           TensorType{data_type, {query.batch, query.heads, query.length, total}}};
 }
 
+/// Attention of com.microsoft: input, weights of query, key and value side by side, bias, mask, past; Y and the present.
+OutputTypes fused_attention(const RuleContext& context) {
+  const TensorType& input = context.input(0);
+  const Shape& weights = context.input(1).shape;
+  const std::int64_t heads = context.attribute("num_heads", 0);
+  const std::vector<std::int64_t> sizes = context.attribute_list("qkv_hidden_sizes");
+  if (input.shape.size() != 3 || weights.size() != 2 || heads < 1) throw InputError("", "ranks or heads do not fit");
+  const std::int64_t hidden = sizes.size() == 3 ? sizes[2] : weights[1] / 3;
+  const bool has_past = context.has_input(4) && context.input(4).shape.size() == 5;
+  const std::int64_t total = input.shape[1] + (has_past ? context.input(4).shape[3] : 0);
+  return {TensorType{input.data_type, {input.shape[0], input.shape[1], hidden}},
+          TensorType{input.data_type, {2, input.shape[0], heads, total, hidden / heads}}};
+}
+
+/// Of com.microsoft: query, key and value with heads folded in, as axes, or packed; past key and value are inputs 6, 7.
+OutputTypes multi_head_attention(const RuleContext& context) {
+  const TensorType& query = context.input(0);
+  const Shape& shape = query.shape;
+  const std::int64_t heads = context.attribute("num_heads", 0);
+  if (heads < 1) throw InputError("", "num_heads must be positive");
+  if (shape.size() == 5) {
+    const TensorType present{query.data_type, {shape[0], shape[2], shape[1], shape[4]}};
+    return {TensorType{query.data_type, {shape[0], shape[1], shape[2] * shape[4]}}, present, present};
+  }
+  const Shape& key = context.input(1).shape;
+  if (shape.size() != 3 || key.size() < 3) throw InputError("", "query and key have unknown forms");
+  const bool is_packed = key.size() == 5;
+  const Heads keys = is_packed ? Heads{key[0], key[2], key[1], key[4]} : read_heads(key, heads);
+  const Heads values = is_packed || !context.has_input(2) ? keys : read_heads(context.input(2).shape, heads);
+  const std::int64_t past = context.has_input(6) && context.input(6).shape.size() == 4 ? context.input(6).shape[2] : 0;
+  return {TensorType{query.data_type, {shape[0], shape[1], values.heads * values.size}},
+          TensorType{query.data_type, {shape[0], keys.heads, past + keys.length, keys.size}},
+          TensorType{query.data_type, {shape[0], values.heads, past + values.length, values.size}}};
+}
+
+/// Of com.microsoft: query (or all three packed), key, value, past key and value. A total length that is not known counts as past and new
+/// tokens together.
+OutputTypes group_query_attention(const RuleContext& context) {
+  const TensorType& query = context.input(0);
+  const std::int64_t heads = context.attribute("num_heads", 0);
+  const std::int64_t kept = context.attribute("kv_num_heads", 0);
+  if (query.shape.size() != 3 || heads < 1 || kept < 1) throw InputError("", "the query's rank or heads do not fit");
+  const bool is_packed = !context.has_input(1);
+  const std::int64_t size = query.shape[2] / (is_packed ? heads + 2 * kept : heads);
+  const std::int64_t past = context.has_input(3) && context.input(3).shape.size() == 4 ? context.input(3).shape[2] : 0;
+  std::int64_t total = past + (is_packed ? query : context.input(1)).shape.at(1);
+  if (context.has_input(6) && context.constants[6] != nullptr) total = std::max(past, context.integers(6)->at(0));
+  const TensorType present{query.data_type, {query.shape[0], kept, total, size}};
+  return {TensorType{query.data_type, {query.shape[0], query.shape[1], heads * size}}, present, present};
+}
+
+/// Of com.microsoft: token and segment ids, tables; the embedding, an index of the mask, and the sum before it.
+OutputTypes embedding_normalization(const RuleContext& context) {
+  constexpr int kInt32 = 6;
+  const Shape& ids = context.input(0).shape;
+  const TensorType& table = context.input(2);
+  if (ids.size() != 2 || table.shape.size() != 2) throw InputError("", "ids and table must have 2 axes");
+  const TensorType embedding{table.data_type, {ids[0], ids[1], table.shape[1]}};
+  return {embedding, TensorType{kInt32, {ids[0]}}, embedding};
+}
+
+/// MatMulNBits of com.microsoft: packed weights, whose extents are attributes.
+OutputTypes low_bit_product(const RuleContext& context) {
+  TensorType result = context.input(0);
+  const std::int64_t columns = context.attribute("N", 0);
+  if (result.shape.empty() || columns < 1) throw InputError("", "N must be positive, and A no scalar");
+  result.shape.back() = columns;
+  return {result};
+}
+
 /// MatMul as NumPy does it, with FusedMatMul's transA and transB.
 OutputTypes matrix_product(const RuleContext& context) {
   Shape left = context.input(0).shape;
@@ -156,6 +226,15 @@ OutputTypes pool(const RuleContext& context) {
   return {result, TensorType{.data_type = kInt64, .shape = result.shape}};
 }
 
+/// All axes behind the channels become 1, or, with channels_last, all between the batch and them.
+OutputTypes global_pool(const RuleContext& context) {
+  TensorType result = context.input(0);
+  if (result.shape.size() < 3) throw InputError("", "an image has at least 3 axes");
+  const bool is_last = context.attribute("channels_last", 0) != 0;
+  std::fill(result.shape.begin() + (is_last ? 1 : 2), result.shape.end() - (is_last ? 1 : 0), 1);
+  return {result};
+}
+
 /// The inverse of MaxPool, unless the third input says how large the result is.
 OutputTypes unpool(const RuleContext& context) {
   TensorType result = context.input(0);
@@ -176,7 +255,7 @@ OutputTypes unpool(const RuleContext& context) {
   return {result};
 }
 
-OutputTypes deformable_convolution(const RuleContext& context) {
+OutputTypes convolution(const RuleContext& context) {
   TensorType result = context.input(0);
   const Shape& weights = context.input(1).shape;
   if (weights.size() < 3 || result.shape.size() != weights.size()) throw InputError("", "ranks do not fit");
@@ -215,7 +294,8 @@ OutputTypes resize(const RuleContext& context) {
                                                : *std::max_element(scales.begin(), scales.end());
   for (std::size_t k = 0; k < axes.size(); ++k) {
     std::int64_t& extent = result.shape[normalized_axis(axes[k], result.shape.size())];
-    const auto scaled = [&](double scale) { return static_cast<double>(extent) * scale; };
+    // In single precision, as the scales are and as runtimes multiply: 5 times 2.6 is 13.
+    const auto scaled = [&](double scale) { return static_cast<float>(extent) * static_cast<float>(scale); };
     if (by_sizes && stretch) {
       extent = (*sizes)[k];
     } else {

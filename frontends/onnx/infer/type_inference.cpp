@@ -24,21 +24,17 @@ std::optional<TensorType> stated_type(const onnx::ValueInfoProto& value) {
   TensorType type{.data_type = value.type().tensor_type().elem_type()};
   if (!element_type(type.data_type)) return std::nullopt;
   for (const auto& dimension : value.type().tensor_type().shape().dim()) {
-    if (!dimension.has_dim_value() || dimension.dim_value() < 1) return std::nullopt;
+    if (!dimension.has_dim_value() || dimension.dim_value() < 0) return std::nullopt;
     type.shape.push_back(dimension.dim_value());
   }
   return type;
 }
 
-void refuse_control_flow(const onnx::NodeProto& node) {
-  constexpr std::array<std::string_view, 4> kControlFlow{"If", "Loop", "Scan", "SequenceMap"};
-  const bool listed = std::find(kControlFlow.begin(), kControlFlow.end(), node.op_type()) != kControlFlow.end();
-  const bool subgraph = std::any_of(node.attribute().begin(), node.attribute().end(),
+/// Bodies of ops that Remora does not know; libonnx must not be asked about them.
+void refuse_bodies(const onnx::NodeProto& node) {
+  const bool has_body = std::any_of(node.attribute().begin(), node.attribute().end(),
                                     [](const auto& attribute) { return attribute.has_g() || attribute.graphs_size(); });
-  if (!listed && !subgraph) return;
-  throw InputError(node_place(node),
-                   "control flow is not supported: its memory depends on data. Fold it away (onnxsim does where the "
-                   "condition is constant), or export the model traced, with fixed input shapes");
+  if (has_body) throw InputError(node_place(node), "has a body, and is not If, Loop or Scan: no rule knows it");
 }
 
 [[noreturn]] void refuse_sequence(const onnx::NodeProto& node) {
@@ -50,10 +46,10 @@ void refuse_control_flow(const onnx::NodeProto& node) {
 
 /// By name, because libonnx's rules for some of them are not safe to ask.
 void refuse_sequence_ops(const onnx::NodeProto& node) {
-  constexpr std::array<std::string_view, 11> kSequenceOps{"SequenceConstruct",  "SequenceEmpty",      "SequenceInsert",
-                                                          "SequenceErase",      "SequenceAt",         "SequenceLength",
-                                                          "SplitToSequence",    "ConcatFromSequence", "Optional",
-                                                          "OptionalGetElement", "OptionalHasElement"};
+  constexpr std::array<std::string_view, 12> kSequenceOps{"SequenceMap",    "SequenceConstruct",  "SequenceEmpty",
+                                                          "SequenceInsert", "SequenceErase",      "SequenceAt",
+                                                          "SequenceLength", "SplitToSequence",    "ConcatFromSequence",
+                                                          "Optional",       "OptionalGetElement", "OptionalHasElement"};
   if (std::find(kSequenceOps.begin(), kSequenceOps.end(), node.op_type()) != kSequenceOps.end()) refuse_sequence(node);
 }
 
@@ -72,17 +68,26 @@ void fill(OutputTypes& types, const OutputTypes& other) {
   }
 }
 
-void apply_rule(const ShapeRule& rule, const RuleContext& context, OutputTypes& types, std::string& failure) {
+/// Why there is no shape; what to do about it, if the rule knows.
+struct Failure {
+  std::string text{};
+  bool has_remedy = false;
+};
+
+void apply_rule(const ShapeRule& rule, const RuleContext& context, OutputTypes& types, Failure& failure) {
   try {
     fill(types, rule.infer(context));
+  } catch (const ExtentOfData& error) {
+    failure = {error.what(), true};
   } catch (const InputError& error) {
-    if (failure.empty()) failure = error.what();
+    if (failure.text.empty()) failure.text = error.what();
   }
 }
 
 std::string unknown_shape(const onnx::NodeProto& node, const OutputTypes& types, const std::vector<bool>& wanted,
-                          std::int64_t opset, const std::string& failure) {
-  std::string text = failure.empty() ? std::string() : failure + "; so ";
+                          const Failure& failure) {
+  if (failure.has_remedy) return failure.text;
+  std::string text = failure.text.empty() ? std::string() : failure.text + "; so ";
   text += "the shape of its output";
   for (std::size_t k = 0; k < wanted.size(); ++k) {
     if (!wanted[k] || types[k]) continue;
@@ -90,12 +95,9 @@ std::string unknown_shape(const onnx::NodeProto& node, const OutputTypes& types,
     break;
   }
   text += " is not known";
-  text += opset > kNewestKnownOpset
-              ? "; export the model with opset 17 or older, or run onnx.shape_inference.infer_shapes on it first, so "
-                "that the file states its shapes"
-              : "; state it in the file: run the model through onnx.shape_inference.infer_shapes or onnxsim with fixed "
-                "input shapes, or add a value_info entry";
-  return text;
+  return text +
+         "; state it in the file: run the model through onnx.shape_inference.infer_shapes or onnxsim with fixed input "
+         "shapes, or add a value_info entry";
 }
 
 /// Extents that no memory holds would only overflow later; elements of no known width have no size.
@@ -133,24 +135,26 @@ TypeInference::TypeInference(const onnx::GraphProto& graph, std::int64_t opset) 
   }
 }
 
-InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& context,
-                                     const std::vector<bool>& wanted) {
-  refuse_control_flow(node);
+InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& context, const std::vector<bool>& wanted,
+                                     const ShapeRule* own) {
   refuse_sequence_ops(node);
   InferredOutputs result{.types = OutputTypes(context.output_count), .optional = {}};
-  std::string failure;
-  const ShapeRule* const rule = find_shape_rule(context.node.domain, context.node.type);
+  Failure failure;
+  const ShapeRule* const rule = own != nullptr ? own : find_shape_rule(context.node.domain, context.node.type);
   const bool rule_first = rule != nullptr && context.opset >= rule->preferred_from;
   if (rule_first) apply_rule(*rule, context, result.types, failure);
 
-  const SchemaAnswer answer = infer_by_schema(node, context);
+  if (rule == nullptr) refuse_bodies(node);
+  const SchemaAnswer answer = own != nullptr ? SchemaAnswer() : infer_by_schema(node, context);
   if (answer.not_a_tensor) refuse_sequence(node);
   // An op that libonnx does not know may leave out all outputs but the first.
   result.optional = answer.optional_outputs;
-  for (std::size_t k = result.optional.size(); k < context.output_count; ++k) result.optional.push_back(k > 0);
+  for (std::size_t k = result.optional.size(); k < context.output_count; ++k) {
+    result.optional.push_back(k > 0 && own == nullptr);
+  }
   if (!rule_first) {
     fill(result.types, answer.outputs);
-    failure = answer.failure;
+    failure.text = answer.failure;
     // Newer opsets allow more types (bfloat16 nearly everywhere), of which libonnx would complain.
     const bool known_opset = opset_ <= kNewestKnownOpset;
     if (known_opset && !answer.complaint.empty()) {
@@ -161,7 +165,7 @@ InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& c
   }
   if (!complete(result.types, wanted)) fall_back_to_stated(node, result.types, wanted);
   if (!complete(result.types, wanted)) {
-    throw InputError(node_place(node), unknown_shape(node, result.types, wanted, opset_, failure));
+    throw InputError(node_place(node), unknown_shape(node, result.types, wanted, failure));
   }
   check_types(node, result.types);
   return result;
@@ -172,6 +176,8 @@ void TypeInference::prefer_stated(const onnx::NodeProto& node, OutputTypes& type
   for (std::size_t k = 0; k < types.size(); ++k) {
     const auto stated = stated_.find(node.output(static_cast<int>(k)));
     if (!types[k] || stated == stated_.end() || types[k]->shape == stated->second.shape) continue;
+    // Some exporters state 0 where they do not know.
+    if (element_count(stated->second.shape) == 0) continue;
     warn_once("differs " + node.op_type(), node_place(node) + ": the file states " + shape_text(stated->second.shape) +
                                                ", opset 17 gives " + shape_text(types[k]->shape) +
                                                "; the file's shape is used");

@@ -68,9 +68,10 @@ class TypeInference {
   /// Takes the shapes that `graph` states; the graph need not outlive this.
   TypeInference(const onnx::GraphProto& graph, std::int64_t opset);
 
-  /// The outputs' types; `wanted` tells by position which must be known. Throws InputError, naming the node and the
-  /// remedy, for control flow, sequences and shapes that stay unknown.
-  InferredOutputs infer(onnx::NodeProto& node, const RuleContext& context, const std::vector<bool>& wanted);
+  /// The outputs' types; `wanted` tells by position which must be known. `own`: the rule of this node alone, which has
+  /// bodies. Throws InputError, naming the node and the remedy, for sequences and shapes that stay unknown.
+  InferredOutputs infer(onnx::NodeProto& node, const RuleContext& context, const std::vector<bool>& wanted,
+                        const ShapeRule* own = nullptr);
 
   /// One line for each kind of thing that the user should know.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }

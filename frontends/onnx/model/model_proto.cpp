@@ -214,22 +214,22 @@ std::unordered_map<std::string, int> makers_by_value(const onnx::GraphProto& gra
 }
 
 /// Kahn's algorithm, always taking the ready node that comes first in the file.
-std::vector<int> topological_order(const onnx::GraphProto& graph) {
+std::vector<int> topological_order(onnx::GraphProto& graph) {
   const auto given = values_without_node(graph);
   const auto makers = makers_by_value(graph, given);
   const auto node_count = static_cast<std::size_t>(graph.node_size());
   std::vector<std::vector<int>> readers(node_count);
   std::vector<int> waiting(node_count, 0);
   for (int k = 0; k < graph.node_size(); ++k) {
-    for (const std::string& input : graph.node(k).input()) {
-      if (input.empty() || given.contains(input)) continue;
+    visit_reads(*graph.mutable_node(k), [&](const std::string& input) {
+      if (given.contains(input)) return;
       const auto maker = makers.find(input);
       if (maker == makers.end()) {
         throw InputError(node_place(graph.node(k)), "reads " + quote(input) + ", which nothing in the model makes");
       }
       readers[static_cast<std::size_t>(maker->second)].push_back(k);
       ++waiting[static_cast<std::size_t>(k)];
-    }
+    });
   }
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (std::size_t k = 0; k < node_count; ++k) {
@@ -345,7 +345,7 @@ std::string listing(const std::set<std::string>& names) {
 
 void check_values(const std::map<std::string, std::int64_t>& dimensions) {
   for (const auto& [name, value] : dimensions) {
-    if (value < 1) throw InputError("--dim " + name, std::to_string(value) + " is not positive");
+    if (value < 0) throw InputError("--dim " + name, std::to_string(value) + " is negative");
   }
 }
 

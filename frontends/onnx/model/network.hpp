@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -85,6 +86,18 @@ class Attributes {
 /// values of the network (ParameterGradients::fixed): traffic that its duration pays for.
 inline constexpr std::string_view kBytesWrittenInPlace = "bytes_written_in_place";
 
+/// What the bodies of an op of control flow (If, Loop, Scan) take in one run of it.
+struct InnerRun {
+  /// At most, beside the op's inputs and outputs.
+  Bytes workspace{};
+  /// Weights that stand in the bodies.
+  Bytes fixed{};
+  std::int64_t flops = 0;
+  Bytes moved{};
+  /// They draw random numbers.
+  bool random = false;
+};
+
 struct Node {
   /// Unique; shows the ONNX name.
   std::string name{};
@@ -105,6 +118,8 @@ struct Node {
   /// Of a backward node: the parameters whose gradients it adds into buffers that are no values of the network
   /// (ParameterGradients::fixed).
   std::vector<ValueId> gradients_in_place{};
+  /// Of an op of control flow. What its bodies read of the values around them stands behind its own inputs.
+  std::optional<InnerRun> inner{};
   /// Draws random numbers or has effects: runs exactly once.
   bool never_recompute = false;
   /// Computed from parameters alone, before the schedule starts: it is no op of the graph.

@@ -94,7 +94,8 @@ Bytes bytes_moved(const Network& network, NodeId id) {
     const Bytes size = size_of(network, input);
     read = sum_of(read, k == 0 && looks_up(node) ? std::min(size, written) : size, place);
   }
-  return sum_of(read, written, place);
+  const Bytes moved = sum_of(read, written, place);
+  return node.inner ? sum_of(moved, node.inner->moved, place) : moved;
 }
 
 Duration duration(const Network& network, NodeId id, CostModel model, const Device& device) {

@@ -139,6 +139,8 @@ const Formula* find_formula(std::string_view type) {
       {"MatMulInteger", {matrix_product, {0, 1}}},
       {"QLinearMatMul", {matrix_product, {0, 3}}},
       {"FusedMatMul", {matrix_product, {0, 1}}},
+      {"FusedGemm", {matrix_product, {0, 1}}},
+      {"MatMulNBits", {matrix_product, {0}}},
       {"Einsum", {einsum, {0, 1, 2, 3, 4, 5, 6, 7}}},
       {"Attention", {attention, {0, 1, 2}}},
       {"LSTM", {recurrent, {0, 1}}},
@@ -222,6 +224,7 @@ std::int64_t flops_per_element(std::string_view type) {
 }
 
 std::int64_t forward_flops(const Network& network, const Node& node) {
+  if (node.inner) return node.inner->flops;
   const Operands operands{network, node};
   if (const Formula* const formula = find_formula(node.type)) return formula->count(operands);
   const std::int64_t elements = std::max(operands.outputs_elements(), operands.first_input_elements());

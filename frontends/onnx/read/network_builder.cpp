@@ -2,14 +2,18 @@
 #include "frontends/onnx/read/network_builder.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "frontends/onnx/infer/constant_folding.hpp"
 #include "frontends/onnx/infer/shape_rules.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/node_traits.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/error.hpp"
+#include "model/evaluate.hpp"
 #include "model/quote.hpp"
 #include "onnx/onnx_pb.h"
 
@@ -129,14 +133,14 @@ std::optional<ConstantNode> read_constant_node(const onnx::NodeProto& node) {
 namespace {
 
 /// The names that the outputs depend on, through any chain of nodes.
-std::unordered_set<std::string> used_names(const onnx::GraphProto& sorted) {
+std::unordered_set<std::string> used_names(onnx::GraphProto& sorted) {
   std::unordered_set<std::string> names;
   for (const auto& output : sorted.output()) names.insert(output.name());
   for (int k = sorted.node_size(); k-- > 0;) {
-    const onnx::NodeProto& node = sorted.node(k);
+    onnx::NodeProto& node = *sorted.mutable_node(k);
     const bool used = std::any_of(node.output().begin(), node.output().end(),
                                   [&](const std::string& output) { return names.contains(output); });
-    if (used) names.insert(node.input().begin(), node.input().end());
+    if (used) visit_reads(node, [&](const std::string& name) { names.insert(name); });
   }
   return names;
 }
@@ -145,16 +149,33 @@ ParameterOrigin weight_if(bool weight) {
   return weight ? ParameterOrigin::weight : ParameterOrigin::none;
 }
 
+/// What a body takes in one run, its ops in their order.
+InnerRun inner_run(const Network& network) {
+  const auto graph = std::make_shared<const Graph>(lower(network, CostModel::unit, Device()));
+  InnerRun inner{.fixed = graph->fixed_memory};
+  Bytes around = inner.fixed;
+  for (const Value& value : network.values) {
+    if (value.kind == ValueKind::input) around += byte_size(value.shape, value.type);
+  }
+  const Bytes peak = baseline_peak(Instance(graph, {}));
+  inner.workspace = peak - std::min(peak, around);
+  for (std::size_t k = 0; k < network.nodes.size(); ++k) {
+    const Node& node = network.nodes[k];
+    if (node.constant || node.view) continue;
+    constexpr std::int64_t kMost = std::int64_t{1} << 62;
+    inner.flops = std::min(kMost - flops(network, NodeId(k)), inner.flops) + flops(network, NodeId(k));
+    inner.moved = sum_of(inner.moved, bytes_moved(network, NodeId(k)), "body");
+    inner.random = inner.random || node.never_recompute;
+  }
+  return inner;
+}
+
 /// What is wrong with a dimension that has no extent, and how to give it one.
 std::string open_dimension(const std::string& input, int axis, const onnx::TensorShapeProto::Dimension& dimension) {
   const std::string name = printable(dimension.dim_param());
   const std::string option =
       " with --dim " + (name.empty() ? printable(input) + "[" + std::to_string(axis) + "]" : name);
   const std::string place = "dimension " + std::to_string(axis);
-  if (dimension.has_dim_value() && dimension.dim_value() == 0) {
-    return place + " is 0: a tensor without elements cannot be scheduled; give it a size" + option +
-           "=VALUE, or export the model without this input";
-  }
   if (dimension.has_dim_value()) {
     return place + " is " + std::to_string(dimension.dim_value()) + "; set it" + option + "=VALUE";
   }
@@ -163,9 +184,11 @@ std::string open_dimension(const std::string& input, int axis, const onnx::Tenso
 
 }  // namespace
 
-NetworkBuilder::NetworkBuilder(onnx::ModelProto& model, bool training)
+NetworkBuilder::NetworkBuilder(onnx::ModelProto& model, bool training,
+                               const std::map<std::string, std::int64_t>& bounds)
     : graph_(*model.mutable_graph()),
       training_(training),
+      bounds_(bounds),
       opset_(default_opset(model)),
       inference_(graph_, opset_),
       used_(used_names(graph_)) {
@@ -175,9 +198,58 @@ NetworkBuilder::NetworkBuilder(onnx::ModelProto& model, bool training)
   if (!model.producer_version().empty()) network_.producer += " " + model.producer_version();
 }
 
+NetworkBuilder::NetworkBuilder(onnx::GraphProto& body, NetworkBuilder& outer)
+    : graph_(body),
+      training_(outer.training_),
+      bounds_(outer.bounds_),
+      opset_(outer.opset_),
+      inference_(graph_, opset_),
+      used_(used_names(graph_)),
+      outer_(&outer) {
+  constexpr std::int64_t kMostNodes = 1'000'000;
+  std::int64_t& nodes = model().body_nodes_;
+  nodes += body.node_size() + 1;
+  if (nodes > kMostNodes) {
+    throw InputError("", "its bodies, read as often as their rounds differ, have more than a million nodes");
+  }
+}
+
+NetworkBuilder& NetworkBuilder::model() {
+  NetworkBuilder* builder = this;
+  while (builder->outer_ != nullptr) builder = builder->outer_;
+  return *builder;
+}
+
+std::optional<std::int64_t> NetworkBuilder::bound_of(const onnx::NodeProto& proto) {
+  std::vector<std::string> names{proto.name()};
+  names.insert(names.end(), proto.output().begin(), proto.output().end());
+  names.push_back(proto.op_type());
+  for (const std::string& name : names) {
+    const auto found = bounds_.find(name);
+    if (found == bounds_.end()) continue;
+    model().used_bounds_.insert(name);
+    return found->second;
+  }
+  return std::nullopt;
+}
+
 Network NetworkBuilder::build() {
   add_initializers();
   add_inputs();
+  Network network = read_nodes();
+  for (const auto& [name, bound] : bounds_) {
+    if (!used_bounds_.contains(name))
+      throw InputError("--bound " + name, "no node that contributes has this name or type");
+    network.warnings.push_back("sizes that depend on the data of " + printable(name) + " are upper bounds, for " +
+                               std::to_string(bound));
+  }
+  const bool computes = std::any_of(network.nodes.begin(), network.nodes.end(),
+                                    [](const Node& node) { return !node.constant && !node.view; });
+  if (!computes) network.warnings.emplace_back("the model computes nothing from its inputs: no op is left to schedule");
+  return network;
+}
+
+Network NetworkBuilder::read_nodes() {
   for (int k = 0; k < graph_.node_size(); ++k) add_node(*graph_.mutable_node(k), k);
   mark_outputs();
   name_nodes(network_);
@@ -191,6 +263,8 @@ Network NetworkBuilder::build() {
 
 ValueId NetworkBuilder::add(const std::string& name, Fact fact, ValueKind kind) {
   Value value{.name = name, .shape = fact.type.shape, .type = *element_type(fact.type.data_type), .kind = kind};
+  // Of nothing, every element is known.
+  if (!fact.constant && element_count(value.shape) == 0) fact.constant = Constant{.type = fact.type};
   if (fact.constant) value.constant = fact.constant->integers;
   const ValueId id = network_.add_value(std::move(value));
   if (!values_.emplace(name, id).second) throw InputError("value " + printable(name), "is there twice");
@@ -237,7 +311,7 @@ TensorType NetworkBuilder::input_type(const onnx::ValueInfoProto& input) const {
   if (!proto.has_shape()) throw InputError(place, "has no shape; export the model with a shape for it");
   for (int axis = 0; axis < proto.shape().dim_size(); ++axis) {
     const auto& dimension = proto.shape().dim(axis);
-    if (dimension.has_dim_value() && dimension.dim_value() > 0) {
+    if (dimension.has_dim_value() && dimension.dim_value() >= 0) {
       type.shape.push_back(dimension.dim_value());
       continue;
     }
@@ -251,16 +325,87 @@ TensorType NetworkBuilder::input_type(const onnx::ValueInfoProto& input) const {
   return type;
 }
 
-std::vector<ValueId> NetworkBuilder::find_inputs(const onnx::NodeProto& proto) const {
-  std::vector<ValueId> inputs;
-  for (const std::string& name : proto.input()) {
-    const auto found = values_.find(name);
-    if (!name.empty() && found == values_.end()) {
-      throw InputError(node_place(proto), "reads " + quote(name) + ", which has no known shape");
-    }
-    inputs.push_back(name.empty() ? ValueId() : found->second);
+void NetworkBuilder::add_body_inputs(const std::vector<BodyValue>& given) {
+  if (static_cast<std::size_t>(graph_.input_size()) != given.size()) {
+    throw InputError("", "its body has " + std::to_string(graph_.input_size()) + " inputs where " +
+                             std::to_string(given.size()) + " are given");
   }
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    const std::string& name = graph_.input(static_cast<int>(k)).name();
+    if (is_used(name)) add(name, {.type = given[k].type, .constant = given[k].constant}, ValueKind::input);
+  }
+}
+
+/// A body's weights are its own; what it reads of those around it are its inputs, like all else.
+ValueId NetworkBuilder::find(const std::string& name) {  // NOLINT(misc-no-recursion)
+  if (const auto found = values_.find(name); found != values_.end()) return found->second;
+  const ValueId outside = outer_ == nullptr ? ValueId() : outer_->find(name);
+  if (!outside.valid()) return {};
+  return add(name, outer_->facts_[outside], ValueKind::input);
+}
+
+std::vector<ValueId> NetworkBuilder::find_inputs(onnx::NodeProto& proto) {
+  std::vector<ValueId> inputs;
+  const auto find_one = [&](const std::string& name) {
+    const ValueId id = find(name);
+    if (!id.valid()) throw InputError(node_place(proto), "reads " + quote(name) + ", which has no known shape");
+    return id;
+  };
+  for (const std::string& name : proto.input()) inputs.push_back(name.empty() ? ValueId() : find_one(name));
+  int visited = 0;
+  const auto own = static_cast<int>(
+      std::count_if(proto.input().begin(), proto.input().end(), [](const std::string& name) { return !name.empty(); }));
+  visit_reads(proto, [&](const std::string& name) {
+    if (visited++ < own) return;
+    const ValueId id = find_one(name);
+    if (std::find(inputs.begin(), inputs.end(), id) == inputs.end()) inputs.push_back(id);
+  });
   return inputs;
+}
+
+BodyRun NetworkBuilder::read_body(onnx::GraphProto& body, const std::vector<BodyValue>& given) {
+  NetworkBuilder inside(body, *this);
+  inside.add_initializers();
+  inside.add_body_inputs(given);
+  BodyRun run;
+  const Network network = inside.read_nodes();
+  for (const auto& output : body.output()) {
+    const Fact& fact = inside.facts_[inside.find(output.name())];
+    run.outputs.push_back({.type = fact.type, .constant = fact.constant});
+  }
+  for (const std::string& warning : network.warnings) {
+    auto& told = network_.warnings;
+    const bool of_opset = warning.starts_with("opset ");
+    if (!of_opset && std::find(told.begin(), told.end(), warning) == told.end()) told.push_back(warning);
+  }
+  run.inner = inner_run(network);
+  return run;
+}
+
+InferredOutputs NetworkBuilder::infer_control_flow(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
+                                                   std::vector<std::optional<Constant>>& constants) {
+  RuleContext context = context_of(node, wanted.size());
+  context.bound = bound_of(proto);
+  ControlFlow flow;
+  try {
+    flow = read_control_flow(proto, context, [this](auto& body, const auto& given) { return read_body(body, given); });
+  } catch (const InputError& error) {
+    throw InputError(node_place(proto), error.what());
+  }
+  node.inner = flow.inner;
+  const auto types_of = [&](const RuleContext&) {
+    OutputTypes types(wanted.size());
+    for (std::size_t k = 0; k < types.size(); ++k) {
+      if (flow.outputs[k]) types[k] = flow.outputs[k]->type;
+    }
+    if (!flow.unknown.empty()) network_.warnings.push_back(node_place(proto) + ": " + flow.unknown);
+    return types;
+  };
+  const ShapeRule rule{.preferred_from = 1, .infer = types_of};
+  for (std::size_t k = 0; k < constants.size(); ++k) {
+    if (flow.outputs[k]) constants[k] = flow.outputs[k]->constant;
+  }
+  return inference_.infer(proto, context, wanted, &rule);
 }
 
 RuleContext NetworkBuilder::context_of(const Node& node, std::size_t output_count) const {
@@ -288,8 +433,6 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {
             .position = position};
   if (node.domain == "ai.onnx") node.domain.clear();
   node.inputs = find_inputs(proto);
-  const RuleContext context = context_of(node, static_cast<std::size_t>(proto.output_size()));
-
   std::vector<bool> wanted;
   for (const std::string& output : proto.output()) wanted.push_back(is_used(output));
   InferredOutputs inferred;
@@ -298,11 +441,15 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {
     inferred = {.types = OutputTypes(wanted.size()), .optional = std::vector<bool>(wanted.size())};
     inferred.types[0] = constant->type;
     constants[0] = std::move(constant->elements);
+  } else if (is_control_flow(node)) {
+    inferred = infer_control_flow(proto, node, wanted, constants);
   } else {
+    RuleContext context = context_of(node, wanted.size());
+    context.bound = bound_of(proto);
     inferred = inference_.infer(proto, context, wanted);
     constants = fold(context, inferred.types);
   }
-  const bool random = is_random(context, training_);
+  const bool random = is_random(context_of(node, wanted.size()), training_) || (node.inner && node.inner->random);
   node.constant = is_constant(node, random);
   node.never_recompute = random;
   add_outputs(proto, node, inferred, constants);
@@ -355,11 +502,11 @@ void NetworkBuilder::add_outputs(const onnx::NodeProto& proto, Node& node, const
 
 void NetworkBuilder::mark_outputs() {
   for (const auto& output : graph_.output()) {
-    const auto found = values_.find(output.name());
-    if (found == values_.end()) throw InputError("output " + printable(output.name()), "nothing in the model makes it");
-    network_.values[found->second].output = true;
+    const ValueId found = find(output.name());
+    if (!found.valid()) throw InputError("output " + printable(output.name()), "nothing in the model makes it");
+    network_.values[found].output = true;
   }
-  if (graph_.output_size() == 0) throw InputError("graph.output", "the model has no outputs");
+  if (graph_.output_size() == 0 && outer_ == nullptr) throw InputError("graph.output", "the model has no outputs");
 }
 
 }  // namespace remora::onnx_frontend

@@ -4,7 +4,10 @@
 // what is a parameter, and then drops what contributes to no output (node_traits.hpp).
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -13,6 +16,7 @@
 #include "frontends/onnx/infer/shape_rules.hpp"
 #include "frontends/onnx/infer/type_inference.hpp"
 #include "frontends/onnx/model/network.hpp"
+#include "frontends/onnx/read/control_flow.hpp"
 #include "frontends/onnx/read/node_traits.hpp"
 
 namespace onnx {
@@ -27,13 +31,16 @@ namespace remora::onnx_frontend {
 class NetworkBuilder {
  public:
   /// `model` must be sorted (sort_nodes), without local functions, and must outlive the builder. `training`: whether a
-  /// training graph is asked for.
-  NetworkBuilder(onnx::ModelProto& model, bool training);
+  /// training graph is asked for. `bounds`: OnnxOptions::bounds; it must outlive the builder, too.
+  NetworkBuilder(onnx::ModelProto& model, bool training, const std::map<std::string, std::int64_t>& bounds);
 
   /// Once. Throws InputError as build_network says.
   Network build();
 
  private:
+  /// Of a body within `outer`, whose values it may read. Throws InputError where bodies within bodies come to too much.
+  NetworkBuilder(onnx::GraphProto& body, NetworkBuilder& outer);
+
   /// What is known of a value beyond Value, by ValueId.
   struct Fact {
     TensorType type{};
@@ -43,13 +50,25 @@ class NetworkBuilder {
 
   void add_initializers();
   void add_inputs();
+  /// Those of a body. Throws InputError where they are not as many as it has.
+  void add_body_inputs(const std::vector<BodyValue>& given);
+  /// Its nodes, outputs and what contributes to them.
+  Network read_nodes();
+  BodyRun read_body(onnx::GraphProto& body, const std::vector<BodyValue>& given);
+  InferredOutputs infer_control_flow(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
+                                     std::vector<std::optional<Constant>>& constants);
+  /// The value of that name, which a body may find in what is around it; none where nothing has it.
+  ValueId find(const std::string& name);
   void add_node(onnx::NodeProto& proto, int position);
   void mark_outputs();
 
   ValueId add(const std::string& name, Fact fact, ValueKind kind);
   TensorType input_type(const onnx::ValueInfoProto& input) const;
-  std::vector<ValueId> find_inputs(const onnx::NodeProto& proto) const;
+  std::vector<ValueId> find_inputs(onnx::NodeProto& proto);
   RuleContext context_of(const Node& node, std::size_t output_count) const;
+  /// The user's bound for the node; none without one.
+  std::optional<std::int64_t> bound_of(const onnx::NodeProto& proto);
+  NetworkBuilder& model();
   /// Whether somebody reads the value, by name.
   [[nodiscard]] bool is_used(const std::string& name) const { return !name.empty() && used_.contains(name); }
   [[nodiscard]] bool is_constant(const Node& node, bool random) const;
@@ -60,6 +79,7 @@ class NetworkBuilder {
 
   onnx::GraphProto& graph_;
   bool training_;
+  const std::map<std::string, std::int64_t>& bounds_;
   std::int64_t opset_;
   TypeInference inference_;
   Network network_;
@@ -70,6 +90,10 @@ class NetworkBuilder {
   std::unordered_set<ValueId> derived_from_shape_;
   /// Nodes that were left out, as a warning shows them.
   std::vector<std::string> dead_nodes_;
+  NetworkBuilder* outer_ = nullptr;
+  // Of the model's builder, for all bodies.
+  std::int64_t body_nodes_ = 0;
+  std::set<std::string> used_bounds_;
 };
 
 }  // namespace remora::onnx_frontend

@@ -52,15 +52,15 @@ bool is_view(const RuleContext& context, const OutputTypes& types, bool training
   constexpr std::array<std::string_view, 5> kOfOneInput{"Concat", "Sum", "Min", "Max", "Mean"};
   const std::string_view type = context.node.type;
   if (!default_domain(context.node) || !context.has_input(0) || types.empty() || !types[0]) return false;
+  const auto& outputs = context.node.outputs;
+  const bool has_more =
+      outputs.size() > 1 && std::any_of(outputs.begin() + 1, outputs.end(), [](ValueId id) { return id.valid(); });
+  if (has_more) return false;
   if (listed(kAlways, type)) return true;
   if (listed(kOfSameType, type)) return *types[0] == context.input(0);
   if (listed(kOfOneInput, type)) return single_input(context);
   if (type == "Transpose") return keeps_elements(context.input(0).shape, context.attribute_list("perm"));
-  if (type == "Dropout") {
-    const auto& outputs = context.node.outputs;
-    return !drops(context, training) && (outputs.size() < 2 || !outputs[1].valid());
-  }
-  return false;
+  return type == "Dropout" && !drops(context, training);
 }
 
 bool drops(const RuleContext& context, bool training) {
@@ -301,9 +301,6 @@ Network drop_dead_nodes(Network network, std::vector<std::string> dropped_before
     for (NodeId& earlier : node.after) earlier = node_numbers[earlier];
     if (node.backward_of.valid()) node.backward_of = node_numbers[node.backward_of];
   }
-  const bool computes = std::any_of(network.nodes.begin(), network.nodes.end(),
-                                    [](const Node& node) { return !node.constant && !node.view; });
-  if (!computes) throw InputError("graph.node", "the model computes nothing from its inputs: no node is left");
   return network;
 }
 

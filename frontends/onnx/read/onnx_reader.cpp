@@ -79,6 +79,9 @@ class Lowering {
   /// Parameters that some op reads, each once however many views of it are read.
   [[nodiscard]] Bytes fixed_memory() const {
     Bytes total = network_.extra_fixed_memory;
+    for (const Node& node : network_.nodes) {
+      if (is_op(node) && node.inner) total = sum_of(total, node.inner->fixed, "fixed_memory");
+    }
     for (std::size_t k = 0; k < network_.values.size(); ++k) {
       if (network_.values[k].kind != ValueKind::parameter || !is_read_[k]) continue;
       total = sum_of(total, size_of(ValueId(k)), "fixed_memory");
@@ -98,6 +101,7 @@ class Lowering {
     Op op{.name = op_names_.make(utf8(node.name)),
           .type = utf8(node.type),
           .duration = duration(network_, id, cost_, device_),
+          .workspace = node.inner ? node.inner->workspace : Bytes(0),
           .inputs = inputs_of(node),
           .recompute = !node.never_recompute,
           .phase = node.phase};
@@ -201,12 +205,27 @@ int model_field_type(std::uint64_t field) {
   }
 }
 
+/// An extent of 0 that the file states may mean an empty cache, or that an exporter did not know.
+void warn_of_zeros(const onnx::GraphProto& graph, const OnnxOptions& options, std::vector<std::string>& warnings) {
+  for (const auto& input : graph.input()) {
+    const auto& shape = input.type().tensor_type().shape();
+    for (int axis = 0; axis < shape.dim_size(); ++axis) {
+      const std::string name = input.name() + "[" + std::to_string(axis) + "]";
+      if (!shape.dim(axis).has_dim_value() || shape.dim(axis).dim_value() != 0 || options.dimensions.contains(name))
+        continue;
+      warnings.push_back("input " + printable(input.name()) + ": dimension " + std::to_string(axis) +
+                         " is 0, so it has no elements; --dim " + printable(name) + "=VALUE gives it another size");
+    }
+  }
+}
+
 Network read_network(std::string_view content, const OnnxOptions& options) {
   std::vector<std::string> warnings;
   onnx::ModelProto model = prepare_model(content, warnings);
   if (!options.allow_external) check_external_data(model, options.folder);
+  warn_of_zeros(model.graph(), options, warnings);
   set_dimensions(*model.mutable_graph(), options.dimensions);
-  Network network = NetworkBuilder(model, options.training.has_value()).build();
+  Network network = NetworkBuilder(model, options.training.has_value(), options.bounds).build();
   network.warnings.insert(network.warnings.begin(), warnings.begin(), warnings.end());
   return network;
 }

@@ -20,6 +20,8 @@ namespace remora::onnx_frontend {
 struct OnnxOptions {
   /// Values for symbolic dimensions: {"batch", 8}.
   std::map<std::string, std::int64_t> dimensions{};
+  /// Upper bounds for extents that depend on data: by the name of a node, of what it writes, or of its op type.
+  std::map<std::string, std::int64_t> bounds{};
   /// Derive loss and backward ops; without it the graph is inference.
   std::optional<TrainingOptions> training{};
   CostModel cost = CostModel::roofline;
@@ -58,8 +60,8 @@ struct LoweredModel {
 bool looks_like_onnx(std::string_view content);
 
 /// Reads a model from the bytes of a file. `source` names it in errors and in the graph's meta.
-/// Throws InputError that names the node and the remedy: truncated or garbage files, an empty model, control flow and
-/// sequences, shapes that stay unknown, a dimension option that names no dimension.
+/// Throws InputError that names the node and the remedy: truncated or garbage files, an empty model, sequences, shapes
+/// that stay unknown, a dimension or a bound that names nothing.
 OnnxResult read_onnx(std::string_view content, const std::string& source, const OnnxOptions& options);
 
 /// The same, for who needs to know which node an op is.

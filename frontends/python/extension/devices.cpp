@@ -16,11 +16,12 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/ask.hpp"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/keys.hpp"
-#include "frontends/python/extension/answer.hpp"
+#include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/problem.hpp"
+#include "frontends/python/extension/schedule.hpp"
 #include "frontends/python/extension/watched_run.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
@@ -34,13 +35,13 @@ namespace devices {
 namespace {
 
 namespace nb = nanobind;
-using Id32 = std::int32_t;
 
 struct DeviceGraphHandle {
   std::shared_ptr<const DeviceGraph> graph{};
+  std::string sha256{};  ///< of its text
 };
 
-struct DeviceAnswer {
+struct DeviceScheduleHandle {
   std::shared_ptr<const DeviceGraph> graph{};
   DeviceSchedule schedule{};
 };
@@ -49,11 +50,12 @@ std::string_view view_of(const nb::bytes& text) {
   return {text.c_str(), text.size()};
 }
 
-DeviceGraphHandle read_graph(const nb::bytes& text) {
-  return {std::make_shared<const DeviceGraph>(json::read_device_graph(json::Text(view_of(text))))};
+DeviceGraphHandle read_graph(const nb::bytes& bytes) {
+  return {std::make_shared<const DeviceGraph>(json::read_device_graph(json::Text(view_of(bytes)))),
+          text::sha256_hex(view_of(bytes))};
 }
 
-DeviceAnswer read_answer(const DeviceGraphHandle& graph, const nb::bytes& text) {
+DeviceScheduleHandle read_answer(const DeviceGraphHandle& graph, const nb::bytes& text) {
   return {graph.graph, json::read_device_schedule(json::Text(view_of(text)), *graph.graph)};
 }
 
@@ -66,220 +68,195 @@ std::vector<std::string> names_of(const Rows& rows) {
 }
 
 /// Name, fixed memory, ops that can run there.
-std::vector<std::tuple<std::string, std::int64_t, int>> device_rows(const DeviceGraphHandle& handle) {
-  std::vector<std::tuple<std::string, std::int64_t, int>> rows;
+std::vector<std::tuple<std::string, Bytes, int>> device_rows(const DeviceGraphHandle& handle) {
+  std::vector<std::tuple<std::string, Bytes, int>> rows;
   for (const DeviceId d : handle.graph->devices.ids()) {
     const auto runs = std::count_if(handle.graph->runs.begin(), handle.graph->runs.end(), [&](const auto& costs) {
       return std::any_of(costs.begin(), costs.end(), [&](const RunCost& cost) { return cost.device == d; });
     });
-    rows.emplace_back(handle.graph->devices[d].name, handle.graph->devices[d].fixed_memory.count(),
-                      static_cast<int>(runs));
+    rows.emplace_back(handle.graph->devices[d].name, handle.graph->devices[d].fixed_memory, static_cast<int>(runs));
   }
   return rows;
 }
 
-std::vector<std::pair<Id32, Id32>> link_rows(const DeviceGraphHandle& handle) {
-  std::vector<std::pair<Id32, Id32>> rows;
-  for (const Link& link : handle.graph->links) rows.emplace_back(Id32{link.from}, Id32{link.to});
+std::vector<std::pair<DeviceId, DeviceId>> link_rows(const DeviceGraphHandle& handle) {
+  std::vector<std::pair<DeviceId, DeviceId>> rows;
+  for (const Link& link : handle.graph->links) rows.emplace_back(link.from, link.to);
   return rows;
 }
 
-/// Op and tensor, of which one is -1; device; where a copy goes, or -1; what is released where.
-using StepRow = std::tuple<Id32, Id32, Id32, Id32, std::vector<std::pair<Id32, Id32>>>;
+/// Op and tensor, of which one is none; device; where a copy goes, or none; what is released where.
+using StepRow = std::tuple<OpId, TensorId, DeviceId, DeviceId, std::vector<std::pair<TensorId, DeviceId>>>;
 
-std::vector<StepRow> step_rows(const DeviceAnswer& answer) {
+std::vector<StepRow> step_rows(const DeviceScheduleHandle& handle) {
   std::vector<StepRow> rows;
-  for (const DeviceStep& step : answer.schedule.steps) {
-    std::vector<std::pair<Id32, Id32>> free;
-    for (const auto& [tensor, device] : step.free) free.emplace_back(Id32{tensor}, Id32{device});
-    rows.emplace_back(step.is_copy() ? -1 : Id32{step.op}, step.is_copy() ? Id32{step.copied} : -1, Id32{step.device},
-                      step.is_copy() ? Id32{step.to} : -1, std::move(free));
+  for (const DeviceStep& step : handle.schedule.steps) {
+    std::vector<std::pair<TensorId, DeviceId>> free;
+    for (const auto& [tensor, device] : step.free) free.emplace_back(tensor, device);
+    rows.emplace_back(step.op, step.is_copy() ? step.copied : TensorId(), step.device,
+                      step.is_copy() ? step.to : DeviceId(), std::move(free));
   }
   return rows;
 }
 
-/// Errors, duration, energy, and by device the peak and its step; recomputes, copies.
-using VerdictRow = std::tuple<std::vector<std::string>, std::int64_t, std::int64_t, std::vector<std::int64_t>,
-                              std::vector<int>, int, int>;
-
-VerdictRow verdict_row(const DeviceGraphHandle& graph, const DeviceAnswer& answer) {
+DeviceVerdict verdict_for(const DeviceGraphHandle& graph, const DeviceScheduleHandle& handle) {
   // Of another graph the names are looked up.
   const DeviceSchedule schedule =
-      graph.graph == answer.graph
-          ? answer.schedule
+      graph.graph == handle.graph
+          ? handle.schedule
           : json::read_device_schedule(json::Text(text::written([&](std::ostream& out) {
-                                         json::write_device_schedule(out, answer.schedule, *answer.graph);
+                                         json::write_device_schedule(out, handle.schedule, *handle.graph);
                                        })),
                                        *graph.graph);
-  const DeviceVerdict verdict = verify(*graph.graph, schedule);
-  std::vector<std::int64_t> peaks;
-  for (const Bytes peak : verdict.peak) peaks.push_back(peak.count());
-  return {verdict.errors,
-          verdict.duration.count(),
-          verdict.energy.count(),
-          std::move(peaks),
-          std::vector<int>(verdict.peak_step.begin(), verdict.peak_step.end()),
-          verdict.recomputes,
-          verdict.copies};
+  return verify(*graph.graph, schedule);
 }
 
-void expect_valid(const DeviceAnswer& answer) {
-  if (!answer.schedule.has_schedule() && answer.schedule.steps.empty()) return;
-  if (const DeviceVerdict verdict = verify(*answer.graph, answer.schedule); !verdict.valid()) {
+void expect_valid(const DeviceScheduleHandle& handle) {
+  if (!handle.schedule.has_schedule() && handle.schedule.steps.empty()) return;
+  if (const DeviceVerdict verdict = verify(*handle.graph, handle.schedule); !verdict.valid()) {
     throw InputError("schedule", "not valid: " + verdict.errors.front());
   }
 }
 
-report::DeviceProfile profile_of(const DeviceAnswer& answer) {
-  expect_valid(answer);
-  return report::profile_of(*answer.graph, answer.schedule);
+report::DeviceProfile profile_of(const DeviceScheduleHandle& handle) {
+  expect_valid(handle);
+  return report::profile_of(*handle.graph, handle.schedule);
 }
 
-std::string page(const DeviceAnswer& answer) {
-  expect_valid(answer);
-  report::Page page{.graph = {answer.graph, &answer.graph->graph},
-                    .devices = answer.graph,
-                    .duration_unit = text::duration_unit_of(answer.graph->graph)};
-  page.device_schedules.push_back(answer.schedule);
+std::string page(const DeviceScheduleHandle& handle) {
+  expect_valid(handle);
+  report::Page page{.graph = {handle.graph, &handle.graph->graph},
+                    .devices = handle.graph,
+                    .duration_unit = text::duration_unit_of(handle.graph->graph)};
+  page.device_schedules.push_back(handle.schedule);
   return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
 
-std::string svg(const DeviceAnswer& answer) {
-  return report::svg(report::device_figures(*answer.graph, answer.schedule, profile_of(answer)));
+std::string svg(const DeviceScheduleHandle& handle) {
+  return report::svg(report::device_figures(*handle.graph, handle.schedule, profile_of(handle)));
 }
 
-std::string csv(const DeviceAnswer& answer) {
-  const report::DeviceProfile profile = profile_of(answer);
-  return text::written([&](std::ostream& out) { report::write_device_table(out, *answer.graph, profile); });
+std::string csv(const DeviceScheduleHandle& handle) {
+  const report::DeviceProfile profile = profile_of(handle);
+  return text::written([&](std::ostream& out) { report::write_device_table(out, *handle.graph, profile); });
 }
 
-std::string trace(const DeviceAnswer& answer) {
-  const report::DeviceProfile profile = profile_of(answer);
+std::string trace(const DeviceScheduleHandle& handle) {
+  const report::DeviceProfile profile = profile_of(handle);
   return text::written([&](std::ostream& out) {
-    report::write_trace(out, *answer.graph, profile, text::duration_unit_of(answer.graph->graph));
+    report::write_trace(out, *handle.graph, profile, text::duration_unit_of(handle.graph->graph));
   });
 }
 
 /// By step of the schedule.
-std::vector<std::pair<std::int64_t, std::int64_t>> times_of_steps(const DeviceAnswer& answer) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> rows;
-  if (answer.schedule.copies == CopyMode::overlap) {
-    for (const auto& [start, end] : overlapped(*answer.graph, answer.schedule.steps, answer.schedule.budget).steps) {
-      rows.emplace_back(start.count(), end.count());
+std::vector<std::pair<Duration, Duration>> times_of_steps(const DeviceScheduleHandle& handle) {
+  std::vector<std::pair<Duration, Duration>> rows;
+  if (handle.schedule.copies == CopyMode::overlap) {
+    for (const auto& [start, end] : overlapped(*handle.graph, handle.schedule.steps, handle.schedule.budget).steps) {
+      rows.emplace_back(start, end);
     }
     return rows;
   }
-  const report::DeviceProfile profile = profile_of(answer);
-  for (std::size_t i = 0; i < profile.ends.size(); ++i) {
-    rows.emplace_back(profile.times[i].count(), profile.ends[i].count());
-  }
-  return rows;
-}
-
-std::vector<std::vector<std::int64_t>> memory_rows(const DeviceAnswer& answer) {
-  std::vector<std::vector<std::int64_t>> rows;
-  for (const auto& memory : profile_of(answer).memory) {
-    rows.emplace_back();
-    for (const Bytes bytes : memory) rows.back().push_back(bytes.count());
-  }
-  return rows;
-}
-
-std::vector<std::int64_t> counts(const Table<DeviceId, Bytes>& bytes) {
-  std::vector<std::int64_t> rows;
-  for (const Bytes one : bytes) rows.push_back(one.count());
+  const report::DeviceProfile profile = profile_of(handle);
+  for (std::size_t i = 0; i < profile.ends.size(); ++i) rows.emplace_back(profile.times[i], profile.ends[i]);
   return rows;
 }
 
 using Budgets = std::vector<std::optional<std::string>>;
-using Limit = std::optional<std::int64_t>;
 
-DeviceProblem problem_from(const DeviceGraph& graph, const Budgets& budgets, bool least_energy, bool overlap,
-                           bool is_free, std::optional<int> max_computes, Limit duration_limit, Limit energy_limit) {
-  DeviceProblem problem{.objective = least_energy ? Objective::energy : Objective::duration,
-                        .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
-                        .max_computes = max_computes.value_or(DeviceProblem{}.max_computes),
-                        .order = is_free ? OrderMode::free : OrderMode::input};
-  problem.budget.assign(graph.devices.size(), std::nullopt);
+/// By device, each text with its name in an error.
+Table<DeviceId, std::optional<Bytes>> budgets_from(const DeviceGraph& graph, const Budgets& texts) {
+  Table<DeviceId, std::optional<Bytes>> budgets(graph.devices.size());
   for (const DeviceId d : graph.devices.ids()) {
-    const auto& given = budgets.at(d.index());
+    const auto& given = texts.at(d.index());
     if (!given) continue;
-    const std::string place = "budget[" + quote(graph.devices[d].name) + "]";
     try {
-      problem.budget[d] = parse_bytes(*given, all_memory(graph));
+      budgets[d] = parse_bytes(*given, all_memory(graph));
     } catch (const InputError& error) {
-      throw InputError(place, error.what());
+      throw InputError("budget[" + quote(graph.devices[d].name) + "]", error.what());
     }
   }
-  if (duration_limit) problem.duration_limit = Duration(*duration_limit);
-  if (energy_limit) problem.energy_limit = Energy(*energy_limit);
-  return problem;
+  return budgets;
 }
 
-std::pair<DeviceAnswer, nb::object> solve_devices(const DeviceGraphHandle& graph, const Budgets& budgets,
-                                                  bool least_energy, bool overlap, bool is_free,
-                                                  std::optional<int> max_computes, Limit duration_limit,
-                                                  Limit energy_limit, const OptionTexts& texts,
-                                                  const DeviceAnswer* start, nb::object stop) {
-  const SolveOptions options = options_from(texts);
-  const DeviceProblem problem =
-      problem_from(*graph.graph, budgets, least_energy, overlap, is_free, max_computes, duration_limit, energy_limit);
+std::pair<DeviceScheduleHandle, nb::object> solve_devices(const DeviceGraphHandle& graph, const Budgets& budgets,
+                                                          bool least_energy, bool overlap, bool is_free,
+                                                          std::optional<int> max_computes,
+                                                          std::optional<Duration> duration_limit,
+                                                          std::optional<Energy> energy_limit, const OptionTexts& texts,
+                                                          const DeviceScheduleHandle* start,
+                                                          const nb::object& incumbent, const nb::object& progress,
+                                                          const nb::object& heartbeat, nb::object stop) {
+  remora::devices::Request request{.graph = graph.graph,
+                                   .budget = budgets_from(*graph.graph, budgets),
+                                   .objective = least_energy ? Objective::energy : Objective::duration,
+                                   .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
+                                   .duration_limit = duration_limit,
+                                   .energy_limit = energy_limit,
+                                   .max_computes = max_computes,
+                                   .order = is_free ? OrderMode::free : OrderMode::input,
+                                   .options = options_from(texts)};
+  if (start != nullptr) request.start = start->schedule.steps;
   WatchedRun watch(std::move(stop));
-  DeviceAnswer answer{.graph = graph.graph};
+  remora::devices::Callbacks callbacks{
+      .progress = teller(progress, watch), .heartbeat = teller(heartbeat, watch), .cancel = &watch.cancel()};
+  if (!incumbent.is_none()) {
+    callbacks.incumbent = [&](const DeviceSchedule& schedule) {
+      watch.call([&] { heed(incumbent(DeviceScheduleHandle{graph.graph, schedule}), watch); });
+    };
+  }
+  DeviceScheduleHandle handle{.graph = graph.graph};
   watch.run([&] {
-    DeviceSolveOptions given = shared_options(options);
-    given.cancel = &watch.cancel();
-    if (start != nullptr) given.start = start->schedule.steps;
-    answer.schedule =
-        max_computes ? solve(*graph.graph, problem, given) : solve_with_more_computes(*graph.graph, problem, given);
-    if (answer.schedule.has_schedule()) {
-      ensure(verify(*graph.graph, answer.schedule).valid(), "solve: the schedule found does not verify");
-    }
+    handle.schedule = remora::devices::solve(request, callbacks);
+    handle.schedule.graph_sha256 = graph.sha256;
   });
-  return {std::move(answer), watch.interruption()};
+  return {std::move(handle), watch.interruption()};
 }
 
-void bind_answer(nb::module_& module) {
-  const auto text = [](const DeviceAnswer& answer) {
-    return text::written([&](std::ostream& out) { json::write_device_schedule(out, answer.schedule, *answer.graph); });
+void bind_schedule(nb::module_& module) {
+  const auto text = [](const DeviceScheduleHandle& handle) {
+    return text::written([&](std::ostream& out) { json::write_device_schedule(out, handle.schedule, *handle.graph); });
   };
-  nb::class_<DeviceAnswer>(module, "DeviceAnswer")
+  const auto field = [](auto member) {
+    return [member](const DeviceScheduleHandle& handle) { return handle.schedule.*member; };
+  };
+  nb::class_<DeviceVerdict>(module, "DeviceVerdict")
+      .def_ro("errors", &DeviceVerdict::errors)
+      .def_ro("duration", &DeviceVerdict::duration)
+      .def_ro("energy", &DeviceVerdict::energy)
+      .def_ro("peak", &DeviceVerdict::peak)
+      .def_ro("peak_step", &DeviceVerdict::peak_step)
+      .def_ro("recomputes", &DeviceVerdict::recomputes)
+      .def_ro("copies", &DeviceVerdict::copies);
+  nb::class_<DeviceScheduleHandle>(module, "DeviceSchedule")
       .def_static("read", &read_answer)
       .def("write", text)
       .def("steps", &step_rows)
-      .def("verify_for",
-           [](const DeviceAnswer& answer, const DeviceGraphHandle& graph) { return verdict_row(graph, answer); })
-      .def("memory", &memory_rows)
+      .def("verify_for", [](const DeviceScheduleHandle& handle,
+                            const DeviceGraphHandle& graph) { return verdict_for(graph, handle); })
+      .def("memory", [](const DeviceScheduleHandle& handle) { return profile_of(handle).memory; })
       .def("times", &times_of_steps)
       .def("page", &page)
       .def("svg", &svg)
       .def("csv", &csv)
       .def("trace", &trace)
-      .def_prop_ro("step_count", [](const DeviceAnswer& answer) { return answer.schedule.steps.size(); })
-      .def_prop_ro("has_schedule", [](const DeviceAnswer& answer) { return answer.schedule.has_schedule(); })
-      .def_prop_ro("status", [](const DeviceAnswer& answer) { return json::status_word(answer.schedule.status); })
-      .def_prop_ro("is_free", [](const DeviceAnswer& answer) { return answer.schedule.order == OrderMode::free; })
-      .def_prop_ro("overlap", [](const DeviceAnswer& answer) { return answer.schedule.copies == CopyMode::overlap; })
+      .def_prop_ro("step_count", [](const DeviceScheduleHandle& handle) { return handle.schedule.steps.size(); })
+      .def_prop_ro("has_schedule", [](const DeviceScheduleHandle& handle) { return handle.schedule.has_schedule(); })
+      .def_prop_ro("status",
+                   [](const DeviceScheduleHandle& handle) { return json::status_word(handle.schedule.status); })
+      .def_prop_ro("is_free",
+                   [](const DeviceScheduleHandle& handle) { return handle.schedule.order == OrderMode::free; })
+      .def_prop_ro("overlap",
+                   [](const DeviceScheduleHandle& handle) { return handle.schedule.copies == CopyMode::overlap; })
       .def_prop_ro("least_energy",
-                   [](const DeviceAnswer& answer) { return answer.schedule.objective == Objective::energy; })
-      .def_prop_ro("budget",
-                   [](const DeviceAnswer& answer) {
-                     std::vector<Limit> rows;
-                     for (const auto& budget : answer.schedule.budget) {
-                       rows.push_back(budget ? Limit(budget->count()) : std::nullopt);
-                     }
-                     return rows;
-                   })
-      .def_prop_ro("duration", [](const DeviceAnswer& answer) { return answer.schedule.duration.count(); })
-      .def_prop_ro("energy", [](const DeviceAnswer& answer) { return answer.schedule.energy.count(); })
-      .def_prop_ro("baseline_duration",
-                   [](const DeviceAnswer& answer) { return answer.schedule.baseline_duration.count(); })
-      .def_prop_ro("lower_bound", [](const DeviceAnswer& answer) { return answer.schedule.lower_bound; })
-      .def_prop_ro("peak", [](const DeviceAnswer& answer) { return counts(answer.schedule.peak_memory); })
-      .def_prop_ro("note", [](const DeviceAnswer& answer) { return answer.schedule.solver.note; })
-      .def_prop_rw(
-          "graph_sha256", [](const DeviceAnswer& answer) { return answer.schedule.graph_sha256; },
-          [](DeviceAnswer& answer, std::string digest) { answer.schedule.graph_sha256 = std::move(digest); });
+                   [](const DeviceScheduleHandle& handle) { return handle.schedule.objective == Objective::energy; })
+      .def_prop_ro("budget", field(&DeviceSchedule::budget))
+      .def_prop_ro("duration", field(&DeviceSchedule::duration))
+      .def_prop_ro("energy", field(&DeviceSchedule::energy))
+      .def_prop_ro("baseline_duration", field(&DeviceSchedule::baseline_duration))
+      .def_prop_ro("lower_bound", field(&DeviceSchedule::lower_bound))
+      .def_prop_ro("peak", field(&DeviceSchedule::peak_memory))
+      .def_prop_ro("note", [](const DeviceScheduleHandle& handle) { return handle.schedule.solver.note; });
 }
 
 }  // namespace
@@ -300,11 +277,12 @@ void bind_devices(nanobind::module_& module) {
       .def_prop_ro("links", &link_rows)
       .def_prop_ro("ops", [](const DeviceGraphHandle& handle) { return names_of(handle.graph->graph.ops); })
       .def_prop_ro("tensors", [](const DeviceGraphHandle& handle) { return names_of(handle.graph->graph.tensors); });
-  devices::bind_answer(module);
+  devices::bind_schedule(module);
   module.def("names_devices", [](const nb::bytes& text) { return json::names_devices(json::Text(view_of(text))); });
   module.def("solve_devices", &solve_devices, nb::arg("graph"), nb::arg("budgets"), nb::arg("least_energy"),
              nb::arg("overlap"), nb::arg("is_free"), nb::arg("max_computes").none(), nb::arg("duration_limit").none(),
-             nb::arg("energy_limit").none(), nb::arg("options"), nb::arg("start").none(), nb::arg("stop").none());
+             nb::arg("energy_limit").none(), nb::arg("options"), nb::arg("start").none(), nb::arg("incumbent").none(),
+             nb::arg("progress").none(), nb::arg("heartbeat").none(), nb::arg("stop").none());
 }
 
 }  // namespace remora::python

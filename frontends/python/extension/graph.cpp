@@ -55,8 +55,8 @@ GraphHandle::GraphHandle(std::string name) : graph_(std::make_shared<Graph>()) {
   graph_->name = std::move(name);
 }
 
-GraphHandle::GraphHandle(Graph graph, std::string note)
-    : graph_(std::make_shared<Graph>(std::move(graph))), note_(std::move(note)) {
+GraphHandle::GraphHandle(Graph graph, std::string note, std::string sha256)
+    : graph_(std::make_shared<Graph>(std::move(graph))), note_(std::move(note)), sha256_(std::move(sha256)) {
   const std::size_t tensors = graph_->tensors.size();
   tensor_ids_.reserve(tensors);
   for (std::size_t i = 0; i < tensors; ++i) {
@@ -69,6 +69,7 @@ GraphHandle::GraphHandle(Graph graph, std::string note)
 }
 
 Graph& GraphHandle::change() {
+  sha256_.clear();
   if (std::exchange(is_shared_, false)) graph_ = std::make_shared<Graph>(*graph_);
   return *graph_;
 }
@@ -89,9 +90,11 @@ std::int32_t GraphHandle::add_tensor(std::string name, std::int64_t size, bool k
   return id;
 }
 
-std::int32_t GraphHandle::add_op(Op op, const std::vector<NewTensor>& made) {
+std::int32_t GraphHandle::add_op(Op op, const std::vector<NewTensor>& made, const std::vector<TakenStorage>& taken) {
   check_op(op, made);
+  check_taken(op, made, taken);
   for (const auto& [name, size, keep] : made) op.outputs.emplace_back(add_tensor(name, size, keep));
+  for (const auto& [output, input] : taken) op.in_place.push_back({TensorId(find_tensor(output)), input});
   const OpId id = change().add_op(std::move(op));
   index_op(static_cast<std::size_t>(id));
   return id;
@@ -151,6 +154,25 @@ void GraphHandle::check_made(const std::vector<NewTensor>& made) const {
     check_name(tensor_ids_, "tensors", path, name);
     check_amount(path, "size", size);
     if (!names.insert(name).second) throw InputError(path + ".name", "the name " + quote(name) + " is taken");
+  }
+}
+
+void GraphHandle::check_taken(const Op& op, const std::vector<NewTensor>& made,
+                              const std::vector<TakenStorage>& taken) const {
+  const std::string path = path_of("ops", graph_->ops.size());
+  std::unordered_set<std::string_view> outputs;
+  for (const TensorId output : op.outputs) outputs.insert((*graph_)[output].name);
+  for (const auto& [name, size, keep] : made) outputs.insert(name);
+  std::unordered_set<std::int32_t> inputs(op.inputs.begin(), op.inputs.end());
+  for (std::size_t j = 0; j < taken.size(); ++j) {
+    const auto& [output, input] = taken[j];
+    if (outputs.erase(output) == 0) {
+      throw InputError(element(path, "in_place", j), "no output " + quote(output) + ", or it is there twice");
+    }
+    if (inputs.erase(input) == 0) {
+      throw InputError(element(path, "in_place", j),
+                       "what " + quote(output) + " takes over is no input, or is taken twice");
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
@@ -23,17 +24,21 @@ namespace remora::python {
 
 /// Where an op writes a tensor of its own: name, bytes, keep.
 using NewTensor = std::tuple<std::string, std::int64_t, bool>;
+/// The name of an output, and the input whose storage it takes over.
+using TakenStorage = std::pair<std::string, TensorId>;
 
 class GraphHandle {
  public:
   explicit GraphHandle(std::string name);
-  /// The graph must be valid. `note`: what the user should know of how it was read.
-  explicit GraphHandle(Graph graph, std::string note = {});
+  /// The graph must be valid. `note`: what the user should know of how it was read; `sha256`: of the file.
+  explicit GraphHandle(Graph graph, std::string note = {}, std::string sha256 = {});
 
   [[nodiscard]] const std::string& note() const { return note_; }
+  /// Of the file that holds the graph as it is, or empty.
+  [[nodiscard]] const std::string& sha256() const { return sha256_; }
 
   [[nodiscard]] const Graph& read() const { return *graph_; }
-  /// For a change that keeps names and references as they are.
+  /// For a change that keeps names and references as they are; the graph is that of no file any more.
   Graph& change();
   /// The graph as it is now, whatever becomes of this one.
   [[nodiscard]] std::shared_ptr<const Graph> snapshot() const;
@@ -42,8 +47,9 @@ class GraphHandle {
   std::int32_t add_tensor(std::string name, std::int64_t size, bool keep);
   /// Makes `made`, whose ids follow each other, and adds the op; its outputs are `op.outputs` and then those. Throws
   /// InputError for names that are empty or taken, negative amounts, no outputs, an output that has a producer, ids of
-  /// nothing; then nothing has changed. O(inputs + outputs) expected time.
-  std::int32_t add_op(Op op, const std::vector<NewTensor>& made);
+  /// nothing, and for storage that is taken over by no output, from no input, or twice; then nothing has changed.
+  /// O(inputs + outputs) expected time.
+  std::int32_t add_op(Op op, const std::vector<NewTensor>& made, const std::vector<TakenStorage>& taken = {});
 
   /// -1 for an unknown name.
   [[nodiscard]] std::int32_t find_tensor(const std::string& name) const;
@@ -64,10 +70,12 @@ class GraphHandle {
   void check_references(const Op& op, const std::string& path) const;
   void check_outputs(const Op& op, const std::vector<NewTensor>& made, const std::string& path) const;
   void check_made(const std::vector<NewTensor>& made) const;
+  void check_taken(const Op& op, const std::vector<NewTensor>& made, const std::vector<TakenStorage>& taken) const;
   void index_op(std::size_t op);
 
   std::shared_ptr<Graph> graph_;
   std::string note_{};
+  std::string sha256_{};
   /// Whether somebody holds a snapshot of graph_.
   mutable bool is_shared_ = false;
   Names tensor_ids_{};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
@@ -13,6 +14,7 @@
 
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
@@ -23,7 +25,6 @@ namespace remora::python {
 namespace {
 
 namespace nb = nanobind;
-using Ids = std::vector<std::int32_t>;
 
 /// In text form; which one is detected from its content.
 interchange::NodeLinkGraph read_text(std::string_view text) {
@@ -42,7 +43,7 @@ GraphHandle* read_graph(const nb::bytes& text) {
   const std::string_view view(text.c_str(), text.size());
   const nb::gil_scoped_release unlocked;
   auto [graph, note] = read_text(view);
-  return new GraphHandle(std::move(graph), std::move(note));
+  return new GraphHandle(std::move(graph), std::move(note), text::sha256_hex(view));
 }
 
 std::string write_graph(const GraphHandle& graph) {
@@ -51,68 +52,51 @@ std::string write_graph(const GraphHandle& graph) {
   return text::written([&](std::ostream& out) { json::write_graph(out, *snapshot); });
 }
 
-template <class Id>
-Ids numbers(const std::vector<Id>& ids) {
-  return {ids.begin(), ids.end()};
-}
-
-template <class Id>
-std::vector<Id> ids_from(const Ids& numbers) {
-  std::vector<Id> ids;
-  ids.reserve(numbers.size());
-  for (const std::int32_t number : numbers) ids.emplace_back(number);
-  return ids;
-}
-
-struct Baseline {
-  std::int64_t duration = 0;
-  std::int64_t peak = 0;
-};
-
-Baseline baseline_of(const GraphHandle& graph) {
+std::pair<Duration, Bytes> baseline_of(const GraphHandle& graph) {
   const auto snapshot = graph.snapshot();
   const nb::gil_scoped_release unlocked;
   const Instance instance(snapshot, {});
-  return {instance.baseline_duration().count(), baseline_peak(instance).count()};
+  return {instance.baseline_duration(), baseline_peak(instance)};
 }
 
-const Tensor& tensor_at(const GraphHandle& graph, std::int32_t id) {
-  return graph.read().tensors[static_cast<std::size_t>(graph.tensor_id(id))];
+const Tensor& at(const GraphHandle& graph, const std::int32_t id, const Tensor*) {
+  return graph.read()[graph.tensor_id(id)];
 }
 
-const Op& op_at(const GraphHandle& graph, std::int32_t id) {
-  return graph.read().ops[static_cast<std::size_t>(graph.op_id(id))];
+const Op& at(const GraphHandle& graph, const std::int32_t id, const Op*) {
+  return graph.read()[graph.op_id(id)];
 }
 
-Tensor& changed_tensor(GraphHandle& graph, std::int32_t id) {
-  return graph.change().tensors[static_cast<std::size_t>(graph.tensor_id(id))];
+/// How Python reads a member of a tensor or an op.
+template <class Thing, class Value>
+auto get(Value Thing::*member) {
+  return [member](const GraphHandle& self, std::int32_t id) {
+    return at(self, id, static_cast<const Thing*>(nullptr)).*member;
+  };
 }
 
-Op& changed_op(GraphHandle& graph, std::int32_t id) {
-  return graph.change().ops[static_cast<std::size_t>(graph.op_id(id))];
+template <class Amount>
+Amount checked(Amount amount, const char* place) {
+  if (amount >= Amount()) return amount;
+  throw InputError(place, "must not be negative, but is " + std::to_string(amount.count()));
 }
 
-std::int64_t amount(std::int64_t value, const char* place) {
-  if (value < 0) throw InputError(place, "must not be negative, but is " + std::to_string(value));
-  return value;
-}
-
-std::int32_t add_op(GraphHandle& graph, std::string name, std::int64_t duration, const Ids& inputs, const Ids& outputs,
-                    const std::vector<NewTensor>& made, std::int64_t workspace, std::string type, bool recompute,
-                    std::optional<int> max_computes, std::string_view phase, std::int32_t backward_of,
-                    const Ids& after) {
+std::int32_t add_op(GraphHandle& graph, std::string name, Duration duration, std::vector<TensorId> inputs,
+                    std::vector<TensorId> outputs, const std::vector<NewTensor>& made, Bytes workspace,
+                    std::string type, bool recompute, std::optional<int> max_computes, std::string_view phase,
+                    OpId backward_of, std::vector<OpId> after, const std::vector<TakenStorage>& in_place) {
   return graph.add_op({.name = std::move(name),
                        .type = std::move(type),
-                       .duration = Duration(duration),
-                       .workspace = Bytes(workspace),
-                       .inputs = ids_from<TensorId>(inputs),
-                       .outputs = ids_from<TensorId>(outputs),
+                       .duration = duration,
+                       .workspace = workspace,
+                       .inputs = std::move(inputs),
+                       .outputs = std::move(outputs),
                        .recompute = recompute,
                        .max_computes = max_computes,
                        .phase = phase_from(phase, "phase"),
-                       .backward_of = OpId(backward_of),
-                       .after = ids_from<OpId>(after)},
-                      made);
+                       .backward_of = backward_of,
+                       .after = std::move(after)},
+                      made, in_place);
 }
 
 void bind_tensors(nb::class_<GraphHandle>& graph) {
@@ -121,51 +105,54 @@ void bind_tensors(nb::class_<GraphHandle>& graph) {
       .def("find_tensor", &GraphHandle::find_tensor, nb::arg("name"))
       .def("producer", &GraphHandle::producer, nb::arg("tensor"))
       .def("users", &GraphHandle::users, nb::arg("tensor"))
-      .def("tensor_name", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).name; })
-      .def("tensor_size", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).size.count(); })
-      .def("tensor_keep", [](const GraphHandle& self, std::int32_t id) { return tensor_at(self, id).keep; })
+      .def("tensor_name", get(&Tensor::name))
+      .def("tensor_size", get(&Tensor::size))
+      .def("tensor_keep", get(&Tensor::keep))
       .def("set_tensor_size", [](GraphHandle& self, std::int32_t id,
-                                 std::int64_t size) { changed_tensor(self, id).size = Bytes(amount(size, "size")); })
+                                 Bytes size) { self.change()[self.tensor_id(id)].size = checked(size, "size"); })
       .def("set_tensor_keep",
-           [](GraphHandle& self, std::int32_t id, bool keep) { changed_tensor(self, id).keep = keep; });
+           [](GraphHandle& self, std::int32_t id, bool keep) { self.change()[self.tensor_id(id)].keep = keep; });
 }
 
 void bind_ops(nb::class_<GraphHandle>& graph) {
   graph
       .def("add_op", &add_op, nb::arg("name"), nb::arg("duration"), nb::arg("inputs"), nb::arg("outputs"),
            nb::arg("made"), nb::arg("workspace"), nb::arg("type"), nb::arg("recompute"), nb::arg("max_computes").none(),
-           nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"))
+           nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"), nb::arg("in_place"))
       .def("op_count", [](const GraphHandle& self) { return self.read().ops.size(); })
       .def("find_op", &GraphHandle::find_op, nb::arg("name"))
-      .def("op_name", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).name; })
-      .def("op_type", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).type; })
-      .def("op_duration", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).duration.count(); })
-      .def("op_workspace", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).workspace.count(); })
-      .def("op_inputs", [](const GraphHandle& self, std::int32_t id) { return numbers(op_at(self, id).inputs); })
-      .def("op_outputs", [](const GraphHandle& self, std::int32_t id) { return numbers(op_at(self, id).outputs); })
-      .def("op_after", [](const GraphHandle& self, std::int32_t id) { return numbers(op_at(self, id).after); })
-      .def("op_recompute", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).recompute; })
-      .def("op_max_computes", [](const GraphHandle& self, std::int32_t id) { return op_at(self, id).max_computes; })
-      .def("op_phase", [](const GraphHandle& self, std::int32_t id) { return phase_name(op_at(self, id).phase); })
-      .def("op_backward_of",
-           [](const GraphHandle& self, std::int32_t id) { return std::int32_t{op_at(self, id).backward_of}; })
+      .def("op_name", get(&Op::name))
+      .def("op_type", get(&Op::type))
+      .def("op_duration", get(&Op::duration))
+      .def("op_workspace", get(&Op::workspace))
+      .def("op_inputs", get(&Op::inputs))
+      .def("op_outputs", get(&Op::outputs))
+      .def("op_after", get(&Op::after))
+      .def("op_recompute", get(&Op::recompute))
+      .def("op_max_computes", get(&Op::max_computes))
+      .def("op_backward_of", get(&Op::backward_of))
+      .def("op_phase",
+           [](const GraphHandle& self, std::int32_t id) { return phase_name(self.read()[self.op_id(id)].phase); })
+      .def("op_in_place",
+           [](const GraphHandle& self, std::int32_t id) {
+             std::vector<std::pair<TensorId, TensorId>> pairs;
+             for (const auto& [output, input] : self.read()[self.op_id(id)].in_place) pairs.emplace_back(output, input);
+             return pairs;
+           })
       .def("set_op_duration",
-           [](GraphHandle& self, std::int32_t id, std::int64_t duration) {
-             changed_op(self, id).duration = Duration(amount(duration, "duration"));
+           [](GraphHandle& self, std::int32_t id, Duration duration) {
+             self.change()[self.op_id(id)].duration = checked(duration, "duration");
            })
       .def("set_op_workspace",
-           [](GraphHandle& self, std::int32_t id, std::int64_t workspace) {
-             changed_op(self, id).workspace = Bytes(amount(workspace, "workspace"));
+           [](GraphHandle& self, std::int32_t id, Bytes workspace) {
+             self.change()[self.op_id(id)].workspace = checked(workspace, "workspace");
            })
-      .def("set_op_recompute",
-           [](GraphHandle& self, std::int32_t id, bool recompute) { changed_op(self, id).recompute = recompute; })
+      .def("set_op_recompute", [](GraphHandle& self, std::int32_t id,
+                                  bool recompute) { self.change()[self.op_id(id)].recompute = recompute; })
       .def(
           "set_op_max_computes",
           [](GraphHandle& self, std::int32_t id, std::optional<int> most) {
-            if (most.value_or(1) < 1) {
-              throw InputError("max_computes", "must be at least 1, but is " + std::to_string(*most));
-            }
-            changed_op(self, id).max_computes = most;
+            self.change()[self.op_id(id)].max_computes = most;
           },
           nb::arg("op"), nb::arg("max_computes").none());
 }
@@ -173,12 +160,11 @@ void bind_ops(nb::class_<GraphHandle>& graph) {
 }  // namespace
 
 void bind_graph(nb::module_& module) {
-  nb::class_<Baseline>(module, "Baseline").def_ro("duration", &Baseline::duration).def_ro("peak", &Baseline::peak);
   nb::class_<GraphHandle> graph(module, "Graph");
   graph.def(nb::init<std::string>(), nb::arg("name"))
       .def_static("read", &read_graph, nb::arg("text"))
       .def("write", &write_graph)
-      .def("copy", [](const GraphHandle& self) { return new GraphHandle(self.read()); })
+      .def("copy", [](const GraphHandle& self) { return new GraphHandle(self.read(), {}, self.sha256()); })
       .def("validate", [](const GraphHandle& self) { validate(self.read()); })
       .def("equals", [](const GraphHandle& self, const GraphHandle& other) { return self.read() == other.read(); })
       .def("baseline", &baseline_of)
@@ -187,10 +173,8 @@ void bind_graph(nb::module_& module) {
           "name", [](const GraphHandle& self) { return self.read().name; },
           [](GraphHandle& self, std::string name) { self.change().name = std::move(name); })
       .def_prop_rw(
-          "fixed_memory", [](const GraphHandle& self) { return self.read().fixed_memory.count(); },
-          [](GraphHandle& self, std::int64_t bytes) {
-            self.change().fixed_memory = Bytes(amount(bytes, "$.fixed_memory"));
-          })
+          "fixed_memory", [](const GraphHandle& self) { return self.read().fixed_memory; },
+          [](GraphHandle& self, Bytes bytes) { self.change().fixed_memory = checked(bytes, "$.fixed_memory"); })
       .def_prop_rw(
           "meta", [](const GraphHandle& self) { return self.read().meta; },
           [](GraphHandle& self, std::string meta) { self.change().meta = std::move(meta); });

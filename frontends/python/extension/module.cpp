@@ -16,8 +16,9 @@
 #include "engine/base/schema.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/highs.hpp"
-#include "frontends/python/extension/answer.hpp"
 #include "frontends/python/extension/graph.hpp"
+#include "frontends/python/extension/problem.hpp"
+#include "frontends/python/extension/schedule.hpp"
 #include "model/error.hpp"
 
 namespace {
@@ -68,7 +69,8 @@ NB_MODULE(_engine, module) {
       .def("offer_highs", &remora::offer_highs)
       .def("highs_name", [] { return remora::find_highs().name; });
   remora::python::bind_graph(module);
-  remora::python::bind_answer(module);
+  remora::python::bind_request(module);
+  remora::python::bind_schedule(module);
   remora::python::bind_solve(module);
   remora::python::bind_sweep(module);
   remora::python::bind_order(module);

@@ -10,7 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/ask/ask.hpp"
-#include "frontends/python/extension/answer.hpp"
+#include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/watched_run.hpp"
@@ -22,42 +22,21 @@ namespace {
 
 namespace nb = nanobind;
 
-struct OrderAnswer {
-  /// The ops' numbers in the order found.
-  std::vector<std::int32_t> ops{};
-  std::int64_t peak = 0;
-  std::int64_t lower_bound = 0;
-  std::int64_t input_peak = 0;
-  double seconds = 0;
-  std::int64_t work = 0;
-};
-
-OrderAnswer search_order(const Request& request, const std::optional<std::string>& target, const nb::object& improved,
-                         WatchedRun& watch) {
+std::pair<FoundOrder, nb::object> order_graph(const Asked& asked, const std::optional<std::string>& target,
+                                              const nb::object& improved, nb::object stop) {
+  WatchedRun watch(std::move(stop));
   OrderCallbacks callbacks{.cancel = &watch.cancel()};
   if (!improved.is_none()) {
     callbacks.improved = [&](double seconds, Bytes peak) {
-      watch.call([&] { improved(nb::make_tuple(seconds, peak.count())); });
+      watch.call([&] { improved(nb::make_tuple(seconds, peak)); });
     };
   }
-  const Bytes enough = target ? amount_from(*target, request, "target") : Bytes();
-  const FoundOrder found = find_order(request, enough, callbacks);
-  return {.ops = {found.order.begin(), found.order.end()},
-          .peak = found.peak.count(),
-          .lower_bound = found.lower_bound.count(),
-          .input_peak = found.input_peak.count(),
-          .seconds = found.seconds,
-          .work = found.work};
-}
-
-std::pair<OrderAnswer, nb::object> order_graph(const GraphHandle& graph, const OptionTexts& texts,
-                                               const std::optional<std::string>& target, nb::object improved,
-                                               nb::object stop) {
-  const Request request = request_from(graph, texts, std::nullopt, std::nullopt);
-  WatchedRun watch(std::move(stop));
-  OrderAnswer answer;
-  watch.run([&] { answer = search_order(request, target, improved, watch); });
-  return {std::move(answer), watch.interruption()};
+  FoundOrder found;
+  watch.run([&] {
+    const Bytes enough = target ? amount_from(*target, asked.request, "target") : Bytes();
+    found = find_order(asked.request, enough, callbacks);
+  });
+  return {std::move(found), watch.interruption()};
 }
 
 GraphHandle* reordered_graph(const GraphHandle& graph, const std::vector<std::int32_t>& ops) {
@@ -79,15 +58,15 @@ GraphHandle* reordered_graph(const GraphHandle& graph, const std::vector<std::in
 }  // namespace
 
 void bind_order(nb::module_& module) {
-  nb::class_<OrderAnswer>(module, "OrderAnswer")
-      .def_ro("ops", &OrderAnswer::ops)
-      .def_ro("peak", &OrderAnswer::peak)
-      .def_ro("lower_bound", &OrderAnswer::lower_bound)
-      .def_ro("input_peak", &OrderAnswer::input_peak)
-      .def_ro("seconds", &OrderAnswer::seconds)
-      .def_ro("work", &OrderAnswer::work);
-  module.def("order", &order_graph, nb::arg("graph"), nb::arg("options"), nb::arg("target").none(),
-             nb::arg("improved").none(), nb::arg("stop").none());
+  nb::class_<FoundOrder>(module, "FoundOrder")
+      .def_ro("ops", &FoundOrder::order)
+      .def_ro("peak", &FoundOrder::peak)
+      .def_ro("lower_bound", &FoundOrder::lower_bound)
+      .def_ro("input_peak", &FoundOrder::input_peak)
+      .def_ro("seconds", &FoundOrder::seconds)
+      .def_ro("work", &FoundOrder::work);
+  module.def("order", &order_graph, nb::arg("request"), nb::arg("target").none(), nb::arg("improved").none(),
+             nb::arg("stop").none());
   module.def("reordered", &reordered_graph, nb::arg("graph"), nb::arg("ops"));
 }
 

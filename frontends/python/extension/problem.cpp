@@ -5,6 +5,13 @@
 #include <string>
 #include <utility>
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "frontends/python/extension/casters.hpp"
 #include "model/error.hpp"
 #include "model/modes.hpp"
 #include "model/quote.hpp"
@@ -12,40 +19,40 @@
 namespace remora::python {
 namespace {
 
-std::vector<TensorId> tensors_from(const GraphHandle& graph, const Numbers& numbers) {
-  std::vector<TensorId> tensors;
-  for (const std::int32_t number : numbers) tensors.push_back(graph.tensor_id(number));
+namespace nb = nanobind;
+
+std::vector<TensorId> checked(const GraphHandle& graph, const std::vector<TensorId>& tensors) {
+  for (const TensorId tensor : tensors) (void)graph.tensor_id(tensor);
   return tensors;
 }
 
 std::vector<InnerPeak> peaks_from(const GraphHandle& graph, const std::vector<InnerPeakRow>& rows) {
   std::vector<InnerPeak> peaks;
   for (const auto& [workspace, freed] : rows) {
-    InnerPeak& peak = peaks.emplace_back(InnerPeak{.workspace = Bytes(workspace)});
-    for (const std::int32_t tensor : freed) peak.freed.push_back({graph.tensor_id(tensor)});
+    InnerPeak& peak = peaks.emplace_back(InnerPeak{.workspace = workspace});
+    for (const TensorId tensor : checked(graph, freed)) peak.freed.push_back({tensor});
   }
   return peaks;
 }
 
 Mode mode_from(const GraphHandle& graph, const ModeRow& row) {
   const auto& [duration, workspace, sizes, unread, computes, inner] = row;
-  Mode mode{.duration = Duration(duration),
-            .workspace = Bytes(workspace),
-            .unread = tensors_from(graph, unread),
-            .computes = computes,
-            .inner = peaks_from(graph, inner)};
-  for (const std::int64_t size : sizes) mode.output_sizes.emplace_back(size);
-  return mode;
+  return {.duration = duration,
+          .workspace = workspace,
+          .output_sizes = sizes,
+          .unread = checked(graph, unread),
+          .computes = computes,
+          .inner = peaks_from(graph, inner)};
 }
 
 OpModes op_modes_from(const GraphHandle& graph, const OpModesRow& row) {
   const auto& [op, further, follows, unread, computes, inner, most] = row;
   OpModes modes{.op = graph.op_id(op),
-                .unread = tensors_from(graph, unread),
+                .unread = checked(graph, unread),
                 .computes = computes,
                 .inner = peaks_from(graph, inner),
                 .most_computes = most.value_or(kNoMostComputes)};
-  if (follows >= 0) modes.follows = graph.op_id(follows);
+  if (follows.valid()) modes.follows = graph.op_id(follows);
   for (const auto& mode : further) {
     modes.further.push_back(mode ? std::optional(mode_from(graph, *mode)) : std::nullopt);
   }
@@ -65,6 +72,15 @@ std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vec
   return modes;
 }
 
+Asked asked_of(const GraphHandle& graph, const OptionTexts& texts, std::optional<int> max_computes,
+               const std::optional<std::string>& order, const std::vector<OpModesRow>& modes) {
+  Request request{.max_computes = max_computes, .modes = modes_from(graph, modes), .options = options_from(texts)};
+  if (order) request.order = order_request_from_name(*order, "order");
+  check_request(request);
+  request.graph = graph.snapshot();
+  return {std::move(request), graph.sha256()};
+}
+
 }  // namespace
 
 SolveOptions options_from(const OptionTexts& texts) {
@@ -74,13 +90,16 @@ SolveOptions options_from(const OptionTexts& texts) {
   return options;
 }
 
-Request request_from(const GraphHandle& graph, const OptionTexts& texts, std::optional<int> max_computes,
-                     const std::optional<std::string>& order, const std::vector<OpModesRow>& modes) {
-  Request request{.max_computes = max_computes, .modes = modes_from(graph, modes), .options = options_from(texts)};
-  if (order) request.order = order_request_from_name(*order, "order");
-  check_request(request);
-  request.graph = graph.snapshot();
-  return request;
+void bind_request(nb::module_& module) {
+  nb::class_<Asked>(module, "Request")
+      .def(
+          "__init__",
+          [](Asked* made, const GraphHandle& graph, const OptionTexts& options, std::optional<int> max_computes,
+             const std::optional<std::string>& order, const std::vector<OpModesRow>& modes) {
+            new (made) Asked(asked_of(graph, options, max_computes, order, modes));
+          },
+          nb::arg("graph"), nb::arg("options"), nb::arg("max_computes").none(), nb::arg("order").none(),
+          nb::arg("modes"));
 }
 
 Bytes amount_from(const std::string& text, const Request& request, const std::string& argument) {

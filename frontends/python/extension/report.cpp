@@ -5,7 +5,7 @@
 
 #include <nanobind/stl/string.h>
 
-#include "frontends/python/extension/answer.hpp"
+#include "frontends/python/extension/schedule.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
 #include "frontends/text/text.hpp"
@@ -20,46 +20,46 @@ report::Page page_of(const std::shared_ptr<const Graph>& graph) {
   return {.graph = graph, .duration_unit = text::duration_unit_of(*graph)};
 }
 
-std::string schedule_page(const Answer& answer) {
-  expect_valid(answer);
-  report::Page page = page_of(answer.graph);
-  page.schedules.push_back(answer.schedule);
+std::string schedule_page(const ScheduleHandle& handle) {
+  expect_valid(handle);
+  report::Page page = page_of(handle.graph);
+  page.schedules.push_back(handle.schedule);
   return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
 
-std::string curve_page(const CurveAnswer& answer) {
-  report::Page page = page_of(answer.graph);
-  page.curve = answer.curve;
-  for (std::size_t i = 0; i < answer.curve.points.size(); ++i) {
-    if (i >= answer.schedules.size() || !answer.schedules[i] || !answer.schedules[i]->has_schedule()) {
-      const bool refuted = answer.curve.points[i].status == Status::infeasible;
+std::string curve_page(const CurveHandle& handle) {
+  report::Page page = page_of(handle.graph);
+  page.curve = handle.curve;
+  for (std::size_t i = 0; i < handle.curve.points.size(); ++i) {
+    if (i >= handle.schedules.size() || !handle.schedules[i] || !handle.schedules[i]->has_schedule()) {
+      const bool refuted = handle.curve.points[i].status == Status::infeasible;
       page.points.push_back({.why = refuted ? "proved infeasible" : "none found"});
       continue;
     }
-    expect_valid({answer.graph, *answer.schedules[i]});
+    expect_valid({handle.graph, *handle.schedules[i]});
     page.points.push_back({.schedule = page.schedules.size()});
-    page.schedules.push_back(*answer.schedules[i]);
+    page.schedules.push_back(*handle.schedules[i]);
   }
   return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
 
-std::string memory_svg(const Answer& answer) {
-  expect_valid(answer);
+std::string memory_svg(const ScheduleHandle& handle) {
+  expect_valid(handle);
   return report::svg(
-      report::memory_figure(*answer.graph, answer.schedule, report::profile_of(answer.graph, answer.schedule)));
+      report::memory_figure(*handle.graph, handle.schedule, report::profile_of(handle.graph, handle.schedule)));
 }
 
-std::string recompute_csv(const Answer& answer) {
-  expect_valid(answer);
-  const report::ScheduleProfile profile = report::profile_of(answer.graph, answer.schedule);
-  return text::written([&](std::ostream& out) { report::write_recompute_table(out, *answer.graph, profile); });
+std::string recompute_csv(const ScheduleHandle& handle) {
+  expect_valid(handle);
+  const report::ScheduleProfile profile = report::profile_of(handle.graph, handle.schedule);
+  return text::written([&](std::ostream& out) { report::write_recompute_table(out, *handle.graph, profile); });
 }
 
-std::string trace(const Answer& answer) {
-  expect_valid(answer);
-  const report::Replay replay = report::replay(*answer.graph, answer.schedule.steps);
+std::string trace(const ScheduleHandle& handle) {
+  expect_valid(handle);
+  const report::Replay replay = report::replay(*handle.graph, handle.schedule.steps);
   return text::written([&](std::ostream& out) {
-    report::write_trace(out, *answer.graph, replay, answer.schedule.budget, text::duration_unit_of(*answer.graph));
+    report::write_trace(out, *handle.graph, replay, handle.schedule.budget, text::duration_unit_of(*handle.graph));
   });
 }
 
@@ -71,11 +71,11 @@ void bind_report(nb::module_& module) {
       .def("curve_page", &curve_page, unlocked)
       .def("memory_svg", &memory_svg, unlocked)
       .def(
-          "curve_svg", [](const CurveAnswer& answer) { return report::svg(report::curve_figure(answer.curve)); },
+          "curve_svg", [](const CurveHandle& handle) { return report::svg(report::curve_figure(handle.curve)); },
           unlocked)
       .def("curve_csv",
-           [](const CurveAnswer& answer) {
-             return text::written([&](std::ostream& out) { report::write_curve_csv(out, answer.curve); });
+           [](const CurveHandle& handle) {
+             return text::written([&](std::ostream& out) { report::write_curve_csv(out, handle.curve); });
            })
       .def("recompute_csv", &recompute_csv, unlocked)
       .def("trace", &trace, unlocked)

@@ -80,4 +80,19 @@ void WatchedRun::interrupt(nb::object exception) {
   if (interruption_.is_none()) interruption_ = std::move(exception);
 }
 
+void heed(const nanobind::object& answer, WatchedRun& watch) {
+  if (nanobind::cast<bool>(nanobind::bool_(answer))) watch.end();
+}
+
+std::function<void(const Progress&)> teller(const nanobind::object& listener, WatchedRun& watch) {
+  if (listener.is_none()) return {};
+  return [&watch, &listener](const Progress& news) {
+    watch.call([&] {
+      heed(listener(nanobind::make_tuple(news.seconds, news.phase, news_name(news), news.duration.count(),
+                                         news.peak.count(), news.lower_bound.count(), news.work)),
+           watch);
+    });
+  };
+}
+
 }  // namespace remora::python

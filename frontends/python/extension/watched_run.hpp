@@ -24,6 +24,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include "engine/base/callbacks.hpp"
+
 namespace remora::python {
 
 class WatchedRun {
@@ -62,5 +64,11 @@ class WatchedRun {
   const std::function<void()>* news_ = nullptr;
   bool done_ = false;
 };
+
+/// A listener's answer: true ends the work.
+void heed(const nanobind::object& answer, WatchedRun& watch);
+
+/// For the engine's callbacks: a Python function that hears of a solve's progress, or nothing for None. Both outlive it.
+std::function<void(const Progress&)> teller(const nanobind::object& listener, WatchedRun& watch);
 
 }  // namespace remora::python

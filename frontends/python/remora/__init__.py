@@ -16,30 +16,20 @@ Examples
 """
 
 from remora import _engine, _highs
-from remora.curve import Curve, CurvePoint
+from remora.budgets import Bounds, BudgetBracket, bounds, least_budget
+from remora.calls import Ordering
+from remora.curve import Curve, CurvePoint, sweep
 from remora.device_schedule import DeviceSchedule, DeviceStep
 from remora.devices import Device, DeviceGraph, load_graph
 from remora.errors import Certificate, Error, Infeasible, InputError, NoDeviceSchedule, NoSchedule
 from remora.graph import Graph, Op, Phase, Tensor
+from remora.limits import Limits, Option, options, strategies
 from remora.modes import InnerPeak, Mode, Modes, OpModes
-from remora.placement import Arena, Buffer, Placement, load_buffers, place
-from remora.schedule import Residence, Schedule, Status, Step, evaluate
-from remora.solving import (
-    Bounds,
-    BudgetBracket,
-    Option,
-    Order,
-    Ordering,
-    Progress,
-    SweepProgress,
-    bounds,
-    least_budget,
-    options,
-    order,
-    solve,
-    strategies,
-    sweep,
-)
+from remora.ordering import Order, order
+from remora.placement import Buffer, Placement, load_buffers, place
+from remora.progress import Progress, SweepProgress
+from remora.schedule import Arena, Residence, Schedule, Status, Step, evaluate
+from remora.solving import solve
 from remora.verdict import DeviceVerdict, Verdict, verify
 
 __version__ = _engine.version()
@@ -63,6 +53,7 @@ __all__ = [
     "Infeasible",
     "InnerPeak",
     "InputError",
+    "Limits",
     "Mode",
     "Modes",
     "NoDeviceSchedule",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Budget = int | str
-"""Bytes (fixed memory included), or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory."""
+Budget = int | float | str
+"""Bytes (fixed memory included; a float is rounded down), or text: ``"12GiB"``, ``"60%"`` of the input order's peak
+above fixed memory."""
 
 _MOST = 2**63 - 1
 _MOST_COUNT = 2**31 - 1
@@ -33,6 +35,17 @@ def integer(value: SupportsIndex, place: str, most: int = _MOST) -> int:
         raise InputError(place, f"must not be negative, but is {number}")
     if number > most:
         raise InputError(place, f"must be at most {most}, but is {number}")
+    return number
+
+
+def signed(value: SupportsIndex, place: str) -> int:
+    """The value as an int of 64 bits."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{place}: must be an integer, not {type(value).__name__}") from None
+    if not -(2**63) <= number < 2**63:
+        raise InputError(place, f"is beyond 64 bits: {number}")
     return number
 
 
@@ -68,17 +81,18 @@ def budget_text(value: Budget, place: str = "budget") -> str:
     """The budget as the engine reads it."""
     if isinstance(value, str):
         return string(value, place)
-    if isinstance(value, (bool, float)):
-        raise TypeError(f"{place}: must be bytes (int) or text such as '60%' or '12GiB', not {type(value).__name__}")
+    if isinstance(value, bool):
+        raise TypeError(f"{place}: must be bytes (int) or text such as '60%' or '12GiB', not bool")
+    if isinstance(value, float):
+        if not 1 <= value < 2**63:
+            part = f"; did you mean '{100 * value:g}%'?" if 0 < value < 1 else ""
+            raise InputError(place, f"{value!r} is no number of bytes{part}")
+        value = int(value)
     return f"{integer(value, place)}B"
 
 
-def option_texts(options: dict[str, Any]) -> list[tuple[str, str]]:
-    """Options of a search by name, those that are None left out, as names and values in text."""
-    return [(string(name, "option"), _option_text(name, value)) for name, value in options.items() if value is not None]
-
-
-def _option_text(name: str, value: Any) -> str:
+def option_text(name: str, value: Any) -> str:
+    """An option's value as the engine reads it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, str):
@@ -153,3 +167,16 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     else:
         with open(target, "w", encoding="utf-8") as file:
             file.write(text)
+
+
+def renamed(module: str, old: Mapping[str, tuple[str, Any]]) -> Callable[[str], Any]:
+    """A module's `__getattr__` that still knows the names of the release before, and says what they are called now."""
+
+    def look_up(name: str) -> Any:
+        if name not in old:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        now, thing = old[name]
+        warnings.warn(f"{module}.{name} is {now} now", DeprecationWarning, stacklevel=2)
+        return thing
+
+    return look_up

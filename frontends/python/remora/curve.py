@@ -5,22 +5,34 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
-from remora import _engine
-from remora._arguments import file_path, read_file, write_text
-from remora.graph import Graph
-from remora.schedule import Schedule, Status, graph_of
+from remora import _engine, display
+from remora._arguments import Budget, budget_text, file_path, integer, read_file, write_text
+from remora.calls import interrupt, request, stop_of, telling
+from remora.errors import InputError
+from remora.graph import Graph, core_of, listed
+from remora.limits import Limits, option_texts
+from remora.progress import Display, SweepDisplay, SweepProgress
+from remora.schedule import Schedule, Status, made_schedule, schedule_core_of
 
 if TYPE_CHECKING:
+    import threading
+
     import matplotlib.axes
     import pandas
+    from typing_extensions import Unpack
 
-__all__ = ["Curve", "CurvePoint"]
+    from remora.limits import OptionWords
+
+__all__ = ["Curve", "CurvePoint", "sweep"]
+
+_SECONDS = 180.0
+"""The default time limit of a sweep: three times that of a solve."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +78,14 @@ class Curve:
 
     graph: Graph
     """The graph that was swept."""
-    _answer: _engine.CurveAnswer
+    _core: _engine.Curve
 
     def __init__(self) -> None:
         raise TypeError("curves are made by remora.sweep() and Curve.load()")
 
-    @classmethod
-    def _of(cls, answer: _engine.CurveAnswer, graph: Graph) -> Curve:
-        curve = cls.__new__(cls)
-        curve._answer = answer
-        curve.graph = graph
-        return curve
-
     @cached_property
     def _data(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(self._answer.write())
+        data: dict[str, Any] = json.loads(self._core.write())
         return data
 
     @cached_property
@@ -89,7 +94,7 @@ class Curve:
         return tuple(self._point(number, data) for number, data in enumerate(self._data["points"]))
 
     def _point(self, number: int, data: dict[str, Any]) -> CurvePoint:
-        answer = self._answer.schedule(number)
+        found = self._core.schedule(number)
         return CurvePoint(
             budget=data["budget"],
             part=data["part"],
@@ -99,7 +104,7 @@ class Curve:
             peak=data.get("peak_memory"),
             bound=data["lower_bound"],
             seconds=data["seconds"],
-            schedule=Schedule._of(answer, self.graph) if answer is not None and answer.has_schedule else None,
+            schedule=made_schedule(found, self.graph) if found is not None and found.has_schedule else None,
             max_computes=data.get("max_computes", self.max_computes),
         )
 
@@ -165,15 +170,14 @@ class Curve:
     def __getitem__(self, number: int) -> CurvePoint:
         return self.points[number]
 
-    def __repr__(self) -> str:
-        from remora.display import curve_line
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _curve_again, (self._core.write(), self.graph, tuple(point.schedule for point in self.points))
 
-        return f"<Curve of {curve_line(self)}>"
+    def __repr__(self) -> str:
+        return f"<Curve of {display.curve_line(self)}>"
 
     def _repr_html_(self) -> str:
-        from remora.display import curve_html
-
-        return curve_html(self)
+        return display.framed(display.curve_line(self), self.svg())
 
     # Files and other forms
 
@@ -195,12 +199,12 @@ class Curve:
             If the file cannot be read.
         """
         place = Path(file_path(path))
-        answer = read_file(place, lambda content: _engine.CurveAnswer.read(graph_of(graph)._core, content))
-        for number in range(answer.point_count):
-            name = answer.schedule_file(number)
+        core = read_file(place, lambda content: _engine.Curve.read(core_of(graph), content))
+        for number in range(core.point_count):
+            name = core.schedule_file(number)
             if name and (place.parent / name).exists():
-                answer.keep_schedule(number, Schedule.load(place.parent / name, graph)._answer)
-        return cls._of(answer, graph)
+                core.keep_schedule(number, schedule_core_of(Schedule.load(place.parent / name, graph)))
+        return _made_curve(core, graph)
 
     def save(self, path: str | os.PathLike[str], *, schedules: str | os.PathLike[str] | None = None) -> None:
         """Writes the curve as remora-curve JSON.
@@ -219,20 +223,20 @@ class Curve:
                 if point.schedule is not None:
                     file = folder / f"budget-{point.budget}.json"
                     point.schedule.save(file)
-                    self._answer.name_schedule(number, os.path.relpath(file, target.resolve().parent))
-        write_text(target, self._answer.write())
+                    self._core.name_schedule(number, os.path.relpath(file, target.resolve().parent))
+        write_text(target, self._core.write())
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML page: the curve, and each of its schedules explained."""
-        write_text(path, _engine.curve_page(self._answer))
+        write_text(path, _engine.curve_page(self._core))
 
     def to_csv(self) -> str:
         """The points as a table, one line per budget."""
-        return _engine.curve_csv(self._answer)
+        return _engine.curve_csv(self._core)
 
     def svg(self) -> str:
         """Overhead against budget, as a picture."""
-        return _engine.curve_svg(self._answer)
+        return _engine.curve_svg(self._core)
 
     def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Draws overhead against budget, with bounds.
@@ -246,12 +250,87 @@ class Curve:
         -------
         matplotlib axes
         """
-        from remora.display import plot_curve
-
-        return plot_curve(self, ax)
+        return display.plot_curve(self, ax)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The points as a table, one row per budget."""
-        from remora.display import curve_frame
+        return display.curve_frame(self)
 
-        return curve_frame(self)
+
+def _curve_again(text: str, graph: Graph, schedules: Sequence[Schedule | None]) -> Curve:
+    core = _engine.Curve.read(core_of(graph), text.encode())
+    for number, schedule in enumerate(schedules):
+        if schedule is not None:
+            core.keep_schedule(number, schedule_core_of(schedule))
+    return _made_curve(core, graph)
+
+
+def _made_curve(core: _engine.Curve, graph: Graph) -> Curve:
+    curve = Curve.__new__(Curve)
+    curve._core = core
+    curve.graph = graph
+    return curve
+
+
+def sweep(
+    graph: Graph,
+    budgets: Iterable[Budget] | None = None,
+    *,
+    points: SupportsIndex = 20,
+    resolution: float = 0.005,
+    order: Literal["input", "free"] | None = None,
+    max_computes: SupportsIndex | None = None,
+    limits: Limits | None = None,
+    progress: bool = False,
+    on_progress: Callable[[SweepProgress], object] | None = None,
+    stop: threading.Event | None = None,
+    **options: Unpack[OptionWords],
+) -> Curve:
+    """Schedules the graph under many budgets: the curve of memory against time, for little more than a solve or two.
+
+    Parameters
+    ----------
+    graph : Graph
+    budgets : iterable of int or str, optional
+        In any order, each at most once; chosen by bisection, where the curve is least known, by default.
+    points : int
+        Budgets to choose at most.
+    resolution : float
+        Budgets are not chosen closer than this part of their range.
+    order : {"input", "free"}, optional
+        ``"free"`` is for methods that do not search; sweep the graph that `order` gives instead.
+    max_computes, progress, stop, **options
+        As for `solve`.
+    limits : Limits, optional
+        Of the whole sweep; 180 seconds by default.
+    on_progress : callable, optional
+        Called with a `SweepProgress` after each time that a budget was searched. One that returns True ends the sweep.
+
+    Returns
+    -------
+    Curve
+        One point per budget, each with its schedule, where one was found.
+
+    Raises
+    ------
+    InputError
+        For an argument that means nothing, and for a graph that is not valid.
+    """
+    texts = option_texts(limits, options, "sweep", seconds=_SECONDS)
+    asked = request(graph, texts, max_computes, order)
+    if budgets is not None and not (points == 20 and resolution == 0.005):
+        raise InputError("points", "budgets are given: there is nothing to choose")
+    given = [] if budgets is None else [budget_text(budget, "budgets") for budget in listed(budgets, "budgets")]
+    if budgets is not None and not given:
+        raise InputError("budgets", "the list is empty")
+    most = integer(points, "points", 2**31 - 1)
+    if most < 2:
+        raise InputError("points", f"must be at least 2, but is {most}")
+    if not 0 <= resolution <= 1:
+        raise InputError("resolution", f"must be from 0 to 1, but is {resolution}")
+    with SweepDisplay(graph, len(given) or most) if progress else Display() as shown:
+        told = telling(on_progress, "on_progress", lambda news: SweepProgress(*news), shown.sweep_told)
+        core, interruption = _engine.sweep(asked, given, most, float(resolution), told, stop_of(stop))
+    curve = _made_curve(core, graph)
+    interrupt(interruption, curve, "curve")
+    return curve

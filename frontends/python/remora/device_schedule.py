@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
 from remora._arguments import Budget, budget_text, count, integer, read_file, string, text_bytes, write_text
-from remora.devices import DeviceGraph, device_graph_of
+from remora.calls import interrupt, solve_telling, stop_of
+from remora.devices import DeviceGraph, device_core_of, device_names
+from remora.display import device_schedule_line
 from remora.errors import InputError, NoDeviceSchedule
 from remora.schedule import BaseSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import threading
+
+    from remora.progress import Display, Progress
 
 __all__ = ["DeviceSchedule", "DeviceStep"]
 
@@ -50,17 +54,10 @@ class DeviceSchedule(BaseSchedule):
 
     graph: DeviceGraph
     """The graph whose devices, ops and tensors the steps name."""
-    _answer: _engine.DeviceAnswer
+    _core: _engine.DeviceSchedule
 
     def __init__(self) -> None:
         raise TypeError("schedules are made by remora.solve() and DeviceSchedule.load()")
-
-    @classmethod
-    def _of(cls, answer: _engine.DeviceAnswer, graph: DeviceGraph) -> DeviceSchedule:
-        schedule = cls.__new__(cls)
-        schedule._answer = answer
-        schedule.graph = graph
-        return schedule
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], graph: DeviceGraph) -> DeviceSchedule:
@@ -70,43 +67,43 @@ class DeviceSchedule(BaseSchedule):
     @classmethod
     def from_json(cls, text: str | bytes, graph: DeviceGraph) -> DeviceSchedule:
         """The schedule in the text of a file."""
-        return cls._of(_engine.DeviceAnswer.read(device_graph_of(graph)._core, text_bytes(text)), graph)
+        return _made(_engine.DeviceSchedule.read(device_core_of(graph), text_bytes(text)), graph)
 
     @property
     def objective(self) -> Literal["duration", "energy"]:
         """What was minimised."""
-        return "energy" if self._answer.least_energy else "duration"
+        return "energy" if self._core.least_energy else "duration"
 
     @property
     def copied(self) -> Literal["sequential", "overlap"]:
         """Whether one thing happens at a time, or copies run beside computing."""
-        return "overlap" if self._answer.overlap else "sequential"
+        return "overlap" if self._core.overlap else "sequential"
 
     @property
     def budget(self) -> dict[str, int]:
         """Bytes by device; devices without a limit are not in it."""
-        names = self.graph._device_names()
-        return {name: bytes for name, bytes in zip(names, self._answer.budget, strict=True) if bytes is not None}
+        names = device_names(self.graph)
+        return {name: bytes for name, bytes in zip(names, self._core.budget, strict=True) if bytes is not None}
 
     @property
     def duration(self) -> int:
         """Of all steps; where copies overlap, until the last one has ended."""
-        return self._answer.duration
+        return self._core.duration
 
     @property
     def energy(self) -> int:
         """Of all steps."""
-        return self._answer.energy
+        return self._core.energy
 
     @property
     def baseline_duration(self) -> int:
         """Of the best schedule without memory limits, or a bound on it."""
-        return self._answer.baseline_duration
+        return self._core.baseline_duration
 
     @property
     def bound(self) -> int:
         """No schedule of this problem has less duration, or energy where that is the objective."""
-        return self._answer.lower_bound
+        return self._core.lower_bound
 
     @property
     def gap(self) -> float:
@@ -117,22 +114,22 @@ class DeviceSchedule(BaseSchedule):
     @property
     def peak(self) -> dict[str, int]:
         """Bytes by device: the most that is resident at a step."""
-        return dict(zip(self.graph._device_names(), self._answer.peak, strict=True))
+        return dict(zip(device_names(self.graph), self._core.peak, strict=True))
 
     @property
     def memory(self) -> dict[str, list[int]]:
         """Bytes by device, at every step; where copies overlap, steps in the order of their starts."""
-        return dict(zip(self.graph._device_names(), self._answer.memory(), strict=True))
+        return dict(zip(device_names(self.graph), self._core.memory(), strict=True))
 
     @property
     def times(self) -> list[tuple[int, int]]:
         """When each step starts and ends. Where copies overlap, steps do."""
-        return self._answer.times()
+        return self._core.times()
 
     @cached_property
     def steps(self) -> Sequence[DeviceStep]:
         """In the order of execution."""
-        devices = self.graph._device_names()
+        devices = device_names(self.graph)
         ops, tensors = self.graph.ops, self.graph.tensors
         return tuple(
             DeviceStep(
@@ -143,7 +140,7 @@ class DeviceSchedule(BaseSchedule):
                 None if to < 0 else devices[to],
                 tuple((tensors[freed], devices[place]) for freed, place in free),
             )
-            for op, tensor, device, to, free in self._answer.steps()
+            for op, tensor, device, to, free in self._core.steps()
         )
 
     @property
@@ -159,94 +156,112 @@ class DeviceSchedule(BaseSchedule):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML page: a lane for each device and link, memory on each device, copies, what runs again."""
-        write_text(path, self._answer.page())
+        write_text(path, self._core.page())
 
     def trace(self, path: str | os.PathLike[str]) -> None:
         """Writes a Chrome trace (about:tracing, Perfetto), a thread for each device and link."""
-        write_text(path, self._answer.trace())
+        write_text(path, self._core.trace())
 
     def svg(self) -> str:
         """Lanes and memory of each device over time, as a picture."""
-        return self._answer.svg()
+        return self._core.svg()
 
     def csv(self) -> str:
         """Runs by op and device, copies by tensor and link, with what they take."""
-        return self._answer.csv()
+        return self._core.csv()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DeviceSchedule) and (other is self or other.to_json() == self.to_json())
+        return isinstance(other, DeviceSchedule) and (other is self or other._contents == self._contents)
 
-    __hash__ = object.__hash__
+    __hash__ = BaseSchedule.__hash__
 
     def __repr__(self) -> str:
         if not self:
             return f"<DeviceSchedule of {self.graph.name!r}: {self.status}>"
         peaks = ", ".join(f"{name} {_engine.bytes_text(peak)}" for name, peak in self.peak.items())
-        duration = _engine.duration_text(self.duration, self.graph._core.unit)
+        duration = _engine.duration_text(self.duration, device_core_of(self.graph).unit)
         return f"<DeviceSchedule of {self.graph.name!r}: {self.status}, {duration}; {peaks}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DeviceSchedule.from_json, (self.to_json(), self.graph)
 
 
+def _made(core: _engine.DeviceSchedule, graph: DeviceGraph) -> DeviceSchedule:
+    schedule = DeviceSchedule.__new__(DeviceSchedule)
+    schedule._core = core
+    schedule.graph = graph
+    return schedule
+
+
+def device_schedule_core_of(schedule: DeviceSchedule) -> _engine.DeviceSchedule:
+    """The engine's schedule, or TypeError for what is none."""
+    if isinstance(schedule, DeviceSchedule):
+        return schedule._core
+    raise TypeError(f"schedule: must be a remora.DeviceSchedule, not {type(schedule).__name__}")
+
+
 def solve_devices(
     graph: DeviceGraph,
     budget: Mapping[str, Budget],
     texts: list[tuple[str, str]],
+    *,
     order: str | None,
     max_computes: SupportsIndex | None,
-    objective: str,
-    copies: str,
-    limits: tuple[SupportsIndex | None, SupportsIndex | None],
+    objective: str | None,
+    copies: str | None,
+    duration_limit: SupportsIndex | None,
+    energy_limit: SupportsIndex | None,
     warm_start: DeviceSchedule | None,
-    asking: Callable[[], bool] | None,
-) -> tuple[DeviceSchedule, object]:
-    """`remora.solve` of a graph over several devices: the answer, with steps or without, and what ended it early."""
+    display: Display,
+    on_incumbent: Callable[[DeviceSchedule], object] | None,
+    on_progress: Callable[[Progress], object] | None,
+    stop: threading.Event | None,
+) -> DeviceSchedule:
+    """`remora.solve` of a graph over several devices."""
     if not isinstance(budget, Mapping):
         raise TypeError(f"budget: must be a mapping of devices to budgets, not {type(budget).__name__}")
-    names = graph._device_names()
+    names = device_names(graph)
     for name in budget:
         if string(name, "budget") not in names:
             raise InputError("budget", f"the graph has no device {name!r}")
-    if objective not in ("duration", "energy"):
-        raise InputError("objective", f"must be 'duration' or 'energy', not {objective!r}")
-    if copies not in ("sequential", "overlap"):
-        raise InputError("copies", f"must be 'sequential' or 'overlap', not {copies!r}")
-    if order not in (None, "input", "free"):
-        raise InputError("order", f"must be 'input' or 'free' of a graph over several devices, not {order!r}")
-    if warm_start is not None and not isinstance(warm_start, DeviceSchedule):
-        raise TypeError(f"warm_start: must be a remora.DeviceSchedule, not {type(warm_start).__name__}")
-    start = None
-    if warm_start is not None:
-        if not warm_start:
-            raise InputError("warm_start", "holds no schedule to start from")
-        same = warm_start.graph is graph
-        start = warm_start if same else DeviceSchedule.from_json(warm_start.to_json(), graph)
-    duration_limit, energy_limit = (
-        None if limit is None else integer(limit, place)
-        for limit, place in zip(limits, ("duration_limit", "energy_limit"), strict=True)
-    )
-    answer, interruption = _engine.solve_devices(
-        graph._core,
+    core, interruption = _engine.solve_devices(
+        device_core_of(graph),
         [budget_text(budget[name], f"budget[{name!r}]") if name in budget else None for name in names],
-        objective == "energy",
-        copies == "overlap",
-        order == "free",
+        _one_of("objective", objective, "duration", "energy") == "energy",
+        _one_of("copies", copies, "sequential", "overlap") == "overlap",
+        _one_of("order", order, "input", "free") == "free",
         count(max_computes, "max_computes"),
-        duration_limit,
-        energy_limit,
+        None if duration_limit is None else integer(duration_limit, "duration_limit"),
+        None if energy_limit is None else integer(energy_limit, "energy_limit"),
         texts,
-        None if start is None else start._answer,
-        asking,
+        _start(graph, warm_start),
+        *solve_telling(display, on_incumbent, lambda found: _made(found, graph), on_progress),
+        stop_of(stop),
     )
-    answer.graph_sha256 = graph._sha256
-    return DeviceSchedule._of(answer, graph), interruption
-
-
-def found_or_raised(schedule: DeviceSchedule) -> DeviceSchedule:
-    """The schedule, or the exception that says why there is none."""
+    schedule = _made(core, graph)
+    display.finish(device_schedule_line(schedule))
+    interrupt(interruption, schedule if schedule else None)
     if schedule:
         return schedule
     what = "no schedule holds the budgets" if schedule.status == "infeasible" else "no schedule was found"
-    note = schedule._answer.note
-    raise NoDeviceSchedule(f"{what}: {note}" if note else what, schedule)
+    raise NoDeviceSchedule(f"{what}: {core.note}" if core.note else what, schedule)
+
+
+def _one_of(place: str, given: str | None, *known: str) -> str:
+    if given is None:
+        return known[0]
+    if given not in known:
+        words = " or ".join(map(repr, known))
+        raise InputError(place, f"must be {words} of a graph over several devices, not {given!r}")
+    return given
+
+
+def _start(graph: DeviceGraph, warm_start: DeviceSchedule | None) -> _engine.DeviceSchedule | None:
+    if warm_start is None:
+        return None
+    if not isinstance(warm_start, DeviceSchedule):
+        raise TypeError(f"warm_start: must be a remora.DeviceSchedule, not {type(warm_start).__name__}")
+    if not warm_start:
+        raise InputError("warm_start", "holds no schedule to start from")
+    same = warm_start if warm_start.graph is graph else DeviceSchedule.from_json(warm_start.to_json(), graph)
+    return same._core

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,9 +56,8 @@ class DeviceGraph:
     ('optimal', 11, {'gpu': 5, 'host': 0})
     """
 
-    __slots__ = ("__weakref__", "_core", "_sha256")
+    __slots__ = ("__weakref__", "_core")
     _core: _engine.DeviceGraph
-    _sha256: str
 
     def __init__(self) -> None:
         raise TypeError("graphs over several devices are made by DeviceGraph.load() and DeviceGraph.from_json()")
@@ -80,10 +78,8 @@ class DeviceGraph:
     @classmethod
     def from_json(cls, source: str | bytes | Mapping[str, Any]) -> DeviceGraph:
         """The graph in the text of a file, or in a dict as `json.load` gives it."""
-        content = json_bytes(source)
         graph = cls.__new__(cls)
-        graph._core = _engine.DeviceGraph.read(content)
-        graph._sha256 = hashlib.sha256(content).hexdigest()
+        graph._core = _engine.DeviceGraph.read(json_bytes(source))
         return graph
 
     def to_json(self) -> str:
@@ -107,7 +103,7 @@ class DeviceGraph:
     @property
     def links(self) -> tuple[tuple[str, str], ...]:
         """From which device to which one something can be copied."""
-        names = self._device_names()
+        names = device_names(self)
         return tuple((names[source], names[to]) for source, to in self._core.links)
 
     @property
@@ -120,19 +116,17 @@ class DeviceGraph:
         """Names."""
         return tuple(self._core.tensors)
 
-    def _device_names(self) -> list[str]:
-        return [name for name, _, _ in self._core.devices]
-
     def __len__(self) -> int:
         return len(self._core.ops)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceGraph) and (other is self or self.to_json() == other.to_json())
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return hash((self.name, len(self)))
 
     def __repr__(self) -> str:
-        return f"<DeviceGraph {self.name!r}: {len(self)} ops over {', '.join(self._device_names())}>"
+        return f"<DeviceGraph {self.name!r}: {len(self)} ops over {', '.join(device_names(self))}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DeviceGraph.from_json, (self.to_json(),)
@@ -155,8 +149,13 @@ def load_graph(path: str | os.PathLike[str]) -> Graph | DeviceGraph:
     return read_file(path, read)
 
 
-def device_graph_of(graph: DeviceGraph) -> DeviceGraph:
-    """The graph, or TypeError for what is none."""
+def device_core_of(graph: DeviceGraph) -> _engine.DeviceGraph:
+    """The engine's graph, or TypeError for what is none."""
     if isinstance(graph, DeviceGraph):
-        return graph
+        return graph._core
     raise TypeError(f"graph: must be a remora.DeviceGraph, not {type(graph).__name__}")
+
+
+def device_names(graph: DeviceGraph) -> list[str]:
+    """The names of its devices, in the order of the file."""
+    return [name for name, _, _ in graph._core.devices]

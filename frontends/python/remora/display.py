@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
     from remora.curve import Curve
+    from remora.device_schedule import DeviceSchedule
     from remora.schedule import Schedule
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -34,6 +36,16 @@ def schedule_line(schedule: Schedule) -> str:
     return f"{name}: {schedule.status}, overhead {percent(schedule.overhead)}, {peak}, {len(schedule)} steps{gap}"
 
 
+def device_schedule_line(schedule: DeviceSchedule) -> str:
+    """What a schedule over several devices is, in one line."""
+    name = repr(schedule.graph.name)
+    if not schedule:
+        return f"{name}: {schedule.status}, no steps"
+    cost = schedule.energy if schedule.objective == "energy" else schedule.duration
+    gap = "" if schedule.status == "optimal" else f", gap {percent(schedule.gap)}"
+    return f"{name}: {schedule.status}, {schedule.objective} {cost}, {len(schedule.steps)} steps{gap}"
+
+
 def curve_line(curve: Curve) -> str:
     """What a curve is, in one line."""
     least = curve.smallest_feasible
@@ -41,15 +53,15 @@ def curve_line(curve: Curve) -> str:
     return f"{curve.graph.name!r}: {len(curve)} budgets, {found}"
 
 
-def schedule_html(schedule: Schedule) -> str:
-    """The line, and the memory curve below it."""
-    picture = schedule.svg() if schedule and len(schedule) and not schedule._answer.has_modes else ""
-    return f"<div><p>{escape(schedule_line(schedule))}</p>{picture}</div>"
+def framed(line: str, picture: str) -> str:
+    """The line, and the picture below it, in HTML."""
+    return f"<div><p>{escape(line)}</p>{picture}</div>"
 
 
-def curve_html(curve: Curve) -> str:
-    """The line, and the trade-off below it."""
-    return f"<div><p>{escape(curve_line(curve))}</p>{curve.svg()}</div>"
+def amount(size: int, fixed: int, peak: int) -> str:
+    """``"1.50 GiB (1610612736 bytes, 60.0 % of the peak)"``: of the peak above the fixed memory."""
+    part = f", {_engine.part_of_peak_text(size, fixed, peak)}" if peak > fixed else ""
+    return f"{_engine.bytes_text(size)} ({size} bytes{part})"
 
 
 def memory_unit(most: int) -> tuple[str, int]:
@@ -68,13 +80,14 @@ def _axes(ax: matplotlib.axes.Axes | None) -> Any:
     return pyplot.subplots()[1]
 
 
-def plot_schedule(schedule: Schedule, ax: matplotlib.axes.Axes | None) -> matplotlib.axes.Axes:
+def plot_schedule(
+    schedule: Schedule, before: Sequence[int], after: Sequence[int], ax: matplotlib.axes.Axes | None
+) -> matplotlib.axes.Axes:
     """Draws memory over steps, before and after."""
-    memory = schedule._answer.memory()
-    unit, size = memory_unit(max([1, *memory.before, *memory.after]))
+    unit, size = memory_unit(max([1, *before, *after]))
     axes = _axes(ax)
-    axes.step(range(len(memory.before)), [value / size for value in memory.before], where="post", label="input order")
-    axes.step(range(len(memory.after)), [value / size for value in memory.after], where="post", label="schedule")
+    for memory, label in ((before, "input order"), (after, "schedule")):
+        axes.step(range(len(memory)), [value / size for value in memory], where="post", label=label)
     axes.axhline(schedule.budget / size, linestyle="--", color="gray", label="budget")
     axes.set_xlabel("step")
     axes.set_ylabel(f"memory, {unit}")

@@ -4,19 +4,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from remora.budgets import BudgetBracket
     from remora.device_schedule import DeviceSchedule
     from remora.graph import Op, Tensor
     from remora.schedule import Schedule
-    from remora.solving import BudgetBracket
 
 __all__ = ["Certificate", "Error", "Infeasible", "InputError", "NoDeviceSchedule", "NoSchedule"]
 
 
 class Error(Exception):
-    """Base of every exception of this package."""
+    """Base of every exception of this package. All can be pickled, as process pools do."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made again of `args`, which is the message alone.
+        return _again, (type(self), self.args, vars(self))
+
+
+def _again(kind: type[Error], args: tuple[Any, ...], attributes: dict[str, Any]) -> Error:
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
 
 
 class InputError(Error, ValueError):
@@ -35,9 +45,6 @@ class InputError(Error, ValueError):
         super().__init__(f"{place}: {message}" if place else message)
         self.place = place
         self.message = message
-
-    def __reduce__(self) -> tuple[type[InputError], tuple[str, str]]:
-        return type(self), (self.place, self.message)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar
 
-from remora import _engine
+from remora import _engine, networks
 from remora._arguments import boolean, count, integer, json_bytes, read_file, string, write_text
 from remora.errors import InputError
 
@@ -41,6 +40,11 @@ class Tensor:
         return self._graph
 
     @property
+    def index(self) -> int:
+        """Its place among the graph's tensors, from 0."""
+        return self._id
+
+    @property
     def name(self) -> str:
         """Unique among the graph's tensors."""
         return self._graph._core.tensor_name(self._id)
@@ -52,7 +56,7 @@ class Tensor:
 
     @size.setter
     def size(self, size: SupportsIndex) -> None:
-        self._graph._changed().set_tensor_size(self._id, integer(size, "size"))
+        self._graph._core.set_tensor_size(self._id, integer(size, "size"))
 
     @property
     def keep(self) -> bool:
@@ -61,18 +65,18 @@ class Tensor:
 
     @keep.setter
     def keep(self, keep: bool) -> None:
-        self._graph._changed().set_tensor_keep(self._id, boolean(keep, "keep"))
+        self._graph._core.set_tensor_keep(self._id, boolean(keep, "keep"))
 
     @property
     def producer(self) -> Op | None:
         """The op that writes it; None for an input of the graph, which is always resident."""
         number = self._graph._core.producer(self._id)
-        return None if number < 0 else _op(self._graph, number)
+        return None if number < 0 else op_at(self._graph, number)
 
     @property
     def users(self) -> tuple[Op, ...]:
         """The ops that read it, in the graph's order."""
-        return tuple(_op(self._graph, number) for number in self._graph._core.users(self._id))
+        return tuple(op_at(self._graph, number) for number in self._graph._core.users(self._id))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tensor) and other._id == self._id and other._graph is self._graph
@@ -81,7 +85,7 @@ class Tensor:
         return hash((id(self._graph), self._id))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _tensor, (self._graph, self._id)
+        return tensor_at, (self._graph, self._id)
 
     def __repr__(self) -> str:
         return f"<Tensor {self.name!r}, {_engine.bytes_text(self.size)}>"
@@ -128,7 +132,7 @@ class Op:
 
     @duration.setter
     def duration(self, duration: SupportsIndex) -> None:
-        self._graph._changed().set_op_duration(self._id, integer(duration, "duration"))
+        self._graph._core.set_op_duration(self._id, integer(duration, "duration"))
 
     @property
     def workspace(self) -> int:
@@ -137,17 +141,17 @@ class Op:
 
     @workspace.setter
     def workspace(self, workspace: SupportsIndex) -> None:
-        self._graph._changed().set_op_workspace(self._id, integer(workspace, "workspace"))
+        self._graph._core.set_op_workspace(self._id, integer(workspace, "workspace"))
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors that it reads."""
-        return tuple(_tensor(self._graph, number) for number in self._graph._core.op_inputs(self._id))
+        return tuple(tensor_at(self._graph, number) for number in self._graph._core.op_inputs(self._id))
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
         """The tensors that it writes."""
-        return tuple(_tensor(self._graph, number) for number in self._graph._core.op_outputs(self._id))
+        return tuple(tensor_at(self._graph, number) for number in self._graph._core.op_outputs(self._id))
 
     @property
     def output(self) -> Tensor:
@@ -164,7 +168,7 @@ class Op:
 
     @recompute.setter
     def recompute(self, recompute: bool) -> None:
-        self._graph._changed().set_op_recompute(self._id, boolean(recompute, "recompute"))
+        self._graph._core.set_op_recompute(self._id, boolean(recompute, "recompute"))
 
     @property
     def max_computes(self) -> int | None:
@@ -173,7 +177,7 @@ class Op:
 
     @max_computes.setter
     def max_computes(self, most: SupportsIndex | None) -> None:
-        self._graph._changed().set_op_max_computes(self._id, count(most, "max_computes"))
+        self._graph._core.set_op_max_computes(self._id, count(most, "max_computes"))
 
     @property
     def phase(self) -> Phase | None:
@@ -185,12 +189,19 @@ class Op:
     def backward_of(self) -> Op | None:
         """The forward op whose gradient it computes."""
         number = self._graph._core.op_backward_of(self._id)
-        return None if number < 0 else _op(self._graph, number)
+        return None if number < 0 else op_at(self._graph, number)
 
     @property
     def after(self) -> tuple[Op, ...]:
         """Ops whose first computes come before its first compute, though it reads nothing of them."""
-        return tuple(_op(self._graph, number) for number in self._graph._core.op_after(self._id))
+        return tuple(op_at(self._graph, number) for number in self._graph._core.op_after(self._id))
+
+    @property
+    def in_place(self) -> Mapping[Tensor, Tensor]:
+        """Outputs, and for each the input whose storage it takes over where a run releases that input."""
+        return {
+            tensor_at(self._graph, a): tensor_at(self._graph, b) for a, b in self._graph._core.op_in_place(self._id)
+        }
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.outputs)
@@ -202,7 +213,7 @@ class Op:
         return hash((id(self._graph), self._id, "op"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _op, (self._graph, self._id)
+        return op_at, (self._graph, self._id)
 
     def __repr__(self) -> str:
         return f"<Op {self.name!r}, {_engine.duration_text(self.duration, self._graph.duration_unit)}>"
@@ -215,14 +226,16 @@ OpLike = Op | str | int
 """An op, its name, or its place in the graph's order."""
 
 
-def _tensor(graph: Graph, number: int) -> Tensor:
+def tensor_at(graph: Graph, number: int) -> Tensor:
+    """The tensor of a number."""
     tensor = Tensor.__new__(Tensor)
     tensor._graph = graph
     tensor._id = number
     return tensor
 
 
-def _op(graph: Graph, number: int) -> Op:
+def op_at(graph: Graph, number: int) -> Op:
+    """The op of a number."""
     op = Op.__new__(Op)
     op._graph = graph
     op._id = number
@@ -253,27 +266,13 @@ class Graph:
     """
 
     _core: _engine.Graph
-    _sha256: str
-    __slots__ = ("__weakref__", "_core", "_sha256")
+    __slots__ = ("__weakref__", "_core")
 
     def __init__(self, name: str = "", *, fixed_memory: SupportsIndex = 0, duration_unit: str = "") -> None:
         self._core = _engine.Graph(string(name, "name"))
-        self._sha256 = ""
         self._core.fixed_memory = integer(fixed_memory, "fixed_memory")
         if string(duration_unit, "duration_unit"):
             self.meta = {"duration_unit": duration_unit}
-
-    @classmethod
-    def _of(cls, core: _engine.Graph, sha256: str = "") -> Graph:
-        graph = cls.__new__(cls)
-        graph._core = core
-        graph._sha256 = sha256
-        return graph
-
-    def _changed(self) -> _engine.Graph:
-        """The engine's graph, about to change: it is that of no file any more."""
-        self._sha256 = ""
-        return self._core
 
     # Building
 
@@ -294,7 +293,7 @@ class Graph:
         Tensor
         """
         size, keep = integer(size, f"size of tensor {name!r}"), boolean(keep, "keep")
-        return _tensor(self, self._changed().add_tensor(string(name, "name"), size, keep))
+        return tensor_at(self, self._core.add_tensor(string(name, "name"), size, keep))
 
     def op(
         self,
@@ -311,6 +310,7 @@ class Graph:
         phase: Phase | None = None,
         backward_of: OpLike | None = None,
         after: Iterable[OpLike] = (),
+        in_place: Mapping[str, TensorLike] | None = None,
     ) -> Op:
         """Adds an op after all ops that are there.
 
@@ -340,6 +340,8 @@ class Graph:
             The forward op whose gradient it computes.
         after : iterable of Op, str or int
             Ops whose first computes come before its own, though it reads nothing of them.
+        in_place : mapping of str to Tensor, Op or str, optional
+            Names of outputs, and for each the input whose storage it takes over (docs/formats.md).
 
         Returns
         -------
@@ -362,7 +364,7 @@ class Graph:
         arguments: list[Any] = [
             name,
             duration,
-            [self._tensor_number(tensor, "inputs") for tensor in _listed(inputs, "inputs")],
+            [tensor_number(self, tensor, "inputs") for tensor in listed(inputs, "inputs")],
             written,
             made,
             workspace,
@@ -370,13 +372,14 @@ class Graph:
             recompute,
             max_computes,
             phase or "",
-            -1 if backward_of is None else self._op_number(backward_of, "backward_of"),
-            [self._op_number(op, "after") for op in _listed(after, "after")] if after else [],
+            -1 if backward_of is None else op_number(self, backward_of, "backward_of"),
+            [op_number(self, op, "after") for op in listed(after, "after")] if after else [],
+            [(string(key, "in_place"), tensor_number(self, x, "in_place")) for key, x in (in_place or {}).items()],
         ]
         try:
-            return _op(self, self._changed().add_op(*arguments))
+            return op_at(self, self._core.add_op(*arguments))
         except TypeError:
-            return _op(self, self._core.add_op(*_checked(arguments)))
+            return op_at(self, self._core.add_op(*_checked(arguments)))
 
     def _kept(self, keep: bool | Collection[str], outputs: Mapping[str, Any]) -> Collection[str]:
         if isinstance(keep, bool):
@@ -392,47 +395,11 @@ class Graph:
         if keep is not False:
             raise InputError("keep", "these outputs exist already: say Graph.tensor(..., keep=True)")
         numbers = []
-        for tensor in _listed(outputs, "outputs"):
+        for tensor in listed(outputs, "outputs"):
             if isinstance(tensor, Op):
                 raise TypeError("outputs: must be new names with sizes, or tensors; not an Op")
-            numbers.append(self._tensor_number(tensor, "outputs"))
+            numbers.append(tensor_number(self, tensor, "outputs"))
         return numbers
-
-    def _tensor_number(self, tensor: TensorLike, place: str) -> int:
-        if tensor.__class__ is Tensor and tensor._graph is self:
-            return tensor._id
-        if isinstance(tensor, Op):
-            self._check_own(tensor, place)
-            return tensor.output._id
-        if isinstance(tensor, str):
-            number = self._core.find_tensor(string(tensor, place))
-            if number < 0:
-                raise InputError(place, f"there is no tensor {tensor!r}")
-            return number
-        if isinstance(tensor, Tensor):
-            self._check_own(tensor, place)
-            return tensor._id
-        raise TypeError(f"{place}: must be a Tensor, an Op or a name, not {tensor.__class__.__name__}")
-
-    def _op_number(self, op: OpLike, place: str) -> int:
-        if isinstance(op, Op):
-            self._check_own(op, place)
-            return op._id
-        if isinstance(op, str):
-            number = self._core.find_op(string(op, place))
-            if number < 0:
-                raise InputError(place, f"there is no op {op!r}")
-            return number
-        if isinstance(op, bool):
-            raise TypeError(f"{place}: must be an Op, a name or a number, not bool")
-        number = integer(op, place)
-        if number >= self._core.op_count():
-            raise InputError(place, f"no op has the number {number}")
-        return number
-
-    def _check_own(self, thing: Tensor | Op, place: str) -> None:
-        if thing._graph is not self:
-            raise InputError(place, f"{thing.name!r} is of another graph, {thing._graph.name!r}")
 
     # Looking
 
@@ -443,7 +410,7 @@ class Graph:
 
     @name.setter
     def name(self, name: str) -> None:
-        self._changed().name = string(name, "name")
+        self._core.name = string(name, "name")
 
     @property
     def fixed_memory(self) -> int:
@@ -452,7 +419,7 @@ class Graph:
 
     @fixed_memory.setter
     def fixed_memory(self, size: SupportsIndex) -> None:
-        self._changed().fixed_memory = integer(size, "fixed_memory")
+        self._core.fixed_memory = integer(size, "fixed_memory")
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -467,7 +434,7 @@ class Graph:
             text = json.dumps(dict(meta), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError) as error:
             raise InputError("$.meta", f"cannot be written as JSON: {error}") from None
-        self._changed().meta = text if meta else ""
+        self._core.meta = text if meta else ""
 
     @property
     def note(self) -> str:
@@ -483,36 +450,36 @@ class Graph:
     @property
     def ops(self) -> Sequence[Op]:
         """All ops in their order."""
-        return tuple(_op(self, number) for number in range(self._core.op_count()))
+        return tuple(op_at(self, number) for number in range(self._core.op_count()))
 
     @property
     def tensors(self) -> Sequence[Tensor]:
         """All tensors."""
-        return tuple(_tensor(self, number) for number in range(self._core.tensor_count()))
+        return tuple(tensor_at(self, number) for number in range(self._core.tensor_count()))
 
     def find_op(self, name: str) -> Op:
         """The op of this name; KeyError if there is none."""
         number = self._core.find_op(string(name, "name"))
         if number < 0:
             raise KeyError(name)
-        return _op(self, number)
+        return op_at(self, number)
 
     def find_tensor(self, name: str) -> Tensor:
         """The tensor of this name; KeyError if there is none."""
         number = self._core.find_tensor(string(name, "name"))
         if number < 0:
             raise KeyError(name)
-        return _tensor(self, number)
+        return tensor_at(self, number)
 
     @property
     def baseline_duration(self) -> int:
         """Of every op once."""
-        return self._core.baseline().duration
+        return self._core.baseline()[0]
 
     @property
     def baseline_peak(self) -> int:
         """Bytes: the peak of the input order without recompute."""
-        return self._core.baseline().peak
+        return self._core.baseline()[1]
 
     def validate(self) -> None:
         """Raises `InputError` with the path of the first fault; every solve does so, too."""
@@ -520,7 +487,7 @@ class Graph:
 
     def copy(self) -> Graph:
         """A graph of its own with the same tensors and ops."""
-        return Graph._of(self._core.copy(), self._sha256)
+        return made_graph(self._core.copy(), Graph)
 
     __copy__ = copy
 
@@ -530,8 +497,15 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Graph) and (other is self or self._core.equals(other._core))
 
-    # A graph grows; as a key it is the object that it is.
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        # A graph grows: nothing of it stays as it is but that it is one.
+        return hash(Graph)
+
+    def __contains__(self, op: object) -> bool:
+        """Whether an op of this name, or this op, is in the graph."""
+        if isinstance(op, str):
+            return self._core.find_op(op) >= 0
+        return isinstance(op, Op) and op._graph is self
 
     def __len__(self) -> int:
         return self._core.op_count()
@@ -573,8 +547,7 @@ class Graph:
     @classmethod
     def from_json(cls, source: str | bytes | Mapping[str, Any]) -> Graph:
         """The graph in the text of a file, or in a dict as `json.load` gives it."""
-        content = json_bytes(source)
-        return cls._of(_engine.Graph.read(content), hashlib.sha256(content).hexdigest())
+        return made_graph(_engine.Graph.read(json_bytes(source)), cls)
 
     def to_json(self) -> str:
         """The text of the graph's file."""
@@ -589,20 +562,48 @@ class Graph:
         size: str = "size",
         name: str | None = None,
     ) -> Graph:
-        """Makes a graph of networkx's: see `remora.networks.from_networkx`."""
-        from remora.networks import from_networkx
+        """Makes a graph of networkx's: each node becomes an op with one output, which all its successors read.
 
-        return from_networkx(graph, duration=duration, size=size, name=name)
+        Ops stand in the order of the nodes if they could run so, else in a topological order. What `to_networkx` gives
+        with ``tensors=True`` comes back as the graph that it was.
 
-    @overload
-    def to_networkx(self) -> networkx.DiGraph[Any]: ...
-    @overload
-    def to_networkx(self, *, tensors: bool) -> networkx.DiGraph[Any]: ...
+        Parameters
+        ----------
+        graph : networkx.DiGraph
+            Without cycles. Attributes of nodes that are read, beside duration and size: ``type``, ``workspace``,
+            ``keep``, ``recompute``, ``max_computes``, ``phase``; without ``keep`` what nobody reads is kept.
+            Attributes of the graph: ``name``, ``fixed_memory``, ``duration_unit``.
+        duration, size : str
+            The attributes of a node that hold its duration and the bytes of its output (``"cost_cpu"`` and
+            ``"cost_ram"`` in Checkmate's graphs).
+        name : str, optional
+            Of the graph; the graph's own attribute by default.
+
+        Raises
+        ------
+        InputError
+            For a cycle, for a node without duration or size, and for what `Graph.op` refuses.
+        """
+        return networks.read(cls, graph, duration, size, name)
+
     def to_networkx(self, *, tensors: bool = False) -> networkx.DiGraph[Any]:
-        """The ops as networkx's graph: see `remora.networks.to_networkx`."""
-        from remora.networks import to_networkx
+        """The ops as networkx's graph.
 
-        return to_networkx(self, tensors=tensors)
+        Parameters
+        ----------
+        graph : Graph
+        tensors : bool
+            Also one node per tensor, and edges from what writes to what is written to what reads: nothing is lost, and
+            `from_networkx` gives the graph back.
+
+        Returns
+        -------
+        networkx.DiGraph
+            Without tensors: one node per op, by name, with ``duration``, ``size`` (of all its outputs), ``type`` and
+            so on; an edge to every op that reads it, with ``tensors`` (names) and ``size``. With tensors: nodes are
+            pairs of ``"op"`` or ``"tensor"`` and the name.
+        """
+        return networks.written(self, tensors)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Graph.from_json, (self.to_json(),)
@@ -611,7 +612,68 @@ class Graph:
 T = TypeVar("T")
 
 
-def _listed(things: Iterable[T], place: str) -> Iterable[T]:
+# For the package's other modules.
+
+
+def core_of(graph: Graph) -> _engine.Graph:
+    """The engine's graph, or TypeError for what is none."""
+    if isinstance(graph, Graph):
+        return graph._core
+    raise TypeError(f"graph: must be a remora.Graph, not {type(graph).__name__}")
+
+
+G = TypeVar("G", bound=Graph)
+
+
+def made_graph(core: _engine.Graph, kind: type[G]) -> G:
+    """The engine's graph as one of Python's."""
+    graph = kind.__new__(kind)
+    graph._core = core
+    return graph
+
+
+def tensor_number(graph: Graph, tensor: TensorLike, place: str) -> int:
+    """The number of a tensor of the graph, or what is wrong with `place`."""
+    if tensor.__class__ is Tensor and tensor._graph is graph:
+        return tensor._id
+    if isinstance(tensor, Op):
+        _check_own(graph, tensor, place)
+        return tensor.output._id
+    if isinstance(tensor, str):
+        number = graph._core.find_tensor(string(tensor, place))
+        if number < 0:
+            raise InputError(place, f"there is no tensor {tensor!r}")
+        return number
+    if isinstance(tensor, Tensor):
+        _check_own(graph, tensor, place)
+        return tensor._id
+    raise TypeError(f"{place}: must be a Tensor, an Op or a name, not {tensor.__class__.__name__}")
+
+
+def op_number(graph: Graph, op: OpLike, place: str) -> int:
+    """The number of an op of the graph, or what is wrong with `place`."""
+    if isinstance(op, Op):
+        _check_own(graph, op, place)
+        return op._id
+    if isinstance(op, str):
+        number = graph._core.find_op(string(op, place))
+        if number < 0:
+            raise InputError(place, f"there is no op {op!r}")
+        return number
+    if isinstance(op, bool):
+        raise TypeError(f"{place}: must be an Op, a name or a number, not bool")
+    number = integer(op, place)
+    if number >= graph._core.op_count():
+        raise InputError(place, f"no op has the number {number}")
+    return number
+
+
+def _check_own(graph: Graph, thing: Tensor | Op, place: str) -> None:
+    if thing._graph is not graph:
+        raise InputError(place, f"{thing.name!r} is of another graph, {thing._graph.name!r}")
+
+
+def listed(things: Iterable[T], place: str) -> Iterable[T]:
     """The things, unless they are one text: a name where a list of names is meant."""
     if isinstance(things, (str, bytes, Tensor, Op)) or not isinstance(things, Iterable):
         raise TypeError(f"{place}: must be a list, not {type(things).__name__}")
@@ -620,7 +682,7 @@ def _listed(things: Iterable[T], place: str) -> Iterable[T]:
 
 def _checked(arguments: list[Any]) -> list[Any]:
     """The arguments of add_op as exact types, or the exception that names the one that is wrong."""
-    name, duration, inputs, written, made, workspace, kind, recompute, most, phase, backward_of, after = arguments
+    name, duration, inputs, written, made, workspace, kind, recompute, most, *rest = arguments
     place = f"op {name!r}"
     return [
         string(name, "name"),
@@ -635,7 +697,6 @@ def _checked(arguments: list[Any]) -> list[Any]:
         string(kind, f"type of {place}"),
         boolean(recompute, f"recompute of {place}"),
         count(most, f"max_computes of {place}"),
-        string(phase, f"phase of {place}"),
-        backward_of,
-        after,
+        string(rest[0], f"phase of {place}"),
+        *rest[1:],
     ]

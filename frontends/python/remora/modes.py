@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import index
 from typing import Any, SupportsIndex
 
-from remora._arguments import count, integer
-from remora.errors import InputError
-from remora.graph import Graph, OpLike, TensorLike, _listed
+from remora._arguments import count, integer, signed
+from remora.graph import Graph, OpLike, TensorLike, listed, op_number, tensor_number
 
 __all__ = ["InnerPeak", "Mode", "Modes", "OpModes"]
 
@@ -96,15 +94,15 @@ def mode_rows(graph: Graph, modes: Modes | None) -> list[Any]:
     rows = []
     for op, given in modes.items():
         place = f"modes[{op!r}]"
-        own = given if isinstance(given, OpModes) else OpModes(tuple(_listed(given, place)))
+        own = given if isinstance(given, OpModes) else OpModes(tuple(listed(given, place)))
         rows.append(
             (
-                graph._op_number(op, "modes"),
+                op_number(graph, op, "modes"),
                 [
                     None if mode is None else _mode_row(graph, mode, f"{place}.further[{number}]")
-                    for number, mode in enumerate(_listed(own.further, f"{place}.further"))
+                    for number, mode in enumerate(listed(own.further, f"{place}.further"))
                 ],
-                -1 if own.follows is None else graph._op_number(own.follows, f"{place}.follows"),
+                -1 if own.follows is None else op_number(graph, own.follows, f"{place}.follows"),
                 _tensors(graph, own.unread, f"{place}.unread"),
                 count(own.computes, f"{place}.computes"),
                 _peaks(graph, own.inner, f"{place}.inner"),
@@ -120,7 +118,7 @@ def _mode_row(graph: Graph, mode: Mode, place: str) -> tuple[Any, ...]:
     return (
         integer(mode.duration, f"{place}.duration"),
         integer(mode.workspace, f"{place}.workspace"),
-        [integer(size, f"{place}.output_sizes") for size in _listed(mode.output_sizes, f"{place}.output_sizes")],
+        [integer(size, f"{place}.output_sizes") for size in listed(mode.output_sizes, f"{place}.output_sizes")],
         _tensors(graph, mode.unread, f"{place}.unread"),
         count(mode.computes, f"{place}.computes"),
         _peaks(graph, mode.inner, f"{place}.inner"),
@@ -128,19 +126,13 @@ def _mode_row(graph: Graph, mode: Mode, place: str) -> tuple[Any, ...]:
 
 
 def _tensors(graph: Graph, tensors: Iterable[TensorLike], place: str) -> list[int]:
-    return [graph._tensor_number(tensor, place) for tensor in _listed(tensors, place)]
+    return [tensor_number(graph, tensor, place) for tensor in listed(tensors, place)]
 
 
 def _peaks(graph: Graph, peaks: Sequence[InnerPeak], place: str) -> list[tuple[int, list[int]]]:
     rows = []
-    for peak in _listed(peaks, place):
+    for peak in listed(peaks, place):
         if not isinstance(peak, InnerPeak):
             raise TypeError(f"{place}: must be remora.InnerPeak, not {type(peak).__name__}")
-        try:
-            workspace = index(peak.workspace)
-        except TypeError:
-            raise TypeError(f"{place}.workspace: must be an integer") from None
-        if not -(2**63) <= workspace < 2**63:
-            raise InputError(f"{place}.workspace", f"is beyond 64 bits: {workspace}")
-        rows.append((workspace, _tensors(graph, peak.freed, f"{place}.freed")))
+        rows.append((signed(peak.workspace, f"{place}.workspace"), _tensors(graph, peak.freed, f"{place}.freed")))
     return rows

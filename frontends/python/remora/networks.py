@@ -6,46 +6,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from remora.errors import InputError
-from remora.graph import Graph, Op, Tensor
 
 if TYPE_CHECKING:
     import networkx
 
+    from remora.graph import Graph, Op, Tensor
     from remora.schedule import Schedule
-
-__all__ = ["from_networkx", "schedule_to_networkx", "to_networkx"]
 
 _OP_KEYS = ("type", "workspace", "recompute", "max_computes", "phase")
 
 
-def from_networkx(
-    graph: networkx.DiGraph[Any], *, duration: str = "duration", size: str = "size", name: str | None = None
-) -> Graph:
-    """Makes a graph of networkx's: each node becomes an op with one output, which all its successors read.
-
-    Ops stand in the order of the nodes if they could run so, else in a topological order. What `to_networkx` gives with
-    ``tensors=True`` comes back as the graph that it was.
-
-    Parameters
-    ----------
-    graph : networkx.DiGraph
-        Without cycles. Attributes of nodes that are read, beside duration and size: ``type``, ``workspace``, ``keep``,
-        ``recompute``, ``max_computes``, ``phase``. Attributes of the graph: ``name``, ``fixed_memory``,
-        ``duration_unit``.
-    duration, size : str
-        The attributes of a node that hold its duration and the bytes of its output (``"cost_cpu"`` and ``"cost_ram"``
-        in Checkmate's graphs).
-    name : str, optional
-        Of the graph; the graph's own attribute by default.
-
-    Raises
-    ------
-    InputError
-        For a cycle, for a node without duration or size, and for what `Graph.op` refuses.
-    """
+def read(make: type[Graph], graph: networkx.DiGraph[Any], duration: str, size: str, name: str | None) -> Graph:
+    """A graph of networkx's, as `Graph.from_networkx` says."""
     if not hasattr(graph, "is_directed") or not graph.is_directed():
         raise TypeError(f"graph: must be a directed graph of networkx, not {type(graph).__name__}")
-    made = Graph(
+    made = make(
         str(graph.graph.get("name", "") if name is None else name),
         fixed_memory=graph.graph.get("fixed_memory", 0),
         duration_unit=graph.graph.get("duration_unit", ""),
@@ -62,7 +37,7 @@ def from_networkx(
             duration=_attribute(data, node, duration),
             inputs=[outputs[before] for before in graph.predecessors(node)],
             outputs={str(node): _attribute(data, node, size)},
-            keep=data.get("keep", False),
+            keep=data.get("keep", graph.out_degree(node) == 0),
             **{key: data[key] for key in _OP_KEYS if data.get(key) is not None},
         )
         outputs[node] = op.output
@@ -129,23 +104,8 @@ def _add_bipartite(made: Graph, graph: networkx.DiGraph[Any], order: list[Any], 
         )
 
 
-def to_networkx(graph: Graph, *, tensors: bool = False) -> networkx.DiGraph[Any]:
-    """The ops as networkx's graph.
-
-    Parameters
-    ----------
-    graph : Graph
-    tensors : bool
-        Also one node per tensor, and edges from what writes to what is written to what reads: nothing is lost, and
-        `from_networkx` gives the graph back.
-
-    Returns
-    -------
-    networkx.DiGraph
-        Without tensors: one node per op, by name, with ``duration``, ``size`` (of all its outputs), ``type`` and so on;
-        an edge to every op that reads it, with ``tensors`` (names) and ``size``. With tensors: nodes are pairs of
-        ``"op"`` or ``"tensor"`` and the name.
-    """
+def written(graph: Graph, tensors: bool) -> networkx.DiGraph[Any]:
+    """As `Graph.to_networkx` says."""
     import networkx
 
     made: networkx.DiGraph[Any] = networkx.DiGraph(
@@ -197,18 +157,8 @@ def _fill_bipartite(made: networkx.DiGraph[Any], graph: Graph) -> None:
             made.add_edge(node, ("tensor", tensor.name), position=position)
 
 
-def schedule_to_networkx(schedule: Schedule) -> networkx.DiGraph[Any]:
-    """The computes of a schedule: one node per step, with ``op`` and ``duration``; an edge to each step that it serves.
-
-    Parameters
-    ----------
-    schedule : Schedule
-
-    Returns
-    -------
-    networkx.DiGraph
-        Nodes 0, 1, 2, …; edges with ``tensors``, the names of what is handed on.
-    """
+def computes(schedule: Schedule) -> networkx.DiGraph[Any]:
+    """As `Schedule.to_networkx` says."""
     import networkx
 
     made: networkx.DiGraph[Any] = networkx.DiGraph(name=schedule.graph.name)

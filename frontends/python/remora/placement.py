@@ -4,48 +4,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import index
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
-from remora._arguments import Budget, boolean, budget_text, file_path, integer, string, write_text
+from remora._arguments import Budget, boolean, budget_text, file_path, integer, signed, string, write_text
+from remora.calls import interrupt, stop_of
 from remora.errors import InputError
-from remora.graph import Graph, Tensor, _listed, _tensor
+from remora.graph import listed
+from remora.limits import LIMITS, Limits, option_texts
+from remora.schedule import Schedule, made_schedule, schedule_core_of
 
 if TYPE_CHECKING:
     import threading
 
-    from remora.schedule import Schedule
+    from typing_extensions import Unpack
 
-__all__ = ["Arena", "Buffer", "Placement", "load_buffers", "place"]
+    from remora.limits import LimitWords
+
+__all__ = ["Buffer", "Placement", "load_buffers", "place"]
 
 SCHEDULE_ALIGNMENT = 64
 """Bytes: of a schedule's addresses by default."""
-
-
-@dataclass(frozen=True)
-class Arena:
-    """Where a schedule's tensors and workspaces lie; what has no bytes lies nowhere, fixed memory elsewhere.
-
-    Attributes
-    ----------
-    size, alignment : int
-        Bytes: the end of what lies highest, and what every offset is a multiple of.
-    inputs : mapping of Tensor to int
-        Offsets of the graph's inputs, throughout.
-    offsets : sequence of mapping of Tensor to int
-        For each step the offsets of the tensors that it allocates.
-    workspaces : sequence of int or None
-        For each step the offset of its workspace.
-    """
-
-    size: int
-    alignment: int
-    inputs: Mapping[Tensor, int]
-    offsets: Sequence[Mapping[Tensor, int]]
-    workspaces: Sequence[int | None]
 
 
 @dataclass(frozen=True)
@@ -134,12 +115,10 @@ def place(
     *,
     capacity: Budget | None = None,
     alignment: SupportsIndex | None = None,
-    time_limit: SupportsFloat | None = None,
-    work_limit: SupportsIndex | None = None,
-    threads: SupportsIndex | None = None,
-    seed: SupportsIndex | None = None,
     heuristics: bool = False,
+    limits: Limits | None = None,
     stop: threading.Event | None = None,
+    **options: Unpack[LimitWords],
 ) -> Placement:
     """Gives buffers, or the tensors and workspaces of a given schedule, offsets in one arena.
 
@@ -155,10 +134,10 @@ def place(
         smallest arena is sought.
     alignment : int, optional
         Every offset is a multiple of it, and of the buffer's own alignment; 1, of a schedule 64 by default.
-    time_limit, work_limit, threads, seed, stop
-        As for `solve`.
     heuristics : bool
         The fast heuristics alone.
+    limits, stop, time_limit, work_limit, threads, seed
+        As for `solve`.
 
     Returns
     -------
@@ -176,34 +155,29 @@ def place(
     >>> found.status, found.arena
     ('optimal', 8)
     """
-    from remora.schedule import Schedule
-    from remora.solving import _asking, _interrupt, _search_options
-
     schedule = what if isinstance(what, Schedule) else None
     aligned = alignment_of(alignment, 1 if schedule is None else SCHEDULE_ALIGNMENT)
     if isinstance(what, Schedule):
-        rows = _engine.schedule_buffers(what._answer, aligned)
+        rows = _engine.schedule_buffers(schedule_core_of(what), aligned)
         buffers: Sequence[Buffer] = tuple(_buffer(row) for row in rows)
     else:
-        buffers = tuple(_listed(what, "buffers"))
+        buffers = tuple(listed(what, "buffers"))
         rows = [_row(buffer, f"buffers[{place}]") for place, buffer in enumerate(buffers)]
-    found, interruption = _engine.place(
+    (found, seconds), interruption = _engine.place(
         rows,
         aligned,
         None if capacity is None else budget_text(capacity, "capacity"),
-        _search_options({}, time_limit, work_limit, threads, seed, None),
+        option_texts(limits, options, "place", LIMITS),
         boolean(heuristics, "heuristics"),
-        _asking(stop),
+        stop_of(stop),
     )
     placed: Schedule | None = None
     if schedule is not None and found.offsets:
-        answer = _engine.with_offsets(schedule._answer, aligned, found.offsets)
-        placed = Schedule._of(answer, schedule.graph) if answer.arena is not None else None
+        core = _engine.with_offsets(schedule_core_of(schedule), aligned, found.offsets)
+        placed = made_schedule(core, schedule.graph) if core.arena is not None else None
     status: Any = found.status
-    placement = Placement(
-        status, buffers, found.offsets, found.arena, found.lower_bound, found.seconds, found.work, placed
-    )
-    _interrupt(interruption, placement, "placement")
+    placement = Placement(status, buffers, found.offsets, found.arena, found.lower_bound, seconds, found.work, placed)
+    interrupt(interruption, placement, "placement")
     return placement
 
 
@@ -212,35 +186,17 @@ def alignment_of(value: SupportsIndex | None, usual: int) -> int:
     return usual if value is None else integer(value, "alignment")
 
 
-def arena_of(answer: _engine.Answer, graph: Graph) -> Arena | None:
-    """A schedule's addresses, if it has any."""
-    if answer.arena is None:
-        return None
-    alignment, size, inputs, steps = answer.arena
-    return Arena(
-        size,
-        alignment,
-        _named(graph, inputs),
-        tuple(_named(graph, outputs) for outputs, _ in steps),
-        tuple(workspace for _, workspace in steps),
-    )
-
-
-def _named(graph: Graph, rows: Iterable[tuple[int, int]]) -> dict[Tensor, int]:
-    return {_tensor(graph, number): offset for number, offset in rows}
-
-
 def _row(buffer: Buffer, where: str = "buffers") -> Any:
     if not isinstance(buffer, Buffer):
         raise TypeError(f"{where}: must be a remora.Buffer, not {type(buffer).__name__}")
     gaps = [
-        (_time(begin, f"{where}.gaps"), _time(end, f"{where}.gaps"))
+        (signed(begin, f"{where}.gaps"), signed(end, f"{where}.gaps"))
         for begin, end in _pairs(buffer.gaps, f"{where}.gaps")
     ]
     return (
         string(buffer.id, f"{where}.id"),
-        _time(buffer.lower, f"{where}.lower"),
-        _time(buffer.upper, f"{where}.upper"),
+        signed(buffer.lower, f"{where}.lower"),
+        signed(buffer.upper, f"{where}.upper"),
         integer(buffer.size, f"{where}.size"),
         integer(buffer.alignment, f"{where}.alignment"),
         None if buffer.offset is None else integer(buffer.offset, f"{where}.offset"),
@@ -249,20 +205,10 @@ def _row(buffer: Buffer, where: str = "buffers") -> Any:
 
 
 def _pairs(values: Any, where: str) -> list[tuple[Any, Any]]:
-    pairs = [tuple(_listed(pair, where)) for pair in _listed(values, where)]
+    pairs = [tuple(listed(pair, where)) for pair in listed(values, where)]
     if any(len(pair) != 2 for pair in pairs):
         raise InputError(where, "must be pairs of a beginning and an end")
     return [(pair[0], pair[1]) for pair in pairs]
-
-
-def _time(value: SupportsIndex, where: str) -> int:
-    try:
-        number = index(value)
-    except TypeError:
-        raise TypeError(f"{where}: must be an integer, not {type(value).__name__}") from None
-    if not -(2**63) <= number < 2**63:
-        raise InputError(where, f"is beyond 64 bits: {number}")
-    return number
 
 
 def _buffer(row: Any) -> Buffer:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long call shows of itself while it runs.
+"""What a long call tells and shows of itself while it runs.
 
 On a terminal and in a notebook one bar, by tqdm where it is installed; where standard error is a file or a pipe, a line
 for every better schedule and bound, and no control codes.
@@ -10,20 +10,79 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from remora import _engine
 
 if TYPE_CHECKING:
+    from remora.devices import DeviceGraph
     from remora.graph import Graph
-    from remora.solving import Progress, SweepProgress
 
-__all__ = ["Display", "show_order", "show_solve", "show_sweep"]
+__all__ = ["Progress", "SweepProgress"]
 
 _DEFAULT_SECONDS = 60.0
 _WITHOUT_LIMIT = 1e9
 _BAR_WIDTH = 20
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a solve knows at one moment.
+
+    Attributes
+    ----------
+    seconds : float
+        Since the solve began.
+    phase : int
+        1: looking for a schedule within the budget; 2: shortening it.
+    source : str
+        What brought the news; empty for a heartbeat.
+    duration, peak : int
+        Of the best so far; in phase 1 its peak is still above the budget. Of a `DeviceGraph`: what it costs, in the
+        objective's unit, 2**63 - 1 as long as there is none; and 0, since each device has its own peak.
+    bound : int
+        No schedule has a smaller duration.
+    work : int
+        Units of work done.
+    """
+
+    seconds: float
+    phase: int
+    source: str
+    duration: int
+    peak: int
+    bound: int
+    work: int
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """What a sweep knows after it was busy with one budget.
+
+    Attributes
+    ----------
+    seconds : float
+        Since the sweep began.
+    budget : int
+        Bytes: the one that it was busy with.
+    status : {"optimal", "feasible", "infeasible", "unknown"}
+        Of that budget.
+    duration, peak, bound : int
+        Of that budget.
+    points, settled : int
+        Budgets so far, and those among them for which nothing is left to search.
+    """
+
+    seconds: float
+    budget: int
+    status: str
+    duration: int
+    peak: int
+    bound: int
+    points: int
+    settled: int
 
 
 class Bar:
@@ -142,8 +201,11 @@ class Display:
             self._bar.close()
 
 
-class _SolveDisplay(Display):
-    def __init__(self, graph: Graph, options: dict[str, str]) -> None:
+class SolveDisplay(Display):
+    """The display of a solve."""
+
+    def __init__(self, graph: Graph | DeviceGraph, texts: list[tuple[str, str]]) -> None:
+        options = dict(texts)
         work = float(options.get("work_limit", 0))
         seconds = float(options.get("time_limit", _DEFAULT_SECONDS))
         self._by_work = work > 0 and seconds >= _WITHOUT_LIMIT
@@ -151,7 +213,8 @@ class _SolveDisplay(Display):
         super().__init__(bar_for(f"solve {graph.name}".rstrip(), total))
         self._total = total
         self._begun = time.monotonic()
-        self._baseline = graph.baseline_duration
+        # Over several devices it takes a search.
+        self._baseline = getattr(graph, "baseline_duration", None)
         self.solve_told = self._told
 
     def finish(self, text: str) -> None:
@@ -161,14 +224,18 @@ class _SolveDisplay(Display):
     def _told(self, news: Progress) -> None:
         baseline = self._baseline or 1
         bound = f"bound {100 * (news.bound / baseline - 1):.2f} %"
-        if news.phase == 1:
+        if self._baseline is None:
+            text = f"{'looking for a schedule' if news.phase == 1 else f'cost {news.duration}'}, bound {news.bound}"
+        elif news.phase == 1:
             text = f"looking for a schedule: peak {_engine.bytes_text(news.peak)}, {bound}"
         else:
             text = f"overhead {100 * (news.duration / baseline - 1):.2f} %, {bound}"
         self._say(news.work if self._by_work else news.seconds, news.seconds, text)
 
 
-class _SweepDisplay(Display):
+class SweepDisplay(Display):
+    """The display of a sweep."""
+
     def __init__(self, graph: Graph, points: int) -> None:
         super().__init__(bar_for(f"sweep {graph.name}".rstrip(), points))
         self._baseline = graph.baseline_duration
@@ -181,7 +248,9 @@ class _SweepDisplay(Display):
         self._say(news.settled, news.seconds, text)
 
 
-class _OrderDisplay(Display):
+class OrderDisplay(Display):
+    """The display of a search for an order."""
+
     def __init__(self, graph: Graph) -> None:
         super().__init__(bar_for(f"order {graph.name}".rstrip(), 0.0))
         self._peak = graph.baseline_peak or 1
@@ -192,18 +261,3 @@ class _OrderDisplay(Display):
         self._say(
             seconds, seconds, f"peak {_engine.bytes_text(peak)}, {100 * peak / self._peak:.1f} % of the input order's"
         )
-
-
-def show_solve(graph: Graph, budget: str, options: list[tuple[str, str]], wanted: bool) -> Display:
-    """The display of a solve."""
-    return _SolveDisplay(graph, dict(options)) if wanted else Display()
-
-
-def show_sweep(graph: Graph, points: int, wanted: bool) -> Display:
-    """The display of a sweep."""
-    return _SweepDisplay(graph, points) if wanted else Display()
-
-
-def show_order(graph: Graph, wanted: bool) -> Display:
-    """The display of a search for an order."""
-    return _OrderDisplay(graph) if wanted else Display()

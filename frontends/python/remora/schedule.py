@@ -6,23 +6,22 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
-from remora import _engine
-from remora._arguments import boolean, count, read_file, text_bytes, write_text
+from remora import _engine, display, networks
+from remora._arguments import count, read_file, text_bytes, write_text
 from remora.errors import Certificate, InputError
-from remora.graph import Graph, Op, OpLike, Tensor, _listed, _op, _tensor
-from remora.placement import Arena, arena_of
+from remora.graph import Graph, Op, OpLike, Tensor, core_of, listed, op_at, op_number, tensor_at
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import networkx
     import pandas
 
-__all__ = ["Residence", "Schedule", "Status", "Step", "evaluate"]
+__all__ = ["Arena", "Residence", "Schedule", "Status", "Step", "evaluate"]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 """Proved optimal; a schedule, not proved optimal; proved infeasible; none found within the limits."""
@@ -46,21 +45,44 @@ class Residence:
     last_step: int
 
 
+@dataclass(frozen=True)
+class Arena:
+    """Where a schedule's tensors and workspaces lie; what has no bytes lies nowhere, fixed memory elsewhere.
+
+    Attributes
+    ----------
+    size, alignment : int
+        Bytes: the end of what lies highest, and what every offset is a multiple of.
+    inputs : mapping of Tensor to int
+        Offsets of the graph's inputs, throughout.
+    offsets : sequence of mapping of Tensor to int
+        For each step the offsets of the tensors that it allocates.
+    workspaces : sequence of int or None
+        For each step the offset of its workspace.
+    """
+
+    size: int
+    alignment: int
+    inputs: Mapping[Tensor, int]
+    offsets: Sequence[Mapping[Tensor, int]]
+    workspaces: Sequence[int | None]
+
+
 class BaseSchedule:
     """What schedules over one device and over several have in common."""
 
-    _answer: _engine.Answer | _engine.DeviceAnswer
+    _core: _engine.Schedule | _engine.DeviceSchedule
 
     @property
     def status(self) -> Status:
         """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``."""
-        status: Any = self._answer.status
+        status: Any = self._core.status
         return status  # type: ignore[no-any-return]
 
     @property
     def order(self) -> Literal["input", "free"]:
         """Whether first computes follow the order of the graph's ops."""
-        return "free" if self._answer.is_free else "input"
+        return "free" if self._core.is_free else "input"
 
     @cached_property
     def solver(self) -> Mapping[str, Any]:
@@ -70,24 +92,34 @@ class BaseSchedule:
 
     def to_json(self) -> str:
         """The text of the schedule's file; an `InputError` where ops have several modes, which no file knows."""
-        return self._answer.write()
+        return self._core.write()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the schedule as remora-schedule JSON, whole or not at all."""
         write_text(path, self.to_json())
 
+    @cached_property
+    def _contents(self) -> dict[str, Any]:
+        """What is compared: all but how the solve went."""
+        contents: dict[str, Any] = json.loads(self.to_json())
+        contents.pop("solver", None)
+        return contents
+
+    def __hash__(self) -> int:
+        return hash((self.status, self._core.duration, len(self)))
+
     def __len__(self) -> int:
-        return self._answer.step_count
+        return self._core.step_count
 
     def __bool__(self) -> bool:
-        return self._answer.has_schedule
+        return self._core.has_schedule
 
 
 class Schedule(BaseSchedule):
     """The answer to a solve: the steps, and what is known about them.
 
     Made by `solve`, `sweep`, `evaluate` and `load`. It keeps the graph as it was when it was solved: what is changed in
-    the graph later changes nothing here.
+    the graph later changes nothing here. Schedules are equal if all but ``solver``, which says how the solve went, is.
     """
 
     graph: Graph
@@ -96,69 +128,62 @@ class Schedule(BaseSchedule):
     def __init__(self) -> None:
         raise TypeError("schedules are made by remora.solve(), remora.evaluate() and Schedule.load()")
 
-    @classmethod
-    def _of(cls, answer: _engine.Answer, graph: Graph) -> Schedule:
-        schedule = cls.__new__(cls)
-        schedule._answer = answer
-        schedule.graph = graph
-        return schedule
-
-    _answer: _engine.Answer
+    _core: _engine.Schedule
 
     # What it is
 
     @property
     def budget(self) -> int:
         """Bytes, fixed memory included."""
-        return self._answer.budget
+        return self._core.budget
 
     @property
     def duration(self) -> int:
         """Of all steps."""
-        return self._answer.duration
+        return self._core.duration
 
     @property
     def baseline_duration(self) -> int:
         """Of every op once."""
-        return self._answer.baseline_duration
+        return self._core.baseline_duration
 
     @property
     def overhead(self) -> float:
         """``duration / baseline_duration - 1``: 0.05 for 5 % more time."""
-        return self._answer.overhead
+        return self._core.overhead
 
     @property
     def least_overhead(self) -> float:
         """No schedule of this problem has less overhead."""
-        return self._answer.least_overhead
+        return self._core.least_overhead
 
     @property
     def peak(self) -> int:
         """Bytes: the most that is resident at a step."""
-        return self._answer.peak
+        return self._core.peak
 
     @property
     def baseline_peak(self) -> int:
         """Bytes: the peak of the graph's order without recompute."""
-        return self._answer.baseline_peak
+        return self._core.baseline_peak
 
     @property
     def bound(self) -> int:
         """No schedule of this problem has a smaller duration."""
-        return self._answer.lower_bound
+        return self._core.lower_bound
 
     @property
     def gap(self) -> float:
         """``(duration - bound) / duration``: 0 for a schedule proved optimal."""
-        return self._answer.gap
+        return self._core.gap
 
     @cached_property
     def steps(self) -> Sequence[Step]:
         """In the order of execution."""
         graph = self.graph
         return tuple(
-            Step(_op(graph, op), tuple(_tensor(graph, tensor) for tensor in free), mode)
-            for op, free, mode in self._answer.steps
+            Step(op_at(graph, op), tuple(tensor_at(graph, tensor) for tensor in free), mode)
+            for op, free, mode in self._core.steps
         )
 
     @property
@@ -174,47 +199,58 @@ class Schedule(BaseSchedule):
     @property
     def certificate(self) -> Certificate | None:
         """Why no schedule holds the budget, where one event alone proves it."""
-        found = self._answer.certificate
+        found = self._core.certificate
         if found is None:
             return None
         op, required, tensors = found
-        return Certificate(_op(self.graph, op), required, tuple(_tensor(self.graph, tensor) for tensor in tensors))
+        return Certificate(op_at(self.graph, op), required, tuple(tensor_at(self.graph, tensor) for tensor in tensors))
 
     @cached_property
     def arena(self) -> Arena | None:
         """Where tensors and workspaces lie in one block of memory, if they were placed."""
-        return arena_of(self._answer, self.graph)
+        if self._core.arena is None:
+            return None
+        alignment, size, inputs, steps = self._core.arena
+
+        def named(rows: Iterable[tuple[int, int]]) -> dict[Tensor, int]:
+            return {tensor_at(self.graph, number): offset for number, offset in rows}
+
+        offsets = tuple(named(outputs) for outputs, _ in steps)
+        return Arena(size, alignment, named(inputs), offsets, tuple(workspace for _, workspace in steps))
 
     @property
     def memory(self) -> Sequence[int]:
         """Bytes at every step."""
-        return self._answer.memory().after
+        return self._core.memory()[1]
 
     @property
     def residences(self) -> Sequence[Residence]:
         """When each tensor is in memory, by first step; the graph's inputs, which always are, not among them."""
         return [
-            Residence(_tensor(self.graph, number), first, last) for number, first, last in self._answer.residences()
+            Residence(tensor_at(self.graph, number), first, last) for number, first, last in self._core.residences()
         ]
 
     def __eq__(self, other: object) -> bool:
         if other is self or not isinstance(other, Schedule):
             return other is self
-        if self._answer.has_modes or other._answer.has_modes:  # these have no files, and are equal to themselves alone
+        if self._core.has_modes or other._core.has_modes:  # these have no files, and are equal to themselves alone
             return False
-        return other.to_json() == self.to_json()
+        return other._contents == self._contents
 
-    __hash__ = object.__hash__
+    __hash__ = BaseSchedule.__hash__
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __getitem__(self, number: int) -> Step:
+        return self.steps[number]
 
     def __repr__(self) -> str:
-        from remora.display import schedule_line
-
-        return f"<Schedule of {schedule_line(self)}>"
+        return f"<Schedule of {display.schedule_line(self)}>"
 
     def _repr_html_(self) -> str:
-        from remora.display import schedule_html
-
-        return schedule_html(self)
+        shown = self and len(self) and not self._core.has_modes
+        return display.framed(display.schedule_line(self), self.svg() if shown else "")
 
     # Files and other forms
 
@@ -240,19 +276,19 @@ class Schedule(BaseSchedule):
     @classmethod
     def from_json(cls, text: str | bytes, graph: Graph) -> Schedule:
         """The schedule in the text of a file."""
-        return cls._of(_engine.Answer.read(graph_of(graph)._core, text_bytes(text)), graph)
+        return made_schedule(_engine.Schedule.read(core_of(graph), text_bytes(text)), graph)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML page that explains the schedule: memory, retention, what is recomputed and why."""
-        write_text(path, _engine.schedule_page(self._answer))
+        write_text(path, _engine.schedule_page(self._core))
 
     def trace(self, path: str | os.PathLike[str]) -> None:
         """Writes a Chrome trace (about:tracing, Perfetto)."""
-        write_text(path, _engine.trace(self._answer))
+        write_text(path, _engine.trace(self._core))
 
     def svg(self) -> str:
         """Memory over steps, before and after, as a picture."""
-        return _engine.memory_svg(self._answer)
+        return _engine.memory_svg(self._core)
 
     def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Draws memory over steps, before and after.
@@ -266,37 +302,35 @@ class Schedule(BaseSchedule):
         -------
         matplotlib axes
         """
-        from remora.display import plot_schedule
-
-        return plot_schedule(self, ax)
+        return display.plot_schedule(self, *self._core.memory(), ax)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The steps as a table: one row per step, with op, type, duration, if it runs again, memory, what is freed."""
-        from remora.display import schedule_frame
-
-        return schedule_frame(self)
+        return display.schedule_frame(self)
 
     def to_networkx(self) -> networkx.DiGraph[Any]:
-        """The computes as networkx's graph: one node per step, an edge to every step that a compute serves."""
-        from remora.networks import schedule_to_networkx
+        """The computes as networkx's graph: one node per step, an edge to every step that a compute serves.
 
-        return schedule_to_networkx(self)
+        Nodes are 0, 1, 2, …, with ``op`` and ``duration``; edges have ``tensors``, the names of what is handed on.
+        """
+        return networks.computes(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Schedule.from_json, (self.to_json(), self.graph)
 
 
-def graph_of(graph: Graph) -> Graph:
-    """The graph, or TypeError for what is none."""
-    if isinstance(graph, Graph):
-        return graph
-    raise TypeError(f"graph: must be a remora.Graph, not {type(graph).__name__}")
+def made_schedule(core: _engine.Schedule, graph: Graph) -> Schedule:
+    """The engine's schedule as one of Python's."""
+    schedule = Schedule.__new__(Schedule)
+    schedule._core = core
+    schedule.graph = graph
+    return schedule
 
 
-def schedule_of(schedule: Schedule) -> Schedule:
-    """The schedule, or TypeError for what is none."""
+def schedule_core_of(schedule: Schedule) -> _engine.Schedule:
+    """The engine's schedule, or TypeError for what is none."""
     if isinstance(schedule, Schedule):
-        return schedule
+        return schedule._core
     raise TypeError(f"schedule: must be a remora.Schedule, not {type(schedule).__name__}")
 
 
@@ -329,9 +363,9 @@ def evaluate(
     InputError
         For a sequence that is not one of this problem.
     """
-    graph_of(graph)
-    numbers = [graph._op_number(op, f"ops[{place}]") for place, op in enumerate(_listed(ops, "ops"))]
+    core = core_of(graph)
+    numbers = [op_number(graph, op, f"ops[{place}]") for place, op in enumerate(listed(ops, "ops"))]
     if order not in ("input", "free"):
         raise InputError("order", f"must be 'input' or 'free', not {order!r}")
     most = count(max_computes, "max_computes") or max([2, *Counter(numbers).values()])
-    return Schedule._of(_engine.Answer.evaluate(graph._core, numbers, most, boolean(order == "free", "order")), graph)
+    return made_schedule(_engine.Schedule.evaluate(core, numbers, most, order == "free"), graph)

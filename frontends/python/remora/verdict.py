@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast, overload
 
-from remora.device_schedule import DeviceSchedule
-from remora.devices import DeviceGraph
-from remora.graph import Graph
-from remora.schedule import Schedule, graph_of, schedule_of
+from remora.device_schedule import DeviceSchedule, device_schedule_core_of
+from remora.devices import DeviceGraph, device_core_of, device_names
+from remora.graph import Graph, core_of
+from remora.schedule import Schedule, schedule_core_of
 
 __all__ = ["DeviceVerdict", "Verdict", "verify"]
 
@@ -106,18 +106,9 @@ def verify(graph: Graph | DeviceGraph, schedule: Schedule | DeviceSchedule) -> V
     True
     """
     if isinstance(graph, DeviceGraph):
-        return _verify_devices(graph, cast(Any, schedule))
-    found = schedule_of(cast(Any, schedule))._answer.verify_for(graph_of(graph)._core)
+        over = device_schedule_core_of(cast(Any, schedule)).verify_for(device_core_of(graph))
+        names = device_names(graph)
+        peaks, steps = (dict(zip(names, row, strict=True)) for row in (over.peak, over.peak_step))
+        return DeviceVerdict(tuple(over.errors), over.duration, over.energy, peaks, steps, over.recomputes, over.copies)
+    found = schedule_core_of(cast(Any, schedule)).verify_for(core_of(graph))
     return Verdict(tuple(found.errors), found.duration, found.peak, found.peak_step, found.recomputes)
-
-
-def _verify_devices(graph: DeviceGraph, schedule: DeviceSchedule) -> DeviceVerdict:
-    if not isinstance(schedule, DeviceSchedule):
-        raise TypeError(f"schedule: must be a remora.DeviceSchedule, not {type(schedule).__name__}")
-    found = schedule._answer.verify_for(graph._core)
-    errors, duration, energy, peaks, steps, recomputes, copies = found
-    names = graph._device_names()
-    by_name = dict(zip(names, peaks, strict=True))
-    return DeviceVerdict(
-        tuple(errors), duration, energy, by_name, dict(zip(names, steps, strict=True)), recomputes, copies
-    )

@@ -109,6 +109,54 @@ TEST(CDevices, HeedsObjectiveAndLimits) {
   EXPECT_EQ(facts_of(solved(graph, problem)).result, REMORA_INFEASIBLE);
 }
 
+TEST(CDevices, TellHowItGoes) {
+  struct Told {
+    std::vector<std::int64_t> durations{};
+    std::size_t incumbents = 0;
+    int answer = 0;
+  };
+  const DeviceGraphHandle graph = two_devices();
+  const std::vector<std::int64_t> budgets{6};
+  const remora_device_problem problem = problem_of(budgets);
+  Told told;
+  remora_device_callbacks callbacks = {};
+  callbacks.size = sizeof callbacks;
+  callbacks.context = &told;
+  callbacks.progress = [](void* context, const remora_progress* news) {
+    auto& here = *static_cast<Told*>(context);
+    if (news->phase == 2) here.durations.push_back(news->duration);
+    EXPECT_LE(news->lower_bound, news->duration);
+    return here.answer;
+  };
+  callbacks.incumbent = [](void* context, const remora_device_schedule* schedule) {
+    remora_device_facts facts = {};
+    facts.size = sizeof facts;
+    EXPECT_EQ(remora_device_schedule_facts(schedule, &facts), REMORA_OK);
+    EXPECT_GT(facts.step_count, 0U);
+    ++static_cast<Told*>(context)->incumbents;
+  };
+  const auto solve = [&] {
+    remora_device_schedule* made = nullptr;
+    EXPECT_EQ(
+        remora_device_solve_with_callbacks(graph.get(), &problem, reproducible().get(), &callbacks, nullptr, &made),
+        REMORA_OK);
+    return DeviceScheduleHandle{made, &remora_device_schedule_free};
+  };
+  EXPECT_EQ(facts_of(solve()).duration, 5);
+  ASSERT_FALSE(told.durations.empty());
+  EXPECT_EQ(told.durations.back(), 5);
+  EXPECT_GE(told.incumbents, 1U);
+  // The first news end it.
+  told = Told();
+  told.answer = 1;
+  static_cast<void>(solve());
+  EXPECT_LE(told.durations.size(), 1U);
+  callbacks.size = 0;
+  remora_device_schedule* made = nullptr;
+  EXPECT_EQ(remora_device_solve_with_callbacks(graph.get(), &problem, nullptr, &callbacks, nullptr, &made),
+            REMORA_BAD_INPUT);
+}
+
 /// One input copied and two ops in a chain: nothing to overlap, but the replay is the other one.
 TEST(CDevices, LetsCopiesOverlap) {
   const DeviceGraphHandle graph = two_devices();

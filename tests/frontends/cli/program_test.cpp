@@ -384,6 +384,24 @@ TEST_F(Program, AWarmStartIsTakenFromAScheduleFile) {
   EXPECT_EQ(run("solve graph.json --budget 3 --warm-start absent.json").code, 65);
 }
 
+TEST_F(Program, ABatchTakesAFolderAndTheCostsBesideItsGraphs) {
+  std::filesystem::create_directory(path("graphs"));
+  write("graphs/one.json", kFigureOne);
+  write("graphs/two.json", kFigureOne);
+  const std::string op = Json::parse(kFigureOne)["ops"][0]["name"];
+  write("graphs/two.costs.csv", "name,duration\n" + op + ",1000\n");
+  write("graphs/notes.txt", "no graph");
+  ASSERT_EQ(run("batch graphs --budget 3 --out results").code, 0);
+  ASSERT_EQ(run("merge results --verify -q -o merged.json").code, 0);
+  const Json tasks = Json::parse(read("merged.json"))["tasks"];
+  ASSERT_EQ(tasks.size(), 2U);
+  EXPECT_EQ(tasks[0]["id"], "one.json");
+  EXPECT_LT(tasks[0]["duration"], 1000);
+  EXPECT_GE(tasks[1]["duration"], 1000);
+  std::filesystem::create_directory(path("empty"));
+  EXPECT_EQ(run("batch empty --budget 3 --out results").code, 65);
+}
+
 TEST_F(Program, AMethodSolvesItsOwnProblemUnlessToldAnother) {
   const auto schedule_of = [&](const std::string& options) {
     EXPECT_EQ(run("solve graph.json --quiet " + options + " -o s.json").code, 0);

@@ -122,6 +122,12 @@ class ModelBuilder {
     return *this;
   }
 
+  /// A body of the last node: the graph of another model.
+  ModelBuilder& body(const std::string& name, const ModelBuilder& inside) {
+    *add_attribute(name, onnx::AttributeProto::GRAPH).mutable_g() = inside.model_.graph();
+    return *this;
+  }
+
   onnx::ModelProto& proto() { return model_; }
   [[nodiscard]] std::string bytes() const { return model_.SerializeAsString(); }
 

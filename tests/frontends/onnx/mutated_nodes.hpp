@@ -148,7 +148,7 @@ class MutatedNode {
       if (one_in(200)) {
         dimension.set_dim_param("n");
       } else if (!one_in(200)) {
-        dimension.set_dim_value(one_in(200) ? any_number() : std::max<std::int64_t>(1, extent));
+        dimension.set_dim_value(one_in(200) ? any_number() : one_in(40) ? 0 : std::max<std::int64_t>(1, extent));
       }
     }
   }

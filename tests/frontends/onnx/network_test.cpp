@@ -232,20 +232,6 @@ TEST(Network, LocalFunctionsAreInlined) {
   EXPECT_TRUE(contains(model.complaint(), "calls itself")) << model.complaint();
 }
 
-TEST(Network, ControlFlowIsAnErrorThatNamesTheNode) {
-  for (const char* type : {"If", "Loop", "Scan"}) {
-    ModelBuilder model;
-    model.input("x", {2})
-        .input("c", {}, kBool)
-        .node("Relu", {"x"}, {"r"})
-        .node(type, {"c"}, {"y"}, "branch")
-        .output("y");
-    const std::string complaint = model.complaint();
-    EXPECT_TRUE(contains(complaint, "node branch (" + std::string(type) + ")")) << complaint;
-    EXPECT_TRUE(contains(complaint, "control flow")) << complaint;
-  }
-}
-
 TEST(Network, SequencesAreAnErrorThatNamesTheNode) {
   ModelBuilder model;
   model.input("x", {2, 3}).node("SequenceConstruct", {"x", "x"}, {"s"}, "list");
@@ -258,7 +244,16 @@ TEST(Network, ShapeThatDependsOnDataIsAnErrorWithARemedy) {
   ModelBuilder model;
   model.input("x", {2, 3}).node("NonZero", {"x"}, {"n"}, "where").output("n");
   const std::string complaint = model.complaint();
-  EXPECT_TRUE(contains(complaint, "node where (NonZero)") && contains(complaint, "infer_shapes")) << complaint;
+  EXPECT_TRUE(contains(complaint, "node where (NonZero)") && contains(complaint, "--bound NonZero=N")) << complaint;
+  OnnxOptions options;
+  for (const char* name : {"where", "n", "NonZero"}) {
+    options.bounds = {{name, 5}};
+    const Network network = model.network(options);
+    EXPECT_EQ(value_named(network, "n").shape, (Shape{2, 5}));
+    EXPECT_TRUE(contains(network.warnings.back(), "upper bounds")) << network.warnings.back();
+  }
+  options.bounds = {{"n", 5}, {"nowhere", 5}};
+  EXPECT_TRUE(contains(model.complaint(options), "--bound nowhere")) << model.complaint(options);
 }
 
 TEST(Network, UnknownOpIsAnErrorUnlessTheFileStatesItsShape) {

@@ -123,9 +123,26 @@ TEST(Reading, ModelWithoutOutputsIsAnError) {
   EXPECT_NE(ModelBuilder().input("x", {1}).node("Relu", {"x"}, {"y"}).complaint(), "");
 }
 
-TEST(Reading, ModelThatComputesNothingIsAnError) {
-  const std::string complaint = ModelBuilder().input("x", {2, 3}).node("Flatten", {"x"}, {"y"}).output("y").complaint();
-  EXPECT_TRUE(contains(complaint, "computes nothing")) << complaint;
+TEST(Reading, ModelThatComputesNothingHasAnEmptyGraphAndAWarning) {
+  const ModelBuilder model = ModelBuilder().input("x", {2, 3}).node("Flatten", {"x"}, {"y"}).output("y");
+  const OnnxResult result = read_onnx(model.bytes(), "test.onnx", {});
+  EXPECT_TRUE(result.graph.ops.empty());
+  ASSERT_EQ(result.warnings.size(), 1U);
+  EXPECT_TRUE(contains(result.warnings[0], "computes nothing")) << result.warnings[0];
+}
+
+TEST(Reading, TensorsWithoutElementsTakeNoMemory) {
+  ModelBuilder model;
+  model.input("past", {1, 2, symbol("past_length"), 4}).input("key", {1, 2, 5, 4});
+  model.node("Concat", {"past", "key"}, {"all"}).set("axis", 2);
+  model.node("Transpose", {"all"}, {"turned"}).set("perm", std::vector<std::int64_t>{0, 1, 3, 2}).output("turned");
+  OnnxOptions options;
+  options.dimensions = {{"past_length", 0}};
+  const Graph graph = model.graph(options);
+  EXPECT_EQ(graph.tensors[0].size, Bytes(0));
+  EXPECT_EQ(graph.tensors[graph.ops[0].outputs[0]].size, Bytes(1 * 2 * 5 * 4 * 4));
+  options.dimensions = {{"past_length", -1}};
+  EXPECT_TRUE(contains(model.complaint(options), "--dim past_length")) << model.complaint(options);
 }
 
 TEST(Reading, ValueThatNothingMakesIsNamed) {

@@ -127,7 +127,7 @@ TEST(NewOpsets, OpWithoutRuleUsesTheStatedShapeElseNamesTheRemedy) {
   ModelBuilder model(23);
   model.input("x", {2, 3}).node("OpOfTheFuture", {"x"}, {"y"}, "future").output("y");
   const std::string complaint = model.complaint();
-  EXPECT_TRUE(contains(complaint, "node future (OpOfTheFuture)") && contains(complaint, "opset 17")) << complaint;
+  EXPECT_TRUE(contains(complaint, "node future (OpOfTheFuture)") && contains(complaint, "value_info")) << complaint;
   EXPECT_EQ(value_named(model.value_info("y", {4, 4}).network(), "y").shape, (Shape{4, 4}));
 }
 

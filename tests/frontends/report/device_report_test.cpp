@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/devices/device_solve.hpp"
+#include "engine/devices/solve.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
 #include "frontends/text/text.hpp"
@@ -53,7 +53,7 @@ std::shared_ptr<const DeviceGraph> training_chain(int layers) {
 
 DeviceSchedule solved(const DeviceGraph& graph, std::int64_t budget, CopyMode copies = CopyMode::sequential,
                       int max_computes = 2) {
-  DeviceProblem problem{.copies = copies, .max_computes = max_computes};
+  devices::Problem problem{.copies = copies, .max_computes = max_computes};
   problem.budget.assign(graph.devices.size(), std::nullopt);
   problem.budget[kGpu] = Bytes(budget);
   DeviceSchedule schedule = solve(graph, problem, {.time_limit = 1e9, .work_limit = 400});

@@ -16,6 +16,11 @@ TEST(Nearest, IsWhatSomebodyMayHaveMeant) {
   EXPECT_EQ(nearest("sweep", words), "sweep");
   EXPECT_EQ(nearest("btach", words), "batch");
   EXPECT_EQ(nearest("quux", words), "");
+  // What it alone begins with, however much longer.
+  const std::vector<std::string> options{"--dim", "--time-limit", "--threads"};
+  EXPECT_EQ(nearest("--time", options), "--time-limit");
+  EXPECT_EQ(nearest("--tim", options), "--time-limit");
+  EXPECT_EQ(nearest("--t", options), "");
   EXPECT_EQ(nearest("", words), "");
   EXPECT_EQ(nearest(std::string(1000, 's'), words), "");
 }

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import glob
+import os
 import sys
 from collections.abc import Sequence
 
+from remora._arguments import write_text
 from remora.errors import InputError
 from remora.onnx import calibrate, profile
 
@@ -16,8 +19,8 @@ _BAD_INPUT = 65
 
 def _dimension(text: str) -> tuple[str, int]:
     name, sign, value = text.rpartition("=")
-    if not sign or not name or not value.isdigit() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a value of at least 1, got '{text}'")
+    if not sign or not name or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a value of at least 0, got '{text}'")
     return name, int(value)
 
 
@@ -25,7 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m remora.onnx", description="Measured costs of ONNX models.")
     commands = parser.add_subparsers(dest="command", required=True)
     profiles = commands.add_parser("profile", help="what each node of a model takes, for remora --costs")
-    profiles.add_argument("model", metavar="MODEL")
+    profiles.add_argument(
+        "model", metavar="MODEL", help="or a folder: NAME.costs.csv beside every NAME.onnx, for remora batch"
+    )
     profiles.add_argument(
         "--dim", metavar="NAME=VALUE", type=_dimension, action="append", default=[], help="repeatable"
     )
@@ -39,18 +44,38 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _profiled(model: str, words: argparse.Namespace, providers: list[str]) -> tuple[str, str]:
+    taken = profile(model, runs=words.runs, threads=words.threads, providers=providers, dimensions=dict(words.dim))
+    part = 100 * taken.total / taken.whole if taken.whole else 0.0
+    return taken.to_csv(), f"{len(taken.nodes)} nodes, {taken.total / 1e6:.3f} ms, {part:.1f} % of a whole run"
+
+
+def _profile_all(words: argparse.Namespace, providers: list[str]) -> int:
+    """Every model of a folder; one that cannot be run is told, and the others go on."""
+    if words.output:
+        raise InputError("-o", "the tables of a folder stand beside its models")
+    code = 0
+    for path in sorted(glob.glob(os.path.join(glob.escape(words.model), "*.onnx"))):
+        try:
+            text, said = _profiled(path, words, providers)
+        except (InputError, OSError) as error:
+            sys.stderr.write(f"remora.onnx: {error}\n")
+            code = _BAD_INPUT
+            continue
+        write_text(os.path.splitext(path)[0] + ".costs.csv", text)
+        sys.stderr.write(f"remora.onnx: {path}: {said}\n")
+    return code
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     words = _parser().parse_args(arguments)
     providers = words.provider or ["CPUExecutionProvider"]
     try:
         if words.command == "profile":
-            taken = profile(
-                words.model, runs=words.runs, threads=words.threads, providers=providers, dimensions=dict(words.dim)
-            )
-            text = taken.to_csv()
-            part = 100 * taken.total / taken.whole if taken.whole else 0.0
-            said = f"{len(taken.nodes)} nodes, {taken.total / 1e6:.3f} ms, {part:.1f} % of a whole run"
+            if os.path.isdir(words.model):
+                return _profile_all(words, providers)
+            text, said = _profiled(words.model, words, providers)
         else:
             device = calibrate(runs=words.runs, threads=words.threads, providers=providers, name=words.name)
             text = device.to_json()
@@ -59,8 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{device.launch_overhead * 1e6:.2f} us an op"
             )
         if words.output:
-            from remora._arguments import write_text
-
             write_text(words.output, text)
         else:
             sys.stdout.write(text)

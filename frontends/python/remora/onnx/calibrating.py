@@ -25,8 +25,8 @@ _FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Device:
-    """A machine's roofline.
+class Roofline:
+    """What a machine can do at most.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def calibrate(
     threads: SupportsIndex = 1,
     providers: Sequence[str] = ("CPUExecutionProvider",),
     name: str | None = None,
-) -> Device:
+) -> Roofline:
     """Measures this machine through onnxruntime: peak FLOPs, bandwidth and launch overhead.
 
     Parameters
@@ -82,7 +82,7 @@ def calibrate(
 
     Returns
     -------
-    Device
+    Roofline
     """
     workers = integer(threads, "threads")
 
@@ -96,7 +96,7 @@ def calibrate(
     flops = 2.0 * _PRODUCT**3 / measured(_model("MatMul", [_PRODUCT, _PRODUCT], 2))
     bandwidth = 2.0 * _COPIED * _FLOAT_BYTES / measured(_model("Relu", [_COPIED], 1))
     label = name if name is not None else f"{platform.processor() or platform.machine()}, {workers} threads"
-    return Device(label, flops, bandwidth, per_op)
+    return Roofline(label, flops, bandwidth, per_op)
 
 
 def _whole_of_chain(runs: SupportsIndex, threads: int, providers: Sequence[str]) -> float:

@@ -12,30 +12,42 @@
 See docs/pytorch.md.
 """
 
-from ._capture import TrainStep, padded, scale_of, sweep, train_step
+from typing import TYPE_CHECKING, Any
+
+import remora
+from remora._arguments import renamed
+
+from ._capture import TrainStep, padded, scale_of, train_step
 from ._check import Check, check
 from ._check_differences import Difference
 from ._check_first import FirstOp
 from ._check_ops import Phase
 from ._check_state import Kind
-from ._devices import Device, DevicePlan, DeviceTrainStep, train_step_over
-from ._errors import CaptureError, CheckError, Infeasible, RemoraWarning, SolverError, TorchError
+from ._checkpoint import auto_checkpoint
+from ._checkpoint_apply import apply_checkpoints, checkpoints, remove_checkpoints
+from ._checkpoint_plan import CheckpointPlan
+from ._checkpoint_replay import Choice
+from ._checkpoint_trace import CheckpointError
+from ._devices import DevicePlan, DeviceTrainStep, TrainDevice, train_step_over
+from ._errors import BudgetError, CaptureError, CheckError, RemoraWarning, SolverError, TorchError
 from ._ledger import Part, Report, report
 from ._parts import Backend, backend, plans, unwrap, wrap
 from ._plan import Plan
-from ._solver import Options, SweepPoint
+from ._solver import Options
 
 __all__ = [
     "Backend",
+    "BudgetError",
     "CaptureError",
     "Check",
     "CheckError",
-    "Device",
+    "CheckpointError",
+    "CheckpointPlan",
+    "Choice",
     "DevicePlan",
     "DeviceTrainStep",
     "Difference",
     "FirstOp",
-    "Infeasible",
     "Kind",
     "Options",
     "Part",
@@ -44,18 +56,39 @@ __all__ = [
     "RemoraWarning",
     "Report",
     "SolverError",
-    "SweepPoint",
     "TorchError",
+    "TrainDevice",
     "TrainStep",
+    "apply_checkpoints",
+    "auto_checkpoint",
     "backend",
     "check",
+    "checkpoints",
     "padded",
     "plans",
+    "remove_checkpoints",
     "report",
     "scale_of",
-    "sweep",
     "train_step",
     "train_step_over",
     "unwrap",
     "wrap",
 ]
+
+
+def _sweep(step: TrainStep, *arguments: Any, **options: Any) -> remora.Curve:
+    if arguments:
+        step(*arguments)
+    return step.sweep(**options)
+
+
+if not TYPE_CHECKING:  # for type checkers they are gone
+    __getattr__ = renamed(
+        __name__,
+        {
+            "Device": ("TrainDevice", TrainDevice),
+            "Infeasible": ("BudgetError", BudgetError),
+            "SweepPoint": ("remora.CurvePoint", remora.CurvePoint),
+            "sweep": ("TrainStep.sweep", _sweep),
+        },
+    )

@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ._costs import Allocation, Call, Cost, cache_folder
 from ._errors import CaptureError, TorchError
-from ._graph import Step, tensors_in
+from ._graph import StepGraph, tensors_in
 
 if TYPE_CHECKING:
     from ._program import Run
@@ -101,7 +101,7 @@ def aligned(size: int) -> int:
 # -- What a call allocates ---------------------------------------------------------------------------------------------
 
 
-def prepare(step: Step, costs: dict[fx.Node, Cost], theirs: Sequence[Any]) -> dict[fx.Node, Cost]:
+def prepare(step: StepGraph, costs: dict[fx.Node, Cost], theirs: Sequence[Any]) -> dict[fx.Node, Cost]:
     """Makes the step one whose memory is an arena, and records what its calls allocate.
 
     Sizes are multiples of the alignment; no op takes over an input's storage, for the engine places outputs beside
@@ -183,7 +183,7 @@ class Places:
         on in it.
     """
 
-    def __init__(self, step: Step, runs: Sequence[Run], costs: dict[fx.Node, Cost], size: int) -> None:
+    def __init__(self, step: StepGraph, runs: Sequence[Run], costs: dict[fx.Node, Cost], size: int) -> None:
         self.size = size
         self.after: int | None = None
         self.starts, self.slots = array("q", [0]), array("q")

@@ -25,21 +25,20 @@ import torch._functorch.config
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
-from remora._engine import parse_budget
-from remora.errors import InputError
+import remora
 
 from ._arena import Memory, Places, library, prepare
 from ._costs import Cost, adopt_sizes, by_flops, measured
 from ._eager import whole_ops
-from ._errors import CaptureError, Infeasible, in_plain_words
+from ._errors import BudgetError, CaptureError, in_plain_words
 from ._fuse import fuse
-from ._graph import Cut, Op, Step
+from ._graph import Cut, Op, StepGraph
 from ._layout import in_channels_last
 from ._ledger import Ledger
 from ._plan import Plan, budget_of, solve
 from ._program import Program, write_program
 from ._simplify import simplify
-from ._solver import FIRST, Options, SweepPoint, sweep_graph
+from ._solver import FIRST, Options, check_budget, sweep_graph
 
 SHAPES = 64
 """So many shapes of one step are captured before Dynamo gives up."""
@@ -236,7 +235,7 @@ def hook_of(tensor: torch.Tensor) -> str | None:
 class _Captured:
     """A captured graph with what its ops take, and the program that runs now."""
 
-    step: Step
+    step: StepGraph
     costs: dict[fx.Node, Cost]
     plan: Plan
     program: Program
@@ -284,16 +283,16 @@ class TrainStep:
             try:
                 given, limit = fixed_in_bytes(captured.step, captured.costs, options, limit)
                 found.append(planned(captured.step, captured.costs, given, _name(self.function), self._memory))
-            except Infeasible as refusal:
+            except BudgetError as refusal:
                 raise refusal.knowing(captured.reached) from None
         for captured, (plan, program) in zip(self._captured, found, strict=True):
             captured.plan, captured.program = plan, program
             captured.reached = min(captured.reached, plan.predicted_peak)
         self.options, self._limit = options, limit
 
-    def sweep(self, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
-        """Finds predicted time against budget for the latest captured graph, smallest budget first."""
-        return sweep_graph(self.plan.graph, points, time_limit, self.options)
+    def sweep(self, points: int = 12, time_limit: float = 60.0) -> remora.Curve:
+        """Finds predicted time against budget for the latest captured graph, in so many seconds."""
+        return sweep_graph(self.plan.found.graph, points, time_limit, self.options)
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         seconds = {"capture": time.perf_counter() - self._start}
@@ -314,15 +313,8 @@ def alive(weak: Any) -> Any:
     return found
 
 
-def sweep(step: TrainStep, *arguments: Any, points: int = 12, time_limit: float = 60.0) -> list[SweepPoint]:
-    """Finds predicted time against budget for a step; `arguments`, if given, are run once to capture it."""
-    if arguments:
-        step(*arguments)
-    return step.sweep(points, time_limit)
-
-
 def fixed_in_bytes(
-    step: Step, costs: dict[fx.Node, Cost], options: Options, limit: int | None
+    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, limit: int | None
 ) -> tuple[Options, int | None]:
     """The options with a percentage turned into bytes, and the most bytes that it has been so far.
 
@@ -336,7 +328,7 @@ def fixed_in_bytes(
 
 
 def planned(
-    step: Step,
+    step: StepGraph,
     costs: dict[fx.Node, Cost],
     options: Options,
     name: str,
@@ -362,14 +354,14 @@ def planned(
 
 
 def fused(
-    step: Step, costs: dict[fx.Node, Cost], options: Options, seconds: dict[str, float]
+    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, seconds: dict[str, float]
 ) -> tuple[fx.GraphModule, Options]:
     """The graph with compiled regions, cut at what a schedule of the captured ops keeps; the budget in bytes."""
     start = time.perf_counter()
     try:
         plan, runs = solve(step, costs, options, "captured", FIRST)
         budget = plan.budget
-    except Infeasible as refusal:  # regions may need less: all that one loop computes is not kept
+    except BudgetError as refusal:  # regions may need less: all that one loop computes is not kept
         budget, runs = refusal.budget, []
     count: dict[Op, int] = {}
     for run in runs:
@@ -380,7 +372,7 @@ def fused(
     # Of a module that is cut in two, what is saved between the parts has the order in which it was captured.
     laid_out = in_channels_last(step.module, step.mode) if step.cut is None else step.module
     twice = {n for n in laid_out.graph.nodes if n.name in again}
-    module = fuse(Step(laid_out, step.cut, options.pure), twice, functools.partial(say, options))
+    module = fuse(StepGraph(laid_out, step.cut, options.pure), twice, functools.partial(say, options))
     seconds["compile"] = time.perf_counter() - start
     return module, replace(options, budget=budget + options.reserve)
 
@@ -392,10 +384,10 @@ def results_of(module: fx.GraphModule) -> list[Any]:
 
 def read_graph(
     module: fx.GraphModule, options: Options, cut: Cut | None, seconds: dict[str, float], theirs: Sequence[Any] = ()
-) -> tuple[Step, dict[fx.Node, Cost]]:
+) -> tuple[StepGraph, dict[fx.Node, Cost]]:
     """A graph as a step, with what its ops take; `theirs`: the values that the user allocates, or keeps."""
     start = time.perf_counter()
-    step = Step(module, cut, options.pure)
+    step = StepGraph(module, cut, options.pure)
     simplify(step)
     seconds["read"] = seconds.get("read", 0.0) + time.perf_counter() - start
     start = time.perf_counter()
@@ -436,30 +428,6 @@ def options_of(given: dict[str, Any]) -> Options:
         raise TypeError(f"pure: {options.pure!r} is not a sequence of names such as 'library::op'")
     check_budget(options.budget, "budget")
     return options
-
-
-def check_budget(budget: Any, name: str) -> None:
-    """Whether a budget can be read, before anything is captured.
-
-    Raises
-    ------
-    InputError
-        With what to write instead.
-    """
-    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
-        hint = ""
-        if isinstance(budget, float):
-            share = 0 < budget <= 2
-            hint = f"; did you mean '{budget * 100:g}%'?" if share else f"; did you mean {int(budget)}?"
-        raise InputError(name, f"{budget!r} is neither bytes (12 * 2**30, '12GiB') nor a percentage ('80%'){hint}")
-    if isinstance(budget, int):
-        if budget < 1:
-            raise InputError(name, f"{budget} bytes are no budget")
-        return
-    try:
-        parse_budget(budget, 0, 2**40)
-    except InputError as error:
-        raise InputError(name, error.message) from None
 
 
 def _name(function: Callable[..., Any]) -> str:

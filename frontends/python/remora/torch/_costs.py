@@ -14,6 +14,7 @@ no workspace, so the peak of a schedule may be exceeded by that.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -22,7 +23,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
 from ._errors import CaptureError
-from ._graph import Op, Step, has_effect, is_own, is_random, rounded, tensors_in
+from ._graph import Op, StepGraph, has_effect, is_own, is_random, rounded, tensors_in
 from ._ranks import agreed
 
 RUNS = 5
@@ -88,7 +89,7 @@ def write_json(path: Path, value: Any) -> None:
     draft.replace(path)
 
 
-def measured(step: Step, say: Callable[[str], None], device: torch.device | None = None) -> dict[fx.Node, Cost]:
+def measured(step: StepGraph, say: Callable[[str], None], device: torch.device | None = None) -> dict[fx.Node, Cost]:
     """The measured costs of every node that a step runs, on its own device or on another.
 
     All processes of a job take those that one of them measured.
@@ -107,7 +108,7 @@ def measured(step: Step, say: Callable[[str], None], device: torch.device | None
 
 
 def _measured(
-    step: Step, nodes: list[fx.Node], say: Callable[[str], None], device: torch.device
+    step: StepGraph, nodes: list[fx.Node], say: Callable[[str], None], device: torch.device
 ) -> dict[fx.Node, Cost]:
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(device)}.json"
     known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -135,7 +136,7 @@ def _measured(
     return costs
 
 
-def by_flops(step: Step, device: torch.device | None = None) -> dict[fx.Node, Cost]:
+def by_flops(step: StepGraph, device: torch.device | None = None) -> dict[fx.Node, Cost]:
     """Costs of every node that a step runs, on its own device or on another, from a roofline."""
     return {node: _roofline(step, node, device or step.device) for op in step.ops for node in op.nodes}
 
@@ -145,7 +146,7 @@ def random_state(device: torch.device) -> torch.Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
-def adopt_sizes(step: Step, costs: dict[fx.Node, Cost]) -> None:
+def adopt_sizes(step: StepGraph, costs: dict[fx.Node, Cost]) -> None:
     """Takes the storages' sizes from what the ops really made, where fake tensors said otherwise.
 
     An op that drew random numbers without saying so runs once.
@@ -170,7 +171,7 @@ class Call:
     """One node as it will be called, with arguments made from its fake ones; `strays` are storages on the CPU."""
 
     def __init__(
-        self, step: Step, node: fx.Node, device: torch.device | None = None, strays: Container[int] = ()
+        self, step: StepGraph, node: fx.Node, device: torch.device | None = None, strays: Container[int] = ()
     ) -> None:
         self.node, self.device = node, device or step.device
         self.in_place = node in step.in_place
@@ -220,7 +221,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _strays(step: Step, device: torch.device) -> frozenset[int]:
+def _strays(step: StepGraph, device: torch.device) -> frozenset[int]:
     """The storages that lie on the CPU, though fake tensors say otherwise: the seeds of attention with dropout.
 
     Kernels read them there, so a call on a tensor of the GPU would read memory that is not theirs.
@@ -313,6 +314,18 @@ def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
         # Workspaces depend on the number of threads, which a new thread has to be told.
         with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as beside:
             return beside.submit(allocated, run).result()
+    with profiled(torch.device("cpu")) as threads:
+        result = run()
+    return result, sum(_peak(size for _, size in events) for events in threads)
+
+
+@contextlib.contextmanager
+def profiled(device: torch.device) -> Iterator[list[list[tuple[str, int]]]]:
+    """Fills a list, when it ends, with what ran inside, each thread's events in their order.
+
+    These are names of ranges that began, with 0 bytes, and what the device's allocator gave out or took back: bytes,
+    without a name.
+    """
     torch._C._autograd._enable_profiler_legacy(
         torch._C._profiler.ProfilerConfig(
             torch._C._profiler.ProfilerState.CPU,
@@ -324,11 +337,16 @@ def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
             torch._C._profiler._ExperimentalConfig(),
         )
     )
+    threads: list[list[tuple[str, int]]] = []
     try:
-        result = run()
+        yield threads
     finally:
-        threads = torch._C._autograd._disable_profiler_legacy()
-    return result, sum(_peak(event.cpu_memory_usage() for event in events) for events in threads)
+        for thread in torch._C._autograd._disable_profiler_legacy():
+            rows = [
+                (str(e.kind()), e.name(), e.cuda_memory_usage() if device.type == "cuda" else e.cpu_memory_usage())
+                for e in thread
+            ]
+            threads.append([("" if size else name, size) for kind, name, size in rows if size or kind == "push"])
 
 
 def _peak(changes: Iterable[int]) -> int:
@@ -398,7 +416,7 @@ def made_like(leaf: Any) -> Any:
     return torch._neg_view(made) if leaf.is_neg() else made
 
 
-def _roofline(step: Step, node: fx.Node, device: torch.device) -> Cost:
+def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
     arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
     result = step.value[node]
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))

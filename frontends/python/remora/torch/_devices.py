@@ -12,10 +12,12 @@ the main device, once.
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -26,12 +28,12 @@ import remora
 
 from ._capture import compiled_step, options_of, read_graph, say
 from ._costs import Cost, by_flops, measured, op_cost, timed
-from ._errors import CaptureError, SolverError
-from ._graph import Op, Step
+from ._errors import CaptureError
+from ._graph import StepGraph
 from ._ledger import Ledger
-from ._plan import graph_of, in_bytes, names_of_ops, once, replay
+from ._plan import graph_of, once, replay
 from ._program import Program, Run, Writer, finished
-from ._solver import Options
+from ._solver import Options, given_schedule, in_bytes, schedule_over
 
 FEW, MANY = 1 << 12, 1 << 24
 """Bytes of the two copies that tell how long copies take."""
@@ -40,7 +42,7 @@ ASSUMED = (12.3e9, 10e-6)
 
 
 @dataclass(frozen=True)
-class Device:
+class TrainDevice:
     """One of the devices of a step.
 
     Attributes
@@ -72,51 +74,71 @@ class DevicePlan:
 
     Attributes
     ----------
-    graph, schedule : dict
-        In the formats `remora-graph` 2 and `remora-schedule` 2.
-    fixed_memory, predicted_peak : dict of str to int
-        Bytes by device: what is there throughout, and the most in all.
-    predicted_time, bound : int
-        Nanoseconds: of the schedule, and a time that no schedule under the budgets undercuts.
+    found : remora.DeviceSchedule
+        What the engine found, or was given.
+    fixed_memory : dict of str to int
+        Bytes by device that are there throughout.
     seconds : dict
         What the parts of planning took.
     source : str
         The generated program.
     """
 
-    graph: dict[str, Any]
-    schedule: dict[str, Any]
+    found: remora.DeviceSchedule
     fixed_memory: dict[str, int]
-    predicted_peak: dict[str, int]
-    predicted_time: int
-    bound: int
     seconds: dict[str, float] = field(default_factory=dict)
     source: str = ""
+
+    @cached_property
+    def graph(self) -> dict[str, Any]:
+        """In the format `remora-graph` 2."""
+        return json.loads(self.found.graph.to_json())  # type: ignore[no-any-return]
+
+    @cached_property
+    def schedule(self) -> dict[str, Any]:
+        """In the format `remora-schedule` 2."""
+        return json.loads(self.found.to_json())  # type: ignore[no-any-return]
+
+    @property
+    def predicted_peak(self) -> dict[str, int]:
+        """The most bytes in all, by device."""
+        return self.found.peak
+
+    @property
+    def predicted_time(self) -> int:
+        """Nanoseconds of the schedule."""
+        return self.found.duration
+
+    @property
+    def bound(self) -> int:
+        """Nanoseconds that no schedule under the budgets undercuts."""
+        return self.found.bound
 
     @property
     def copies(self) -> int:
         """How many steps of the schedule are copies."""
-        return sum("copy" in step for step in self.schedule["steps"])
+        return sum(self.found.copies.values())
 
     @property
     def recomputes(self) -> int:
         """How many steps of the schedule run an op again."""
-        ops = [step["op"] for step in self.schedule["steps"] if "op" in step]
-        return len(ops) - len(set(ops))
+        return sum(self.found.recomputes.values())
 
     def __str__(self) -> str:
         peaks = ", ".join(f"{name} {peak:,} bytes" for name, peak in self.predicted_peak.items())
-        return f"{len(self.graph['ops'])} ops, {self.recomputes} recomputes, {self.copies} copies: peaks {peaks}"
+        return f"{len(self.found.graph)} ops, {self.recomputes} recomputes, {self.copies} copies: peaks {peaks}"
 
 
-def train_step_over(function: Callable[..., Any] | None = None, *, devices: Sequence[Device], **options: Any) -> Any:
+def train_step_over(
+    function: Callable[..., Any] | None = None, *, devices: Sequence[TrainDevice], **options: Any
+) -> Any:
     """Makes a training step run over two devices, each under its budget; else as `train_step`.
 
     Parameters
     ----------
     function : callable
         As for `train_step`.
-    devices : sequence of Device
+    devices : sequence of TrainDevice
         Two: the main one, where the step's tensors are, and another.
     **options
         `cost`, `time_limit`, `seed` and `progress` of `Options`.
@@ -133,7 +155,7 @@ def train_step_over(function: Callable[..., Any] | None = None, *, devices: Sequ
 
 @dataclass
 class _Captured:
-    step: Step
+    step: StepGraph
     plan: DevicePlan
     program: Program
 
@@ -141,7 +163,7 @@ class _Captured:
 class DeviceTrainStep:
     """A function that runs as planned over two devices; what `train_step_over` gives."""
 
-    def __init__(self, function: Callable[..., Any], devices: Sequence[Device], options: Options) -> None:
+    def __init__(self, function: Callable[..., Any], devices: Sequence[TrainDevice], options: Options) -> None:
         functools.update_wrapper(self, function)
         if len(devices) != 2 or len({device.name for device in devices}) != 2:
             raise ValueError("devices: there must be two, of different names")
@@ -179,7 +201,8 @@ class DeviceTrainStep:
             If it is not a right schedule of the graph; the message names the step.
         """
         captured = self._latest()
-        captured.plan = self._planned(captured.plan.graph, dict(schedule))
+        found = given_schedule(captured.plan.found.graph, schedule)
+        captured.plan = DevicePlan(found, captured.plan.fixed_memory)
         captured.program = self._written(captured)
 
     def measured_peaks(self, *arguments: Any) -> dict[str, int]:
@@ -231,23 +254,16 @@ class DeviceTrainStep:
                 else by_flops(step, place)
             )
             theirs = known
-        graph = device_graph_of(
-            step, [costs, theirs if other.computes else {}], self.devices, self._link(), _name(self)
-        )
+        data = device_graph_of(step, [costs, theirs if other.computes else {}], self.devices, self._link(), _name(self))
+        fixed = _fixed(data)
         budgets: dict[str, int] = {}
         for device in self.devices:
             if device.budget is not None:
-                fixed = _fixed(graph)[device.name]
                 unscheduled = replay(step, costs, once(step))
-                budgets[device.name] = in_bytes(replace(self.options, budget=device.budget), fixed, unscheduled)
+                own = replace(self.options, budget=device.budget)
+                budgets[device.name] = in_bytes(own, fixed[device.name], unscheduled)
         start = time.perf_counter()
-        try:
-            found = remora.solve(
-                remora.DeviceGraph.from_json(graph), budgets, time_limit=self.options.time_limit, seed=self.options.seed
-            )
-        except remora.Error as error:
-            raise SolverError(str(error)) from error
-        plan = self._planned(graph, json.loads(found.to_json()))
+        plan = DevicePlan(schedule_over(remora.DeviceGraph.from_json(data), budgets, self.options), fixed)
         plan.seconds = {**seconds, "solve": time.perf_counter() - start}
         captured = _Captured(step, plan, Program("", list))
         captured.program = self._written(captured)
@@ -258,20 +274,8 @@ class DeviceTrainStep:
         run._boxed_call = True
         return run  # type: ignore[no-any-return]
 
-    def _planned(self, graph: dict[str, Any], schedule: dict[str, Any]) -> DevicePlan:
-        given = remora.DeviceGraph.from_json(graph)
-        try:
-            verdict = remora.verify(given, remora.DeviceSchedule.from_json(json.dumps(schedule), given))
-        except remora.Error as error:
-            raise SolverError(str(error)) from error
-        if not verdict.valid:
-            raise SolverError(verdict.errors[0])
-        return DevicePlan(
-            graph, schedule, _fixed(graph), dict(verdict.peak), verdict.duration, int(schedule.get("lower_bound", 0))
-        )
-
     def _written(self, captured: _Captured, account: _Account | None = None) -> Program:
-        program = write_device_program(captured.step, captured.plan.schedule, self.devices, account)
+        program = write_device_program(captured.step, captured.plan.found, self.devices, account)
         if account is None:
             captured.plan.source = program.source
         return program
@@ -299,14 +303,14 @@ def _name(step: DeviceTrainStep) -> str:
 
 
 def device_graph_of(
-    step: Step,
+    step: StepGraph,
     costs: Sequence[dict[fx.Node, Cost]],
-    devices: Sequence[Device],
+    devices: Sequence[TrainDevice],
     link: tuple[float, float],
     name: str,
 ) -> dict[str, Any]:
     """A step as a `remora-graph` 2 over two devices; ops run where there are costs of them."""
-    graph = graph_of(step, costs[0], name)
+    graph: dict[str, Any] = json.loads(graph_of(step, costs[0], name).to_json())
     main, other = devices
     read = dict.fromkeys(s for op in step.ops for s in op.inputs if step.storages[s].fixed)
     arguments = {s: step.storages[s] for s in read}
@@ -363,7 +367,7 @@ def moved(tensors: Sequence[torch.Tensor], place: torch.device) -> list[torch.Te
 class _DeviceWriter(Writer):
     """Writes a program over several devices: what is there, and under which name, by device."""
 
-    def __init__(self, step: Step, devices: Sequence[Device], account: _Account | None) -> None:
+    def __init__(self, step: StepGraph, devices: Sequence[TrainDevice], account: _Account | None) -> None:
         super().__init__(step, set(), set(), {}, account.enter if account is not None else None)
         self.account = account
         self.places = {device.name: torch.device(device.place) for device in devices}
@@ -419,28 +423,26 @@ class _DeviceWriter(Writer):
 
 
 def write_device_program(
-    step: Step, schedule: Mapping[str, Any], devices: Sequence[Device], account: _Account | None = None
+    step: StepGraph, schedule: remora.DeviceSchedule, devices: Sequence[TrainDevice], account: _Account | None = None
 ) -> Program:
     """Writes and compiles the function of a schedule over several devices."""
     writer = _DeviceWriter(step, devices, account)
-    ops: dict[str, Op] = names_of_ops(step)
+    ops = dict(zip(schedule.graph.ops, step.ops, strict=True))
     storages = {storage.name: s for s, storage in enumerate(step.storages)}
     names = [writer.name_of[node] for node in step.placeholders]
     if names:
         writer.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = arguments")
     writer.lines.append("arguments.clear()")
-    for index, entry in enumerate(schedule["steps"]):
-        here = entry["device"] if "op" in entry else entry["from"]
-        free: dict[str, list[int]] = {here: []}
-        for item in entry.get("free", []):
-            tensor, device = (item, here) if isinstance(item, str) else item
+    for index, entry in enumerate(schedule.steps):
+        free: dict[str, list[int]] = {entry.device: []}
+        for tensor, device in entry.free:
             if tensor in storages:
                 free.setdefault(device, []).append(storages[tensor])
-        if "op" in entry:
-            writer.on(here)
-            writer.run(index, Run(ops[entry["op"]], tuple(free.pop(here))))
-        else:
-            writer.copy(storages[entry["copy"]], here, entry["to"])
+        if entry.op is not None:
+            writer.on(entry.device)
+            writer.run(index, Run(ops[entry.op], tuple(free.pop(entry.device))))
+        elif entry.tensor is not None and entry.to is not None:
+            writer.copy(storages[entry.tensor], entry.device, entry.to)
         for device, released in free.items():
             writer.on(device)
             writer.release(released)
@@ -464,6 +466,7 @@ class _Account:
 
     def peaks_of(self, run: Callable[[], Any]) -> dict[str, int]:
         """The most bytes that were allocated at once in a run, by device; beside calls, by the first one."""
+        gc.collect()  # what is released meanwhile is to be of this run
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
             run()
         events: list[tuple[int, str, int, int]] = []

@@ -95,7 +95,7 @@ class SolverError(TorchError):
     """The solver failed."""
 
 
-class Infeasible(TorchError):
+class BudgetError(TorchError):
     """No schedule holds the budget, or none was found within the time limit.
 
     Attributes
@@ -122,6 +122,6 @@ class Infeasible(TorchError):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.budget, self.least, self.proved, self._fixed, self._unscheduled)
 
-    def knowing(self, reached: int) -> Infeasible:
+    def knowing(self, reached: int) -> BudgetError:
         """The same, where a schedule with a peak of `reached` bytes is known."""
-        return Infeasible(self.budget, min(self.least, reached), self.proved, self._fixed, self._unscheduled)
+        return BudgetError(self.budget, min(self.least, reached), self.proved, self._fixed, self._unscheduled)

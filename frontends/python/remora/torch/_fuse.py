@@ -32,7 +32,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ._costs import made_like
 from ._errors import CaptureError
-from ._graph import Op, Step, is_random, tensors_in
+from ._graph import Op, StepGraph, is_random, tensors_in
 from ._regions import Region, decomposed
 
 _PLAIN = frozenset(("full", "cat", "clone", "where", "index", "embedding", "gather", "var_mean", "constant_pad_nd"))
@@ -52,12 +52,12 @@ _PLAIN |= {
 """Ops that Inductor makes loops of, though no tag says so."""
 
 
-def fuse(step: Step, again: Container[fx.Node], say: Callable[[str], None]) -> fx.GraphModule:
+def fuse(step: StepGraph, again: Container[fx.Node], say: Callable[[str], None]) -> fx.GraphModule:
     """Rewrites a step's graph so that ops which Inductor makes one loop of are one node, whose target is a `Region`.
 
     Parameters
     ----------
-    step : Step
+    step : StepGraph
         As captured, not simplified.
     again : container of fx.Node
         The nodes that a schedule of the step runs more than once.
@@ -89,7 +89,7 @@ def _check(region: Region, run: Callable[..., list[torch.Tensor]], mode: FakeTen
         raise CaptureError(f"{region.name}: two results of Inductor, or a result and an argument, share memory")
 
 
-def _regions(step: Step, again: Container[fx.Node]) -> dict[Op, list[Op]]:
+def _regions(step: StepGraph, again: Container[fx.Node]) -> dict[Op, list[Op]]:
     """The regions of two ops and more: for each of their ops, all of them in captured order."""
     maker = {s: op for op in step.ops for s in op.outputs}
     updated = {source for _, source in step.updates}
@@ -121,7 +121,7 @@ def _regions(step: Step, again: Container[fx.Node]) -> dict[Op, list[Op]]:
     return {op: ops for ops in members.values() if len(ops) > 1 for op in ops}
 
 
-def _is_loop(step: Step, node: fx.Node, known: dict[Any, bool]) -> bool:
+def _is_loop(step: StepGraph, node: fx.Node, known: dict[Any, bool]) -> bool:
     """Whether Inductor computes a node in loops of its own; asked once for each op and its types."""
     if not isinstance(node.target, torch._ops.OpOverload) or is_random(node) or node in step.rebound:
         return False
@@ -134,7 +134,7 @@ def _is_loop(step: Step, node: fx.Node, known: dict[Any, bool]) -> bool:
     return known[key]
 
 
-def _lowers_to_loops(step: Step, node: fx.Node) -> bool:
+def _lowers_to_loops(step: StepGraph, node: fx.Node) -> bool:
     given = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
     leaves, spec = pytree.tree_flatten(given)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -168,7 +168,7 @@ class _Rewriter:
     in whatever graph uses them.
     """
 
-    def __init__(self, step: Step, region_of: dict[Op, list[Op]]) -> None:
+    def __init__(self, step: StepGraph, region_of: dict[Op, list[Op]]) -> None:
         self.step, self.region_of = step, region_of
         self.graph = fx.Graph()
         self.made: dict[fx.Node, fx.Node] = {}

@@ -103,7 +103,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-class Step:
+class StepGraph:
     """The ops and storages of one captured graph.
 
     Parameters

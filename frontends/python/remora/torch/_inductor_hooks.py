@@ -29,9 +29,8 @@ from ._inductor_costs import Calls
 from ._inductor_joint import Halves, Joint, Partition
 from ._inductor_plan import Known, Search, key_of, partition_of
 from ._inductor_replay import Launch, look_of
-from ._plan import in_bytes
 from ._ranks import agreed
-from ._solver import Options
+from ._solver import Options, in_bytes
 
 GRAIN = 10_000
 """A knapsack's capacity in the units in which it is solved; sizes are rounded up, so it is never exceeded."""

@@ -26,7 +26,7 @@ from ._arena import Memory, Places, library
 from ._capture import boxed, capturing, fixed_in_bytes, fused, options_of, planned, read_graph, results_of, say, tracing
 from ._costs import Cost
 from ._errors import CaptureError, in_plain_words
-from ._graph import Cut, Op, Step
+from ._graph import Cut, Op, StepGraph
 from ._ledger import Ledger, Part, listener
 from ._plan import Plan, budget_of, solve, unscheduled_peak
 from ._program import Program, Run, generator_of, state_of, write_program
@@ -180,7 +180,7 @@ class Backend:
             self.ledger.tell(f"{part.where} cannot be planned, and runs without a budget: {error}")
             return module.forward
 
-    def in_bytes(self, step: Step, costs: dict[fx.Node, Cost]) -> Options:
+    def in_bytes(self, step: StepGraph, costs: dict[fx.Node, Cost]) -> Options:
         """The options with the budget in bytes."""
         options, self.limit = fixed_in_bytes(step, costs, self.options, self.limit)
         return options
@@ -289,7 +289,7 @@ class _Parts:
         self.part.keep(plan)
         self.owner.plans.append(plan)
 
-    def _keep_old_values(self, step: Step) -> bool:
+    def _keep_old_values(self, step: StepGraph) -> bool:
         """Copies arguments whose values may have changed when the backward part makes something from them again.
 
         These are buffers that the forward changes, and whatever else the user may refill before he calls `backward()`,
@@ -380,7 +380,7 @@ def _number_of(description: Any) -> int | None:
     return getattr(description, "idx", None)
 
 
-def _behind(step: Step) -> set[fx.Node]:
+def _behind(step: StepGraph) -> set[fx.Node]:
     """The nodes of the backward part."""
     nodes = [n for n in step.module.graph.nodes if n.op == "call_function"]
     first = next((i for i, n in enumerate(nodes) if step.is_behind_cut(n)), len(nodes))
@@ -402,7 +402,9 @@ def _read_by(joint: fx.GraphModule, outputs: list[fx.Node], behind: set[fx.Node]
     return needed
 
 
-def _reached(step: Step, results: list[Any], forward_outputs: int) -> tuple[list[frozenset[int]], set[frozenset[int]]]:
+def _reached(
+    step: StepGraph, results: list[Any], forward_outputs: int
+) -> tuple[list[frozenset[int]], set[frozenset[int]]]:
     """The forward outputs, by number, whose tangents each gradient is made from; the same of all that is computed."""
     assert step.cut is not None
     descriptions = step.module.graph.find_nodes(op="output")[0].meta.get("desc", [])
@@ -418,7 +420,7 @@ def _reached(step: Step, results: list[Any], forward_outputs: int) -> tuple[list
     return [found[r] if isinstance(r, fx.Node) else frozenset() for r in results[forward_outputs:]], ways
 
 
-def _saved(step: Step, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Node], list[Op]]:
+def _saved(step: StepGraph, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Node], list[Op]]:
     """What goes from forward to backward: nodes, and random ops whose generator's state is needed."""
     resident: set[int] = set()
     for run in ahead:
@@ -437,14 +439,14 @@ def _saved(step: Step, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Nod
     return nodes, list(earlier)
 
 
-def _is_read(step: Step, node: fx.Node, runs: list[Run]) -> bool:
+def _is_read(step: StepGraph, node: fx.Node, runs: list[Run]) -> bool:
     """Whether the backward part reads a saved value: what its ops read, if the cut does not release it."""
     first, *behind = runs
     kept = set(step.storages_of(node)).difference(first.free)
     return any(not kept.isdisjoint(run.op.inputs) for run in behind)
 
 
-def _in_block(step: Step, ahead: list[Run], taken: list[Any]) -> int | None:
+def _in_block(step: StepGraph, ahead: list[Run], taken: list[Any]) -> int | None:
     """The number of an argument of the backward part that the forward part left in the arena."""
     left = {s for run in ahead for s in run.offsets if step.storages[s].size > 0}
     return next(
@@ -452,7 +454,7 @@ def _in_block(step: Step, ahead: list[Run], taken: list[Any]) -> int | None:
     )
 
 
-def _root(step: Step, storage: int) -> fx.Node:
+def _root(step: StepGraph, storage: int) -> fx.Node:
     """The node whose value is a storage as its op leaves it; all others in it are views of that."""
     op = next(op for op in step.ops if storage in op.outputs)
     found = None
@@ -470,7 +472,7 @@ def _root(step: Step, storage: int) -> fx.Node:
 
 
 def _add_saved(
-    step: Step,
+    step: StepGraph,
     forward: fx.GraphModule,
     backward: fx.GraphModule,
     missing: list[fx.Node],

@@ -11,27 +11,28 @@ named.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
 
-from remora._engine import parse_budget
-from remora.errors import InputError
+import remora
 
 from ._arena import Memory
 from ._costs import Cost, op_cost
-from ._errors import Infeasible
-from ._graph import Op, Step
+from ._errors import BudgetError
+from ._graph import Op, StepGraph
 from ._program import Run
-from ._solver import LEAST_SECONDS, Options, schedule_for, write_report
+from ._solver import LEAST_SECONDS, Options, in_bytes, schedule_for
 
 _ROOT = re.compile(r"^[A-Za-z_]\w*(\['[^']*'\])?\.?")
 _KINDS = {"threshold": "relu", "addmm": "mm", "baddbmm": "bmm"}
@@ -45,13 +46,10 @@ class Plan:
 
     Attributes
     ----------
-    graph, schedule : dict
-        In the formats `remora-graph` and `remora-schedule`.
-    predicted_peak, unscheduled_peak, fixed_memory : int
-        Bytes: of the schedule, of every op once in captured order, and of what is there throughout (part of both
-        peaks).
-    predicted_time, unscheduled_time, bound : int
-        Nanoseconds: of the schedule, of every op once, and a time that no schedule under the budget undercuts.
+    found : remora.Schedule
+        What the engine found.
+    predicted_peak, unscheduled_peak : int
+        Bytes: of the schedule, and of every op once in captured order; with what is there throughout.
     seconds : dict
         What the parts of planning took.
     source : str
@@ -64,14 +62,9 @@ class Plan:
         The block that holds the step's tensors, with `arena=True`; it is not saved.
     """
 
-    graph: dict[str, Any]
-    schedule: dict[str, Any]
+    found: remora.Schedule
     predicted_peak: int
     unscheduled_peak: int
-    fixed_memory: int
-    predicted_time: int
-    unscheduled_time: int
-    bound: int
     budget: int
     seconds: dict[str, float] = field(default_factory=dict)
     source: str = ""
@@ -79,95 +72,126 @@ class Plan:
     checkpoints: int = 0
     memory: Memory | None = field(default=None, repr=False, compare=False)
 
+    @cached_property
+    def graph(self) -> dict[str, Any]:
+        """In the format `remora-graph`."""
+        return json.loads(self.found.graph.to_json())  # type: ignore[no-any-return]
+
+    @cached_property
+    def schedule(self) -> dict[str, Any]:
+        """In the format `remora-schedule`."""
+        return json.loads(self.found.to_json())  # type: ignore[no-any-return]
+
+    @property
+    def fixed_memory(self) -> int:
+        """Bytes that are there throughout, part of both peaks."""
+        return self.found.graph.fixed_memory
+
+    @property
+    def predicted_time(self) -> int:
+        """Nanoseconds of the schedule."""
+        return self.found.duration
+
+    @property
+    def unscheduled_time(self) -> int:
+        """Nanoseconds of every op once."""
+        return self.found.baseline_duration
+
+    @property
+    def bound(self) -> int:
+        """Nanoseconds that no schedule under the budget undercuts."""
+        return self.found.bound
+
     @property
     def arena(self) -> int:
         """The bytes of the block that holds the step's tensors; 0 without `arena=True`."""
-        return int(self.schedule.get("arena", {}).get("size", 0))
+        return self.found.arena.size if self.found.arena else 0
 
     @property
     def overhead(self) -> float:
         """Time beyond the unscheduled step's, as a share of that."""
-        return self.predicted_time / self.unscheduled_time - 1 if self.unscheduled_time else 0.0
+        return self.found.overhead
 
     @property
     def recomputes(self) -> int:
         """How many steps of the schedule run an op again."""
-        return len(self.schedule["steps"]) - len({step["op"] for step in self.schedule["steps"]})
+        return sum(self.found.recomputes.values())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as one JSON file."""
-        kept = {name: value for name, value in self.__dict__.items() if name != "memory"}
+        kept = {name: getattr(self, name) for name in ("graph", "schedule", *_SAVED)}
         Path(path).write_text(json.dumps(kept), encoding="utf-8")
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
         """Reads what `save` wrote."""
-        return Plan(**json.loads(Path(path).read_text(encoding="utf-8")))
+        kept = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = remora.Schedule.from_json(json.dumps(kept["schedule"]), remora.Graph.from_json(kept["graph"]))
+        return Plan(found, **{name: kept[name] for name in _SAVED})
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the HTML page that explains the schedule."""
-        write_report(self.graph, self.schedule, path)
+        self.found.report(path)
 
     def __str__(self) -> str:
         least = self.bound / max(1, self.unscheduled_time) - 1
         instead = f", in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
         return (
-            f"{len(self.graph['ops'])} ops, {self.recomputes} recomputes: peak {self.predicted_peak:,} bytes of "
+            f"{len(self.found.graph)} ops, {self.recomputes} recomputes: peak {self.predicted_peak:,} bytes of "
             f"{self.budget:,} ({self.unscheduled_peak:,} unscheduled), time {self.overhead:+.2%}, bound {least:+.2%}"
             f"{instead}"
         )
 
 
-def graph_of(step: Step, costs: dict[fx.Node, Cost], name: str) -> dict[str, Any]:
-    """A step as a `remora-graph`."""
-    made = {s for op in step.ops for s in op.outputs}
-    read = {s for op in step.ops for s in op.inputs if not step.storages[s].fixed}
-    assert read <= made, "an op reads what no op makes"
-    names = {s: step.storages[s].name for s in sorted(made)}
-    tensors = [
-        {"name": names[s], "size": step.storages[s].size, **({"keep": True} if step.storages[s].keep else {})}
-        for s in names
-    ]
-    ops: list[dict[str, Any]] = []
+_SAVED = tuple(f.name for f in fields(Plan) if f.name not in ("found", "memory"))
+
+
+def graph_of(step: StepGraph, costs: dict[fx.Node, Cost], name: str) -> remora.Graph:
+    """A step as a graph: an op for each of its ops, and first of all a tensor for each storage that one makes."""
+    graph = remora.Graph(name, fixed_memory=fixed_memory(step), duration_unit="ns")
+    graph.meta |= {"source": "remora.torch"}
+    made = {s: step.storages[s] for s in storages_made(step)}
+    tensors = {s: graph.tensor(storage.name, storage.size, keep=storage.keep) for s, storage in made.items()}
     forward = forward_of(step)
     called = names_of(step, forward)
-    last: str | None = None
+    ops: dict[Op, remora.Op] = {}
+    last: list[remora.Op] = []
     for op in step.ops:
         duration, workspace = op_cost(op, costs)
-        entry: dict[str, Any] = {"name": called[op], "type": _type(op.nodes), "duration": duration}
-        if workspace:
-            entry["workspace"] = workspace
-        entry["inputs"] = [names[s] for s in op.inputs if s in names]
-        entry["outputs"] = [names[s] for s in op.outputs]
-        if op in step.takes:
-            entry["in_place"] = [[names[step.takes[op].output], names[step.takes[op].input]]]
-        if not op.outputs:
-            tensors.append({"name": f"{op.name} done", "size": 0})
-            entry["outputs"] = [f"{op.name} done"]
-        entry["phase"] = "backward" if op.backward else "forward"
-        if op in forward:
-            entry["backward_of"] = called[forward[op]]
-        if not op.recompute:
-            entry["recompute"] = "never"
-        if op.random or not op.recompute:
-            if last is not None:
-                entry["after"] = [last]
-            last = called[op]
-        ops.append(entry)
-    fixed = step.outside + sum(s.size for s in step.storages if s.fixed)
-    return {
-        "format": "remora-graph",
-        "version": 2 if step.takes else 1,
-        "name": name,
-        "fixed_memory": fixed,
-        "tensors": tensors,
-        "ops": ops,
-        "meta": {"duration_unit": "ns", "source": "remora.torch"},
-    }
+        taken = step.takes.get(op)
+        read = [s for s in op.inputs if not step.storages[s].fixed]
+        assert tensors.keys() >= set(read), "an op reads what no op makes"
+        runs_once = op.random or not op.recompute
+        ops[op] = graph.op(
+            called[op],
+            type=_type(op.nodes),
+            duration=duration,
+            workspace=workspace,
+            inputs=[tensors[s] for s in op.inputs if s in tensors],
+            outputs=[tensors[s] for s in op.outputs] or {f"{op.name} done": 0},
+            in_place={made[taken.output].name: tensors[taken.input]} if taken else None,
+            phase="backward" if op.backward else "forward",
+            backward_of=ops[forward[op]] if op in forward else None,
+            recompute=op.recompute,
+            after=last if runs_once else (),
+        )
+        if runs_once:
+            last = [ops[op]]
+    return graph
+
+
+def storages_made(step: StepGraph) -> list[int]:
+    """The storages that ops make, in the order of the graph's tensors."""
+    return sorted({s for op in step.ops for s in op.outputs})
+
+
+def fixed_memory(step: StepGraph) -> int:
+    """Bytes that are there throughout."""
+    return step.outside + sum(s.size for s in step.storages if s.fixed)
 
 
 def solve(
-    step: Step, costs: dict[fx.Node, Cost], options: Options, name: str, share: float = 1.0
+    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, name: str, share: float = 1.0
 ) -> tuple[Plan, list[Run]]:
     """Plans a step under its budget, in a share of the time limit.
 
@@ -177,58 +201,45 @@ def solve(
     graph = graph_of(step, costs, name)
     runs = once(step)
     unscheduled = replay(step, costs, runs)
-    fixed = int(graph["fixed_memory"])
+    fixed = graph.fixed_memory
     budget = in_bytes(options, fixed, unscheduled)
     start = time.perf_counter()
     states = _state_bytes(step) * (1 + sum(op.random for op in step.ops)) if any(op.random for op in step.ops) else 0
     for less in (0, states):
         try:
             left = share * options.time_limit - (time.perf_counter() - start)
-            schedule = schedule_for(graph, budget - less, options, max(LEAST_SECONDS, left))
-        except Infeasible as refusal:
+            found = schedule_for(graph, budget - less, options, max(LEAST_SECONDS, left))
+        except BudgetError as refusal:
             proved = refusal.proved and less == 0
             least = refusal.least + states
             least = least if options.arena else min(least, unscheduled)
-            raise Infeasible(budget, least, proved, fixed, unscheduled) from None
-        runs = runs_of(step, schedule)
+            raise BudgetError(budget, least, proved, fixed, unscheduled) from None
+        runs = runs_of(step, found)
         peak = replay(step, costs, runs)
-        if options.arena:
-            peak = max(peak, fixed + int(schedule["arena"]["size"]) + _states_held(step, runs))
+        if found.arena is not None:
+            peak = max(peak, fixed + found.arena.size + _states_held(step, runs))
         if peak <= budget:
             break
-    total = sum(int(op["duration"]) for op in graph["ops"])
-    plan = Plan(
-        graph,
-        schedule,
-        peak,
-        unscheduled,
-        fixed,
-        int(schedule["duration"]),
-        total,
-        int(schedule["lower_bound"]),
-        budget,
-        outside=step.outside,
-    )
+    plan = Plan(found, peak, unscheduled, budget, outside=step.outside)
     plan.seconds["solve"] = time.perf_counter() - start
     return plan, runs
 
 
-def unscheduled_peak(step: Step, costs: dict[fx.Node, Cost]) -> int:
+def unscheduled_peak(step: StepGraph, costs: dict[fx.Node, Cost]) -> int:
     """The peak of every op once in captured order, in bytes, fixed memory included."""
     return replay(step, costs, once(step))
 
 
-def budget_of(step: Step, costs: dict[fx.Node, Cost], options: Options) -> int:
+def budget_of(step: StepGraph, costs: dict[fx.Node, Cost], options: Options) -> int:
     """The budget for a step in bytes, what is reserved taken off."""
-    fixed = step.outside + sum(s.size for s in step.storages if s.fixed)
-    return in_bytes(options, fixed, unscheduled_peak(step, costs))
+    return in_bytes(options, fixed_memory(step), unscheduled_peak(step, costs))
 
 
-def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
+def replay(step: StepGraph, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
     """The peak of a schedule in bytes, fixed memory included, exactly as the generated program allocates."""
     last = {run.op: i for i, run in enumerate(runs)}
     state = _state_bytes(step)
-    held = peak = step.outside + sum(s.size for s in step.storages if s.fixed)
+    held = peak = fixed_memory(step)
     resident: set[int] = set()
     saved = set()
     for i, run in enumerate(runs):
@@ -253,7 +264,7 @@ def replay(step: Step, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
     return peak
 
 
-def _states_held(step: Step, runs: Sequence[Run]) -> int:
+def _states_held(step: StepGraph, runs: Sequence[Run]) -> int:
     """The most bytes that saved states of generators take at once."""
     last = {run.op: i for i, run in enumerate(runs)}
     saved: set[Op] = set()
@@ -267,24 +278,12 @@ def _states_held(step: Step, runs: Sequence[Run]) -> int:
     return most * _state_bytes(step)
 
 
-def _state_bytes(step: Step) -> int:
+def _state_bytes(step: StepGraph) -> int:
     """What a saved state of a generator takes."""
     return int(torch.default_generator.get_state().numel()) if step.device.type == "cpu" else 0
 
 
-def in_bytes(options: Options, fixed: int, unscheduled: int) -> int:
-    """Gives the budget in bytes; a percentage is of what the unscheduled step takes beyond its fixed memory."""
-    budget = options.budget
-    if isinstance(budget, int):
-        return budget - options.reserve
-    try:
-        size: int = parse_budget(budget, fixed, unscheduled)
-    except InputError as error:
-        raise InputError("budget", str(error)) from None
-    return size if "%" in budget else size - options.reserve
-
-
-def once(step: Step) -> list[Run]:
+def once(step: StepGraph) -> list[Run]:
     """Every op once, in captured order; each storage released behind its last reader."""
     last: dict[int, int] = {}
     for i, op in enumerate(step.ops):
@@ -297,24 +296,20 @@ def once(step: Step) -> list[Run]:
     return [Run(op, tuple(released)) for op, released in zip(step.ops, free, strict=True)]
 
 
-def runs_of(step: Step, schedule: dict[str, Any]) -> list[Run]:
-    """The steps of a `remora-schedule` as runs of a step's ops."""
-    ops = names_of_ops(step)
-    storages = {step.storages[s].name: s for op in step.ops for s in op.outputs}
+def runs_of(step: StepGraph, schedule: remora.Schedule) -> list[Run]:
+    """The steps of a schedule of `graph_of` as runs of a step's ops."""
+    storages = dict(enumerate(storages_made(step)))  # what says that an op is done is none
+    arena = schedule.arena
+    placed = zip(arena.offsets, arena.workspaces, strict=True) if arena else itertools.repeat(({}, None))
     return [
         Run(
-            ops[s["op"]],
-            tuple(storages[t] for t in s.get("free", []) if t in storages),
-            {storages[t]: offset for t, offset in s.get("offsets", {}).items() if t in storages},
-            s.get("workspace_offset", 0),
+            step.ops[s.op.index],
+            tuple(storages[t.index] for t in s.free if t.index in storages),
+            {storages[t.index]: offset for t, offset in offsets.items() if t.index in storages},
+            workspace or 0,
         )
-        for s in schedule["steps"]
+        for s, (offsets, workspace) in zip(schedule.steps, placed, strict=False)
     ]
-
-
-def names_of_ops(step: Step) -> dict[str, Op]:
-    """The ops by the names that `graph_of` gives them."""
-    return {name: op for op, name in names_of(step, forward_of(step)).items()}
 
 
 def _type(nodes: list[fx.Node]) -> str:
@@ -324,10 +319,11 @@ def _type(nodes: list[fx.Node]) -> str:
 # -- Names of ops ------------------------------------------------------------------------------------------------------
 
 
-def forward_of(step: Step) -> dict[Op, Op]:
+def forward_of(step: StepGraph) -> dict[Op, Op]:
     """For backward ops, the forward op whose gradient they compute, where one is told by what both touch; O(edges)."""
     touching: dict[int, list[Op]] = {}
     found: dict[Op, Op] = {}
+    kinds = {op: _kinds(op) for op in step.ops}  # of kin are an op and its derivative
     for op in step.ops:
         if op.backward:
             shared: dict[Op, int] = {}
@@ -337,7 +333,7 @@ def forward_of(step: Step) -> dict[Op, Op]:
             if shared:
                 # Of those that share most, one of the same kind, the latest of them.
                 places = {forward: i for i, forward in enumerate(shared)}
-                found[op] = max(shared, key=lambda f: (shared[f], _is_kin(op, f), places[f]))
+                found[op] = max(shared, key=lambda f: (shared[f], not kinds[op].isdisjoint(kinds[f]), places[f]))
             continue
         if not op.nodes:
             continue
@@ -353,11 +349,6 @@ def _kinds(op: Op) -> set[str]:
     return {_KINDS.get(name, name) for name in names}
 
 
-def _is_kin(backward: Op, forward: Op) -> bool:
-    """Whether one is the derivative of the other, by their names."""
-    return not _kinds(backward).isdisjoint(_kinds(forward))
-
-
 def layer_of(node: fx.Node) -> str:
     """The module that a forward node stands in ("blocks.0.norm"), "" where nothing is told."""
     stack = node.meta.get("nn_module_stack")
@@ -367,7 +358,7 @@ def layer_of(node: fx.Node) -> str:
     return _ITEM.sub(lambda m: "." + next(g for g in m.groups() if g is not None), _ROOT.sub("", path)).strip(".")
 
 
-def names_of(step: Step, forward: dict[Op, Op]) -> dict[Op, str]:
+def names_of(step: StepGraph, forward: dict[Op, Op]) -> dict[Op, str]:
     """A name for each op, which no other has: its layer and its node.
 
     A backward op is of its forward op's layer, or of that of the backward op before it.

@@ -26,7 +26,7 @@ from torch import fx
 
 from ._arena import Memory, Places
 from ._errors import CaptureError
-from ._graph import Op, Step, Taking
+from ._graph import Op, StepGraph, Taking
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Writer:
     """Writes the lines of one function; keeps book of which variables hold which storages."""
 
     def __init__(
-        self, step: Step, given: set[Op], saved: set[Op], last: dict[Op, int], place: Callable[[int], None] | None
+        self, step: StepGraph, given: set[Op], saved: set[Op], last: dict[Op, int], place: Callable[[int], None] | None
     ) -> None:
         self.step, self.saved, self.last = step, saved, last
         self.calls = 0
@@ -213,7 +213,7 @@ class Writer:
         return name
 
 
-def generator_of(step: Step, node: fx.Node) -> torch.Generator:
+def generator_of(step: StepGraph, node: fx.Node) -> torch.Generator:
     """The generator from which a random node draws."""
     device = next(
         (v.device for v in [step.value[n] for n in step.arguments(node)] if isinstance(v, torch.Tensor)), step.device
@@ -230,7 +230,7 @@ def _item(node: fx.Node, index: Any) -> fx.Node | None:
 
 def write_program(
     name: str,
-    step: Step,
+    step: StepGraph,
     runs: Sequence[Run],
     arguments: Sequence[fx.Node | Op],
     results: Sequence[Any],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 
@@ -18,10 +18,21 @@ PATIENCE = datetime.timedelta(hours=1)
 """So long a process waits for another one's answer."""
 
 
-def agreed(question: str, answer: Callable[[], Any]) -> Any:
-    """The answer to a question, as JSON gives it; the first process of the job that asks works it out for all.
+T = TypeVar("T")
 
-    Where that one fails, the others work it out themselves.
+
+def as_it_is(answer: Any) -> Any:
+    """What JSON holds already."""
+    return answer
+
+
+def agreed(
+    question: str, answer: Callable[[], T], told: Callable[[T], Any] = as_it_is, heard: Callable[[Any], T] = as_it_is
+) -> T:
+    """The answer to a question; the first process of the job that asks works it out for all.
+
+    `told` makes of it what JSON can hold, `heard` the answer of that. Where the first one fails, the others work it out
+    themselves.
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return answer()
@@ -29,12 +40,12 @@ def agreed(question: str, answer: Callable[[], Any]) -> Any:
     name = f"remora/{question}"
     if store.add(f"{name}/asked", 1) > 1:
         store.wait([name], PATIENCE)
-        told = json.loads(store.get(name))
-        return told["answer"] if "answer" in told else answer()
+        given = json.loads(store.get(name))
+        return heard(given["answer"]) if "answer" in given else answer()
     try:
         found = answer()
+        store.set(name, json.dumps({"answer": told(found)}))
     except BaseException:
         store.set(name, "{}")
         raise
-    store.set(name, json.dumps({"answer": found}))
     return found

@@ -25,10 +25,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from ._graph import Op, Step, Storage, Taking, is_random
+from ._graph import Op, StepGraph, Storage, Taking, is_random
 
 
-def simplify(step: Step) -> None:
+def simplify(step: StepGraph) -> None:
     """Joins the ops of a step that work in place; O(ops²) at worst, and seldom more than O(ops)."""
     for op in list(step.ops):
         if op.nodes:
@@ -53,7 +53,7 @@ def in_place_form(node: fx.Node) -> Any:
     return form
 
 
-def _join(step: Step, op: Op) -> None:
+def _join(step: StepGraph, op: Op) -> None:
     """Joins `op` with the op that made the storage of its first argument, if it may take that."""
     node = op.nodes[0]
     form = in_place_form(node)
@@ -69,7 +69,7 @@ def _join(step: Step, op: Op) -> None:
             return
 
 
-def _offer_storages(step: Step) -> None:
+def _offer_storages(step: StepGraph) -> None:
     """Notes which ops could work in the storage of an input that others read too, if a schedule releases it there."""
     for op in step.ops:
         node = op.nodes[0] if op.nodes else None
@@ -93,7 +93,7 @@ def _commutes(node: fx.Node) -> bool:
     return node.target in commuting and not node.kwargs and len(node.all_input_nodes) == len(node.args) == 2
 
 
-def _may_take(step: Step, op: Op, given: Any, taken: int) -> bool:
+def _may_take(step: StepGraph, op: Op, given: Any, taken: int) -> bool:
     """Whether nobody but `op` needs the storage of its argument `given`, and the two ops may be one."""
     if step.storages[taken].fixed or step.storages[taken].keep:
         return False
@@ -106,7 +106,7 @@ def _may_take(step: Step, op: Op, given: Any, taken: int) -> bool:
     return _may_wait(step, head, step.ops.index(head), step.ops.index(op))
 
 
-def _take(step: Step, op: Op, taken: int, form: Any) -> None:
+def _take(step: StepGraph, op: Op, taken: int, form: Any) -> None:
     """Makes `op` a part of the op that made the storage it takes."""
     head = next(o for o in step.ops if taken in o.outputs)
     node, (given,) = op.nodes[0], op.outputs
@@ -121,7 +121,7 @@ def _take(step: Step, op: Op, taken: int, form: Any) -> None:
     step.unite(given, taken)
 
 
-def _whole_storage(step: Step, node: fx.Node, place: int) -> int | None:
+def _whole_storage(step: StepGraph, node: fx.Node, place: int) -> int | None:
     """Finds the storage of an argument, if that fills it and lies in it as the node's own value will lie."""
     source = node.args[place] if place < len(node.args) else None
     if not isinstance(source, fx.Node):
@@ -134,7 +134,7 @@ def _whole_storage(step: Step, node: fx.Node, place: int) -> int | None:
     return step.storages_of(source)[0]
 
 
-def _may_wait(step: Step, head: Op, first: int, last: int) -> bool:
+def _may_wait(step: StepGraph, head: Op, first: int, last: int) -> bool:
     """Whether `head` may run as late as `last`: nobody reads it before, and no input of it lives longer for that."""
     between = step.ops[first + 1 : last]
     if any(set(head.outputs) & set(o.inputs) for o in between):
@@ -143,7 +143,7 @@ def _may_wait(step: Step, head: Op, first: int, last: int) -> bool:
     return not between or all(step.storages[s].fixed or step.storages[s].keep or s in later for s in head.inputs)
 
 
-def _update_in_place(step: Step) -> None:
+def _update_in_place(step: StepGraph) -> None:
     """Turns updates that only add to their place into ops of their own, which run once."""
     waiting = []
     for place, source in step.updates:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that calls the engine: graphs and schedules go in and out as `remora-graph` and `remora-schedule`.
+"""The one place that calls the engine.
 
 A schedule that was found is kept in a file and found again by the graph (its costs are part of it), the budget, the
 options and the number of the engine's answers. All that are known of a graph stand in another file: a solve begins with
@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import remora
-from remora._engine import engine_schema
+from remora._engine import engine_schema, parse_budget
+from remora.errors import InputError
 
 from ._costs import cache_folder, write_json
-from ._errors import Infeasible, SolverError, TorchError
+from ._errors import BudgetError, SolverError, TorchError
 from ._ranks import agreed
 
 FEW = 2
@@ -88,28 +89,40 @@ class Options:
     progress: bool = False
 
 
-@dataclass(frozen=True)
-class SweepPoint:
-    """What a budget costs.
+def check_budget(budget: Any, name: str) -> None:
+    """Whether a budget can be read, before anything is captured.
 
-    Attributes
-    ----------
-    budget : int
-        Bytes, with what is there throughout.
-    status : {"optimal", "feasible", "infeasible", "unknown"}
-    overhead : float or None
-        Predicted time beyond every op once, as a share of that; None where there is no schedule.
-    peak : int or None
-        Bytes.
-    bound : float
-        No schedule's overhead is smaller.
+    Raises
+    ------
+    InputError
+        With what to write instead.
     """
+    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
+        hint = ""
+        if isinstance(budget, float):
+            share = 0 < budget <= 2
+            hint = f"; did you mean '{budget * 100:g}%'?" if share else f"; did you mean {int(budget)}?"
+        raise InputError(name, f"{budget!r} is neither bytes (12 * 2**30, '12GiB') nor a percentage ('80%'){hint}")
+    if isinstance(budget, int):
+        if budget < 1:
+            raise InputError(name, f"{budget} bytes are no budget")
+        return
+    try:
+        parse_budget(budget, 0, 2**40)
+    except InputError as error:
+        raise InputError(name, error.message) from None
 
-    budget: int
-    status: str
-    overhead: float | None
-    peak: int | None
-    bound: float
+
+def in_bytes(options: Options, fixed: int, unscheduled: int) -> int:
+    """Gives the budget in bytes; a percentage is of what the unscheduled step takes beyond its fixed memory."""
+    budget = options.budget
+    if isinstance(budget, int):
+        return budget - options.reserve
+    try:
+        size: int = parse_budget(budget, fixed, unscheduled)
+    except InputError as error:
+        raise InputError("budget", str(error)) from None
+    return size if "%" in budget else size - options.reserve
 
 
 class Known:
@@ -117,20 +130,19 @@ class Known:
 
     Parameters
     ----------
-    graph : dict
-        A `remora-graph`.
+    digest : str
+        Of the graph (`digest_of`).
     order : {"input", "free", "auto"}
         Of the problem: a schedule in input order is one in any order, but not the other way round.
     kept : bool
         Whether they are read from a file and written to it.
     """
 
-    def __init__(self, graph: dict[str, Any], order: str, kept: bool) -> None:
-        text = json.dumps([engine_schema(), order == "input", graph], sort_keys=True)
+    def __init__(self, digest: str, order: str, kept: bool) -> None:
         self.path: Path | None = None
         self.rows: list[list[Any]] = []  # peak, duration, ops by number
         if kept:
-            self.path = cache_folder() / "known" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+            self.path = _file("known", digest, order == "input")
             if self.path.exists():
                 self.rows = json.loads(self.path.read_text(encoding="utf-8"))
 
@@ -155,28 +167,43 @@ class Known:
             write_json(self.path, self.rows)
 
 
-def schedule_for(graph: dict[str, Any], budget: int, options: Options, seconds: float | None = None) -> dict[str, Any]:
+def digest_of(graph: remora.Graph) -> str:
+    """What tells a graph from all others: the digest of its file."""
+    return hashlib.sha256(graph.to_json().encode()).hexdigest()
+
+
+def _file(folder: str, *question: Any) -> Path:
+    """Where the answer to a question is kept: the number of the engine's answers is a part of it."""
+    key = hashlib.sha256(json.dumps([engine_schema(), *question]).encode()).hexdigest()
+    return cache_folder() / folder / f"{key}.json"
+
+
+def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: float | None = None) -> remora.Schedule:
     """Finds a schedule in the cache, or by the engine in so many seconds, else in the time limit.
 
     Raises
     ------
-    Infeasible
+    BudgetError
         With the least budget for which a schedule is known.
     """
-    question = [engine_schema(), graph, budget, options.order, options.time_limit, options.seed, options.arena]
-    key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
-    path = cache_folder() / "schedules" / f"{key}.json"
+    digest = digest_of(graph)
+    path = _file("schedules", digest, budget, options.order, options.time_limit, options.seed, options.arena)
 
-    def found() -> Any:
+    def found() -> remora.Schedule:
         if options.cache and path.exists():
-            return json.loads(path.read_text(encoding="utf-8"))
-        schedule = _solved(graph, budget, options, _Seconds(options.time_limit if seconds is None else seconds))
+            return remora.Schedule.load(path, graph)
+        known = Known(digest, options.order, options.cache)
+        left = _Seconds(options.time_limit if seconds is None else seconds)
+        schedule = _solved(graph, budget, options, known, left)
         if options.cache:
-            write_json(path, schedule)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            schedule.save(path)
         return schedule
 
-    schedule: dict[str, Any] = agreed(f"schedule/{key}", found)
-    return schedule
+    def heard(text: str) -> remora.Schedule:
+        return remora.Schedule.from_json(text, graph)
+
+    return agreed(f"schedule/{path.stem}", found, remora.Schedule.to_json, heard)
 
 
 class _Seconds:
@@ -189,35 +216,29 @@ class _Seconds:
         return max(LEAST_SECONDS, share * (self._end - time.perf_counter()))
 
 
-def _solved(graph: dict[str, Any], budget: int, options: Options, seconds: _Seconds) -> dict[str, Any]:
-    given = remora.Graph.from_json(graph)
-    known = Known(graph, options.order, options.cache)
+def _solved(graph: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
     try:
-        answer = _answer(given, budget, options, known, seconds)
+        found = _answer(graph, budget, options, known, seconds)
     except remora.Infeasible as refusal:
-        _learn_least(given, refusal.least_budget, known)
+        _learn_least(graph, refusal.least_budget, known)
         least = min(refusal.least_budget.reached, known.least or refusal.least_budget.reached)
-        raise Infeasible(budget, least, True, given.fixed_memory, given.baseline_peak) from None
+        raise BudgetError(budget, least, True, graph.fixed_memory, graph.baseline_peak) from None
     except TorchError:
         raise
     except remora.Error as error:
         raise SolverError(str(error)) from error
-    known.learn(answer)
-    if options.arena:
-        answer = _with_addresses(answer, budget, options, seconds)
-    result: dict[str, Any] = json.loads(answer.to_json())
-    return result
+    known.learn(found)
+    return _with_addresses(found, budget, options, seconds) if options.arena else found
 
 
-def _answer(given: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
+def _answer(graph: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
     """A schedule; where none is found in time, the least budget is looked for."""
-    words = _words(options)
     start = known.start(budget)
     if start is None or max(Counter(start).values(), default=1) > FEW:
         # What is known with more computes would begin with so many.
         try:
             share = FIRST if start is None else 1.0
-            found = remora.solve(given, max(1, budget), **words, time_limit=seconds.left(share))
+            found = remora.solve(graph, max(1, budget), **_words(options, seconds.left(share)))
             known.learn(found)
             if known.start(budget) == _ops_of(found):
                 return found
@@ -225,64 +246,78 @@ def _answer(given: remora.Graph, budget: int, options: Options, known: Known, se
             if start is None and isinstance(refusal, remora.Infeasible):
                 raise
             if start is None:
-                _look_for_least(given, options, known, seconds)
+                # In input order, whose schedules are schedules in any order.
+                _learn_least(graph, remora.least_budget(graph, limits=_limits(options, seconds.left())), known)
         start = known.start(budget)
         if start is None:
-            raise Infeasible(budget, known.least or budget, False, given.fixed_memory, given.baseline_peak)
-    return remora.solve(given, budget, **words, time_limit=seconds.left(), warm_start=start)
-
-
-def _look_for_least(given: remora.Graph, options: Options, known: Known, seconds: _Seconds) -> None:
-    """In input order, whose schedules are schedules in any order."""
-    threads = options.threads or None
-    found = remora.least_budget(given, time_limit=seconds.left(), seed=options.seed, threads=threads)
-    _learn_least(given, found, known)
+            raise BudgetError(budget, known.least or budget, False, graph.fixed_memory, graph.baseline_peak)
+    return remora.solve(graph, budget, **_words(options, seconds.left()), warm_start=start)
 
 
 def _with_addresses(found: remora.Schedule, budget: int, options: Options, seconds: _Seconds) -> remora.Schedule:
     """The schedule with offsets; another one where it does not pack into the budget."""
-    capacity = max(1, budget - found.graph.fixed_memory)
-    threads = options.threads or None
-    placed = remora.place(found, capacity=capacity, time_limit=seconds.left(0.5), seed=options.seed, threads=threads)
+    graph = found.graph
+    capacity = max(1, budget - graph.fixed_memory)
+    placed = remora.place(found, capacity=capacity, limits=_limits(options, seconds.left(0.5)))
     if placed.schedule is not None:
         return placed.schedule
-    words = {**_words(options), "warm_start": _ops_of(found), "addresses": True}
+    words = _words(options, seconds.left())
     try:
-        return remora.solve(found.graph, budget, **words, time_limit=seconds.left())
+        return remora.solve(graph, budget, **words, warm_start=found, addresses=True)
     except remora.NoSchedule:
-        fixed = found.graph.fixed_memory
-        least = fixed + remora.place(found, time_limit=seconds.left()).arena
-        raise Infeasible(budget, least, False, fixed, found.graph.baseline_peak) from None
+        least = graph.fixed_memory + remora.place(found, time_limit=seconds.left()).arena
+        raise BudgetError(budget, least, False, graph.fixed_memory, graph.baseline_peak) from None
 
 
 def _ops_of(schedule: remora.Schedule) -> list[int]:
     return [op.index for op in schedule.ops]
 
 
-def _learn_least(given: remora.Graph, least: remora.BudgetBracket, known: Known) -> None:
+def _learn_least(graph: remora.Graph, least: remora.BudgetBracket, known: Known) -> None:
     if least.ops:
-        known.learn(remora.evaluate(given, least.ops, order="free"))
+        known.learn(remora.evaluate(graph, least.ops, order="free"))
 
 
-def sweep_graph(graph: dict[str, Any], points: int, time_limit: float, options: Options) -> list[SweepPoint]:
+def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Options) -> remora.Curve:
     """Solves a graph for many budgets, chosen where the curve is least known."""
-    curve = remora.sweep(remora.Graph.from_json(graph), points=points, time_limit=time_limit, **_words(options))
-    return [_sweep_point(point, curve.baseline_duration) for point in curve]
+    return remora.sweep(graph, points=points, **_words(options, time_limit))
 
 
-def _sweep_point(point: remora.CurvePoint, unscheduled: int) -> SweepPoint:
-    found = point.status in ("optimal", "feasible")
-    bound = point.bound / unscheduled - 1 if unscheduled else 0.0
-    return SweepPoint(
-        point.budget, point.status, point.overhead if found else None, point.peak if found else None, bound
-    )
+def _limits(options: Options, seconds: float) -> remora.Limits:
+    return remora.Limits(time=seconds, threads=options.threads or None, seed=options.seed)
 
 
-def write_report(graph: dict[str, Any], schedule: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes the HTML page that explains a schedule."""
-    remora.Schedule.from_json(json.dumps(schedule), remora.Graph.from_json(graph)).report(path)
+def _words(options: Options, seconds: float) -> dict[str, Any]:
+    return {"limits": _limits(options, seconds), "order": options.order, "progress": options.progress}
 
 
-def _words(options: Options) -> dict[str, Any]:
-    threads = {"threads": options.threads} if options.threads else {}
-    return {**threads, "seed": options.seed, "order": options.order, "progress": options.progress}
+def schedule_over(graph: remora.DeviceGraph, budgets: dict[str, int], options: Options) -> remora.DeviceSchedule:
+    """Finds a schedule over several devices in the time limit.
+
+    Raises
+    ------
+    SolverError
+        If none is found.
+    """
+    try:
+        return remora.solve(graph, budgets, time_limit=options.time_limit, seed=options.seed)
+    except remora.Error as error:
+        raise SolverError(str(error)) from error
+
+
+def given_schedule(graph: remora.DeviceGraph, schedule: Mapping[str, Any]) -> remora.DeviceSchedule:
+    """A `remora-schedule` of a graph over several devices.
+
+    Raises
+    ------
+    SolverError
+        If it is not a right one; the message names the step.
+    """
+    try:
+        found = remora.DeviceSchedule.from_json(json.dumps(dict(schedule)), graph)
+        errors = remora.verify(graph, found).errors
+    except remora.Error as error:
+        raise SolverError(str(error)) from error
+    if errors:
+        raise SolverError(errors[0])
+    return found

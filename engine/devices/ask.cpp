@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/ask.hpp"
+
+#include <utility>
+
+#include "engine/devices/solve.hpp"
+#include "engine/devices/sweep.hpp"
+#include "engine/devices/teller.hpp"
+#include "model/error.hpp"
+
+namespace remora::devices {
+namespace {
+
+/// Throws InputError.
+Problem problem_of(const Request& request) {
+  if (!request.graph) throw InputError("graph", "there is none");
+  check_options(request.options);
+  Problem problem{.budget = request.budget,
+                  .objective = request.objective,
+                  .copies = request.copies,
+                  .duration_limit = request.duration_limit,
+                  .energy_limit = request.energy_limit,
+                  .max_computes = request.max_computes.value_or(Problem().max_computes),
+                  .order = request.order};
+  if (problem.budget.empty()) problem.budget.assign(request.graph->devices.size(), std::nullopt);
+  return problem;
+}
+
+Options options_of(const Request& request, const std::atomic<bool>* cancel) {
+  return {.time_limit = request.options.time_limit,
+          .work_limit = request.options.work_limit,
+          .seed = static_cast<std::uint64_t>(request.options.seed),
+          .threads = request.options.threads,
+          .cancel = cancel,
+          .start = request.start};
+}
+
+void check_answer(const DeviceGraph& graph, const DeviceSchedule& schedule) {
+  ensure(!schedule.has_schedule() || verify(graph, schedule).valid(), "devices: a schedule found does not verify");
+}
+
+}  // namespace
+
+DeviceSchedule solve(const Request& request, const Callbacks& callbacks) {
+  const Problem problem = problem_of(request);
+  const DeviceGraph& graph = *request.graph;
+  Options options = options_of(request, callbacks.cancel);
+  Teller teller(graph, callbacks);
+  if (teller.listens()) options.teller = &teller;
+  DeviceSchedule schedule =
+      request.max_computes ? solve(graph, problem, options) : solve_with_more_computes(graph, problem, options);
+  check_answer(graph, schedule);
+  return schedule;
+}
+
+SweepResult sweep(const Request& request, DeviceId device, std::vector<Bytes> budgets,
+                  const SweepCallbacks& callbacks) {
+  const Problem problem = problem_of(request);
+  SweepResult result = sweep(*request.graph, problem, device, std::move(budgets), options_of(request, callbacks.cancel),
+                             callbacks.progress);
+  for (const DeviceSchedule& schedule : result.schedules) check_answer(*request.graph, schedule);
+  return result;
+}
+
+}  // namespace remora::devices

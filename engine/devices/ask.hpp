@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door to several devices: a request in, a schedule out, as engine/ask/ask.hpp for one device.
+//
+//     remora::devices::Request request{.graph = graph};
+//     request.budget.assign(graph->devices.size(), std::nullopt);    // no limits
+//     request.budget[gpu] = remora::Bytes(6);
+//     request.options.time_limit = 10;
+//     const remora::DeviceSchedule schedule = remora::devices::solve(request);
+//     if (schedule.has_schedule()) run(schedule);
+//
+// The calls keep no state, print nothing, and may run in several threads at once. They throw InputError for what cannot be asked.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/ask/ask.hpp"
+#include "engine/base/callbacks.hpp"
+#include "engine/base/options.hpp"
+#include "model/api.hpp"
+#include "model/curve.hpp"
+#include "model/devices/device_schedule.hpp"
+
+namespace remora::devices {
+
+/// What is asked. What is left out, the engine chooses.
+struct Request {
+  /// Valid (validate()).
+  std::shared_ptr<const DeviceGraph> graph{};
+  /// By device, not negative; nothing where there is no limit. Of no device: no limits.
+  Table<DeviceId, std::optional<Bytes>> budget{};
+  Objective objective = Objective::duration;
+  /// Where copies overlap, `duration` is the time until the last step has ended.
+  CopyMode copies = CopyMode::sequential;
+  /// Upper limits, whatever is minimised.
+  std::optional<Duration> duration_limit{};
+  std::optional<Energy> energy_limit{};
+  /// Of an op's runs on all devices together, from 1 to 64. None: two, or as many more as hold the budgets or cost less; the
+  /// schedule says which. Of a sweep two.
+  std::optional<int> max_computes{};
+  OrderMode order = OrderMode::input;
+  /// Steps of a schedule of the graph to begin from, made for whatever budgets. If it is a schedule of the problem, the answer
+  /// costs no more.
+  std::vector<DeviceStep> start{};
+  /// Of these, time_limit, work_limit, seed and threads count: unless threads is 1, and without a work limit, linear and integer
+  /// programs are solved beside the search. A unit of work is a plan evaluated, or a node of the tree search; with a work limit,
+  /// and without a time limit, the same seed gives the same schedule.
+  SolveOptions options{};
+};
+
+/// As SolveCallbacks. Of Progress, duration and bound are amounts of the objective; in phase 1 no schedule is known, and the duration is
+/// Duration::max(); the peak is 0, since each device has its own.
+struct Callbacks {
+  /// Every schedule that costs less than the one before: what solve() would return if it ended here. May be empty.
+  std::function<void(const DeviceSchedule&)> incumbent{};
+  /// For every better schedule and bound. Called from the thread that called solve(), never concurrently. May be empty.
+  std::function<void(const Progress&)> progress{};
+  /// Some ten times a second, whether there is news or not. May be empty.
+  std::function<void(const Progress&)> heartbeat{};
+  /// Asked as often: true ends the search with the incumbent, as a limit does. May be empty.
+  std::function<bool(const Progress&)> enough{};
+  /// Set to true from anywhere to stop with the incumbent. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+/// Optimal where the schedule costs no more than the bound; infeasible where that is proved, with the reason as solver.note; unknown
+/// where none was found. Replayed by verify().
+REMORA_API DeviceSchedule solve(const Request& request, const Callbacks& callbacks = {});
+
+/// Of the device that was swept: its budgets, peaks and fixed memory.
+struct SweepResult {
+  Curve curve{};
+  /// By point; without steps where none is known.
+  std::vector<DeviceSchedule> schedules{};
+};
+
+/// The curve of one device's memory against time, while the other devices keep the budgets that they have. The limits are of the
+/// whole sweep; with a work limit, and without a time limit, the same seed gives the same curve. What the request says of the
+/// device's own budget does not matter; a start serves the largest budget. Every schedule is replayed. Throws InputError also for
+/// budgets that are negative, given twice, or none, and for another objective than the duration.
+REMORA_API SweepResult sweep(const Request& request, DeviceId device, std::vector<Bytes> budgets,
+                             const SweepCallbacks& callbacks = {});
+
+}  // namespace remora::devices

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/overlap.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/devices/sequential.hpp"
+#include "model/error.hpp"
+
+namespace remora::devices {
+namespace {
+
+/// Of all streams together.
+constexpr std::int64_t kWeights = 60;
+/// How fast weights follow loads.
+constexpr double kPace = 4;
+/// Of what is left, for either part of a round; no less than of the whole.
+constexpr double kShare = 0.12;
+constexpr double kLeastShare = 0.03;
+/// Seconds; each turn may take twice as long.
+constexpr double kFirstTurn = 20;
+
+/// Devices, then links in the order of the graph.
+using Weights = std::vector<std::int64_t>;
+
+std::int64_t sum_of(const Weights& weights) {
+  std::int64_t sum = 0;
+  for (const std::int64_t weight : weights) sum += weight;
+  return sum;
+}
+
+std::size_t stream_of(const DeviceGraph& graph, const DeviceStep& step) {
+  if (!step.is_copy()) return step.device.index();
+  const auto link = std::find_if(graph.links.begin(), graph.links.end(), [&](const Link& candidate) {
+    return candidate.from == step.device && candidate.to == step.to;
+  });
+  return graph.devices.size() + static_cast<std::size_t>(link - graph.links.begin());
+}
+
+/// All durations times their stream's weight; nothing where the sums are beyond 64 bits.
+std::optional<DeviceGraph> weighted(const DeviceGraph& graph, const Weights& weights) {
+  DeviceGraph result = graph;
+  for (auto& runs : result.runs) {
+    for (RunCost& run : runs) {
+      if (run.duration.count() > kSaturated / kWeights) return std::nullopt;
+      run.duration = Duration(run.duration.count() * weights[run.device.index()]);
+    }
+  }
+  for (const TensorId t : graph.places.ids()) {
+    auto& copies = result.places[t].copies;
+    copies.clear();
+    for (std::size_t i = 0; i < graph.links.size(); ++i) {
+      const Link& link = graph.links[i];
+      CopyCost cost = *copy_cost(graph, t, link.from, link.to);
+      if (cost.duration.count() > kSaturated / kWeights) return std::nullopt;
+      cost.duration = Duration(cost.duration.count() * weights[graph.devices.size() + i]);
+      copies.push_back({link.from, link.to, cost});
+    }
+  }
+  try {
+    validate(result);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+/// Weights 1 of devices on which something runs, and `links` of links.
+Weights plain_weights(const DeviceGraph& graph, std::int64_t links) {
+  Weights weights(graph.devices.size() + graph.links.size(), links);
+  std::fill_n(weights.begin(), graph.devices.size(), 0);
+  for (const auto& runs : graph.runs) {
+    for (const RunCost& run : runs) weights[run.device.index()] = 1;
+  }
+  return weights;
+}
+
+/// When what an op writes, and what is brought, can be on a device at the earliest; of the last thing that must be.
+class CriticalPath {
+ public:
+  explicit CriticalPath(const Instance& instance)
+      : instance_(instance),
+        graph_(instance.graph()),
+        earliest_(graph_.graph.tensors.size() * graph_.devices.size(), kNoWay),
+        ends_(instance.op_count(), kNoWay) {}
+
+  std::int64_t length() {
+    for (const TensorId t : graph_.places.ids()) {
+      for (const DeviceId d : graph_.devices.ids()) {
+        if (instance_.at_home(t, d)) earliest_[instance_.place(t, d)] = 0;
+      }
+      if (!instance_.producer(t).valid()) spread(t);
+    }
+    std::int64_t last = 0;
+    for (const OpId v : graph_.runs.ids()) {
+      for (const RunCost& run : graph_.runs[v]) {
+        if (instance_.has_room(v, run)) add(v, run);
+      }
+      for (const TensorId t : instance_.op(v).outputs) spread(t);
+      last = std::max(last, ends_[v] == kNoWay ? 0 : ends_[v]);
+    }
+    for (const TensorId t : graph_.places.ids()) {
+      for (const DeviceId d : graph_.devices.ids()) {
+        const std::int64_t there = earliest_[instance_.place(t, d)];
+        if (instance_.kept_at(t, d) && there != kNoWay) last = std::max(last, there);
+      }
+    }
+    return last;
+  }
+
+ private:
+  void add(OpId v, const RunCost& run) {
+    std::int64_t start = 0;
+    for (const TensorId t : instance_.op(v).inputs) start = std::max(start, earliest_[instance_.place(t, run.device)]);
+    for (const OpId w : instance_.op(v).after) start = std::max(start, ends_[w]);
+    if (start == kNoWay) return;
+    const std::int64_t end = start + run.duration.count();
+    ends_[v] = std::min(ends_[v], end);
+    for (const TensorId t : instance_.op(v).outputs) {
+      std::int64_t& there = earliest_[instance_.place(t, run.device)];
+      there = std::min(there, end);
+    }
+  }
+
+  /// Over links.
+  void spread(TensorId t) {
+    for (std::size_t round = 1; round < graph_.devices.size(); ++round) {
+      for (const Link& link : graph_.links) {
+        const std::int64_t from = earliest_[instance_.place(t, link.from)];
+        if (from == kNoWay) continue;
+        std::int64_t& to = earliest_[instance_.place(t, link.to)];
+        to = std::min(to, from + copy_cost(graph_, t, link.from, link.to)->duration.count());
+      }
+    }
+  }
+
+  const Instance& instance_;
+  const DeviceGraph& graph_;
+  /// By place, and by op.
+  std::vector<std::int64_t> earliest_;
+  Table<OpId, std::int64_t> ends_;
+};
+
+Problem in_sequence(Problem problem, std::int64_t weights) {
+  problem.copies = CopyMode::sequential;
+  if (problem.duration_limit) {
+    problem.duration_limit = Duration(saturating_product(problem.duration_limit->count(), weights));
+  }
+  return problem;
+}
+
+/// The part of a sum that no stream's weight explains, rounded up.
+std::int64_t per_weight(std::int64_t bound, std::int64_t weights) {
+  return bound / weights + (bound % weights > 0 ? 1 : 0);
+}
+
+/// Without a search: the critical path, and devices that share all runs evenly while copies take no time.
+Bound overlap_bound(const DeviceGraph& graph, const Problem& problem) {
+  const Weights weights = plain_weights(graph, 0);
+  const std::int64_t sum = sum_of(weights);
+  const std::optional<DeviceGraph> free_copies = sum > 0 ? weighted(graph, weights) : std::nullopt;
+  Bound bound = bound_of(free_copies ? *free_copies : graph, in_sequence(problem, free_copies ? sum : kSaturated));
+  if (problem.objective == Objective::energy) return bound;
+  bound.least = free_copies ? per_weight(bound.least, sum) : 0;
+  bound.least = std::max(bound.least, CriticalPath(Instance(graph, problem)).length());
+  return bound;
+}
+
+class OverlappedTurns final : public Turns {
+ public:
+  OverlappedTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
+      : Turns(graph, problem, options, std::move(bound), shares && weighs(problem)),
+        delegates_(shares),
+        weights_(plain_weights(graph, 1)),
+        pulls_(weights_.size(), 0.0) {}
+
+ protected:
+  void search() override {
+    const double share = weighs(problem_) ? kShare : 1;
+    while (!over() && !finished()) {
+      solve_in_sequence(share);
+      if (!weighs(problem_) || over() || finished()) return;
+      let_members_sit();
+      search_overlapped(share);
+      weigh();
+      let_members_sit();
+    }
+  }
+
+  [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
+    return overlapped_turns(graph_, once, options, false);
+  }
+
+ private:
+  /// Whether it matters how long schedules take.
+  [[nodiscard]] static bool weighs(const Problem& problem) {
+    return problem.objective == Objective::duration || problem.duration_limit.has_value();
+  }
+
+  /// Of what is left, for a part of a round.
+  [[nodiscard]] Limits limits(double share) const {
+    const Limits left = allowance_.left();
+    // Without a limit that anybody waits for, turns grow.
+    const double turn =
+        share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left.seconds;
+    Limits part{std::min({left.seconds, std::max(share * left.seconds, kLeastShare * options_.time_limit), turn}),
+                left.work};
+    if (!left.counts_work()) return part;
+    const auto units = static_cast<double>(left.work.count());
+    const double most = std::max(share * units, kLeastShare * static_cast<double>(options_.work_limit));
+    part.work = Work(static_cast<std::int64_t>(std::ceil(std::min(units, most))));
+    return part;
+  }
+
+  void solve_in_sequence(double share) {
+    const std::int64_t sum = std::max<std::int64_t>(1, sum_of(weights_));
+    const std::optional<DeviceGraph> graph = weighted(graph_, weights_);
+    if (!graph) return;
+    const Limits part = limits(share);
+    Options options = within(options_, part);
+    options.seed = options_.seed + rounds_++;
+    options.start = best_;
+    options.teller = nullptr;
+    const auto turns = sequential_turns(*graph, in_sequence(problem_, sum), options, !weighs(problem_) && delegates_);
+    turns->sit(part);
+    spend(std::max(Work(1), turns->work()).count());
+    if (turns->refuted()) {
+      bound_.infeasible = turns->bound().infeasible;
+      return;
+    }
+    const std::int64_t least = turns->bound().least;
+    raise_bound(problem_.objective == Objective::duration ? per_weight(least, sum) : least, Source::relaxation);
+    take(turns->steps(), Source::relaxation);
+  }
+
+  void search_overlapped(double share) {
+    const Limits part = limits(share);
+    turn_ = Deadline(part.seconds, options_.cancel);
+    look_at(part.work.count());
+  }
+
+  /// What has much to do in the best schedule becomes dear.
+  void weigh() {
+    if (best_cost_ == kNoWay) return;
+    std::vector<double> loads(weights_.size(), 0.0);
+    for (const DeviceStep& step : best_) {
+      const Duration lasts = step.is_copy() ? copy_cost(graph_, step.copied, step.device, step.to)->duration
+                                            : run_cost(graph_, step.op, step.device)->duration;
+      loads[stream_of(graph_, step)] += static_cast<double>(lasts.count());
+    }
+    const double most = std::max(1.0, *std::max_element(loads.begin(), loads.end()));
+    double all = 0;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      pulls_[i] += kPace * (loads[i] / most - 1);
+      if (weights_[i] > 0) all += std::exp(pulls_[i]);
+    }
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      if (weights_[i] == 0) continue;
+      const double part = std::exp(pulls_[i]) / all;
+      weights_[i] = std::max<std::int64_t>(1, std::llround(static_cast<double>(kWeights) * part));
+    }
+  }
+
+  bool delegates_;
+  Weights weights_;
+  /// Logarithms of what weights are made of.
+  std::vector<double> pulls_;
+  std::uint64_t rounds_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Turns> overlapped_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
+                                        bool shares) {
+  return std::make_unique<OverlappedTurns>(graph, problem, options, overlap_bound(graph, problem), shares);
+}
+
+void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule) {
+  schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
+  Problem unlimited = problem;
+  unlimited.budget.assign(graph.devices.size(), std::nullopt);
+  const Bound bound = overlap_bound(graph, unlimited);
+  if (!bound.infeasible.empty()) return;
+  schedule.baseline_cost = bound.least;
+  unlimited.objective = Objective::duration;
+  const bool fast = problem.objective == Objective::duration;
+  schedule.baseline_duration = Duration(fast ? bound.least : overlap_bound(graph, unlimited).least);
+  const auto plan = plan_of(graph, problem, bound.assignment);
+  if (!plan) return;
+  const OverlappedTimes times = times_of(graph, unlimited, *plan, false);
+  schedule.baseline_peak_memory = times.peak;
+  schedule.baseline_is_exact = price(problem, times.duration, plan->evaluation.energy) == bound.least;
+  if (schedule.baseline_is_exact) schedule.baseline_duration = times.duration;
+}
+
+}  // namespace remora::devices

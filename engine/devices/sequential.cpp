@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/devices/sequential.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "engine/devices/prover.hpp"
+#include "engine/devices/tree_search.hpp"
+
+namespace remora::devices {
+
+namespace {
+
+class SequentialTurns final : public Turns {
+ public:
+  SequentialTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
+      : Turns(graph, problem, options, std::move(bound), shares),
+        tree_(graph_, problem_, [&] { return turn_.reached() || called_ || !beat(); }),
+        prover_(graph_, problem_, options.seed) {
+    local_.heed(&called_);
+  }
+  SequentialTurns(const SequentialTurns&) = delete;
+  SequentialTurns& operator=(const SequentialTurns&) = delete;
+  ~SequentialTurns() override { stop(); }
+
+ protected:
+  void search() override {
+    const bool beside = options_.threads != 1 && options_.work_limit == 0;
+    stopped_ = false;
+    for (; !over() && !finished(); turn_length_ = std::min(2 * turn_length_, kLongestTurn)) {
+      take_news();
+      if (finished()) break;
+      const std::int64_t plans = begin_turn(turn_length_);
+      look_at(plans);
+      heed_incumbent();
+      if (over() || finished()) break;
+      search_tree();
+      if (!beside) ask_prover(plans);
+      let_members_sit();
+      // Not beside members' first sittings: they have all threads.
+      if (beside && !beside_.joinable() && !over() && !finished()) beside_ = std::thread([this] { work_beside(); });
+    }
+    stop();
+  }
+
+  [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
+    return sequential_turns(graph_, once, options, false);
+  }
+
+  /// What a new incumbent rules out raises the bound.
+  void heed_incumbent() override {
+    if (best_cost_ >= known_) return;
+    known_ = best_cost_;
+    {
+      const std::lock_guard lock(mutex_);
+      if (local_.plan() != nullptr && local_.cost() == known_) incumbent_ = *local_.plan();
+      below_ = known_;
+    }
+    tree_.require_below(known_);
+    const auto interrupted = [&] { return allowance_.deadline().reached(); };
+    raise_bound(bound_below(graph_, problem_, known_, interrupted), Source::relaxation);
+  }
+
+ private:
+  static constexpr std::int64_t kFirstTurn = 250;
+  static constexpr std::int64_t kLongestTurn = 64000;
+  /// For one neighbourhood of the relaxation.
+  static constexpr double kSeconds = 2;
+
+  /// The best schedule is known, or that there is none.
+  void prove(Source source) {
+    if (best_cost_ < kNoWay) {
+      raise_bound(best_cost_, source);
+    } else {
+      bound_.infeasible = "every sequence of runs and copies was searched";
+    }
+  }
+
+  void search_tree() {
+    const std::int64_t nodes = begin_turn(turn_length_);
+    const TreeOutcome& outcome = tree_.advance(limited(nodes));
+    spend(outcome.nodes - std::exchange(nodes_, outcome.nodes));
+    if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps, Source::complete);
+    if (outcome.complete) prove(Source::complete);
+  }
+
+  void ask_prover(std::int64_t work) {
+    for (const std::int64_t end = prover_work_ + work; !over() && !finished() && prover_work_ < end;) {
+      const std::int64_t before = prover_work_;
+      const bool goes_on = step_of_prover();
+      if (options_.work_limit > 0) spend(prover_work_ - before);
+      if (!goes_on) return;
+      take_news();
+    }
+  }
+
+  /// False when there is nothing more to come.
+  bool step_of_prover() {
+    std::optional<EvaluatedPlan> incumbent;
+    Prover::Limits limits;
+    {
+      const std::lock_guard lock(mutex_);
+      incumbent = incumbent_;
+      limits.below = below_;
+    }
+    if (incumbent) limits.incumbent = &*incumbent;
+    limits.interrupted = [&] {
+      rests_.wait(true);
+      return allowance_.deadline().reached() || stopped_;
+    };
+    limits.seconds = options_.work_limit > 0 ? 0 : kSeconds;
+    News news = prover_.step(limits);
+    const std::lock_guard lock(mutex_);
+    const bool goes_on = !news.finished;
+    prover_work_ += news.work;
+    if (!news.plans.empty() || news.infeasible || news.bound > told_) called_ = true;
+    told_ = news.bound;
+    has_bound_ = true;
+    news_.push_back(std::move(news));
+    return goes_on;
+  }
+
+  void work_beside() {
+    while (!allowance_.deadline().reached() && !stopped_ && step_of_prover()) {
+    }
+  }
+
+  void take_news() {
+    std::vector<News> news;
+    {
+      const std::lock_guard lock(mutex_);
+      news.swap(news_);
+      called_ = false;
+    }
+    for (News& item : news) {
+      raise_bound(item.bound, Source::periods);
+      for (Plan& plan : item.plans) adopt(std::move(plan), Source::periods);
+      heed_incumbent();
+      if (item.infeasible) prove(Source::periods);
+    }
+  }
+
+  /// A program that is being solved beside waits at the next question whether it is to end. Not the first: until then there is
+  /// no bound to speak of.
+  void rest(bool waits) override {
+    rests_ = waits && has_bound_;
+    rests_.notify_all();
+  }
+
+  void stop() {
+    stopped_ = true;
+    rest(false);
+    if (beside_.joinable()) beside_.join();
+  }
+
+  /// News have come from the thread beside.
+  std::atomic<bool> called_ = false;
+  std::atomic<bool> stopped_ = false;
+  std::atomic<bool> rests_ = false;
+  std::atomic<bool> has_bound_ = false;
+  TreeSearch tree_;
+  Prover prover_;
+  std::int64_t turn_length_ = kFirstTurn;
+  std::int64_t nodes_ = 0;
+  /// What the best one known cost when the bound was last looked at.
+  std::int64_t known_ = kNoWay;
+  std::thread beside_;
+  /// Of what follows, and nothing else is shared with the thread.
+  std::mutex mutex_;
+  std::optional<EvaluatedPlan> incumbent_;
+  std::int64_t below_ = kNoWay;
+  std::vector<News> news_;
+  std::int64_t told_ = 0;
+  std::int64_t prover_work_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
+                                        bool shares) {
+  return std::make_unique<SequentialTurns>(graph, problem, options, bound_of(graph, problem), shares);
+}
+
+}  // namespace remora::devices

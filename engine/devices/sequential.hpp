@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Local search, complete search and the relaxation's programs on one incumbent, one thing at a time: the first two in turns of
+// growing length, the last in turns too, or in a thread of its own.
+#pragma once
+
+#include <memory>
+
+#include "engine/devices/turns.hpp"
+
+namespace remora::devices {
+
+std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
+                                        bool shares);
+
+}  // namespace remora::devices

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Schedules of one problem over several devices (docs/devices.md).
+#pragma once
+
+#include "engine/devices/turns.hpp"
+
+namespace remora::devices {
+
+/// Optimal where the schedule costs no more than the bound; infeasible where the bound says so, with the reason as
+/// solver.note; unknown where none was found. The graph must be valid, with one budget a device, all not negative, and
+/// max_computes at least 1, and a start that the graph allows, else InputError.
+DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options);
+
+/// As solve(), for the problem's computes an op or more (as in engine/ask/ladder.cpp): the best schedule there is, of the problem
+/// with the fewest computes that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why.
+DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const Problem& problem, const Options& options);
+
+}  // namespace remora::devices

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a solve over several devices tells while it runs: as one search, though problems with more and more computes an op may follow
+// one another.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "engine/base/deadline.hpp"
+#include "engine/devices/ask.hpp"
+#include "engine/devices/problem.hpp"
+
+namespace remora::devices {
+
+class Teller {
+ public:
+  /// Both outlive it. The clock runs from here.
+  Teller(const DeviceGraph& graph, const Callbacks& callbacks) : graph_(graph), callbacks_(callbacks) {}
+
+  /// Whether anybody listens.
+  [[nodiscard]] bool listens() const;
+  /// The search of a problem begins, with that bound. `blank`: its answer, but for steps, bound and report.
+  void begin(const DeviceSchedule& blank, std::int64_t bound);
+  /// It is over, after so much work.
+  void end(Work work);
+
+  // Of the search at hand, with its work so far.
+
+  /// News where it costs less than all before.
+  void schedule(Source source, std::int64_t cost, Work work, const std::function<std::vector<DeviceStep>()>& steps);
+  void bound(Source source, std::int64_t least, Work work);
+  /// To be called often; without the work where only others go on. False where it is enough.
+  bool beat(Work work);
+  bool beat() { return beat(work_); }
+  [[nodiscard]] bool has_enough() const { return has_enough_; }
+
+ private:
+  [[nodiscard]] Progress progress(Event event) const;
+  void tell(Event event, Source source);
+
+  const DeviceGraph& graph_;
+  const Callbacks& callbacks_;
+  Deadline clock_{kNoTimeLimit, nullptr};
+  DeviceSchedule blank_{};
+  /// Of problems before, and of this one as far as is known.
+  Work work_before_{};
+  Work work_{};
+  std::int64_t best_ = kNoWay;
+  std::int64_t bound_ = 0;
+  Source source_ = Source::start;
+  double last_beat_ = 0;
+  bool has_enough_ = false;
+};
+
+/// Adds steps to an answer: what they take by verify(), and the status that they have by its bound.
+void put_steps(const DeviceGraph& graph, std::vector<DeviceStep> steps, DeviceSchedule& schedule);
+
+}  // namespace remora::devices

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Searches over several devices that can be left and taken up again, and what they tell each other.
+//
+//     all choices        what a solve asks for: one thing at a time (sequential.hpp), or with copies beside (overlap.hpp)
+//     fewer choices      one device alone, by the search for one device; copies without recomputes, as a solve of its own
+//
+// Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then as much as that one
+// has had (one device alone: several times that) as long as the best schedule known is one of theirs, and else a small part of
+// it. The end of the limits is for one that leads, if one does. One device alone that leads has the less the less it may still
+// save, by its own bound. What one finds all others go on from where they can.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/allowance.hpp"
+#include "engine/devices/bound.hpp"
+#include "engine/devices/plan.hpp"
+#include "engine/devices/search.hpp"
+#include "engine/devices/teller.hpp"
+
+namespace remora::devices {
+
+struct Options {
+  /// Seconds.
+  double time_limit = 60;
+  /// Plans evaluated; 0 for no limit. With it, and without a time limit, the same seed gives the same schedule.
+  std::int64_t work_limit = 0;
+  std::uint64_t seed = 1;
+  /// Unless it is 1, and without a work limit, the relaxation's programs are solved beside the search.
+  int threads = 2;
+  /// Set to end the search with what it has. May be null.
+  const std::atomic<bool>* cancel = nullptr;
+  /// Steps of a schedule of this graph to begin from, under whatever budgets; empty for none. The local search begins from its runs
+  /// and copies where they are of the staged form; if it is a schedule of the problem, the answer costs no more.
+  std::vector<DeviceStep> start{};
+  /// Hears how it goes. May be null.
+  Teller* teller = nullptr;
+};
+
+/// That ops may run so often instead, and a schedule where they do, if there is one.
+struct Wish {
+  int computes = 0;
+  std::vector<DeviceStep> steps{};
+};
+
+/// The part of the cost that is above the bound; differences of whole numbers are exact.
+inline double gap_above(std::int64_t bound, std::int64_t cost) {
+  return bound < cost ? static_cast<double>(cost - bound) / static_cast<double>(cost) : 0;
+}
+
+/// One of the searches that a solve goes on with by turns. For one thread at a time.
+class Member {
+ public:
+  Member() = default;
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+  virtual ~Member() = default;
+
+  /// Goes on for so long.
+  virtual void sit(const Limits& limits) = 0;
+  /// Nothing is left for it to find.
+  [[nodiscard]] virtual bool finished() const = 0;
+  /// The best schedule that it has, in its own problem; empty without one.
+  [[nodiscard]] virtual std::vector<DeviceStep> steps() const = 0;
+  /// A schedule of the problem with all choices: the search goes on from it if it is one of its own, too, and better.
+  virtual void offer(const std::vector<DeviceStep>& steps) = 0;
+  /// In all sittings.
+  [[nodiscard]] virtual Work work() const = 0;
+  /// Of what its best schedule costs, the part that its own problem may still save; 1 where nothing is known.
+  [[nodiscard]] virtual double gap() const = 0;
+  /// More computes an op than the problem's, where they hold the budget or cost less.
+  [[nodiscard]] virtual Wish wish() const { return {}; }
+};
+
+/// A search by local search and whatever else, with searches that have fewer choices beside it.
+class Turns : public Member {
+ public:
+  void sit(const Limits& limits) final;
+  [[nodiscard]] bool finished() const final { return refuted() || best_cost_ <= bound_.least; }
+  [[nodiscard]] std::vector<DeviceStep> steps() const final { return best_; }
+  void offer(const std::vector<DeviceStep>& steps) final;
+  [[nodiscard]] Work work() const final { return work_; }
+  [[nodiscard]] double gap() const final { return best_cost_ == kNoWay ? 1 : gap_above(bound_.least, best_cost_); }
+  /// A sitting also ends where more computes an op are worth more than this problem: where one device alone costs less with
+  /// more than all that is known here, or after half of the limits without a schedule. `doubts`: or later, where one device
+  /// alone leads and that is not proved. To be said before the first one.
+  void choose_computes(bool doubts);
+  [[nodiscard]] Wish wish() const final { return wish_; }
+  /// What is known of all schedules; and why there is none, if that is known.
+  [[nodiscard]] const Bound& bound() const { return bound_; }
+  [[nodiscard]] bool refuted() const { return !bound_.infeasible.empty(); }
+  /// The answer: steps, what they take, the bound, the status.
+  void write(DeviceSchedule& schedule) const;
+
+ protected:
+  /// The graph must outlive it. Others sit beside it where it `shares`, and both recomputes and copies are choices.
+  Turns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares);
+
+  /// Until the limits of the sitting.
+  virtual void search() = 0;
+  /// A search for copies without recomputes, of the same kind; null if it is known that there are no such schedules.
+  [[nodiscard]] virtual std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const = 0;
+  /// The best schedule known is another one.
+  virtual void heed_incumbent() {}
+  /// Whatever else runs beside the search waits, until it is told that it need not.
+  virtual void rest(bool /*waits*/) {}
+
+  [[nodiscard]] bool over() const { return allowance_.is_over() || wish_.computes > 0 || has_enough(); }
+  /// Whoever listens hears that it goes on. False where that is enough.
+  [[nodiscard]] bool beat(std::int64_t units = 0) const;
+  /// As much of it as the work limit leaves.
+  [[nodiscard]] std::int64_t limited(std::int64_t units) const {
+    return std::min(units, allowance_.left().work.count());
+  }
+  void spend(std::int64_t units);
+  /// Local search over so many plans, as far as the limits leave them.
+  void look_at(std::int64_t plans);
+  /// Takes a schedule of the problem, or steps to go on from, over. What it costs, if it is one.
+  std::int64_t take(const std::vector<DeviceStep>& steps, Source source);
+  /// The local search goes on from it, if it is better once it is mended.
+  void adopt(Plan plan, Source source);
+  /// No schedule costs less.
+  void raise_bound(std::int64_t least, Source source);
+  /// Whoever has fewer choices and is due.
+  void let_members_sit();
+  /// A turn of the search itself takes so many plans or nodes, and no longer than others can wait.
+  [[nodiscard]] std::int64_t begin_turn(std::int64_t plans);
+
+  const DeviceGraph& graph_;
+  Problem problem_;
+  Options options_;
+  /// Of the sitting, and the end of the turn that is under way in it.
+  Allowance allowance_{{0, Work(0)}, nullptr};
+  Deadline turn_{0, nullptr};
+  Bound bound_;
+  Search local_;
+  std::int64_t best_cost_ = kNoWay;
+  std::vector<DeviceStep> best_;
+
+ private:
+  struct Entry {
+    std::unique_ptr<Member> member;
+    Source source{};
+    /// One device alone: its search gains most by time, and is known to lead as soon as others find plans of its own kind.
+    bool is_alone = false;
+    double spent = 0;
+    bool begun = false;
+    /// What its best schedule costs here.
+    std::int64_t cost = kNoWay;
+    /// Of the best one that it was told of.
+    std::int64_t told = kNoWay;
+  };
+
+  [[nodiscard]] bool has_enough() const { return options_.teller != nullptr && options_.teller->has_enough(); }
+  bool hear(bool better);
+  void take_found(Source source);
+  void tell_best(Source source);
+  void find_members();
+  /// An amount of what is limited: units of work, or else seconds.
+  [[nodiscard]] double amount(const Limits& limits) const;
+  [[nodiscard]] double used() const;
+  [[nodiscard]] double first() const;
+  [[nodiscard]] bool leads(const Entry& entry) const { return entry.cost <= best_cost_ && entry.cost < kNoWay; }
+  [[nodiscard]] double part_of_gap(const Entry& entry) const;
+  [[nodiscard]] double due_to(const Entry& entry) const;
+  void tell(Entry& entry);
+  void let_sit(Entry& entry, double due);
+  void look_for_more();
+
+  /// Of the options, but for time for which nobody waits.
+  Limits whole_;
+  Work work_{};
+  /// Of the local search, what work_ has of it.
+  std::int64_t plans_ = 0;
+  bool begun_ = false;
+  bool chooses_ = false;
+  bool doubts_ = false;
+  Wish wish_{};
+  /// Others are still to be found.
+  bool shares_;
+  std::vector<Entry> members_;
+};
+
+}  // namespace remora::devices

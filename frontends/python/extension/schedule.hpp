@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Schedules and curves as Python holds them, and the parts of the module.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "model/curve.hpp"
+#include "model/graph.hpp"
+#include "model/instance.hpp"
+#include "model/schedule.hpp"
+
+namespace remora::python {
+
+/// A schedule and the graph as it was when it was solved.
+struct ScheduleHandle {
+  std::shared_ptr<const Graph> graph{};
+  Schedule schedule{};
+  /// The problem, where ops have several modes; else null.
+  std::shared_ptr<const Instance> with_modes{};
+};
+
+/// A sweep's answer and the graph as it was when it was swept.
+struct CurveHandle {
+  std::shared_ptr<const Graph> graph{};
+  Curve curve{};
+  /// By point, as far as they are there.
+  std::vector<std::optional<Schedule>> schedules{};
+};
+
+/// The bytes of the schedule's file. Throws InputError where ops have several modes.
+std::string text_of(const ScheduleHandle& handle);
+
+/// Throws InputError unless the schedule is a valid one of its graph: what may be shown and replayed. So it does where ops
+/// have several modes, of which files and reports know nothing.
+void expect_valid(const ScheduleHandle& handle);
+
+// The parts of the module. Calls of the engine (solve, sweep, order, least_budget, place) give a pair: what they found, and the
+// exception that a callback or a signal ended them with, or None.
+
+void bind_schedule(nanobind::module_& module);
+void bind_solve(nanobind::module_& module);
+void bind_sweep(nanobind::module_& module);
+void bind_order(nanobind::module_& module);
+void bind_place(nanobind::module_& module);
+void bind_devices(nanobind::module_& module);
+
+/// Pages, pictures and tables of schedules and sweeps.
+void bind_report(nanobind::module_& module);
+
+}  // namespace remora::python

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is proved of budgets: bounds on one, and the least one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, SupportsIndex
+
+from remora import _engine
+from remora._arguments import Budget, budget_text
+from remora.calls import Ordering, interrupt, request, stop_of
+from remora.graph import Graph, Op, op_at
+from remora.limits import Limits, option_texts
+from remora.modes import Modes
+
+if TYPE_CHECKING:
+    import threading
+
+    from typing_extensions import Unpack
+
+    from remora.limits import OptionWords
+
+__all__ = ["Bounds", "BudgetBracket", "bounds", "least_budget"]
+
+
+@dataclass(frozen=True)
+class BudgetBracket:
+    """The least feasible budget lies between two budgets, in bytes.
+
+    Attributes
+    ----------
+    proved : int
+        No schedule holds less.
+    reached : int
+        The peak of a schedule that was found.
+    ops : tuple of Op
+        Of that schedule: what `solve` takes as a warm start, and `evaluate` makes a schedule of. Empty if unknown.
+    max_computes : int
+        How often an op may run in all this.
+    """
+
+    proved: int
+    reached: int
+    ops: tuple[Op, ...] = field(default=(), repr=False, compare=False)
+    max_computes: int = field(default=0, compare=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the least budget is known to the byte."""
+        return self.proved == self.reached
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is proved of a budget without any search.
+
+    Attributes
+    ----------
+    status : {"optimal", "feasible", "infeasible", "unknown"}
+        ``"infeasible"`` where that is proved; ``"optimal"`` where the input order holds the budget
+        without recomputation.
+    duration : int
+        No schedule within the budget has a smaller duration.
+    overhead : float
+        The same as overhead.
+    """
+
+    status: str
+    duration: int
+    overhead: float
+
+
+def bounds(
+    graph: Graph,
+    budget: Budget,
+    *,
+    order: Ordering | None = None,
+    max_computes: SupportsIndex | None = None,
+    limits: Limits | None = None,
+    stop: threading.Event | None = None,
+    **options: Unpack[OptionWords],
+) -> Bounds:
+    """What is proved of a budget without any search, in a moment (docs/bounds.md).
+
+    Parameters
+    ----------
+    graph : Graph
+    budget, order, max_computes, limits, stop, **options
+        As for `solve`.
+
+    Returns
+    -------
+    Bounds
+    """
+    asked = request(graph, option_texts(limits, {**options, "strategy": "none"}, "bounds"), max_computes, order)
+    found, interruption = _engine.solve(asked, budget_text(budget), stop=stop_of(stop))
+    interrupt(interruption, None)
+    return Bounds(found.status, found.lower_bound, found.least_overhead)
+
+
+def least_budget(
+    graph: Graph,
+    *,
+    order: Literal["input", "free"] | None = None,
+    max_computes: SupportsIndex | None = None,
+    modes: Modes | None = None,
+    limits: Limits | None = None,
+    stop: threading.Event | None = None,
+    **options: Unpack[OptionWords],
+) -> BudgetBracket:
+    """Brackets the smallest budget that any schedule of the graph holds.
+
+    Parameters
+    ----------
+    graph : Graph
+    order, max_computes, modes, limits, stop, **options
+        As for `solve`.
+
+    Returns
+    -------
+    BudgetBracket
+    """
+    asked = request(graph, option_texts(limits, options, "least_budget"), max_computes, order, modes)
+    found, interruption = _engine.least_budget(asked, stop_of(stop))
+    ops = tuple(op_at(graph, number) for number in found.sequence)
+    bracket = BudgetBracket(found.proved, found.reached, ops, found.max_computes)
+    interrupt(interruption, bracket, "bracket")
+    return bracket

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every call of the engine has: a request, callbacks, and an end from outside."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+from remora import _engine
+from remora._arguments import count, string
+from remora.graph import Graph, core_of
+from remora.modes import Modes, mode_rows
+from remora.progress import Display, Progress
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["Ordering"]
+
+Telling = Callable[[Any], bool] | None
+
+Ordering = Literal["input", "free", "auto"]
+"""First computes follow the graph's order; any order; free if a quick search says that it helps."""
+
+
+def request(
+    graph: Graph,
+    texts: list[tuple[str, str]],
+    max_computes: SupportsIndex | None = None,
+    order: str | None = None,
+    modes: Modes | None = None,
+) -> _engine.Request:
+    """What is asked of a graph as it is now, but for budgets."""
+    core = core_of(graph)
+    ordering = None if order is None else string(order, "order")
+    return _engine.Request(core, texts, count(max_computes, "max_computes"), ordering, mode_rows(graph, modes))
+
+
+def telling(
+    listener: Callable[[Any], object] | None,
+    place: str,
+    made: Callable[[Any], Any],
+    shown: Callable[[Any], None] | None = None,
+) -> Callable[[Any], bool] | None:
+    """Listener and display as the engine calls them: True from the listener, and nothing else, ends the call."""
+    if listener is not None and not callable(listener):
+        raise TypeError(f"{place}: must be callable, not {type(listener).__name__}")
+    if listener is None and shown is None:
+        return None
+
+    def tell(told: Any) -> bool:
+        news = made(told)
+        if shown is not None:
+            shown(news)
+        return listener is not None and listener(news) is True
+
+    return tell
+
+
+def solve_telling(
+    display: Display,
+    on_incumbent: Callable[[Any], object] | None,
+    made: Callable[[Any], Any],
+    on_progress: Callable[[Progress], object] | None,
+) -> tuple[Telling, Telling, Telling]:
+    """Who hears of a solve's better schedules, of its news, and how it goes some ten times a second."""
+    bar, line = (display.solve_told, None) if display.is_bar else (None, display.solve_told)
+    return (
+        telling(on_incumbent, "on_incumbent", made),
+        telling(on_progress, "on_progress", lambda news: Progress(*news), line),
+        telling(None, "", lambda news: Progress(*news), bar),
+    )
+
+
+def stop_of(stop: threading.Event | None) -> Callable[[], bool] | None:
+    """What the engine asks whether to end."""
+    if stop is None:
+        return None
+    asked: Callable[[], bool] | None = getattr(stop, "is_set", None)
+    if not callable(asked):
+        raise TypeError(f"stop: must be a threading.Event, not {type(stop).__name__}")
+    return asked
+
+
+def interrupt(interruption: object, found: object, attribute: str = "schedule") -> None:
+    """Raises what a callback or a signal ended the call with; what was found until then is attached."""
+    if isinstance(interruption, BaseException):
+        # An exception with slots of its own cannot carry it.
+        with contextlib.suppress(AttributeError):
+            setattr(interruption, attribute, found)
+        raise interruption

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remora inside trainers.
+
+A callback for Hugging Face's Trainer (`remora.integrations.transformers`) and one for Lightning
+(`remora.integrations.lightning`). See docs/auto_checkpoint.md.
+"""

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`auto_checkpoint`: equal to eager in every bit, its peak as predicted, its choice the best of its family."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import json
+import pickle
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import checking
+import distributed_test
+import models
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+import zoo
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import remora.torch as rt
+from remora.torch import (
+    _checkpoint,
+    _checkpoint_choice,
+    _checkpoint_family,
+    _checkpoint_fit,
+    _checkpoint_plan,
+    _checkpoint_record,
+    _checkpoint_replay,
+    _checkpoint_trace,
+)
+
+OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
+Loss = Callable[..., torch.Tensor]
+
+
+def words_lost(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1), x.flatten())
+
+
+def squared(model: nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
+    return checking.first_tensor(model(*inputs)).square().mean()
+
+
+class Twice(nn.Module):
+    """A block that runs twice, with dropout and running statistics, and one given by name, its mask in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = self.pair()
+        self.shared = self.pair()
+        self.last = Named()
+
+    @staticmethod
+    def pair() -> nn.Module:
+        return nn.Sequential(nn.Linear(32, 64), nn.BatchNorm1d(64), nn.GELU(), nn.Dropout(0.2), nn.Linear(64, 32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.shared(self.first(x))
+        x = self.shared(torch.tanh(x))
+        result: torch.Tensor = self.last(x=x, masks=[x > 0, None])["x"]
+        return result
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, *, x: torch.Tensor, masks: list[Any]) -> dict[str, Any]:
+        return {"x": self.down(torch.sigmoid(self.up(x)).square()) * masks[0], "none": None}
+
+
+class Autocast(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = models.Gpt(layers=3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            result: torch.Tensor = self.inner(x)
+        return result.float()
+
+
+def nested() -> nn.Module:
+    """Sequences in sequences."""
+
+    def part(width: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(32, width), nn.GELU(), nn.Linear(width, 32), nn.Sigmoid())
+
+    return nn.Sequential(*[nn.Sequential(part(64), part(96)) for _ in range(3)], nn.Linear(32, 4))
+
+
+def tokens(*shape: int) -> torch.Tensor:
+    return torch.randint(0, 64, shape)
+
+
+CASES: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...], Loss]]] = {
+    "dropout": lambda: (models.Gpt(layers=4), (tokens(4, 32),), words_lost),
+    "normalization": lambda: (
+        nn.Sequential(*[nn.Sequential(*list(models.Unet.pair(3 if not i else 8, 8))) for i in range(4)]),
+        (torch.randn(4, 3, 24, 24),),
+        squared,
+    ),
+    "skips": lambda: (models.Unet(), (torch.randn(2, 3, 32, 32),), squared),
+    "twice": lambda: (Twice(), (torch.randn(64, 32),), squared),
+    "autocast": lambda: (Autocast(), (tokens(4, 32),), words_lost),
+    "nested": lambda: (nested(), (torch.randn(64, 32),), squared),
+    "gpt2": zoo.ZOO["gpt2"],
+    "bert": zoo.ZOO["bert"],
+    "t5": zoo.ZOO["t5"],
+    "vit": zoo.ZOO["vit_b_16"],
+    "mobilenet": zoo.ZOO["mobilenet_v3"],
+}
+
+
+class Case:
+    """A model, what its eager step leaves behind, and the comparison with it."""
+
+    def __init__(self, name: str) -> None:
+        self.model, self.inputs, self.loss = CASES[name]()
+        self.state = copy.deepcopy(self.model.state_dict())
+        self.outcome()  # kernels prepare themselves once
+        self.eager = self.outcome()
+
+    def outcome(self) -> checking.Outcome:
+        run = checking.Case.body(self.model, self.loss)
+        return checking.outcome(self.model, lambda: run(*self.inputs), self.state)
+
+    def choose(self, budget: int | str) -> rt.CheckpointPlan:
+        rt.auto_checkpoint(self.model, self.inputs, budget, loss=lambda m, batch: self.loss(m, *batch), **OPTIONS)
+        return rt.checkpoints(self.model)
+
+    def check(self) -> checking.Outcome:
+        for _ in range(2):
+            mine = self.outcome()
+            assert not checking.differences(mine, self.eager)
+        return mine
+
+
+@pytest.mark.parametrize("name", ["t5", "vit", "mobilenet"])
+def test_larger_networks_too(name: str) -> None:
+    case = Case(name)
+    figures = case.choose("85%").figures
+    assert figures is not None
+    measured = figures.fixed + case.check().peak
+    assert abs(figures.predicted_peak - measured) <= 0.02 * measured
+    assert measured <= figures.budget
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("t5", "vit", "mobilenet")])
+def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> None:
+    case = Case(name)
+    try:
+        case.choose("1%")
+        raise AssertionError("a hundredth cannot do")
+    except rt.BudgetError as refusal:
+        least = refusal.least
+    for budget in ("100%", "85%", least):
+        plan = case.choose(budget)
+        figures = plan.figures
+        assert figures is not None
+        assert figures.predicted_peak <= figures.budget
+        assert figures.bound_seconds <= figures.predicted_seconds
+        assert bool(plan.modules) == (budget != "100%")
+        measured = figures.fixed + case.check().peak
+        assert abs(figures.predicted_peak - measured) <= 0.02 * measured, (figures, measured)
+        assert measured <= figures.budget
+        rt.remove_checkpoints(case.model)
+    assert case.check().peak == case.eager.peak
+
+
+def replay_of(case: Case) -> tuple[_checkpoint_trace.Step, _checkpoint_replay.Replay]:
+    step = _checkpoint._step(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
+    trace = _checkpoint_record.traced(step)
+    return step, _checkpoint_replay.Replay(trace, _checkpoint_replay.Rates())
+
+
+@pytest.mark.parametrize("name", ["dropout", "normalization", "skips", "twice", "nested"])
+def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
+    step, replay = replay_of(Case(name))
+    family = _checkpoint_family.family_of(replay, offload=False)
+    fixed, eager = replay.trace.fixed, replay.run({}).peak
+    found: list[tuple[int, int]] = []
+    for numbers in family.cuts:
+        cut = _checkpoint_choice.Cut(family, numbers)
+        ranges = [range(len(unit.modes)) for unit in cut.units]
+        found += [(cut.peak(plan), cut.time(plan)) for plan in itertools.product(*ranges)]
+    least = min(peak for peak, _ in found)
+    for share in (0.9, 0.75, 0.6, 0.45, 0.3):
+        budget = int(fixed + share * (eager - fixed))
+        search = _checkpoint_choice.Search(family, budget, 20.0, 1, 1)
+        chosen = search.run()
+        best = min((time for peak, time in found if peak <= budget), default=None)
+        if chosen is None:
+            assert best is None
+            assert search.proved
+            assert budget < least
+        else:
+            assert chosen.time == best == chosen.bound
+            assert chosen.peak <= budget
+    options = rt.Options(time_limit=20.0, threads=1)
+    fitting = _checkpoint_fit.Fitting(
+        step, replay, family, _checkpoint_plan.Figures(), options, _checkpoint_fit.Outcome({}), []
+    )
+    assert fitting.least().peak == least
+
+
+def block_ops(model: nn.Module, inputs: tuple[Any, ...], loss: Loss, name: str) -> list[tuple[str, int]]:
+    """What a policy may keep of a module."""
+    step = _checkpoint._step(model, inputs, lambda m, batch: loss(m, *batch))
+    replay = _checkpoint_replay.Replay(_checkpoint_record.traced(step), _checkpoint_replay.Rates())
+    call = next(i for i, call in enumerate(replay.trace.calls) if call.name == name)
+    return list(dict.fromkeys(op for row in _checkpoint_family._policies(replay, call) for op in row))
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("dropout", "blocks"), ("normalization", ""), ("gpt2", "transformer.h")])
+def test_results_that_a_policy_keeps_are_not_made_again(name: str, blocks: str) -> None:
+    case = Case(name)
+    first = f"{blocks}.1".lstrip(".")
+    ops = block_ops(case.model, case.inputs, case.loss, first)
+    assert ops
+    step = _checkpoint._step(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
+    trace = _checkpoint_record.traced(step)
+    state = torch.get_rng_state().nbytes
+    for row in (ops[:1], ops[1:], ops):
+        choice = rt.Choice(save=tuple(row))
+        plan = rt.CheckpointPlan({first: choice}, sorted(trace.changed))
+        rt.apply_checkpoints(case.model, rt.CheckpointPlan.from_json(plan.to_json()))
+        measured = case.check().peak
+        rates = _checkpoint_replay.Rates(state=state)
+        predicted = _checkpoint_replay.Replay(trace, rates).run({first: choice}).peak - trace.fixed
+        assert abs(predicted - measured) <= 0.02 * measured
+        rt.remove_checkpoints(case.model)
+
+
+def test_what_is_offloaded_comes_back() -> None:
+    case = Case("dropout")
+    rt.apply_checkpoints(case.model, rt.CheckpointPlan({"blocks.0": rt.Choice(offload=True), "blocks.2": rt.Choice()}))
+    case.check()
+
+
+def test_modules_and_their_state_stay_as_they_were(tmp_path: Path) -> None:
+    case = Case("dropout")
+    kinds = [type(module) for module in case.model.modules()]
+    names = [name for name, _ in case.model.named_parameters()]
+    plan = case.choose("60%")
+    assert [type(module) for module in case.model.modules()] == kinds
+    assert [name for name, _ in case.model.named_parameters()] == names
+    assert list(case.model.state_dict()) == list(case.state)
+    assert "CheckpointPlan" not in str(plan)
+    plan.save(tmp_path / "plan.json")
+
+    for other in (copy.deepcopy(case.model), pickle.loads(pickle.dumps(case.model))):
+        # A copy runs its own modules.
+        with torch.no_grad():
+            for p in case.model.parameters():
+                p.add_(1.0)
+        case.model = other
+        case.check()
+
+    fresh = models.Gpt(layers=4)
+    rt.apply_checkpoints(fresh, str(tmp_path / "plan.json"))
+    case.model = fresh
+    case.check()
+    rt.remove_checkpoints(fresh)
+    assert all("forward" not in module.__dict__ for module in fresh.modules())
+
+
+def test_a_plan_is_applied_without_remora(tmp_path: Path) -> None:
+    case = Case("dropout")
+    case.choose("60%").save(tmp_path / "plan.json")
+    peak = case.check().peak
+    rt.remove_checkpoints(case.model)
+
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    for name in plan["modules"]:
+        block = case.model.get_submodule(name)
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
+    assert case.check().peak == peak
+
+
+def test_other_batches_and_modes_are_as_in_eager() -> None:
+    model, plain = models.Gpt(layers=4), models.Gpt(layers=4)
+    plain.load_state_dict(model.state_dict())
+    rt.auto_checkpoint(model, (tokens(4, 32),), "60%", loss=lambda m, batch: words_lost(m, *batch), **OPTIONS)
+    for training, shape in itertools.product((True, False), ((4, 32), (7, 32), (2, 16))):
+        model.train(training)
+        plain.train(training)
+        x = tokens(*shape)
+        results = []
+        for one in (model, plain):
+            torch.manual_seed(3)
+            loss = words_lost(one, x)
+            loss.backward(retain_graph=True)
+            loss.backward()  # a second time, on the same graph
+            with torch.no_grad():
+                results.append([loss, one(x), *[p.grad for p in one.parameters()]])
+            one.zero_grad()
+        assert all(checking.same(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_hooks_run_as_with_torch_checkpoint() -> None:
+    case = Case("dropout")
+    outside: list[int] = []
+    gradients: list[torch.Tensor] = []
+    case.choose("60%")
+    name = next(iter(rt.checkpoints(case.model).modules))
+    block = case.model.get_submodule(name)
+    block.register_forward_hook(lambda *_: outside.append(1))
+    block.register_full_backward_hook(lambda _, __, given: gradients.append(given[0]))
+    next(block.parameters()).register_hook(lambda g: g * 1.0)
+    case.check()
+    assert len(outside) == len(gradients) == 2, "hooks of a checkpointed module run once a step"
+
+
+class Counting(nn.Module):
+    """Does something else when it runs again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.calls = nn.Linear(32, 256), nn.Linear(256, 32), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        result: torch.Tensor = self.down(torch.sigmoid(self.up(x)) * (1.0 + self.calls % 2))
+        return result
+
+
+class Counted(nn.Sequential):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for part in self.children():
+            assert isinstance(part, Counting)
+            part.calls = 0
+        result: torch.Tensor = super().forward(x)
+        return result
+
+
+class Cached(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 256), nn.Linear(256, 32)
+
+    def forward(self, x: torch.Tensor, memory: Memory) -> torch.Tensor:
+        memory.seen += 1
+        result: torch.Tensor = self.down(torch.sigmoid(self.up(x)))
+        return result
+
+
+class Memory:
+    def __init__(self) -> None:
+        self.seen = 0
+
+
+class Remembering(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(Cached() for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        memory = Memory()
+        for part in self.parts:
+            x = part(x, memory)
+        return x
+
+
+def test_what_cannot_be_right_is_refused() -> None:
+    x = torch.randn(64, 32)
+
+    def choose(model: nn.Module, budget: int | str = "60%", loss: Any = lambda m, x: m(x).square().mean()) -> None:
+        rt.auto_checkpoint(model, x, budget, loss=loss, **OPTIONS)
+
+    counting = Counted(*[Counting() for _ in range(4)])
+    with pytest.raises(rt.CheckpointError, match="differs from eager"):
+        choose(counting, "75%")
+    assert all("forward" not in module.__dict__ for module in counting.modules())
+    with pytest.warns(rt.RemoraWarning, match="takes a Memory"), pytest.raises(rt.BudgetError):
+        warnings.simplefilter("default")
+        choose(Remembering())
+    with pytest.raises(rt.CheckpointError, match="give auto_checkpoint `loss`"):
+        choose(nn.Sequential(nn.Linear(32, 32)), loss=None)
+    with pytest.raises(rt.CheckpointError, match="no module 'absent'"):
+        rt.apply_checkpoints(nn.Sequential(nn.Linear(2, 2)), ["absent"])
+    with pytest.raises(rt.CheckpointError, match="asks for a gradient itself"):
+        choose(nn.Sequential(nn.Linear(32, 32)), loss=penalty)
+    twice = nn.Sequential(nn.Linear(2, 2))
+    rt.apply_checkpoints(twice, ["0"])
+    with pytest.raises(rt.CheckpointError, match="has checkpoints already"):
+        rt.apply_checkpoints(twice, ["0"])
+    with pytest.raises(rt.CheckpointError, match="no checkpoints of"):
+        rt.checkpoints(nn.Linear(2, 2))
+    own = zoo.ZOO["gpt2"]()[0]
+    own.gradient_checkpointing_enable()
+    with pytest.raises(rt.CheckpointError, match="gradient_checkpointing_disable"):
+        choose(own)
+
+
+@pytest.mark.parametrize("case", ["checkpoints_in_ddp", "checkpoints_in_fsdp"])
+def test_two_processes_have_one_plan_and_train_as_without(case: str, tmp_path: Path) -> None:
+    first, second = distributed_test.outcomes(case, 2, tmp_path)
+    assert first == second
+    assert first["recomputes"] > 0
+
+
+@pytest.mark.parametrize("case", ["checkpoints_of_ddp", "checkpoints_of_fsdp"])
+def test_wrapped_models_are_refused_with_the_way_out(case: str, tmp_path: Path) -> None:
+    for told in distributed_test.outcomes(case, 2, tmp_path):
+        assert "remora.torch.a" in told["refused"]
+
+
+def penalty(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    x = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(model(x).square().sum(), x, create_graph=True)
+    return gradient.square().mean()
+
+
+def test_nothing_of_a_step_is_left_behind() -> None:
+    case = Case("normalization")
+    for p in case.model.parameters():
+        p.grad = torch.ones_like(p)
+    generator = torch.get_rng_state()
+    state = copy.deepcopy(case.model.state_dict())
+    case.choose("70%")
+    assert torch.equal(generator, torch.get_rng_state())
+    assert all(p.grad is not None and bool((p.grad == 1).all()) for p in case.model.parameters())
+    assert all(checking.same(value, state[name]) for name, value in case.model.state_dict().items())
