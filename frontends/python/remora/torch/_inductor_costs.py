@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call of a program of Inductor takes: nanoseconds, and workspace in bytes.
+
+Measured: each distinct call (kernel's source or op, shapes, strides, dtypes, threads) runs a few times on tensors made
+for it. A kernel is compiled for this, by Inductor, which keeps what it compiled: the program that is chosen needs most
+of these kernels. What was measured is kept in a file by version of PyTorch and device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ._costs import (
+    LAUNCH,
+    PEAK_BYTES,
+    PEAK_FLOPS,
+    _device_name,
+    allocated,
+    cache_folder,
+    made_like,
+    timed,
+    write_json,
+)
+from ._graph import tensors_in
+from ._inductor_replay import Kernel, Launch, Look, Trace
+
+
+class Calls:
+    """What calls take; each distinct one is measured once.
+
+    Parameters
+    ----------
+    cost : {"measured", "flops"}
+        Whether calls run, or a roofline of the bytes that are moved says what they take; that knows no workspace.
+    say : callable
+        Told what is being done.
+    """
+
+    def __init__(self, cost: str, say: Callable[[str], None]) -> None:
+        self._cost, self._say = cost, say
+        self._known: dict[str, list[int]] = {}
+
+    def measure(self, traces: Iterable[Trace]) -> None:
+        """Measures what is not known of these programs; their kernels are compiled side by side."""
+        self.measure_launches(launch for trace in traces for launch in trace.launches)
+
+    def measure_launches(self, given: Iterable[Launch]) -> None:
+        """Measures what is not known of these calls."""
+        if self._cost != "measured":
+            return
+        launches = {key_of(launch): launch for launch in given if not _is_kept(launch)}
+        devices = {leaf.device.type: leaf.device for launch in launches.values() for leaf in looks_in(launch.given)}
+        for device in devices.values():
+            path = cache_folder() / "kernels" / f"torch-{torch.__version__}-{_device_name(device)}.json"
+            if path.exists():
+                self._known.update(json.loads(path.read_text(encoding="utf-8")))
+            missing = {k: v for k, v in launches.items() if k not in self._known and _device(v) == device.type}
+            if missing:
+                self._measure(missing, device)
+                written = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+                write_json(path, {**written, **{key: self._known[key] for key in missing}})
+
+    def _measure(self, missing: dict[str, Launch], device: torch.device) -> None:
+        from torch._inductor.async_compile import AsyncCompile
+
+        compiler = AsyncCompile()
+        with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), torch.random.fork_rng():
+            runs = {
+                key: getattr(compiler, launch.target.how)(*launch.target.arguments, **launch.target.named)
+                if isinstance(launch.target, Kernel)
+                else launch.target
+                for key, launch in missing.items()
+            }
+            for i, (key, launch) in enumerate(missing.items()):
+                self._say(f"measuring kernel {i + 1} of {len(missing)}")
+                self._known[key] = _measured(launch, runs[key], device)
+
+    def of(self, launch: Launch) -> tuple[int, int]:
+        """Nanoseconds and workspace of a call."""
+        found = self._known.get(key_of(launch))
+        return (found[0], found[1]) if found is not None else (_roofline(launch), 0)
+
+    def time(self, trace: Trace) -> int:
+        """Nanoseconds of all calls of a program."""
+        return sum(self.of(launch)[0] for launch in trace.launches)
+
+    def peak(self, trace: Trace) -> int:
+        """The most bytes that a program holds beyond what was there at the start, workspaces counted."""
+        return max([trace.peak, *(launch.held + self.of(launch)[1] for launch in trace.launches)])
+
+
+def _measured(launch: Launch, run: Any, device: torch.device) -> list[int]:
+    run = run.result() if hasattr(run, "result") else run
+    run = getattr(run, "run", run)
+    mode = FakeTensorMode()
+    looks = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
+    arguments, named = pytree.tree_map(made_like, looks)
+    seconds = timed(lambda: run(*arguments, **named), device)
+    if isinstance(launch.target, Kernel):
+        return [max(1, round(seconds * 1e9)), 0]
+    given = {t.untyped_storage().data_ptr() for t in tensors_in((arguments, named))}
+    result, peak = allocated(lambda: run(*arguments, **named))
+    made = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors_in(result)}
+    kept = sum(size for place, size in made.items() if place not in given)
+    return [max(1, round(seconds * 1e9)), max(0, peak - kept)]
+
+
+def looks_in(given: Any) -> list[Look]:
+    """How the tensors among arguments lie."""
+    return [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Look)]
+
+
+def key_of(launch: Launch) -> str:
+    """The same for two calls just if they do the same with tensors that lie the same."""
+    target = launch.target
+    called = [target.how, *map(str, target.arguments)] if isinstance(target, Kernel) else [str(target)]
+    modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+    text = json.dumps([called, str(launch.given), modes])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _device(launch: Launch) -> str:
+    return next((look.device.type for look in looks_in(launch.given)), "cpu")
+
+
+def _is_kept(launch: Launch) -> bool:
+    """Whether a call must not run for measuring: it talks to other processes, or is no op of PyTorch."""
+    target = launch.target
+    if isinstance(target, Kernel):
+        return False
+    return getattr(target, "namespace", "") not in ("aten", "prims", "mkldnn", "inductor", "mkl", "quantized")
+
+
+def _roofline(launch: Launch) -> int:
+    from torch.utils.flop_counter import flop_registry
+
+    kind = _device(launch)
+    kind = kind if kind in PEAK_FLOPS else "cuda"
+    moved = sum(look.size for look in looks_in(launch.given))
+    operations = 0
+    count = None if isinstance(launch.target, Kernel) else flop_registry.get(launch.target.overloadpacket)
+    if count is not None:
+        mode = FakeTensorMode()
+        given = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
+        with mode:
+            operations = count(*given[0], **given[1], out_val=launch.target(*given[0], **given[1]))
+    seconds = LAUNCH[kind] + max(operations / PEAK_FLOPS[kind], moved / PEAK_BYTES[kind])
+    return max(1, round(seconds * 1e9))

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Inductor calls: our partitioner, and the two parts of its own that may be ours.
+
+Inductor's caches ask each for a name (`uuid`), which is that of these sources and of the settings: whatever was
+compiled with them is found again, and nothing is partitioned then.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import CompileContext
+from torch._inductor.custom_graph_pass import CustomKnapsackSolver, CustomPartitionerFn, CustomRuntimeEstimator
+
+from remora._engine import engine_schema
+
+from ._capture import say
+from ._errors import CaptureError, RemoraWarning
+from ._inductor_costs import Calls
+from ._inductor_joint import Halves, Joint, Partition
+from ._inductor_plan import Known, Search, key_of, partition_of
+from ._inductor_replay import Launch, look_of
+from ._ranks import agreed
+from ._solver import Options, in_bytes
+
+GRAIN = 10_000
+"""A knapsack's capacity in the units in which it is solved; sizes are rounded up, so it is never exceeded."""
+
+
+@dataclass(frozen=True)
+class InductorPlan:
+    """What was decided for one joint graph.
+
+    Attributes
+    ----------
+    budget : int
+        Bytes, with the graph's arguments: parameters, buffers, inputs.
+    predicted_peak, stock_peak, fixed_memory : int
+        Bytes: of both compiled parts, of those that Inductor would make by itself, and of the graph's arguments (part
+        of both peaks).
+    forward_peak, backward_peak : int
+        Bytes, of each part.
+    saved_bytes : int
+        What the forward part saves for the backward part, beyond the arguments.
+    predicted_time, stock_time : int
+        Nanoseconds of all kernels.
+    """
+
+    budget: int
+    predicted_peak: int
+    stock_peak: int
+    fixed_memory: int
+    forward_peak: int
+    backward_peak: int
+    saved_bytes: int
+    predicted_time: int
+    stock_time: int
+
+    @property
+    def promised(self) -> bool:
+        """Whether the predicted peak is within the budget."""
+        return self.predicted_peak <= self.budget
+
+    @property
+    def overhead(self) -> float:
+        """Time beyond that of Inductor's own partition, as a share of that."""
+        return self.predicted_time / self.stock_time - 1 if self.stock_time else 0.0
+
+    def __str__(self) -> str:
+        word = "" if self.promised else ", NOT within the budget"
+        return (
+            f"peak {self.predicted_peak:,} bytes of {self.budget:,} ({self.stock_peak:,} by Inductor alone){word}, "
+            f"{self.saved_bytes:,} saved, time {self.overhead:+.2%}"
+        )
+
+
+@functools.cache
+def _sources() -> str:
+    """A name for these sources."""
+    folder = Path(__file__).parent
+    paths = sorted(folder.glob("_inductor*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+class Named:
+    """What caches know an object by: its class, its settings, our sources and the engine's answers."""
+
+    settings: dict[str, Any]
+
+    def uuid(self) -> bytes:
+        """The same for two objects just if they do the same."""
+        text = json.dumps([type(self).__name__, _sources(), engine_schema(), self.settings], sort_keys=True)
+        return hashlib.sha256(text.encode()).digest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (self.uuid(),)  # Inductor's keys hold its settings, and these hold us
+
+
+class Partitioner(Named, CustomPartitionerFn):
+    """Parts each joint graph so that both parts hold the budget.
+
+    Attributes
+    ----------
+    plans : list of InductorPlan
+        Of the graphs that were parted in this process, in order.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.plans: list[InductorPlan] = []
+        self._frames: set[Any] = set()
+        kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
+        self.settings = {name: value for name, value in asdict(options).items() if name in kept}
+        self._calls = Calls(options.cost, functools.partial(say, options))
+
+    def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
+        """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
+        named.setdefault("compiler", "inductor")
+        joint = Joint(gm, joint_inputs, named, self._calls)
+        try:
+            chosen, plan = self._chosen(joint)
+        except CaptureError as error:
+            self._warn(f"a graph cannot be planned, and runs without a budget: {error}")
+            return joint.parted(None)
+        self.plans.append(plan)
+        self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
+        if len(self._frames) == 2:
+            self._warn(
+                "several graphs are compiled, be it for a graph break or since there are several models. The budget "
+                "holds for each of them alone: what the others hold at the same time is not counted"
+            )
+        if not plan.promised:
+            self._warn(
+                f"no promise: a compiled graph takes {plan.predicted_peak:,} bytes, {plan.budget:,} are allowed; no "
+                f"partition of a smaller peak is known"
+            )
+        say(self.options, str(plan), end="\n")
+        joint.guard_sizes()
+        return joint.saving(chosen.saved, chosen.order)
+
+    def _chosen(self, joint: Joint) -> tuple[Partition, InductorPlan]:
+        """The partition, the same on all processes of a job."""
+        key = key_of(joint, self.options)
+
+        def found() -> Any:
+            known = Known(key, self.options.cache)
+            search = None
+            if known.stock is None:
+                search = Search(joint, known, self.options, functools.partial(say, self.options))
+            assert known.stock is not None
+            budget = in_bytes(self.options, joint.fixed, known.stock.peak)
+            if budget not in known.asked:
+                search = search or Search(joint, known, self.options, functools.partial(say, self.options))
+                search.look(budget)
+                known.asked.append(budget)
+                known.write()
+            chosen = known.best(budget) or known.least
+            return [asdict(chosen), asdict(known.stock), budget]
+
+        question = json.dumps([key, self.settings], sort_keys=True)
+        row, first, budget = agreed(f"partition/{hashlib.sha256(question.encode()).hexdigest()}", found)
+        chosen, stock = partition_of(row), partition_of(first)
+        plan = InductorPlan(
+            budget,
+            chosen.peak,
+            stock.peak,
+            joint.fixed,
+            chosen.forward_peak,
+            chosen.backward_peak,
+            chosen.held,
+            chosen.time,
+            stock.time,
+        )
+        return chosen, plan
+
+    def _warn(self, text: str) -> None:
+        warnings.warn(f"remora: {text}", RemoraWarning, stacklevel=2)
+
+
+class MeasuredRuntime(Named, CustomRuntimeEstimator):
+    """What a node of a joint graph takes by itself, measured, in milliseconds: for Inductor's own knapsack."""
+
+    def __init__(self, cost: str, told: Callable[[str], None]) -> None:
+        self.settings = {"cost": cost, "threads": torch.get_num_threads()}
+        self._calls = Calls(cost, told)
+
+    def __call__(self, node: fx.Node) -> float:
+        """Milliseconds of one run."""
+        given = fx.node.map_arg((node.args, node.kwargs), lambda n: look_of(n.meta["val"]))
+        launch = Launch(node.target, torch.utils._pytree.tree_map(look_of, given), 0, "")
+        self._calls.measure_launches([launch])
+        return self._calls.of(launch)[0] / 1e6
+
+
+class Knapsack(Named, CustomKnapsackSolver):
+    """Inductor's knapsack solved exactly for sizes rounded up to 1/10,000 of the capacity, which is never exceeded."""
+
+    def __init__(self) -> None:
+        self.settings = {}
+
+    def __call__(
+        self,
+        memory: list[float],
+        joint_graph: fx.Graph,
+        max_memory: float,
+        node_info: Any,
+        all_recomputable_banned_nodes: list[fx.Node],
+    ) -> tuple[list[int], list[int]]:
+        """The numbers of the nodes that are saved, and of those that are made again.
+
+        The time of those made again is least, each for itself, as `activation_memory_budget_runtime_estimator` says.
+        """
+        from torch._functorch.partitioners import estimate_runtime
+
+        times = [float(estimate_runtime(node)) for node in all_recomputable_banned_nodes]
+        saved = _packed(memory, times, max_memory)
+        return saved, [i for i in range(len(memory)) if i not in set(saved)]
+
+
+def _packed(sizes: Sequence[float], values: Sequence[float], capacity: float) -> list[int]:
+    """The numbers of the items of the largest value that fit; O(items x GRAIN)."""
+    if capacity <= 0:
+        return [i for i, size in enumerate(sizes) if size == 0]
+    units = [-int(-size * GRAIN // capacity) for size in sizes]
+    best = torch.zeros(GRAIN + 1, dtype=torch.float64)
+    taken: list[torch.Tensor] = []
+    for size, value in zip(units, values, strict=True):
+        other = torch.full_like(best, -torch.inf)
+        if size <= GRAIN:
+            other[size:] = best[: GRAIN + 1 - size] + value
+        taken.append(other > best)
+        best = torch.maximum(best, other)
+    room, found = GRAIN, list[int]()
+    for i in reversed(range(len(units))):
+        if taken[i][room]:
+            found.append(i)
+            room -= units[i]
+    return sorted(found)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Inductor would make of a graph, without compiling it: its loops and calls, and the program that runs them.
+
+A graph passes through Inductor's own compilation (its passes, lowering, fusion, order, reuse of buffers), which is
+stopped where the kernels would be compiled. So what is read here is what Inductor decides, for its settings and for the
+device; `replay` (_inductor_replay.py) says what that program takes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import TracingContext
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One node of Inductor's scheduler: a fused loop, or a call of a library.
+
+    Attributes
+    ----------
+    name : str
+    reads : tuple of str
+        Buffers and inputs of the graph.
+    writes : tuple of str
+        Buffers that it makes.
+    origins : frozenset of str
+        The nodes of the graph that it computes, or a part of them.
+    call : bool
+        Whether it is a call of a library, which is not fused with what reads it.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    origins: frozenset[str]
+    call: bool
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A graph as Inductor would run it.
+
+    Attributes
+    ----------
+    source : str
+        The program in Python that Inductor writes, kernels included.
+    constants : dict
+        Tensors that the program reads by name.
+    loops : tuple of Loop
+        In the order in which they run.
+    nodes : dict
+        For each buffer that a node of the graph stands for, the name of that node.
+    sizes : dict
+        Bytes of each buffer.
+    stands : dict
+        Buffers that have no memory of their own, and the buffers whose memory it is: the parts of what is written in
+        parts, and what is changed in place.
+    tuples : frozenset of str
+        Buffers that are tuples of others.
+    outputs : tuple of str
+        The buffer or input of each output; "" where an output is none.
+    strides : list
+        Of each output, as Inductor lays it out; None where it is no tensor.
+    """
+
+    source: str
+    constants: dict[str, Any]
+    loops: tuple[Loop, ...]
+    nodes: dict[str, str]
+    sizes: dict[str, int]
+    stands: dict[str, tuple[str, ...]]
+    tuples: frozenset[str]
+    outputs: tuple[str, ...]
+    strides: list[Any]
+
+    def solid(self, name: str) -> list[str]:
+        """The buffers whose memory a buffer is: itself, unless it stands for others."""
+        found, ahead = dict[str, None](), [name]
+        while ahead:
+            one = ahead.pop()
+            if one not in found:
+                found[one] = None
+                ahead.extend(self.stands.get(one, ()))
+        return [one for one in found if self.sizes.get(one, 0)]
+
+
+def lowered_forward(module: fx.GraphModule, inputs: Sequence[Any], shown: tuple[int, int]) -> Lowered:
+    """Lowers the forward part; `shown`: how many outputs are changed inputs, and how many the user's own."""
+    from torch._inductor.compile_fx import compile_fx_forward
+
+    metadata = SimpleNamespace(num_mutated_inp_runtime_indices=shown[0], bw_donated_idxs=None, static_input_indices=[])
+    with _stopped(metadata) as (found, extra):
+        compile_fx_forward(_copied(module), inputs, shown[1], len(inputs), extra(module))
+    result: Lowered = found()
+    return result
+
+
+def lowered_backward(module: fx.GraphModule, inputs: Sequence[Any], donated: list[int]) -> Lowered:
+    """Lowers the backward part; the memory of the inputs whose numbers are in `donated` may be used for results."""
+    from torch._inductor.compile_fx import compile_fx_backward
+
+    metadata = SimpleNamespace(num_mutated_inp_runtime_indices=0, bw_donated_idxs=donated, static_input_indices=[])
+    with _stopped(metadata) as (found, extra):
+        compile_fx_backward(_copied(module), inputs, extra(module))
+    result: Lowered = found()
+    return result
+
+
+def _copied(module: fx.GraphModule) -> fx.GraphModule:
+    """As AOTAutograd copies what it compiles, which changes it."""
+    with torch._subclasses.fake_tensor.unset_fake_temporarily():
+        return copy.deepcopy(module)
+
+
+class _Nothing:
+    """What takes the place of a compiled program."""
+
+    def call(self, *_: Any) -> None:
+        raise AssertionError("a graph that was lowered only is called")
+
+
+@contextmanager
+def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
+    """Lets Inductor compile up to its kernels, in the surroundings of the graph that is compiled at present."""
+    from torch._inductor import compile_fx, config
+    from torch._inductor.graph import GraphLowering
+
+    written: list[Lowered] = []
+
+    def stop(graph: GraphLowering) -> _Nothing:
+        code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
+        written.append(_read(graph, code.value))
+        return _Nothing()
+
+    def found() -> Lowered:
+        assert len(written) == 1, "one graph gives one program"
+        return written[0]
+
+    compile_to_module = GraphLowering.compile_to_module
+    context = TracingContext.try_get()
+    assert context is not None, "a graph is lowered while another is compiled"
+    before = context.fw_metadata
+    context.fw_metadata = metadata
+    GraphLowering.compile_to_module = stop  # type: ignore[assignment, method-assign]
+    try:
+        with (
+            config.patch(fx_graph_cache=False, fx_graph_remote_cache=False),
+            torch.no_grad(),
+            torch._C._DisableAutocast(),
+            TracingContext.report_output_strides() as strides,
+        ):
+            yield lambda: _with_strides(found(), strides), compile_fx.create_compiler_config_extra
+    finally:
+        GraphLowering.compile_to_module = compile_to_module  # type: ignore[method-assign]
+        context.fw_metadata = before
+
+
+def _with_strides(lowered: Lowered, strides: Any) -> Lowered:
+    return Lowered(**{**lowered.__dict__, "strides": list(strides or [])})
+
+
+def _read(graph: Any, source: str) -> Lowered:
+    """Reads what Inductor's scheduler holds once the program is written."""
+    from torch._inductor import ir
+
+    sizes: dict[str, int] = {}
+    nodes: dict[str, str] = {}
+    for buffer in graph.buffers:
+        name = buffer.get_name()
+        if name in graph.removed_buffers:
+            continue
+        sizes[name] = _bytes(graph, buffer)
+        origin = buffer.get_origin_node()
+        if origin is not None:
+            nodes[name] = origin.name
+    loops = tuple(_loop(graph, node) for node in graph.scheduler.nodes)
+    outputs = tuple(
+        "" if isinstance(out, (ir.NoneAsConstantBuffer, ir.ShapeAsConstantBuffer)) else out.get_name()
+        for out in graph.graph_outputs
+    )
+    stands: dict[str, tuple[str, ...]] = {name: (real,) for name, real in graph.scheduler.mutation_real_name.items()}
+    for buffer in graph.buffers:
+        if isinstance(buffer.layout, ir.NonOwningLayout):
+            whole = buffer.layout.view.get_name()
+            stands[whole] = (*stands.get(whole, ()), buffer.get_name())
+            sizes[whole] = 0
+    tuples = frozenset(b.get_name() for b in graph.buffers if isinstance(b.layout, ir.MultiOutputLayout))
+    constants = {**graph.constants, **graph.torchbind_constants}
+    return Lowered(source, constants, loops, nodes, sizes, stands, tuples, outputs, [])
+
+
+def _loop(graph: Any, node: Any) -> Loop:
+    from torch._inductor.dependencies import WeakDep
+
+    parts = node.get_nodes()
+    made = {name for part in parts for name in part.get_buffer_names()}
+    read = {d.name for part in parts for d in part.read_writes.reads if not isinstance(d, WeakDep)}
+    reads = tuple(sorted(read - made - graph.removed_buffers))
+    writes = tuple(sorted(made - graph.removed_buffers))
+    origins = frozenset(n.name for part in parts if part.node is not None for n in part.node.get_origins())
+    return Loop(node.get_name(), reads, writes, origins, node.is_extern() or node.is_template())
+
+
+def _bytes(graph: Any, buffer: Any) -> int:
+    """What a buffer takes of its own; one that is written in parts takes nothing, since each part is a buffer."""
+    from torch._inductor import ir
+
+    layout = buffer.get_output_spec()
+    if not isinstance(layout, ir.Layout) or isinstance(layout, (ir.MutationLayoutSHOULDREMOVE, ir.NoneLayout)):
+        return 0
+    count = graph.sizevars.optimization_hint(layout.storage_size(), fallback=0)
+    return int(count) * layout.dtype.itemsize

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which partition of a joint graph holds a budget in the least time.
+
+The engine chooses what is saved on the graph of Inductor's loops (_inductor_graph.py). Each choice is then lowered and
+replayed (_inductor_joint.py). Where a replay says more than the engine thought, or leaves room, the engine is asked
+again for less or more. All that were ever replayed of a graph are kept in a file, and the shortest of them that holds
+the budget is taken: so a smaller budget never has a shorter partition than a larger one that was asked for later.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import fx
+
+import remora
+from remora._engine import engine_schema
+
+from ._costs import cache_folder, write_json
+from ._inductor_graph import CUT, graph_of, merged
+from ._inductor_joint import Joint, Partition, vals
+from ._inductor_replay import Look, look_of
+from ._solver import Options
+
+TRIES = 4
+"""So often the engine is asked for one budget."""
+CLOSE = 0.02
+"""A peak that leaves no larger share of the budget is not improved."""
+SMALL = 256
+"""A value is small that takes no more than this part of what PyTorch saves."""
+SHARES = (0.75, 0.5, 0.25)
+"""Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
+LEAST_SHARE = 0.02
+"""At least this share of its time a loop takes that is made again and fused with its reader."""
+
+
+class Known:
+    """What is known of the partitions of a joint graph; `stock` is PyTorch's own.
+
+    Parameters
+    ----------
+    key : str
+        Of the graph, and all that its partitions depend on.
+    kept : bool
+        Whether it is read from a file and written to it.
+    """
+
+    def __init__(self, key: str, kept: bool) -> None:
+        self._path = cache_folder() / "partitions" / f"{key}.json" if kept else None
+        self.rows: list[Partition] = []
+        self.asked: list[int] = []
+        self.stock: Partition | None = None
+        if self._path is not None and self._path.exists():
+            told = json.loads(self._path.read_text(encoding="utf-8"))
+            self.asked, self.stock = told["asked"], partition_of(told["stock"])
+            self.rows = [partition_of(row) for row in told["rows"]]
+
+    def learn(self, found: Partition) -> None:
+        """Keeps a partition."""
+        self.rows = [*(row for row in self.rows if (row.saved, row.order) != (found.saved, found.order)), found]
+
+    def best(self, budget: int) -> Partition | None:
+        """The shortest that holds a budget."""
+        holding = [row for row in self.rows if row.peak <= budget]
+        return min(holding, key=lambda row: (row.time, row.peak)) if holding else None
+
+    @property
+    def least(self) -> Partition:
+        """The one with the smallest peak."""
+        return min(self.rows, key=lambda row: (row.peak, row.time))
+
+    def write(self) -> None:
+        """Writes what is known, so that it is not looked for again."""
+        if self._path is not None:
+            assert self.stock is not None
+            rows = [asdict(row) for row in self.rows]
+            write_json(self._path, {"asked": self.asked, "stock": asdict(self.stock), "rows": rows})
+
+
+def partition_of(row: dict[str, Any]) -> Partition:
+    """A partition as it was written."""
+    return Partition(**{**row, "saved": tuple(row["saved"]), "order": tuple(row["order"])})
+
+
+def key_of(joint: Joint, options: Options) -> str:
+    """The same for two joint graphs just if their partitions are the same; the number of a device is no part of it."""
+    from torch._inductor import config
+
+    module = joint.module
+    looks = [repr(look_of(value)) for value in vals(module.graph.find_nodes(op="placeholder"))]
+    settings = config.save_config_portable()
+    settings = {name: repr(value) for name, value in sorted(settings.items()) if name != "custom_partitioner_fn"}
+    modes = [torch.__version__, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+    text = json.dumps([engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
+    return hashlib.sha256(re.sub(r"cuda:\d+", "cuda", text).encode()).hexdigest()
+
+
+class Base:
+    """A partition whose loops the engine schedules: what it saves may be made again, and the other way round.
+
+    Parameters
+    ----------
+    joint : Joint
+    saved : tuple of str
+        The nodes that it saves, by name.
+    """
+
+    def __init__(self, joint: Joint, saved: tuple[str, ...]) -> None:
+        self.joint = joint
+        self.halves = joint.halves(joint.saving(saved))
+        self.partition = joint.evaluated(self.halves, saved)
+        self._values = {node.name: look_of(node.meta.get("val")) for node in joint.module.graph.nodes}
+        self._buffers = self._nodes_by_buffer()
+        self._origins = {
+            f"{half}/{loops[0].name}": [name for loop in loops for name in sorted(loop.origins)]
+            for half, part in zip(("forward", "backward"), self.halves, strict=True)
+            for loops in merged(part)
+        }
+
+    def graph(self, fused: float = 1.0) -> dict[str, Any]:
+        """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is made again."""
+        joint, (forward, backward) = self.joint, self.halves
+        once = joint.once
+        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, lambda name: name not in once, fused)
+
+    def fused_by(self, light: Partition) -> float:
+        """The share of its time that a loop takes when it is made again, by what all that `light` makes again take."""
+        dropped = set(self.partition.saved) - set(light.saved)
+        buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
+        again = sum(op["duration"] for op in self.graph()["ops"] if not buffers.isdisjoint(op["outputs"]))
+        return max(LEAST_SHARE, min(1.0, (light.time - self.partition.time) / again)) if again else 1.0
+
+    def _nodes_by_buffer(self) -> dict[str, list[str]]:
+        """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
+        forward = self.halves[0]
+        outputs = forward.module.graph.find_nodes(op="output")[0].args[0]
+        found: dict[str, list[str]] = {}
+        for node, name in zip(outputs, forward.program.outputs, strict=True):
+            if isinstance(node, fx.Node) and node.name in self.partition.saved:
+                for solid in forward.program.solid(name):
+                    found.setdefault(solid, []).append(node.name)
+        for name, node in forward.program.nodes.items():
+            if name not in found and isinstance(self._values.get(node), Look):
+                found[name] = [node]
+        return found
+
+    def _is_small(self, name: str) -> bool:
+        look = self._values.get(name)
+        return isinstance(look, Look) and look.size * SMALL <= self.partition.held
+
+    def chosen(self, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a schedule holds over the cut, and the nodes behind it in its order.
+
+        Small values take no memory to speak of, yet decide which kernels Inductor makes: they stay as they are.
+        """
+        held: dict[str, None] = {}
+        steps = iter(schedule.steps)
+        for step in steps:
+            if step.op.name == CUT:
+                break
+            held.update(dict.fromkeys(tensor.name for tensor in step.op.outputs))
+            for tensor in step.free:
+                held.pop(tensor.name, None)
+        nodes = {n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ())}
+        saved = {n for n in nodes if not self._is_small(n)} | {n for n in self.partition.saved if self._is_small(n)}
+        return tuple(sorted(saved)), tuple(name for step in steps for name in self._origins.get(step.op.name, ()))
+
+
+class Search:
+    """Looks for partitions of a joint graph that hold a budget.
+
+    Parameters
+    ----------
+    joint : Joint
+    known : Known
+        What was found before; learns what is found.
+    options : Options
+    say : callable
+        Told what is being done.
+    """
+
+    def __init__(self, joint: Joint, known: Known, options: Options, say: Callable[[str], None]) -> None:
+        self.joint, self.known, self.options, self._say = joint, known, options, say
+        say("lowering Inductor's own partition")
+        self._stock = Base(joint, joint.stock())
+        known.stock = self._stock.partition
+        known.learn(known.stock)
+
+    def look(self, budget: int) -> None:
+        """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
+        if budget >= self._stock.partition.peak:
+            return
+        for base, graph in self._bases:
+            self._look(base, graph, budget)
+
+    @functools.cached_property
+    def _bases(self) -> list[tuple[Base, remora.Graph]]:
+        """Partitions to start from: PyTorch's own, unless one that saves less is as fast, and that one."""
+        self._say("lowering what saves least without making products again")
+        light = Base(self.joint, self.joint.light())
+        self.known.learn(light.partition)
+        for share in SHARES:
+            self._say(f"lowering what Inductor's knapsack saves for {share:.0%}")
+            self._partition(self.joint.stock(share), ())
+        found = [(light, light.graph())]
+        if light.partition.time > self._stock.partition.time or light.partition.peak > self._stock.partition.peak:
+            found.insert(0, (self._stock, self._stock.graph(self._stock.fused_by(light.partition))))
+        return [(base, remora.Graph.from_json(graph)) for base, graph in found]
+
+    def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
+        asked, low, high = budget, self.joint.fixed, 0
+        for _ in range(TRIES):
+            if asked >= graph.baseline_peak:
+                return
+            schedule = self._schedule(graph, asked)
+            if schedule is None:
+                low = asked
+                asked = (low + (high or graph.baseline_peak)) // 2
+                continue
+            found = self._partition(*base.chosen(schedule))
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {found.peak:,}")
+            if found.peak > budget:
+                high = schedule.peak
+                asked = max((low + high) // 2, min(asked - (found.peak - budget), schedule.peak - 1))
+            elif schedule.peak <= (1 + CLOSE) * found.peak:
+                return
+            else:
+                low = schedule.peak
+                asked = (asked + high) // 2 if high else asked + (schedule.peak - found.peak)
+            if high and high - low <= CLOSE * (budget - self.joint.fixed):
+                return
+
+    def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
+        """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
+        options = self.options
+        try:
+            return remora.solve(
+                graph,
+                budget,
+                max_computes=2,
+                seed=options.seed,
+                time_limit=options.time_limit / TRIES,
+                threads=options.threads or None,
+            )
+        except remora.NoSchedule:
+            return None
+
+    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...]) -> Partition:
+        found = next((row for row in self.known.rows if (row.saved, row.order) == (saved, order)), None)
+        if found is None:
+            found = self.joint.evaluated(self.joint.halves(self.joint.saving(saved, order)), saved, order)
+            self.known.learn(found)
+        return found

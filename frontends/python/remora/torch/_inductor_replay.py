@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program of Inductor takes: it runs, on tensors without memory and with kernels that do nothing.
+
+So what is counted is what Inductor's program does: its allocations, its reuse of buffers, its order, the moment at
+which each name is deleted. Beside that only the workspaces of library calls count, and what each kernel takes: both are
+measured, once for each kernel and shapes (_inductor_costs.py).
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from ._errors import CaptureError
+from ._graph import rounded, tensors_in
+from ._inductor_lower import Lowered
+
+_FILE = "<a program of Inductor>"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One call that a program makes.
+
+    Attributes
+    ----------
+    target
+        An op of PyTorch, or a `Kernel`.
+    given
+        Its arguments and keyword arguments, with a `Look` for each tensor.
+    held : int
+        Bytes beyond what was there at the start, results of this call included.
+    line : str
+        Where the program makes it.
+    """
+
+    target: Any
+    given: Any
+    held: int
+    line: str
+
+
+@dataclass
+class Trace:
+    """What a program did.
+
+    Attributes
+    ----------
+    launches : list of Launch
+    peak : int
+        The most bytes that were held at once beyond what was there at the start, workspaces not counted.
+    end : int
+        Bytes held when it is done.
+    results : list
+        Fake tensors, and whatever else the program returns.
+    """
+
+    launches: list[Launch] = field(default_factory=list)
+    peak: int = 0
+    end: int = 0
+    results: list[Any] = field(default_factory=list)
+
+
+class Kernel:
+    """A kernel that Inductor generated, not compiled: calling it is noted and does nothing.
+
+    Parameters
+    ----------
+    noted : callable
+        Told of each call.
+    how : str
+        The method of `AsyncCompile` that would compile it.
+    arguments : tuple
+        What that method is given: signature and source.
+    """
+
+    def __init__(self, noted: Callable[..., None], how: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.noted, self.how, self.arguments, self.named = noted, how, arguments, named
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        self.noted(self, (arguments, named))
+
+    run = __call__
+
+
+class _Compile:
+    """What takes the place of `AsyncCompile` in a program."""
+
+    def __init__(self, noted: Callable[..., None]) -> None:
+        self._noted = noted
+
+    def wait(self, _: Any) -> None:
+        """Nothing is compiled."""
+
+    def __getattr__(self, how: str) -> Callable[..., Kernel]:
+        return lambda *arguments, **named: Kernel(self._noted, how, arguments, named)
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the storages that a program makes, until nothing in the program names them any more."""
+
+    def __init__(self, trace: Trace, source: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.trace, self._lines = trace, source.splitlines()
+        self.held = 0
+        self._names: Counter[int] = Counter()
+        self._sizes: dict[int, int] = {}
+
+    def own(self, tensors: Sequence[Any], counted: bool) -> None:
+        """Follows tensors; `counted`: their storages are new, else they were there at the start."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            key = storage._cdata
+            if key not in self._sizes:
+                self._sizes[key] = rounded(int(storage.nbytes()), tensor.device)
+                if counted:
+                    self.held += self._sizes[key]
+            self._names[key] += 1
+            weakref.finalize(tensor, self._drop, key).atexit = False
+
+    def _drop(self, key: int) -> None:
+        self._names[key] -= 1
+        if not self._names[key]:
+            self.held -= self._sizes.pop(key)
+
+    def noted(self, target: Any, given: Any) -> None:
+        """One call: whatever it made is held already."""
+        self.trace.peak = max(self.trace.peak, self.held)
+        self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, self._line()))
+
+    def _line(self) -> str:
+        """The line of the program that runs."""
+        frame = inspect.currentframe()
+        while frame is not None and frame.f_code.co_filename != _FILE:
+            frame = frame.f_back
+        return "" if frame is None else self._lines[frame.f_lineno - 1]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = {id(t) for t in tensors_in((args, kwargs))}
+        self.own([t for t in tensors_in(result) if id(t) not in given], True)
+        if func is not torch.ops.aten.empty_strided.default and not func.is_view and func.namespace != "prim":
+            self.noted(func, (args, kwargs or {}))
+        self.trace.peak = max(self.trace.peak, self.held)
+        return result
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a tensor lies: what is needed to make one like it."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    elements: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read or written of it: its elements, each once."""
+        count = 1
+        for length, step in zip(self.shape, self.stride, strict=True):
+            count *= length if step else 1
+        return count * self.dtype.itemsize
+
+    def fake(self, mode: FakeTensorMode) -> torch.Tensor:
+        """A fake tensor that lies like it."""
+        with mode:
+            flat = torch.empty(self.elements, dtype=self.dtype, device=self.device)
+            return flat.as_strided(self.shape, self.stride, self.offset)
+
+
+def look_of(leaf: Any) -> Any:
+    """How a tensor lies; anything else is given back. Sizes that are symbols count by their hints."""
+    if isinstance(leaf, torch.SymInt):
+        return hint_of(leaf)
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    elements = hint_of(leaf.untyped_storage().nbytes()) // leaf.itemsize
+    shape, stride = tuple(map(hint_of, leaf.shape)), tuple(map(hint_of, leaf.stride()))
+    return Look(shape, stride, hint_of(leaf.storage_offset()), elements, leaf.dtype, leaf.device)
+
+
+def hint_of(size: int | torch.SymInt) -> int:
+    """What a size was when the graph was captured."""
+    if isinstance(size, int):
+        return size
+    found = size.node.hint
+    if found is None:
+        raise CaptureError("a size is not known before the graph runs, so no peak is")
+    return int(found)
+
+
+def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int]) -> Trace:
+    """Runs a program of Inductor without memory.
+
+    Parameters
+    ----------
+    program : Lowered
+    inputs : sequence of FakeTensor and int
+        Its arguments; sizes that are symbols count by their hints.
+    kept : collection of int
+        The numbers of the arguments that somebody else holds, too.
+    """
+    trace = Trace()
+    start = "async_compile = AsyncCompile()"
+    if start not in program.source:
+        raise CaptureError("this version of Inductor writes programs that cannot be read")
+    source = program.source.replace(start, "async_compile = _remora_compile")
+    watch = _Watch(trace, source)
+    space: dict[str, Any] = {"__name__": "replay", "_remora_compile": _Compile(watch.noted), **program.constants}
+    looks = [look_of(leaf) for leaf in inputs]
+    with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
+        exec(compile(source, _FILE, "exec"), space)
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        space.update(_without_memory(space, mode))
+        arguments = [leaf.fake(mode) if isinstance(leaf, Look) else leaf for leaf in looks]
+        held = [arguments[i] for i in kept]
+        watch.own(tensors_in(arguments), False)
+        try:
+            with mode, watch:
+                trace.results = list(space["call"](arguments))
+        except Exception as error:
+            raise CaptureError(f"Inductor's program cannot be replayed: {type(error).__name__}: {error}") from error
+        trace.end = watch.held
+        del held
+    return trace
+
+
+def _without_memory(space: dict[str, Any], mode: FakeTensorMode) -> dict[str, Any]:
+    """What the program calls beside ops and kernels, for fake tensors."""
+
+    def empty(device: str) -> Callable[..., torch.Tensor]:
+        return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+    made = {
+        name: empty(name.removeprefix("empty_strided_").removesuffix("_pinned"))
+        for name in space
+        if name.startswith("empty_strided_")
+    }
+    checks = {name: lambda *_, **__: None for name in space if name.startswith("assert_")}
+    return {**made, **checks, "reinterpret_tensor": torch.as_strided}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock `torch.compile(model)` under a memory budget: Inductor's own kernels, with what is saved chosen by Remora.
+
+    import remora.torch.inductor
+
+    remora.torch.inductor.install(budget="8GiB")
+    model = torch.compile(model)
+
+See docs/inductor.md.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ._capture import options_of
+from ._errors import TorchError
+
+if TYPE_CHECKING:
+    from ._inductor_hooks import InductorPlan, Knapsack, MeasuredRuntime, Partitioner
+
+__all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "uninstall"]
+
+_OPTIONS = ("budget", "reserve", "cost", "time_limit", "threads", "seed", "cache", "progress")
+
+
+class Installed:
+    """What `install` gives back; as a context manager it ends with `uninstall`."""
+
+    def __init__(self, partitioner: Partitioner) -> None:
+        self._partitioner = partitioner
+
+    @property
+    def plans(self) -> list[InductorPlan]:
+        """What was decided in this process, graph by graph; graphs that Inductor's caches hold are not there."""
+        return self._partitioner.plans
+
+    def __enter__(self) -> Installed:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        uninstall()
+
+
+def install(budget: int | str = "100%", **options: Any) -> Installed:
+    """Lets everything that Inductor compiles for training from now on hold a memory budget.
+
+    Parameters
+    ----------
+    budget : int or str
+        Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph. Or a share of what the graph takes
+        beyond those as Inductor partitions it by itself ("60%"). Each compiled graph has the whole budget.
+    **options
+        `reserve`, `cost`, `time_limit`, `threads`, `seed`, `cache`, `progress` of `remora.torch.Options`.
+
+    Raises
+    ------
+    TorchError
+        Where this version of PyTorch has no place for a partitioner, or another one is installed.
+    """
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        raise TypeError(f"no option {', '.join(unknown)}; there are {', '.join(sorted(_OPTIONS))}")
+    chosen = options_of({"budget": budget, **options})
+    hooks, config = _hooks(), _config()
+    if config.custom_partitioner_fn is not None:
+        raise TorchError("a partitioner is installed already: torch._inductor.config.custom_partitioner_fn")
+    partitioner = hooks.Partitioner(chosen)
+    config.custom_partitioner_fn = partitioner
+    return Installed(partitioner)
+
+
+def uninstall() -> None:
+    """What is compiled from now on is partitioned by PyTorch alone; what was compiled stays."""
+    hooks, config = _hooks(), _config()
+    if not isinstance(config.custom_partitioner_fn, hooks.Partitioner):
+        raise TorchError("no partitioner of remora is installed")
+    config.custom_partitioner_fn = None
+
+
+def runtime_estimator(cost: str = "measured") -> MeasuredRuntime:
+    """Measured times for Inductor's own knapsack: for `activation_memory_budget_runtime_estimator`.
+
+    torch._functorch.config.activation_memory_budget_runtime_estimator = runtime_estimator()
+    """
+    found: MeasuredRuntime = _hooks().MeasuredRuntime(cost, lambda _: None)
+    return found
+
+
+def knapsack_solver() -> Knapsack:
+    """A knapsack that never exceeds its capacity: for `torch._functorch.config.activation_memory_budget_solver`."""
+    found: Knapsack = _hooks().Knapsack()
+    return found
+
+
+def _hooks() -> Any:
+    try:
+        from . import _inductor_hooks
+    except ImportError as error:
+        raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor: {error}") from None
+    return _inductor_hooks
+
+
+def _config() -> Any:
+    from torch._inductor import config
+
+    if not hasattr(config, "custom_partitioner_fn"):
+        raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor")
+    return config

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock torch.compile under a budget: peaks to the byte, results, caches, sizes, several graphs, old versions."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checking import peak_of
+from models import Gpt, Unet
+from torch import nn
+
+import remora.torch as rt
+import remora.torch.inductor as ri
+from remora.torch._inductor_joint import Partition
+from remora.torch._inductor_plan import Known
+
+OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 3.0, "cache": False}
+
+
+class Training(nn.Module):
+    """A network and its loss in one graph."""
+
+    def __init__(self, net: nn.Module, loss: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.net, self.loss = net, loss
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.loss(self.net(x), y)
+
+
+def perceptron(width: int = 64, layers: int = 6) -> nn.Module:
+    return nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(layers)])
+
+
+def words(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(x.flatten(0, 1), y.flatten())
+
+
+def network(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(0)
+    if name == "perceptron":
+        return Training(perceptron(), nn.functional.mse_loss), (torch.randn(512, 64), torch.randn(512, 64))
+    if name == "unet":
+        return Training(Unet(4), nn.functional.mse_loss), (torch.randn(2, 3, 32, 32), torch.randn(2, 2, 32, 32))
+    dropout = 0.1 if name == "dropout" else 0.0
+    tokens = torch.randint(0, 64, (2, 4, 32))
+    return Training(Gpt(layers=2, dropout=dropout), words), (tokens[0], tokens[1])
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.set_num_threads(1)
+    with torch._functorch.config.patch(enable_autograd_cache=False), torch._inductor.config.patch(fx_graph_cache=False):
+        yield
+    torch._dynamo.reset()
+
+
+def step(module: Any, inputs: tuple[torch.Tensor, ...], seed: int = 0) -> torch.Tensor:
+    torch.manual_seed(seed)
+    loss: torch.Tensor = module(*inputs)
+    loss.backward()
+    return loss.detach()
+
+
+def measured(module: Any, inputs: tuple[torch.Tensor, ...]) -> int:
+    """The peak of one step beyond what is there before it, in bytes; kernels have run before."""
+    for _ in range(2):
+        module.zero_grad()
+        step(module, inputs)
+    module.zero_grad()
+    peak, _ = peak_of(lambda: step(module, inputs))
+    return peak
+
+
+def gradients(module: nn.Module) -> list[torch.Tensor]:
+    return [p.grad.clone() for p in module.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("name", ["perceptron", "gpt", "dropout", "unet"])
+def test_the_peak_is_predicted_and_held_and_results_are_inductors(name: str) -> None:
+    model, inputs = network(name)
+    other = copy.deepcopy(model)
+    with ri.install(budget="75%", **OPTIONS) as installed:
+        peak = measured(torch.compile(model), inputs)
+    (plan,) = installed.plans
+    assert plan.promised and plan.predicted_peak <= plan.budget < plan.stock_peak
+    predicted = plan.predicted_peak - plan.fixed_memory
+    assert 0.97 * predicted <= peak <= plan.budget - plan.fixed_memory, f"measured {peak:,}: {plan}"
+    step(torch.compile(other), inputs)
+    for mine, theirs in zip(gradients(model), gradients(other), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_at_the_whole_budget_everything_is_inductors_own() -> None:
+    model, inputs = network("gpt")
+    other = copy.deepcopy(model)
+    with ri.install(**OPTIONS) as installed:
+        loss = step(torch.compile(model), inputs)
+    assert torch.equal(loss, step(torch.compile(other), inputs))
+    assert all(torch.equal(a, b) for a, b in zip(gradients(model), gradients(other), strict=True))
+    (plan,) = installed.plans
+    assert plan.predicted_peak == plan.stock_peak and plan.overhead == 0
+
+
+def test_a_budget_that_cannot_be_held_is_said() -> None:
+    model, inputs = network("perceptron")
+    with ri.install(budget=1000, **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="no promise"):
+        peak = measured(torch.compile(model), inputs)
+    (plan,) = installed.plans
+    assert not plan.promised and peak <= plan.predicted_peak - plan.fixed_memory < plan.stock_peak - plan.fixed_memory
+
+
+def test_a_smaller_budget_is_never_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REMORA_CACHE", str(tmp_path))
+    times = []
+    for budget in ("70%", "90%", "70%", "90%", "100%"):
+        torch._dynamo.reset()
+        model, inputs = network("perceptron")
+        with ri.install(budget=budget, **{**OPTIONS, "cache": True}) as installed:
+            step(torch.compile(model), inputs)
+        times.append(installed.plans[0].predicted_time)
+    assert times[2] >= times[3] >= times[4]
+
+
+def test_the_shortest_known_partition_is_taken() -> None:
+    known = Known("none", False)
+    slow, fast = Partition(("a",), (), 80, 90, 10, 50), Partition(("b",), (), 70, 60, 5, 40)
+    known.learn(slow)
+    assert known.best(89) is None and known.best(90) == slow and known.least == slow
+    known.learn(fast)
+    assert known.best(90) == fast and known.least == fast
+
+
+CHILD = """
+import json, sys, torch, warnings
+import remora.torch.inductor as ri
+from torch._dynamo.utils import counters
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU()) for _ in range(4)])
+x = torch.randn(256, 32)
+with ri.install(budget=sys.argv[1], threads=1, time_limit=2) as installed:
+    loss = torch.compile(model)(x).square().mean()
+    loss.backward()
+found = {k: v for k, v in counters["aot_autograd"].items() if k.startswith("autograd_cache")}
+grad = next(model.parameters()).grad
+print(json.dumps({"plans": len(installed.plans), "loss": loss.item(), "grad": grad.sum().item(), **found}))
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    folders = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), "REMORA_CACHE": str(tmp_path / "remora")}
+
+    def child(budget: str) -> dict[str, Any]:
+        command = [sys.executable, "-c", CHILD, budget]
+        done = subprocess.run(command, env={**os.environ, **folders}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return told
+
+    first, second, other = child("75%"), child("75%"), child("80%")
+    assert first["plans"] == 1 and first["autograd_cache_miss"] == 1
+    assert second["plans"] == 0 and second["autograd_cache_hit"] == 1 and "autograd_cache_miss" not in second
+    assert second["loss"] == first["loss"] and second["grad"] == first["grad"]
+    assert other["plans"] == 1, "another budget has another name"
+
+
+def test_sizes_up_to_the_hint_keep_their_plan() -> None:
+    model = perceptron()
+    with ri.install(budget="75%", **OPTIONS) as installed:
+        compiled = torch.compile(model, dynamic=True)
+        for batch, plans in ((256, 1), (128, 1), (512, 2), (300, 2)):
+            compiled(torch.randn(batch, 64)).square().mean().backward()
+            assert len(installed.plans) == plans, f"batch {batch}"
+
+
+def test_several_graphs_are_said() -> None:
+    first, second = perceptron(32, 2), perceptron(32, 2)
+
+    def both(x: torch.Tensor) -> torch.Tensor:
+        h = first(x)
+        torch._dynamo.graph_break()
+        result: torch.Tensor = second(h)
+        return result
+
+    with ri.install(budget="90%", **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="several graphs"):
+        torch.compile(both)(torch.randn(64, 32)).sum().backward()
+    assert len(installed.plans) == 2
+
+
+def test_install_and_uninstall() -> None:
+    config = torch._inductor.config
+    installed = ri.install("80%")
+    with pytest.raises(rt.TorchError, match="installed already"):
+        ri.install("70%")
+    ri.uninstall()
+    assert config.custom_partitioner_fn is None and not installed.plans
+    with pytest.raises(rt.TorchError, match="no partitioner of remora"):
+        ri.uninstall()
+    with pytest.raises(TypeError, match="no option order"):
+        ri.install("80%", order="free")
+
+
+def test_names_for_caches_are_of_the_settings() -> None:
+    names = set()
+    settings: list[dict[str, Any]] = [{}, {"budget": "70%"}, {"reserve": 5}, {"seed": 2}]
+    for options in settings:
+        with ri.install(**{"budget": "80%", **options}):
+            names.add(torch._inductor.config.custom_partitioner_fn.uuid())
+    with ri.install("80%", progress=False):
+        assert torch._inductor.config.custom_partitioner_fn.uuid() in names
+    assert len(names) == 4
+
+
+def test_a_version_without_the_hook_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "remora.torch._inductor_hooks", None)
+    monkeypatch.delattr("remora.torch._inductor_hooks", raising=False)
+    for call in (ri.install, ri.runtime_estimator, ri.knapsack_solver):
+        with pytest.raises(rt.TorchError, match="no place for a partitioner"):
+            call()
+
+
+def test_the_stock_knapsack_takes_measured_times_and_our_solver() -> None:
+    model, inputs = network("perceptron")
+    patched = torch._functorch.config.patch(
+        activation_memory_budget=0.5,
+        activation_memory_budget_runtime_estimator=ri.runtime_estimator(),
+        activation_memory_budget_solver=ri.knapsack_solver(),
+    )
+    with patched, warnings.catch_warnings():
+        loss = step(torch.compile(model), inputs)
+    torch.testing.assert_close(loss, step(copy.deepcopy(model), inputs))
+
+
+def test_examples_of_the_page(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/inductor.md").read_text()
+    page = tmp_path / "page.py"
+    page.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)))
+    kept = torch._functorch.config.patch(
+        activation_memory_budget=1.0,
+        activation_memory_budget_runtime_estimator="flops",
+        activation_memory_budget_solver="dp",
+    )
+    with kept:
+        exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
+
+
+def test_the_knapsack_is_exact_and_never_exceeds() -> None:
+    from remora.torch._inductor_hooks import GRAIN, _packed
+
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(20):
+        sizes = [int(v) / 128 for v in torch.randint(1, 70, (8,), generator=generator)]
+        values = [float(v) for v in torch.randint(1, 50, (8,), generator=generator)]
+        subsets = [[i for i in range(8) if mask >> i & 1] for mask in range(256)]
+        best = max(sum(values[i] for i in s) for s in subsets if sum(-(-sizes[i] * GRAIN // 1) for i in s) <= GRAIN)
+        found = _packed(sizes, values, 1.0)
+        assert sum(sizes[i] for i in found) <= 1
+        assert sum(values[i] for i in found) == best
