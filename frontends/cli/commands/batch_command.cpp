@@ -102,7 +102,8 @@ std::unique_ptr<BlockStore> blocks_of(const Arguments& arguments, const std::str
 }
 
 void print_run(const RunSummary& summary) {
-  std::cerr << "remora: " << summary.tasks << (summary.tasks == 1 ? " task: " : " tasks: ") << summary.skipped << " were done";
+  std::cerr << "remora: " << summary.tasks << (summary.tasks == 1 ? " task: " : " tasks: ") << summary.skipped
+            << " were done";
   for (const auto& [status, count] : summary.solved) std::cerr << ", " << count << " " << status;
   if (summary.errors > 0) std::cerr << ", " << summary.errors << " could not be solved";
   std::cerr << (summary.interrupted ? "; interrupted, run again to go on\n" : "\n");

@@ -179,14 +179,11 @@ Table<DeviceId, std::optional<Bytes>> budgets_from(const DeviceGraph& graph, con
   return budgets;
 }
 
-std::pair<DeviceScheduleHandle, nb::object> solve_devices(const DeviceGraphHandle& graph, const Budgets& budgets,
-                                                          bool least_energy, bool overlap, bool is_free,
-                                                          std::optional<int> max_computes,
-                                                          std::optional<Duration> duration_limit,
-                                                          std::optional<Energy> energy_limit, const OptionTexts& texts,
-                                                          const DeviceScheduleHandle* start,
-                                                          const nb::object& incumbent, const nb::object& progress,
-                                                          const nb::object& heartbeat, nb::object stop) {
+std::pair<DeviceScheduleHandle, nb::object> solve_devices(
+    const DeviceGraphHandle& graph, const Budgets& budgets, bool least_energy, bool overlap, bool is_free,
+    std::optional<int> max_computes, std::optional<Duration> duration_limit, std::optional<Energy> energy_limit,
+    const OptionTexts& texts, const DeviceScheduleHandle* start, const nb::object& incumbent,
+    const nb::object& progress, const nb::object& heartbeat, nb::object stop) {
   remora::devices::Request request{.graph = graph.graph,
                                    .budget = budgets_from(*graph.graph, budgets),
                                    .objective = least_energy ? Objective::energy : Objective::duration,
