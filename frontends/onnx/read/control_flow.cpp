@@ -249,7 +249,9 @@ class ScanAxes {
     count_ = taken(shape, axis_of(list, k) + (has_batch_ ? 1 : 0), count_);
     take_batch(shape);
   }
-  [[nodiscard]] BodyValue state(BodyValue value) const { return has_batch_ ? stacked(value, *batch_, 0) : value; }
+  [[nodiscard]] BodyValue state(const BodyValue& value) const {
+    return has_batch_ ? stacked(value, *batch_, 0) : value;
+  }
   [[nodiscard]] BodyValue written(const BodyValue& slice, std::size_t k) const {
     const std::size_t axis = normalized_axis(axis_of("scan_output_axes", k), slice.type.shape.size() + 1);
     return state(stacked(slice, *count_, axis));
