@@ -206,11 +206,11 @@ NetworkBuilder::NetworkBuilder(onnx::GraphProto& body, NetworkBuilder& outer)
       inference_(graph_, opset_),
       used_(used_names(graph_)),
       outer_(&outer) {
-  constexpr std::int64_t kMostNodes = 1'000'000;
+  constexpr std::int64_t kMostNodes = 50'000;
   std::int64_t& nodes = model().body_nodes_;
   nodes += body.node_size() + 1;
   if (nodes > kMostNodes) {
-    throw InputError("", "its bodies, read as often as their rounds differ, have more than a million nodes");
+    throw InputError("", "its bodies, read as often as their rounds differ, have more than 50,000 nodes");
   }
 }
 

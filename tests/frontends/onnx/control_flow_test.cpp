@@ -155,18 +155,17 @@ TEST(ControlFlow, AScanRunsAlongItsAxis) {
 }
 
 TEST(ControlFlow, BodiesWithinBodiesThatComeToTooMuchAreRefused) {
-  ModelBuilder body;
-  body.node("Relu", {"x"}, {"r"}).output("r");
-  for (int depth = 0; depth < 30; ++depth) {
-    ModelBuilder around;
-    around.node("If", {"c"}, {"r"}).body("then_branch", body).body("else_branch", body).output("r");
-    if (around.bytes().size() > 20'000'000) break;
-    body = around;
-  }
+  // Each round grows the state, so that rounds are read one by one, and those of the inner loop in each of the outer one's.
+  ModelBuilder inner = loop_body({symbol("rows"), 8});
+  inner.node("Concat", {"s", "x"}, {"t"}).set("axis", 0).output("t");
+  ModelBuilder outer;
+  outer.input("k2", {}, kInt64).input("go2", {}, kBool).input("s2", {symbol("rows"), 8});
+  outer.node("Identity", {"go2"}, {"go_on2"}).output("go_on2");
+  outer.node("Loop", {"n", "yes", "s2"}, {"t2"}).body("body", inner).output("t2");
   ModelBuilder model;
-  model.input("x", {2}).input("c", {}, kBool);
-  model.node("If", {"c"}, {"y"}).body("then_branch", body).body("else_branch", body).output("y");
-  EXPECT_TRUE(contains(model.complaint(), "more")) << model.complaint();
+  model.input("x", {1, 8}).integer("n", 300).flag("yes", true);
+  model.node("Loop", {"n", "yes", "x"}, {"y"}).body("body", outer).output("y");
+  EXPECT_TRUE(contains(model.complaint(), "more than 50,000 nodes")) << model.complaint();
 }
 
 TEST(ControlFlow, ABodyThatIsMissingIsAnErrorOfItsNode) {
