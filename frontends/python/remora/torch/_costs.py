@@ -110,7 +110,7 @@ def measured(step: StepGraph, say: Callable[[str], None], device: torch.device |
 def _measured(
     step: StepGraph, nodes: list[fx.Node], say: Callable[[str], None], device: torch.device
 ) -> dict[fx.Node, Cost]:
-    path = cache_folder() / "costs" / f"torch-{torch.__version__}-{_device_name(device)}.json"
+    path = cache_folder() / "costs" / f"torch-{torch.__version__}-{device_name(device)}.json"
     known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     strays = _strays(step, device) if device.type == "cuda" else frozenset()
     calls = {node: Call(step, node, device, strays) for node in nodes if not has_effect(node)}
@@ -427,7 +427,7 @@ def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
     return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in tensors_in(result)))
 
 
-def _device_name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
     else:

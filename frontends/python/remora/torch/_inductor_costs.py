@@ -22,9 +22,9 @@ from ._costs import (
     LAUNCH,
     PEAK_BYTES,
     PEAK_FLOPS,
-    _device_name,
     allocated,
     cache_folder,
+    device_name,
     made_like,
     timed,
     write_json,
@@ -59,7 +59,7 @@ class Calls:
         launches = {key_of(launch): launch for launch in given if not _is_kept(launch)}
         devices = {leaf.device.type: leaf.device for launch in launches.values() for leaf in looks_in(launch.given)}
         for device in devices.values():
-            path = cache_folder() / "kernels" / f"torch-{torch.__version__}-{_device_name(device)}.json"
+            path = cache_folder() / "kernels" / f"torch-{torch.__version__}-{device_name(device)}.json"
             if path.exists():
                 self._known.update(json.loads(path.read_text(encoding="utf-8")))
             missing = {k: v for k, v in launches.items() if k not in self._known and _device(v) == device.type}

@@ -11,6 +11,7 @@ See docs/inductor.md.
 
 from __future__ import annotations
 
+import importlib
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -100,10 +101,9 @@ def knapsack_solver() -> Knapsack:
 
 def _hooks() -> Any:
     try:
-        from . import _inductor_hooks
+        return importlib.import_module("remora.torch._inductor_hooks")  # older versions lack what it builds on
     except ImportError as error:
         raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor: {error}") from None
-    return _inductor_hooks
 
 
 def _config() -> Any:
