@@ -160,12 +160,11 @@ void take_steps(const Instance& instance, Plan& plan) {
 Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
   Request asked = request_of(std::make_shared<const Graph>(graph), request);
   const Instance instance(asked.graph, {});
-  asked.budget = budget_of(request, baseline_peak(instance));
+  const Bytes peak = baseline_peak(instance);
+  asked.budget = budget_of(request, peak);
   // A percentage is asked of every function, also of those that are one op or little more.
-  if (request.budget.ends_with('%') && least_budget(instance) >= baseline_peak(instance) &&
-      asked.budget < baseline_peak(instance)) {
-    return {.nothing_to_gain =
-                "one of its ops alone needs the peak of " + text::exact_bytes_text(baseline_peak(instance))};
+  if (request.budget.ends_with('%') && asked.budget < peak && least_budget(instance) >= peak) {
+    return {.nothing_to_gain = "one of its ops alone needs the peak of " + text::exact_bytes_text(peak)};
   }
   const Answer answer = solve(asked);
   Plan plan{.schedule = answer.schedule};

@@ -221,8 +221,6 @@ OutputTypes compare(const RuleContext& context) {
   return result;
 }
 
-namespace {
-
 Shape broadcast_shape(const std::vector<const Shape*>& shapes) {
   Shape result;
   for (const Shape* const shape : shapes) {
@@ -239,8 +237,6 @@ Shape broadcast_shape(const std::vector<const Shape*>& shapes) {
   }
   return result;
 }
-
-}  // namespace
 
 OutputTypes broadcast(const RuleContext& context) {
   std::vector<const Shape*> shapes;

@@ -109,6 +109,9 @@ struct ShapeRule {
 /// The rule of an op type, null if there is none. `domain` is empty for the default one.
 const ShapeRule* find_shape_rule(std::string_view domain, std::string_view op_type);
 
+/// As NumPy broadcasts them. Throws InputError where it does not.
+Shape broadcast_shape(const std::vector<const Shape*>& shapes);
+
 /// `axis` counted from the front. Throws InputError outside [-rank, rank).
 std::size_t normalized_axis(std::int64_t axis, std::size_t rank);
 

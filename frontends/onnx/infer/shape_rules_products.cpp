@@ -28,22 +28,6 @@ Heads read_heads(const Shape& shape, std::int64_t heads) {
   return {shape[0], heads, shape[1], shape[2] / heads};
 }
 
-/// The leading axes of a matrix product's operands, broadcast against each other.
-Shape broadcast_leading(const Shape& left, const Shape& right) {
-  const std::size_t rank = std::max(left.size(), right.size());
-  Shape result(rank, 1);
-  for (const Shape* shape : {&left, &right}) {
-    for (std::size_t axis = 0; axis < shape->size(); ++axis) {
-      std::int64_t& extent = result[rank - shape->size() + axis];
-      if (extent != 1 && (*shape)[axis] != 1 && extent != (*shape)[axis]) {
-        throw InputError("", "leading axes do not broadcast");
-      }
-      if (extent == 1) extent = (*shape)[axis];
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 /// Attention of opset 23: Y, present key, present value, and the product of query and key.
@@ -146,7 +130,9 @@ OutputTypes matrix_product(const RuleContext& context) {
   if (left.back() != right[right.size() - 2]) {
     throw InputError("", "shapes " + shape_text(left) + " and " + shape_text(right) + " do not multiply");
   }
-  Shape result = broadcast_leading(Shape(left.begin(), left.end() - 2), Shape(right.begin(), right.end() - 2));
+  const Shape left_leading(left.begin(), left.end() - 2);
+  const Shape right_leading(right.begin(), right.end() - 2);
+  Shape result = broadcast_shape({&left_leading, &right_leading});
   if (!row) result.push_back(left[left.size() - 2]);
   if (!column) result.push_back(right.back());
   return {TensorType{context.input(0).data_type, result}};

@@ -32,9 +32,7 @@ std::optional<TensorType> stated_type(const onnx::ValueInfoProto& value) {
 
 /// Bodies of ops that Remora does not know; libonnx must not be asked about them.
 void refuse_bodies(const onnx::NodeProto& node) {
-  const bool has_body = std::any_of(node.attribute().begin(), node.attribute().end(),
-                                    [](const auto& attribute) { return attribute.has_g() || attribute.graphs_size(); });
-  if (has_body) throw InputError(node_place(node), "has a body, and is not If, Loop or Scan: no rule knows it");
+  if (has_bodies(node)) throw InputError(node_place(node), "has a body, and is not If, Loop or Scan: no rule knows it");
 }
 
 [[noreturn]] void refuse_sequence(const onnx::NodeProto& node) {

@@ -73,6 +73,11 @@ class ReadVisitor {
 
 }  // namespace
 
+bool has_bodies(const onnx::NodeProto& node) {
+  return std::any_of(node.attribute().begin(), node.attribute().end(),
+                     [](const auto& attribute) { return attribute.has_g() || attribute.graphs_size() > 0; });
+}
+
 void visit_reads(onnx::NodeProto& node, const Visit& visit) {
   ReadVisitor(visit).visit_node(node);
 }

@@ -125,6 +125,9 @@ class NodeProto;
 
 namespace remora::onnx_frontend {
 
+/// Whether any attribute of the node is a graph.
+bool has_bodies(const onnx::NodeProto& node);
+
 /// Calls `visit` with the name of every value that the node reads: its inputs, and what its bodies read from around
 /// them, which is not what they define themselves. `visit` may change the name in place. Names left out (empty) are not
 /// visited.

@@ -32,11 +32,6 @@ Bytes size_of(const std::vector<BodyValue>& values) {
   return total;
 }
 
-std::int64_t times(std::int64_t amount, std::int64_t count) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
-  return count > 0 && amount > kMost / count ? kMost : amount * count;
-}
-
 BodyValue known(const RuleContext& context, std::size_t k) {
   BodyValue value{.type = context.input(k)};
   if (context.constants[k] != nullptr) value.constant = *context.constants[k];
@@ -101,12 +96,11 @@ ControlFlow read_if(onnx::NodeProto& proto, const RuleContext& context, const Re
 
 /// So many rounds of a body, between states of these sizes.
 void add_rounds(InnerRun& total, const BodyRun& run, Bytes state_before, Bytes state_behind, std::int64_t rounds) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
   const InnerRun inner = beside(run.inner, state_behind);
   total.workspace = std::max(total.workspace, sum_of(inner.workspace, state_before, "body"));
   total.fixed = inner.fixed;
-  total.flops = std::min(kMost - times(inner.flops, rounds), total.flops) + times(inner.flops, rounds);
-  total.moved = sum_of(total.moved, Bytes(times(inner.moved.count(), rounds)), "body");
+  total.flops = saturating_sum(total.flops, saturating_product(inner.flops, rounds));
+  total.moved = sum_of(total.moved, Bytes(saturating_product(inner.moved.count(), rounds)), "body");
 }
 
 std::vector<BodyValue> part(const std::vector<BodyValue>& values, std::size_t first, std::size_t count) {

@@ -162,8 +162,7 @@ InnerRun inner_run(const Network& network) {
   for (std::size_t k = 0; k < network.nodes.size(); ++k) {
     const Node& node = network.nodes[k];
     if (node.constant || node.view) continue;
-    constexpr std::int64_t kMost = std::int64_t{1} << 62;
-    inner.flops = std::min(kMost - flops(network, NodeId(k)), inner.flops) + flops(network, NodeId(k));
+    inner.flops = saturating_sum(inner.flops, flops(network, NodeId(k)));
     inner.moved = sum_of(inner.moved, bytes_moved(network, NodeId(k)), "body");
     inner.random = inner.random || node.never_recompute;
   }
@@ -352,13 +351,10 @@ std::vector<ValueId> NetworkBuilder::find_inputs(onnx::NodeProto& proto) {
     return id;
   };
   for (const std::string& name : proto.input()) inputs.push_back(name.empty() ? ValueId() : find_one(name));
-  int visited = 0;
-  const auto own = static_cast<int>(
-      std::count_if(proto.input().begin(), proto.input().end(), [](const std::string& name) { return !name.empty(); }));
+  if (!has_bodies(proto)) return inputs;
+  std::unordered_set<std::string> known(proto.input().begin(), proto.input().end());
   visit_reads(proto, [&](const std::string& name) {
-    if (visited++ < own) return;
-    const ValueId id = find_one(name);
-    if (std::find(inputs.begin(), inputs.end(), id) == inputs.end()) inputs.push_back(id);
+    if (known.insert(name).second) inputs.push_back(find_one(name));
   });
   return inputs;
 }

@@ -89,10 +89,7 @@ void prepare_functions(onnx::ModelProto& model) {
       throw InputError(place, "has the name of a standard operator, and runtimes differ in which they run; rename it");
     }
     for (const auto& node : function.node()) {
-      for (const auto& attribute : node.attribute()) {
-        if (!attribute.has_g() && attribute.graphs_size() == 0) continue;
-        throw InputError(place, "has control flow; write the model's functions inline first");
-      }
+      if (has_bodies(node)) throw InputError(place, "has control flow; write the model's functions inline first");
     }
     import_operator_sets(model, function);
   }
