@@ -12,30 +12,18 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-import remora.torch as rt
-from remora.integrations._adam import adam_bytes
+from remora.integrations._choosing import Choosing
 
 __all__ = ["AutoCheckpoint"]
 
 
-class AutoCheckpoint(TrainerCallback):
+class AutoCheckpoint(Choosing, TrainerCallback):
     """Checkpoints the model's modules by `remora.torch.auto_checkpoint`, for a batch of the first rows of the data.
 
     It takes the place of `gradient_checkpointing` in the arguments and, as that does, switches `use_cache` off. The
-    data loader is not touched and generators are as they were, so the run is the one without it in every bit.
-
-    Parameters
-    ----------
-    budget : int or str
-        As for `auto_checkpoint`.
-    reserve : int, optional
-        Bytes of the optimizer's state; by default what Adam takes for all parameters that are trained.
-    time_limit : float
-        Seconds for the search.
+    data loader is not touched and generators are as they were, so the run is the one without it in every bit. Its
+    parameters are `Choosing`'s.
     """
-
-    def __init__(self, budget: int | str, *, reserve: int | None = None, time_limit: float = 15.0) -> None:
-        self.budget, self.reserve, self.time_limit = budget, reserve, time_limit
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
@@ -51,10 +39,9 @@ class AutoCheckpoint(TrainerCallback):
             batch = loader.collate_fn([loader.dataset[i] for i in range(rows)])
         random.setstate(python)
         on_device = {k: v.to(args.device) if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
-        reserve = adam_bytes(model) if self.reserve is None else self.reserve
         training = model.training
         model.train()
         try:
-            rt.auto_checkpoint(model, on_device, self.budget, reserve=reserve, time_limit=self.time_limit)
+            self.choose(model, on_device)
         finally:
             model.train(training)

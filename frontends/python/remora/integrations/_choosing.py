@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the callbacks have in common: their settings, and the choice by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import remora.torch as rt
+
+
+class Choosing:
+    """Chooses by a budget, with room for an optimizer that has not run yet.
+
+    Parameters
+    ----------
+    budget : int or str
+        As for `auto_checkpoint`.
+    reserve : int, optional
+        Bytes of the optimizer's state; by default what Adam takes for all parameters that are trained.
+    time_limit : float
+        Seconds for the search.
+    """
+
+    def __init__(self, budget: int | str, *, reserve: int | None = None, time_limit: float = 15.0) -> None:
+        self.budget, self.reserve, self.time_limit = budget, reserve, time_limit
+
+    def choose(self, model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None = None) -> None:
+        """Checkpoints the model's modules for this batch."""
+        reserve = adam_bytes(model) if self.reserve is None else self.reserve
+        rt.auto_checkpoint(model, batch, self.budget, loss=loss, reserve=reserve, time_limit=self.time_limit)
+
+
+def adam_bytes(model: torch.nn.Module) -> int:
+    """Bytes of Adam's state: two numbers for each that is trained, of the parameter's type."""
+    return sum(2 * p.nbytes for p in model.parameters() if p.requires_grad)
