@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/pytorch_support.md by running every row of support.py.
+"""Writes docs/guide/pytorch_support.md by running every row of support.py.
 
 usage: run BUILD_FOLDER support_table.py      (as `tests/torch/run` runs a test), or python support_table.py PAGE
 """
@@ -22,7 +22,7 @@ which Remora refuses; what PyTorch says of it follows them in the message. Whole
 several processes) are in [pytorch.md](pytorch.md#tested). This page is written by `tests/torch/support_table.py`.
 """
 
-COMMAND = "python tests/torch/support_table.py docs/pytorch_support.md"
+COMMAND = "python tests/torch/support_table.py docs/guide/pytorch_support.md"
 LOOPS = {
     "loops_test.py": "Around a step (`ctest -L support`)",
     "trainers_test.py": "Trainers (`ctest -L trainers`)",
