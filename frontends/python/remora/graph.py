@@ -591,7 +591,6 @@ class Graph:
 
         Parameters
         ----------
-        graph : Graph
         tensors : bool
             Also one node per tensor, and edges from what writes to what is written to what reads: nothing is lost, and
             `from_networkx` gives the graph back.
