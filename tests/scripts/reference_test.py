@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reference has what the program says of itself: usage reference_test.py SCRIPT BIN_FOLDER."""
+"""docs/reference has what the program says of itself, and the pages that sources name are there: usage
+reference_test.py SCRIPT BIN_FOLDER."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -10,10 +12,13 @@ import unittest
 SCRIPT, BINARIES = (os.path.abspath(word) for word in sys.argv[1:3])
 del sys.argv[1:3]
 ROOT = os.path.dirname(os.path.dirname(SCRIPT))
+NAMED = re.compile(r"\bdocs/[a-z_/]+\.md\b")
+# They make pages of their own.
+MAKERS = ("make_site", "make_site_test.py")
 
 
 def read(*path):
-    with open(os.path.join(*path), encoding="utf-8") as file:
+    with open(os.path.join(*path), encoding="utf-8", errors="ignore") as file:
         return file.read()
 
 
@@ -47,6 +52,18 @@ class Reference(unittest.TestCase):
             self.assertGreater(len(options), 1, words)
             for option in set(options) - {"--help"}:
                 self.assertRegex(page, rf"`(?:-\w, )?{option}[ `]", words)
+
+    def test_the_pages_that_sources_name_are_there(self):
+        count = 0
+        for part in "cmake model engine frontends scripts tests benchmarks examples .github docs".split():
+            for folder, folders, names in os.walk(os.path.join(ROOT, part)):
+                folders[:] = set(folders) - {"results"}  # of benchmarks: many and large
+                for name in set(names) - set(MAKERS):
+                    path = os.path.join(folder, name)
+                    for page in NAMED.findall(read(path)):
+                        count += 1
+                        self.assertTrue(os.path.exists(os.path.join(ROOT, page)), f"{path} names {page}")
+        self.assertGreater(count, 100)
 
 
 if __name__ == "__main__":
