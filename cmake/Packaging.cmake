@@ -7,7 +7,7 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libremora-dev COM
 
 # The documentation with what its links lead to, laid out as in the source tree.
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
-install(FILES docs/third_party.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${library_package} COMPONENT library)
+install(FILES docs/develop/third_party.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${library_package} COMPONENT library)
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime USE_SOURCE_PERMISSIONS
   PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY benchmarks DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime
@@ -56,6 +56,6 @@ if(TARGET remora_mlir)
   set(CPACK_DEBIAN_MLIR_PACKAGE_DEPENDS mlir-19-tools)
   set(CPACK_COMPONENT_MLIR_DESCRIPTION "Tensor rematerialization by constraint programming: pass plugin for MLIR 19")
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/remora-mlir COMPONENT mlir RENAME copyright)
-  install(FILES docs/third_party.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/remora-mlir COMPONENT mlir)
+  install(FILES docs/develop/third_party.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/remora-mlir COMPONENT mlir)
 endif()
 include(CPack)

@@ -85,7 +85,7 @@ struct Graph {
   /// Always resident: parameters, optimizer state.
   Bytes fixed_memory{};
   /// No schedule that `evaluate` makes keeps an older copy of what a run writes, so that nothing but the replay of a
-  /// written schedule depends on it (docs/model.md).
+  /// written schedule depends on it (docs/design/model.md).
   Allocation recompute_allocates = Allocation::missing;
   Numbered<TensorId, Tensor> tensors{};
   /// In the input topological order.

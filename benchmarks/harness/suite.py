@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A benchmark suite: instances x budgets x contenders x seeds, each under a limit (docs/benchmark.md has the format)."""
+"""A benchmark suite: instances x budgets x contenders x seeds, each under a limit (docs/develop/benchmark.md)."""
 import dataclasses
 import json
 import os

@@ -5,7 +5,7 @@
 usage: profiled_costs.py PROGRAMS MODELS [RUNS]
 
 PROGRAMS is the folder of `remora` and `remora_zoo`, MODELS one with light_squeezenet.onnx and light_resnet50.onnx. One
-thread of onnxruntime; medians over RUNS (20) runs. Prints the table of docs/onnx.md:
+thread of onnxruntime; medians over RUNS (20) runs. Prints the table of docs/guide/onnx.md:
 
 * profiled: the sum of the nodes' durations (`remora.onnx.profile`), against the median of whole runs without profiler;
 * roofline: the sum of the durations of `remora convert`, against the whole run; and how far its durations are from the

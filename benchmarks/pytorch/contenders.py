@@ -42,7 +42,7 @@ Network = tuple[nn.Module, tuple[torch.Tensor, ...], Callable[..., torch.Tensor]
 
 
 def gpt() -> Network:
-    """The 8-layer GPT of docs/pytorch.md."""
+    """The 8-layer GPT of docs/guide/pytorch.md."""
     model = models.Gpt(layers=8, width=256, vocabulary=4096, length=256, dropout=0.0)
     words = torch.randint(0, 4096, (8, 256))
     return model, (words, words), words_lost, list(model.blocks)

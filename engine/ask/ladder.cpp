@@ -5,7 +5,7 @@
 // with two comes first, and one more at a time is allowed
 //
 //     where it is proved that there is no schedule, or none was found in a quarter or half of what is left of the limits
-//     where checkpoints between segments (docs/search.md), which take milliseconds, are better with one more, and two have
+//     where checkpoints between segments (docs/design/search.md), which take milliseconds, are better with one more, and two have
 //     been given a quarter of what was left, or are proved to be worse; they are the answer until something better is found
 //     where the best schedule is proved, for a quarter as long again as that took
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lower bound on the extra time of any schedule of the staged form: the covering relaxation (docs/bounds.md).
+// A lower bound on the extra time of any schedule of the staged form: the covering relaxation (docs/design/bounds.md).
 //
 // A gap of a tensor is the stretch strictly between two consecutive uses (or its first compute and first use) in the
 // schedule without recompute. If the tensor is not resident somewhere inside a gap, its producer runs once more within

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // HiGHS (https://highs.dev), a solver of integer programs: loaded when it is first needed, where the machine has it. It proves
-// dense graphs where CBC does not end (docs/bounds.md).
+// dense graphs where CBC does not end (docs/design/bounds.md).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct HighsAnswer {
 /// Solutions that cost more than `most` are not looked for; costs are whole. `interrupted`, which may be empty, is asked by the
 /// calling thread every some milliseconds; true ends the call at once. HiGHS itself works in a thread of its own, whose CPU
 /// seconds count as the caller's (cpu_seconds.hpp). It ends when it next asks, at the latest before the process does (lingering.hpp): tenths of
-/// a second later, of large programs seconds (docs/bounds.md). Of what was ended only a bound
+/// a second later, of large programs seconds (docs/design/bounds.md). Of what was ended only a bound
 /// is known; where HiGHS is not there, nothing.
 HighsAnswer run_highs(const BinaryProgram& program, double most, const std::function<bool()>& interrupted);
 

@@ -132,7 +132,7 @@ void Program::add_reruns(OpId v) {
 }
 
 /// What one run again reads comes to the device once: where there is no other, all those in any stretch of periods need together what
-/// is there when it begins or comes there in it (of reserved parts the minimum cuts, docs/bounds.md).
+/// is there when it begins or comes there in it (of reserved parts the minimum cuts, docs/design/bounds.md).
 void Program::add_reads(OpId v, DeviceId d, TensorId t) {
   const bool once = instance_.most_runs(v) == 2;
   const auto& reruns = columns_.reruns(v);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Local search over plans of several devices (docs/devices.md): a start without memory limits, then changes.
+// Local search over plans of several devices (docs/design/devices.md): a start without memory limits, then changes.
 //
 // The start has every op once, on the devices of the bound's assignment. While it breaks a budget, at the worst step a tensor
 // makes room: of all ways one is taken that mends most for its price. Then, as long as the limits allow: some copies and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schedules of one problem over several devices (docs/devices.md).
+// Schedules of one problem over several devices (docs/design/devices.md).
 #pragma once
 
 #include "engine/devices/turns.hpp"

@@ -28,7 +28,7 @@ constexpr int kOrderSearches = 2;
 constexpr std::int64_t kFirstPlacements = 20;
 constexpr std::int64_t kItemsOfNode = 20;
 
-/// The orders of the constraint program, of which each solves problems that the others do not (docs/place.md).
+/// The orders of the constraint program, of which each solves problems that the others do not (docs/guide/place.md).
 const std::vector<std::vector<Key>>& program_keys() {
   static const std::vector<std::vector<Key>> keys{{Key::life, Key::area, Key::crowded},
                                                   {Key::crowded, Key::area, Key::life},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime with the settings that keep what `remora rewrite` wrote (docs/rewrite.md).
+"""onnxruntime with the settings that keep what `remora rewrite` wrote (docs/guide/rewrite.md).
 
 usage: runtime.py MODEL ORDER REUSE     prints the memory that a run of the model takes, in bytes (Linux)
 

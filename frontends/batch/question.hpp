@@ -69,7 +69,7 @@ class Asking {
 };
 
 // What a batch writes down: a record for each question that was answered, or interrupted, and an error for each task
-// that could not be asked (docs/batch.md shows both).
+// that could not be asked (docs/guide/batch.md shows both).
 
 /// Where and when something was done.
 struct Origin {

@@ -24,8 +24,8 @@
  * Structs that callers fill or read begin with their size and grow at their end only, so that a program goes on with a later
  * library: what it does not know is left out.
  *
- * <remora_devices.h> has graphs over several devices. <remora_c.hpp> is all of it for C++ without exceptions; docs/embedding.md
- * has whole programs.
+ * <remora_devices.h> has graphs over several devices. <remora_c.hpp> is all of it for C++ without exceptions;
+ * docs/guide/embedding.md has whole programs.
  */
 #ifndef REMORA_H
 #define REMORA_H

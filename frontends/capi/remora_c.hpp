@@ -145,7 +145,7 @@ class Schedule : public Handle<remora_schedule, remora_schedule_free> {
   }
 };
 
-// Several devices (docs/devices.md):
+// Several devices (docs/guide/devices.md):
 //
 //     remora::c::DeviceGraph graph = remora::c::DeviceGraph::read("two-devices.json");
 //     remora::c::DeviceSchedule schedule(graph, {6, -1});

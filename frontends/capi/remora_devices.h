@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Remora's C interface for graphs over several devices: where ops run, what is copied when, under a budget for each device
- * (docs/devices.md). As <remora.h> says of handles, errors, threads and sizes.
+ * (docs/guide/devices.md). As <remora.h> says of handles, errors, threads and sizes.
  *
  *     remora_device_graph* graph = NULL;
  *     remora_device_graph_read("two-devices.json", &graph);

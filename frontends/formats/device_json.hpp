@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reading and writing graphs of several devices, remora-graph 2 with `devices`, and their schedules, remora-schedule 2
-// (docs/formats.md).
+// (docs/reference/formats.md).
 #pragma once
 
 #include <iosfwd>

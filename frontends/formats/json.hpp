@@ -15,7 +15,7 @@
 
 namespace remora::json {
 
-// Reading and writing remora-graph 1 (docs/formats.md).
+// Reading and writing remora-graph 1 (docs/reference/formats.md).
 
 /// The graph in `text`, already validated. Throws InputError with the JSON path of the first fault
 /// ("$.ops[3].inputs[0]") or, for text that is not JSON, its line and column. Unknown keys are kept for write_graph,
@@ -29,7 +29,7 @@ REMORA_API Graph read_graph(Text text);
 /// `meta` or `extra` that are no JSON objects. Then nothing has been written.
 REMORA_API void write_graph(std::ostream& out, const Graph& graph);
 
-// Reading and writing remora-schedule 1 and, with addresses, 2 (docs/formats.md).
+// Reading and writing remora-schedule 1 and, with addresses, 2 (docs/reference/formats.md).
 
 /// The schedule in `text`, its ops and tensors looked up in `graph`. Throws InputError with the JSON path of the first
 /// fault. Whether the steps are right is the business of `verify`, and so is whether the figures fit them. `solver`
@@ -45,7 +45,7 @@ REMORA_API std::vector<std::string> read_reading(Text text);
 /// Throws InputError for an id that `graph` does not have and for a string that is not UTF-8; then nothing has been written.
 REMORA_API void write_schedule(std::ostream& out, const Schedule& schedule, const Graph& graph);
 
-// Reading and writing remora-curve 1 (docs/sweep.md).
+// Reading and writing remora-curve 1 (docs/guide/sweep.md).
 
 /// Throws InputError with the JSON path of the first fault: also for budgets that don't ascend, and for durations or
 /// bounds that increase with the budget. Unknown keys are ignored.

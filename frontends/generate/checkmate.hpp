@@ -7,7 +7,7 @@
 //     vgg19  51, 99     resnet50   353, 751     segnet  77, 151
 //
 // Those of vgg16, mobilenet, fcn8 and segnet are the published graphs, op for op; their durations are measured times
-// there, but for fcn8. docs/generate.md compares.
+// there, but for fcn8. docs/guide/generate.md compares.
 #pragma once
 
 #include <array>

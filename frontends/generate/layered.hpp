@@ -9,7 +9,7 @@
 //              `-> o -------------^
 //
 // The rules are those of the published members, taken from the members themselves: each is said at the
-// part that follows it, docs/generate.md compares. Each op has one output. Sizes are multiples of 10 bytes
+// part that follows it, docs/guide/generate.md compares. Each op has one output. Sizes are multiples of 10 bytes
 // from 10 to 8000, drawn from two bell curves, 6 in 10 around 600 (deviation 1000), the others around 3500 (1400), cut
 // off where the range ends. Durations are uniform in 0 to 1000, the source's and the sink's 0. No tensor is `keep`.
 #pragma once

@@ -13,7 +13,7 @@
 //     const remora::Answer answer = remora::solve(request);
 //     if (answer.schedule.has_schedule()) run(answer.schedule);
 //
-// The headers use the standard library alone. docs/embedding.md tells more.
+// The headers use the standard library alone. docs/guide/embedding.md tells more.
 #pragma once
 
 #include "engine/ask/ask.hpp"

@@ -32,7 +32,7 @@ inline constexpr const char* kWorkspaceAttribute = "remora.workspace";
 inline constexpr const char* kRecomputeAttribute = "remora.recompute";
 
 struct OpCost {
-  /// In the unit of all others: linalg ops count one per scalar operation, as a rule (docs/mlir.md).
+  /// In the unit of all others: linalg ops count one per scalar operation, as a rule (docs/guide/mlir.md).
   std::int64_t duration = 0;
   /// Bytes of scratch memory that live only while the op runs.
   std::int64_t workspace = 0;

@@ -42,7 +42,7 @@ Duration certain_extra(const RetentionProblem& problem, const RetentionProfile& 
 //
 // At an event whose potential memory exceeds the capacity, some undecided op must be recomputed after it, so that its
 // outputs need not be retained across it (or up to it only, where the event has inner peaks that free them). What that
-// must cost at least is a covering problem over the undecided ops (docs/bounds.md), bounded here by fractional
+// must cost at least is a covering problem over the undecided ops (docs/design/bounds.md), bounded here by fractional
 // knapsacks, one event after the other (model/cover.hpp).
 
 struct Overload {

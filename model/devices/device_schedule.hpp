@@ -19,7 +19,7 @@ namespace remora {
 /// What a solve minimises.
 enum class Objective { duration, energy };
 
-/// Whether copies take turns with runs, or run beside them on links of their own (docs/devices.md, "Copies beside computing").
+/// Whether copies take turns with runs, or run beside them on links of their own (docs/guide/devices.md, "Copies beside computing").
 enum class CopyMode { sequential, overlap };
 
 /// A tensor on a device.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The claims of benchmarks/best_known.json verify: a schedule is made of its recomputes, and replayed. Those of every
-fourth instance, or of all if REMORA_ALL_CASES is set in the environment (docs/development.md)."""
+fourth instance, or of all if REMORA_ALL_CASES is set in the environment (docs/develop/development.md)."""
 import json
 import os
 

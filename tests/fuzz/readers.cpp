@@ -45,7 +45,7 @@ const Graph& sample() {
   return graph;
 }
 
-/// The example of docs/devices.md's format: two devices and a link each way.
+/// The example of docs/guide/devices.md's format: two devices and a link each way.
 constexpr std::string_view kTwoDevices = R"({"format": "remora-graph", "version": 2, "name": "two-devices",
  "devices": [{"name": "gpu"}, {"name": "cpu"}],
  "links": [{"from": "gpu", "to": "cpu", "latency": 1, "bytes": 2, "per": 1},

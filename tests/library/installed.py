@@ -70,7 +70,7 @@ def shells_and_man_know_every_command(prefix):
 
 
 def the_pass_works(plugin, prefix, folder):
-    """The installed plugin in mlir-opt, as docs/mlir.md uses it; False where there is none of the two."""
+    """The installed plugin in mlir-opt, as docs/guide/mlir.md uses it; False where there is none of the two."""
     if not plugin.exists() or shutil.which("mlir-opt-19") is None:
         return False
     run([prefix / "share/doc/remora/examples/mlir/make_network", "unet", "-o", folder / "network.mlir"])

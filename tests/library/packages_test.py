@@ -62,9 +62,9 @@ def main():
         for wanted in ("usr/bin/remora", "usr/lib/libremora.so.0.1", "usr/lib/libremora.so", "usr/include/remora.h",
                        "usr/include/remora/remora.hpp", "usr/include/remora_c.hpp", "usr/bin/remora_zoo", "usr/bin/remora_bench",
                        "usr/share/remora/devices/rtx-3090.json", "usr/share/remora/benchmarks/suites/quick.json",
-                       "usr/share/doc/remora/README.md", "usr/share/doc/remora/docs/formats.md", "usr/lib/pkgconfig/remora.pc",
+                       "usr/share/doc/remora/README.md", "usr/share/doc/remora/docs/reference/formats.md", "usr/lib/pkgconfig/remora.pc",
                        "usr/lib/cmake/remora/remora-config.cmake", "usr/share/doc/remora/copyright", "usr/share/doc/libremora0.1/copyright",
-                       "usr/share/doc/remora/docs/third_party.md", "usr/share/doc/libremora0.1/third_party.md"):
+                       "usr/share/doc/remora/docs/develop/third_party.md", "usr/share/doc/libremora0.1/third_party.md"):
             assert wanted in files, (wanted, files)
         assert run([root / "usr/bin/remora", "--version"]).startswith("remora "), "does not run"
         programs_find_their_own(root / "usr", folder)

@@ -278,7 +278,7 @@ class Surroundings(Rewriting):
 
 
 class Optimizations(Rewriting):
-    """What docs/rewrite.md says of the settings, for the pinned version."""
+    """What docs/guide/rewrite.md says of the settings, for the pinned version."""
 
     def setUp(self):
         super().setUp()

@@ -16,7 +16,7 @@ import remora
 
 @pytest.fixture
 def figure_1() -> remora.Graph:
-    """The example of docs/formats.md: four bytes as it is, three with A run twice."""
+    """The example of docs/reference/formats.md: four bytes as it is, three with A run twice."""
     graph = remora.Graph("figure-1")
     a = graph.op("A", duration=1, outputs={"a": 1})
     b, c = (graph.op(name.upper(), duration=1, inputs=[a], outputs={name: 1}) for name in "bc")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation shows is run: docs/python.md, the docstrings, the examples, the notebook."""
+"""What the documentation shows is run: docs/guide/python.md, the docstrings, the examples, the notebook."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_block(text: str, names: dict[str, Any]) -> None:
 
 def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall((ROOT / "docs/python.md").read_text(encoding="utf-8"))
+    blocks = BLOCK.findall((ROOT / "docs/guide/python.md").read_text(encoding="utf-8"))
     assert len(blocks) >= 8
     names: dict[str, Any] = {}
     for block in blocks:

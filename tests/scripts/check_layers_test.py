@@ -18,8 +18,8 @@ def check(files, drawing=None):
     if drawing is None:
         drawing = " < ".join(part for part in PARTS if any(os.path.dirname(path) == part for path in files))
     with tempfile.TemporaryDirectory() as root:
-        os.makedirs(os.path.join(root, "docs"))
-        with open(os.path.join(root, "docs/architecture.md"), "w", encoding="utf-8") as file:
+        os.makedirs(os.path.join(root, "docs/design"))
+        with open(os.path.join(root, "docs/design/architecture.md"), "w", encoding="utf-8") as file:
             file.write(f"# Architecture\n\n## Layers\n\nA folder includes ...\n\n```text\n{drawing}\n```\n")
         for path, included in files.items():
             os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
@@ -121,7 +121,7 @@ class CheckLayers(unittest.TestCase):
             self.assertIn("draws no order", done.stderr)
 
     def test_no_source_is_an_error(self):
-        code, _ = check({"docs/model.md": []})
+        code, _ = check({"docs/design/model.md": []})
         self.assertEqual(code, 70)
 
 

@@ -70,13 +70,13 @@ class Results(unittest.TestCase):
         self.assertIn("results.jsonl:1", done.stderr)
 
     def test_the_page_of_the_tree_is_of_its_results(self):
-        with open(os.path.join(ROOT, "docs/results.md"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "docs/reference/results.md"), encoding="utf-8") as file:
             page = file.read()
         with open(self.page, "w", encoding="utf-8") as file:
             file.write(page)
         subprocess.run([sys.executable, SCRIPT, self.page], check=True)
         with open(self.page, encoding="utf-8") as file:
-            self.assertEqual(file.read(), page, "run: scripts/results docs/results.md")
+            self.assertEqual(file.read(), page, "run: scripts/results docs/reference/results.md")
 
 
 if __name__ == "__main__":

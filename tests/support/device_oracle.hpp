@@ -14,7 +14,7 @@ namespace remora::test {
 /// 27 pairs of a tensor and a device, and 3 computes.
 std::optional<std::int64_t> device_optimum(const DeviceGraph& graph, const devices::Problem& problem);
 
-/// Where copies overlap: over all sequences of runs, copies and releases, taken by the rules of docs/devices.md. States beside which
+/// Where copies overlap: over all sequences of runs, copies and releases, taken by the rules of docs/design/devices.md. States beside which
 /// another has everything free no later are left out.
 std::optional<std::int64_t> overlapped_optimum(const DeviceGraph& graph, const devices::Problem& problem);
 

@@ -6,7 +6,7 @@
 namespace remora::test {
 
 /// How many random cases of so many a test draws: an eighth, or all if REMORA_ALL_CASES is set in the environment
-/// (docs/development.md). For tests with many cases, and for what they expect to have counted.
+/// (docs/develop/development.md). For tests with many cases, and for what they expect to have counted.
 template <class Number>
 Number fewer(Number all) {
   return std::getenv("REMORA_ALL_CASES") == nullptr ? all / 8 : all;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/pytorch.md and docs/auto_checkpoint.md run, one after the other as a reader would type them."""
+"""The examples of docs/guide/pytorch.md and auto_checkpoint.md run, one after the other as a reader would type them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if "remora" not in registry.list_backends():  # an installed package says so itself
         registry.register_backend(rt.backend, name="remora")
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/pytorch.md").read_text(), re.MULTILINE | re.DOTALL)
+    page = (ROOT / "docs/guide/pytorch.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 3
     # One function object needs its source for Dynamo, so the page is a file.
     page = tmp_path / "page.py"
@@ -30,7 +31,7 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_examples_of_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs/auto_checkpoint.md").read_text()
+    page = (ROOT / "docs/guide/auto_checkpoint.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
     exec(compile("\n".join(blocks), "page", "exec"), {"__name__": "page"})

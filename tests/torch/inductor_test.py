@@ -245,7 +245,7 @@ def test_the_stock_knapsack_takes_measured_times_and_our_solver() -> None:
 
 
 def test_examples_of_the_page(tmp_path: Path) -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs/inductor.md").read_text()
+    text = (Path(__file__).resolve().parents[2] / "docs/guide/inductor.md").read_text()
     page = tmp_path / "page.py"
     page.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)))
     kept = torch._functorch.config.patch(

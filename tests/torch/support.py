@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of docs/pytorch_support.md: what people write around and inside a training step, and what Remora does.
+"""The rows of docs/guide/pytorch_support.md: what people write around and inside a training step, and what Remora does.
 
 Each row runs twice as plain eager and twice by Remora from the same state, and compares results, gradients, buffers and
 the generator bit for bit. Its verdict is "works", or the first line with which it is refused.

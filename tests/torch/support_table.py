@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/pytorch_support.md by running every row of support.py.
+"""Writes docs/guide/pytorch_support.md by running every row of support.py.
 
 usage: run BUILD_FOLDER support_table.py      (as `tests/torch/run` runs a test), or python support_table.py PAGE
 """
@@ -22,13 +22,14 @@ which Remora refuses; what PyTorch says of it follows them in the message. Whole
 several processes) are in [pytorch.md](pytorch.md#tested). This page is written by `tests/torch/support_table.py`.
 """
 
-COMMAND = "python tests/torch/support_table.py docs/pytorch_support.md"
+COMMAND = "python tests/torch/support_table.py docs/guide/pytorch_support.md"
 LOOPS = {
     "loops_test.py": "Around a step (`ctest -L support`)",
     "trainers_test.py": "Trainers (`ctest -L trainers`)",
     "distributed_test.py": "Several processes on gloo (`ctest -L distributed`)",
 }
 """The files whose tests the page lists."""
+SAME = "refused with the same words"
 
 
 def read(page: Path) -> dict[tuple[str, str, str], str]:
@@ -42,6 +43,7 @@ def read(page: Path) -> dict[tuple[str, str, str], str]:
             ways = [cell.strip().strip("`") for cell in line.strip("|").split("|")[1:]]
         elif line.startswith("| "):
             what, *verdicts = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            verdicts = [verdicts[0] if verdict == SAME else verdict for verdict in verdicts]
             found |= {(group, what, way): verdict for way, verdict in zip(ways, verdicts, strict=True) if verdict}
     return found
 
@@ -61,6 +63,8 @@ def main(page: Path) -> None:
                 verdicts.append(support.verdict_of(row.ways[way]) if way in row.ways else "")
                 torch._dynamo.reset()
                 print(f"{group}: {row.what}: {way}: {verdicts[-1]}", flush=True)
+            if verdicts[0].startswith("refused") and verdicts[1] == verdicts[0]:
+                verdicts[1] = SAME
             lines.append(f"| {row.what} | {' | '.join(verdicts)} |")
         lines.append("")
     lines += ["## Whole loops\n", "Each line is a test of its own, named by what it shows.\n"]

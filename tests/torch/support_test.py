@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of docs/pytorch_support.md has today's verdict; `support_table` writes that page."""
+"""Every row of docs/guide/pytorch_support.md has today's verdict; `support_table` writes that page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import support
 import support_table
 
-PAGE = Path(__file__).parents[2] / "docs" / "pytorch_support.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "pytorch_support.md"
 CASES = [(row, way) for row in support.ROWS for way in row.ways]
 
 

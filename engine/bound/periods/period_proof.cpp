@@ -12,7 +12,7 @@
 namespace remora {
 namespace {
 
-/// One checkpoint says as much as many on training graphs, a few nearly as much on others (docs/bounds.md).
+/// One checkpoint says as much as many on training graphs, a few nearly as much on others (docs/design/bounds.md).
 constexpr int kFewSegments = 8;
 constexpr int kMostSegments = 32;
 /// A program with more periods is left out where it would have more columns: it takes minutes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A proof by periods, lazily made finer (docs/bounds.md):
+// A proof by periods, lazily made finer (docs/design/bounds.md):
 //
 //     few periods -> linear program: an exact bound, and what its reduced costs rule out below the ceiling
 //                 -> many choices left: a ceiling halfway between bound and ceiling or lower, until nothing is found below it

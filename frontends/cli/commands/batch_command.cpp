@@ -112,11 +112,10 @@ void print_run(const RunSummary& summary) {
 }  // namespace
 
 int batch_command(const Words& words) {
-  Arguments arguments(
-      "batch", "Solves the tasks of a manifest; run again, it continues where it stopped.",
-      {{"MANIFEST",
-        "one task per line: id, graph, sha256, budget, options (docs/batch.md); or a folder: every .onnx and .json "
-        "in it, with the costs in NAME.costs.csv"}});
+  Arguments arguments("batch", "Solves the tasks of a manifest; run again, it continues where it stopped.",
+                      {{"MANIFEST",
+                        "one task per line: id, graph, sha256, budget, options (docs/guide/batch.md); or a folder: "
+                        "every .onnx and .json in it, with the costs in NAME.costs.csv"}});
   arguments.add(batch_options());
   add_task_options(arguments);
   arguments.set_notes(

@@ -108,7 +108,7 @@ void print_order_text(std::ostream& stream, const OrderFigures& figures, int wid
   stream << text::wrapped_lines(out.str(), kWordColumns, width);
 }
 
-/// One JSON object; docs/order.md lists its keys.
+/// One JSON object; docs/guide/order.md lists its keys.
 void print_order_json(std::ostream& out, const OrderFigures& figures) {
   const nlohmann::ordered_json text{{"graph", figures.graph},
                                     {"ops", figures.ops},

@@ -234,7 +234,7 @@ void print_place_text(std::ostream& stream, const PlaceFigures& figures, int wid
   stream << text::wrapped_lines(out.str(), kWordColumns, width);
 }
 
-/// One JSON object; docs/place.md lists its keys.
+/// One JSON object; docs/guide/place.md lists its keys.
 void print_place_json(std::ostream& out, const PlaceFigures& figures) {
   const PlaceResult& result = figures.result;
   nlohmann::ordered_json text{{"buffers", figures.buffers}, {"load", figures.load.count()}};
@@ -257,10 +257,11 @@ int place_exit_code(PlacementStatus status) {
 }  // namespace
 
 int place_command(const Words& words) {
-  Arguments arguments("place", "Gives buffers offsets in one arena: the smallest, or one within a capacity.",
-                      {{"BUFFERS",
-                        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/place.md), or with "
-                        "--graph a remora-schedule; - for standard input"}});
+  Arguments arguments(
+      "place", "Gives buffers offsets in one arena: the smallest, or one within a capacity.",
+      {{"BUFFERS",
+        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/guide/place.md), or with "
+        "--graph a remora-schedule; - for standard input"}});
   for (const OptionGroup& group :
        {problem_options_of_place(), search_options_of_place(), graph_options(), place_output()}) {
     arguments.add(group);

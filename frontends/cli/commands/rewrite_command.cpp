@@ -89,7 +89,7 @@ int rewrite_command(const Words& words) {
   }
   arguments.add_expert(expert_options());
   arguments.set_notes(
-      "Runtimes may undo the recomputes: see docs/rewrite.md for the settings that keep it.\n"
+      "Runtimes may undo the recomputes: see docs/guide/rewrite.md for the settings that keep it.\n"
       "Exit: 0 written, 20 proved infeasible, 21 no schedule found within the limits; then nothing is written.");
   if (!arguments.parse(words)) return kSuccess;
   check_schedule_options(arguments);

@@ -15,7 +15,7 @@
 //
 // A node that breaks what its op takes for granted is wrong in any case: here that is an error of the node. The table
 // is made from libonnx 1.12 (onnx/defs at v1.12.0), every inference function of every opset read, and every schema run
-// on mutated nodes, with the library instrumented too (mutated_nodes_test.cpp, docs/reliability.md).
+// on mutated nodes, with the library instrumented too (mutated_nodes_test.cpp, docs/develop/reliability.md).
 #pragma once
 
 #include <string>

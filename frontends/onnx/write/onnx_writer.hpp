@@ -44,7 +44,7 @@ std::string rewrite_model(std::string_view content, const LoweredModel& lowered,
 void check_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options,
                      const Schedule& schedule);
 
-// A schedule told in the names of the model (remora-runtime-schedule 1, docs/rewrite.md), for a runtime to execute:
+// A schedule told in the names of the model (remora-runtime-schedule 1, docs/guide/rewrite.md), for a runtime to execute:
 // what every node reads and writes, which values share memory, and for each step what is allocated, run and released.
 // Of a training step a model cannot be written: ONNX has no nodes for its backward pass.
 

@@ -2,7 +2,7 @@
 """Remora: schedules under a memory budget for tensor rematerialization.
 
 Build or load a `Graph`, `solve` it under a budget, look at the `Schedule`; `sweep` gives the whole trade-off of memory
-against time. docs/python.md has examples.
+against time. docs/guide/python.md has examples.
 
 Examples
 --------

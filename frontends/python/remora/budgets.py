@@ -80,7 +80,7 @@ def bounds(
     stop: threading.Event | None = None,
     **options: Unpack[OptionWords],
 ) -> Bounds:
-    """What is proved of a budget without any search, in a moment (docs/bounds.md).
+    """What is proved of a budget without any search, in a moment (docs/design/bounds.md).
 
     Parameters
     ----------

@@ -39,7 +39,9 @@ class Device:
 
 
 class DeviceGraph:
-    """A graph over several devices, from a file (docs/formats.md) or `remora convert --devices`. It does not change.
+    """A graph over several devices, from a file (docs/reference/formats.md) or `remora convert --devices`.
+
+    It does not change.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class InputError(Error, ValueError):
     Attributes
     ----------
     place : str
-        The path in the graph or file (``"$.ops[3].inputs[0]"``, as docs/formats.md spells it) or the argument
+        The path in the graph or file (``"$.ops[3].inputs[0]"``, as docs/reference/formats.md spells it) or the argument
         (``"budget"``); may be empty.
     message : str
         What is wrong with it.

@@ -341,7 +341,7 @@ class Graph:
         after : iterable of Op, str or int
             Ops whose first computes come before its own, though it reads nothing of them.
         in_place : mapping of str to Tensor, Op or str, optional
-            Names of outputs, and for each the input whose storage it takes over (docs/formats.md).
+            Names of outputs, and for each the input whose storage it takes over (docs/reference/formats.md).
 
         Returns
         -------
@@ -523,7 +523,7 @@ class Graph:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
-        """Reads a graph file: remora-graph, node-link or ``p remat2``, detected from its content (docs/formats.md).
+        """Reads a graph file (docs/reference/formats.md): remora-graph, node-link or ``p remat2``, told by its content.
 
         What a node-link file's keys were taken for, `note` says.
 
@@ -591,7 +591,6 @@ class Graph:
 
         Parameters
         ----------
-        graph : Graph
         tensors : bool
             Also one node per tensor, and edges from what writes to what is written to what reads: nothing is lost, and
             `from_networkx` gives the graph back.

@@ -106,7 +106,7 @@ def options() -> tuple[Option, ...]:
 
 
 def strategies() -> tuple[str, ...]:
-    """The strategies: the engine's, and the literature's methods (docs/strategies.md)."""
+    """The strategies: the engine's, and the literature's methods (docs/design/strategies.md)."""
     return tuple(_engine.strategy_names().split(", "))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ways to run an op: modes of duration, workspace, output sizes and inputs (docs/model.md)."""
+"""Several ways to run an op: modes of duration, workspace, output sizes and inputs (docs/design/model.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses: where buffers lie in one block of memory, the arena (docs/place.md)."""
+"""Addresses: where buffers lie in one block of memory, the arena (docs/guide/place.md)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Placement:
 
 
 def load_buffers(path: str | os.PathLike[str]) -> list[Buffer]:
-    """Reads a table of buffers, google/minimalloc's CSV (docs/place.md).
+    """Reads a table of buffers, google/minimalloc's CSV (docs/guide/place.md).
 
     Raises
     ------

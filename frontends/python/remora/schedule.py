@@ -86,7 +86,7 @@ class BaseSchedule:
 
     @cached_property
     def solver(self) -> Mapping[str, Any]:
-        """How the solve went: what the file says under ``solver`` (docs/formats.md)."""
+        """How the solve went: what the file says under ``solver`` (docs/reference/formats.md)."""
         report: dict[str, Any] = json.loads(self.to_json()).get("solver", {})
         return report
 

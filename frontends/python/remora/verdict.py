@@ -78,7 +78,7 @@ def verify(graph: Graph, schedule: Schedule) -> Verdict: ...
 @overload
 def verify(graph: DeviceGraph, schedule: DeviceSchedule) -> DeviceVerdict: ...
 def verify(graph: Graph | DeviceGraph, schedule: Schedule | DeviceSchedule) -> Verdict | DeviceVerdict:
-    """Replays a schedule by the rules of docs/formats.md, independently of what found it.
+    """Replays a schedule by the rules of docs/reference/formats.md, independently of what found it.
 
     Parameters
     ----------

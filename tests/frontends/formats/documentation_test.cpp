@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The examples of docs/formats.md are what the readers accept.
+// The examples of docs/reference/formats.md are what the readers accept.
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -62,7 +62,7 @@ std::set<std::string> keys_in(const std::string& source) {
 }
 
 TEST(FormatsPage, ListsEveryKeyOfEveryReaderAndWriter) {
-  const std::set<std::string> words = code_words(read_file(REMORA_SOURCE_DIR "/docs/formats.md"));
+  const std::set<std::string> words = code_words(read_file(REMORA_SOURCE_DIR "/docs/reference/formats.md"));
   std::set<std::string> keys;
   for (const char* folder : {"formats", "batch", "onnx/read", "onnx/write"}) {
     for (const auto& entry :
@@ -81,7 +81,7 @@ TEST(FormatsPage, ListsEveryKeyOfEveryReaderAndWriter) {
 }
 
 TEST(FormatsPage, ShowsAGraphAndItsSchedule) {
-  const std::vector<std::string> blocks = json_blocks(read_file(REMORA_SOURCE_DIR "/docs/formats.md"));
+  const std::vector<std::string> blocks = json_blocks(read_file(REMORA_SOURCE_DIR "/docs/reference/formats.md"));
   ASSERT_EQ(blocks.size(), 5U);
   const Graph graph = read_graph(Text(blocks[0]));
   EXPECT_EQ(graph, read_graph(Text(kFigure1)));

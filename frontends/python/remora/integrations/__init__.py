@@ -2,5 +2,5 @@
 """Remora inside trainers.
 
 A callback for Hugging Face's Trainer (`remora.integrations.transformers`) and one for Lightning
-(`remora.integrations.lightning`). See docs/auto_checkpoint.md.
+(`remora.integrations.lightning`). See docs/guide/auto_checkpoint.md.
 """

@@ -4,7 +4,7 @@
 Needs onnx, onnxruntime and numpy (``pip install remora[onnx]``); they are imported when they are used.
 
 ``python -m remora.onnx profile model.onnx -o costs.csv`` goes with ``remora solve model.onnx --costs costs.csv …``,
-``python -m remora.onnx calibrate -o device.json`` with ``--device device.json`` (docs/onnx.md).
+``python -m remora.onnx calibrate -o device.json`` with ``--device device.json`` (docs/guide/onnx.md).
 """
 
 from typing import TYPE_CHECKING

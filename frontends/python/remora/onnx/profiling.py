@@ -72,7 +72,7 @@ class Profile:
         return sum(node.duration for node in self.nodes)
 
     def to_csv(self) -> str:
-        """The table that ``remora … --costs`` takes (docs/onnx.md): name, device, duration, workspace, energy."""
+        """The table that ``remora … --costs`` takes (docs/guide/onnx.md): name, device, duration, workspace, energy."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["name", "device", "duration", "workspace", "energy"])

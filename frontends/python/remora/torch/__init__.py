@@ -9,7 +9,7 @@
         loss.backward()
         return loss.detach()
 
-See docs/pytorch.md.
+See docs/guide/pytorch.md.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -6,7 +6,7 @@
     remora.torch.inductor.install(budget="8GiB")
     model = torch.compile(model)
 
-See docs/inductor.md.
+See docs/guide/inductor.md.
 """
 
 from __future__ import annotations
