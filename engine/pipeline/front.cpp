@@ -88,7 +88,7 @@ PipelineStage stage_of(const std::shared_ptr<const Graph>& graph, int modes, con
   const Bytes all = stage.modes.front().saved;
   Allowance allowance(limits_of(options), cancel);
   for (int i = 1; i < modes && !allowance.is_over(); ++i) {
-    const Bytes saved(all.count() / modes * (modes - i));
+    const Bytes saved(static_cast<std::int64_t>(Wide{all.count()} * (modes - i) / modes));
     const auto narrowed =
         std::make_shared<const Graph>(with_border(*graph, border, peak - graph->fixed_memory - saved));
     Request request{.graph = narrowed, .budget = peak, .options = within(options, allowance.share(1.0 / (modes - i)))};
