@@ -24,8 +24,11 @@ file(CREATE_LINK ${bench_from_bin} ${CMAKE_CURRENT_BINARY_DIR}/remora_bench SYMB
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/remora_bench DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_VENDOR "Remora")
-set(CPACK_PACKAGE_CONTACT "The Remora authors <remora@localhost>")
+set(CPACK_PACKAGE_VENDOR "The Remora authors")
+# Debian wants an address; who publishes packages gives a real one: -DCPACK_PACKAGE_CONTACT="NAME <ADDRESS>".
+if(NOT CPACK_PACKAGE_CONTACT)
+  set(CPACK_PACKAGE_CONTACT "The Remora authors <remora@localhost>")
+endif()
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL runtime library development)
 set(CPACK_DEB_COMPONENT_INSTALL ON)

@@ -61,14 +61,14 @@ def verdict_of(run: Callable[[], str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """A message without places in files and addresses, short enough for a table."""
+    """A message in Remora's words: without PyTorch's, places in files and addresses, short enough for a table."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = lines[0] if lines else ""
     hints = [line for line in lines[1:] if line.startswith("Explanation:")]
     if hints:
         said += f" ({hints[0].removeprefix('Explanation:').strip()})"
         said = re.sub(r"0x[0-9a-f]+", "0x...", re.sub(r"(/[\w.\-]+)+/", "", said))
-    said = re.sub(r"\b[uz]\d+\b", "u", said).replace("|", "/")
+    said = re.sub(r"\b[uz]\d+\b", "u", said).replace("|", "/").partition(" PyTorch says: ")[0]
     return said if len(said) <= 240 else said[:237] + "..."
 
 
