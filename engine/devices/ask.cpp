@@ -17,7 +17,7 @@ Problem problem_of(const Request& request) {
   check_options(request.options);
   Problem problem{.budget = request.budget,
                   .objective = request.objective,
-                  .copies = request.copies,
+                  .copies = copies_asked(request),
                   .duration_limit = request.duration_limit,
                   .energy_limit = request.energy_limit,
                   .max_computes = request.max_computes.value_or(Problem().max_computes),
@@ -40,6 +40,11 @@ void check_answer(const DeviceGraph& graph, const DeviceSchedule& schedule) {
 }
 
 }  // namespace
+
+CopyMode copies_asked(const Request& request) {
+  const CopyMode usual = has_lanes(*request.graph) ? CopyMode::overlap : CopyMode::sequential;
+  return request.copies.value_or(usual);
+}
 
 DeviceSchedule solve(const Request& request, const Callbacks& callbacks) {
   const Problem problem = problem_of(request);

@@ -35,8 +35,8 @@ struct Request {
   /// By device, not negative; nothing where there is no limit. Of no device: no limits.
   Table<DeviceId, std::optional<Bytes>> budget{};
   Objective objective = Objective::duration;
-  /// Where copies overlap, `duration` is the time until the last step has ended.
-  CopyMode copies = CopyMode::sequential;
+  /// Where copies overlap, lanes do, too, and `duration` is the time until the last step has ended. None: see copies_asked().
+  std::optional<CopyMode> copies{};
   /// Upper limits, whatever is minimised.
   std::optional<Duration> duration_limit{};
   std::optional<Energy> energy_limit{};
@@ -52,6 +52,9 @@ struct Request {
   /// and without a time limit, the same seed gives the same schedule.
   SolveOptions options{};
 };
+
+/// What it says, or `overlap` where the graph has lanes, and `sequential` where it has none.
+REMORA_API CopyMode copies_asked(const Request& request);
 
 /// As SolveCallbacks. Of Progress, duration and bound are amounts of the objective; in phase 1 no schedule is known, and the duration is
 /// Duration::max(); the peak is 0, since each device has its own.

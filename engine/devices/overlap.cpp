@@ -24,7 +24,7 @@ constexpr double kLeastShare = 0.03;
 /// Seconds; each turn may take twice as long.
 constexpr double kFirstTurn = 20;
 
-/// Devices, then links in the order of the graph.
+/// By stream.
 using Weights = std::vector<std::int64_t>;
 
 std::int64_t sum_of(const Weights& weights) {
@@ -33,21 +33,14 @@ std::int64_t sum_of(const Weights& weights) {
   return sum;
 }
 
-std::size_t stream_of(const DeviceGraph& graph, const DeviceStep& step) {
-  if (!step.is_copy()) return step.device.index();
-  const auto link = std::find_if(graph.links.begin(), graph.links.end(), [&](const Link& candidate) {
-    return candidate.from == step.device && candidate.to == step.to;
-  });
-  return graph.devices.size() + static_cast<std::size_t>(link - graph.links.begin());
-}
-
 /// All durations times their stream's weight; nothing where the sums are beyond 64 bits.
 std::optional<DeviceGraph> weighted(const DeviceGraph& graph, const Weights& weights) {
   DeviceGraph result = graph;
+  const StreamNumbers streams(graph);
   for (auto& runs : result.runs) {
     for (RunCost& run : runs) {
       if (run.duration.count() > kSaturated / kWeights) return std::nullopt;
-      run.duration = Duration(run.duration.count() * weights[run.device.index()]);
+      run.duration = Duration(run.duration.count() * weights[streams.of_run(run)]);
     }
   }
   for (const TensorId t : graph.places.ids()) {
@@ -57,7 +50,7 @@ std::optional<DeviceGraph> weighted(const DeviceGraph& graph, const Weights& wei
       const Link& link = graph.links[i];
       CopyCost cost = *copy_cost(graph, t, link.from, link.to);
       if (cost.duration.count() > kSaturated / kWeights) return std::nullopt;
-      cost.duration = Duration(cost.duration.count() * weights[graph.devices.size() + i]);
+      cost.duration = Duration(cost.duration.count() * weights[streams.of_link(i)]);
       copies.push_back({link.from, link.to, cost});
     }
   }
@@ -69,12 +62,13 @@ std::optional<DeviceGraph> weighted(const DeviceGraph& graph, const Weights& wei
   return result;
 }
 
-/// Weights 1 of devices on which something runs, and `links` of links.
+/// Weights 1 of lanes on which something runs, and `links` of links.
 Weights plain_weights(const DeviceGraph& graph, std::int64_t links) {
-  Weights weights(graph.devices.size() + graph.links.size(), links);
-  std::fill_n(weights.begin(), graph.devices.size(), 0);
+  const StreamNumbers streams(graph);
+  Weights weights(streams.size(), 0);
+  for (std::size_t i = 0; i < graph.links.size(); ++i) weights[streams.of_link(i)] = links;
   for (const auto& runs : graph.runs) {
-    for (const RunCost& run : runs) weights[run.device.index()] = 1;
+    for (const RunCost& run : runs) weights[streams.of_run(run)] = 1;
   }
   return weights;
 }
@@ -158,7 +152,7 @@ std::int64_t per_weight(std::int64_t bound, std::int64_t weights) {
   return bound / weights + (bound % weights > 0 ? 1 : 0);
 }
 
-/// Without a search: the critical path, and devices that share all runs evenly while copies take no time.
+/// Without a search: the critical path, and lanes that share all runs evenly while copies take no time.
 Bound overlap_bound(const DeviceGraph& graph, const Problem& problem) {
   const Weights weights = plain_weights(graph, 0);
   const std::int64_t sum = sum_of(weights);
@@ -247,10 +241,15 @@ class OverlappedTurns final : public Turns {
   void weigh() {
     if (best_cost_ == kNoWay) return;
     std::vector<double> loads(weights_.size(), 0.0);
+    const StreamNumbers streams(graph_);
     for (const DeviceStep& step : best_) {
-      const Duration lasts = step.is_copy() ? copy_cost(graph_, step.copied, step.device, step.to)->duration
-                                            : run_cost(graph_, step.op, step.device)->duration;
-      loads[stream_of(graph_, step)] += static_cast<double>(lasts.count());
+      if (step.is_copy()) {
+        const Duration lasts = copy_cost(graph_, step.copied, step.device, step.to)->duration;
+        loads[streams.of_copy(step.device, step.to)] += static_cast<double>(lasts.count());
+      } else {
+        const RunCost& run = *run_cost(graph_, step.op, step.device);
+        loads[streams.of_run(run)] += static_cast<double>(run.duration.count());
+      }
     }
     const double most = std::max(1.0, *std::max_element(loads.begin(), loads.end()));
     double all = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Solves where copies run beside computing.
+// Solves where copies run beside computing, and lanes beside each other.
 //
 // Which schedules there are does not change: one that holds the budgets one thing at a time holds them overlapped (model/devices/
 // device_schedule.hpp). Only what they take does. So there are two parts:
 //
-//   sequential  For weights of the streams (devices and links), no schedule's weighted load is above all weights times its
+//   sequential  For weights of the streams (lanes and links), no schedule's weighted load is above all weights times its
 //               duration: no stream works for longer. A sequential solve of the graph with durations times weights thus gives a bound, and
 //               a plan that spends what the weights call cheap. (The Lagrangian dual of "the duration is no less than any load"; Held,
 //               Karp 1971.) Streams with much load in the best plan weigh more in the next round. Equal weights come first: copies

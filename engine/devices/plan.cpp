@@ -106,13 +106,23 @@ std::vector<bool> useless_steps(const DeviceGraph& graph, const Plan& plan, cons
   return useless;
 }
 
-bool is_staged(const DeviceGraph& graph, const Problem& problem, const Plan& plan) {
+/// In free order lanes leave any order to gain from; of all others the staged form is followed alone.
+bool must_be_staged(const DeviceGraph& graph, const Problem& problem) {
+  return problem.order == OrderMode::input || problem.copies == CopyMode::sequential || !has_lanes(graph);
+}
+
+bool is_allowed(const DeviceGraph& graph, const Problem& problem, const Plan& plan) {
+  const bool staged = must_be_staged(graph, problem);
   OpId next(0);
   std::pair<OpId, DeviceId> latest;
   Table<OpId, int> count(graph.graph.ops.size(), 0);
   for (const DeviceStep& step : plan) {
     if (step.is_copy()) continue;
     if (++count[step.op] > most_runs(graph, problem, step.op)) return false;
+    for (const OpId earlier : graph.graph[step.op].after) {
+      if (count[earlier] == 0) return false;
+    }
+    if (!staged) continue;
     if (count[step.op] == 1) {
       if (step.op != next) return false;
       next = OpId(next + 1);
@@ -123,7 +133,7 @@ bool is_staged(const DeviceGraph& graph, const Problem& problem, const Plan& pla
       latest = run;
     }
   }
-  return next.index() == graph.graph.ops.size();
+  return std::find(count.begin(), count.end(), 0) == count.end();
 }
 
 }  // namespace
@@ -162,7 +172,7 @@ std::optional<EvaluatedPlan> mended(const DeviceGraph& graph, const Problem& pro
     if (evaluation.unsupplied) return std::nullopt;
     const std::vector<bool> useless = useless_steps(graph, *supplied, evaluation);
     if (std::find(useless.begin(), useless.end(), true) == useless.end()) {
-      if (!is_staged(graph, problem, *supplied)) return std::nullopt;
+      if (!is_allowed(graph, problem, *supplied)) return std::nullopt;
       return EvaluatedPlan{*std::move(supplied), std::move(evaluation)};
     }
     plan.clear();

@@ -274,11 +274,12 @@ Search::Candidate Search::changed(const Candidate& candidate) {
   return candidate;
 }
 
-/// A copy, some steps earlier or later.
+/// A copy, or a run beside others on lanes, some steps earlier or later.
 void Search::put_elsewhere(Plan& plan) {
+  const bool runs_too = has_lanes(graph_);
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < plan.size(); ++i) {
-    if (plan[i].is_copy()) places.push_back(i);
+    if (runs_too || plan[i].is_copy()) places.push_back(i);
   }
   if (places.empty()) return;
   const std::size_t from = places[random_.below(places.size())];

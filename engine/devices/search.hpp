@@ -5,7 +5,7 @@
 // The start has every op once, on the devices of the bound's assignment. While it breaks a budget, at the worst step a tensor
 // makes room: of all ways one is taken that mends most for its price. Then, as long as the limits allow: some copies and
 // recomputes are taken out, or ops put on other devices, and what that breaks is mended again; what is no worse is kept. All
-// schedules are of the staged form, which `free` order allows as well.
+// schedules are of the staged form, which `free` order allows as well; over lanes, which gain from it, free order is any order.
 #pragma once
 
 #include <atomic>

@@ -97,7 +97,7 @@ devices::Request request_from(const remora_device_graph& handle, const remora_de
   if (asked.copies != REMORA_COPIES_SEQUENTIAL && asked.copies != REMORA_COPIES_OVERLAP) {
     throw InputError("problem.copies", std::to_string(asked.copies) + " is not one of remora_copies");
   }
-  request.copies = asked.copies == REMORA_COPIES_OVERLAP ? CopyMode::overlap : CopyMode::sequential;
+  if (asked.copies == REMORA_COPIES_OVERLAP) request.copies = CopyMode::overlap;
   if (asked.max_computes < 0) throw InputError("problem.max_computes", "must not be negative");
   if (asked.max_computes > 0) request.max_computes = asked.max_computes;
   request.budget.assign(graph.devices.size(), std::nullopt);

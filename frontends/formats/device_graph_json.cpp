@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "frontends/formats/collective.hpp"
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/json.hpp"
@@ -20,7 +21,7 @@
 namespace remora::json {
 namespace {
 
-constexpr std::array<std::string_view, 2> kDeviceKeys = {"name", "fixed_memory"};
+constexpr std::array<std::string_view, 3> kDeviceKeys = {"name", "fixed_memory", "lanes"};
 constexpr std::array<std::string_view, 6> kLinkKeys = {"from", "to", "latency", "bytes", "per", "energy"};
 
 /// Entry i of an array in a document whose shape is known.
@@ -33,8 +34,9 @@ class DeviceReader {
   explicit DeviceReader(Document& document) : document_(document), root_(document) {}
 
   DeviceGraph read() {
-    expect_format(root_, "remora-graph", 2);
+    version_ = expect_format(root_, "remora-graph", 3);
     read_devices();
+    if (version_ >= 3) collectives_ = CollectiveTimes(root_);
     read_links();
     const Node tensors = root_.at("tensors");
     tensors.expect_array();
@@ -73,14 +75,36 @@ class DeviceReader {
       const Node device = devices.element(i);
       device.expect_object();
       const Node name = device.at("name");
+      const bool has_lanes = version_ >= 3 && device.has("lanes");
       result_.devices.push_back({.name = name.string(),
                                  .fixed_memory = amount<Bytes>(device, "fixed_memory"),
+                                 .lanes = has_lanes ? read_lanes(device) : std::vector<std::string>(),
                                  .extra = device.unknown_keys(kDeviceKeys)});
     }
     if (root_.has("fixed_memory")) {
       const Node fixed = root_.at("fixed_memory");
       fixed.fail("must be absent where there are devices: each has its own");
     }
+  }
+
+  static std::vector<std::string> read_lanes(const Node& device) {
+    const Node lanes = device.at("lanes");
+    lanes.expect_array();
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < lanes.size(); ++i) names.push_back(lanes.element(i).string());
+    if (names.empty()) lanes.fail("names no lane");
+    return names;
+  }
+
+  /// Of an op, or of its entry in `on`.
+  [[nodiscard]] LaneId lane(const Node& node, DeviceId where) const {
+    if (version_ < 3 || !node.has("lane")) return LaneId(0);
+    const Node named = node.at("lane");
+    const std::string name = named.string();
+    const auto& lanes = result_.devices[where].lanes;
+    const auto found = std::find(lanes.begin(), lanes.end(), name);
+    if (found == lanes.end()) named.fail(quote(result_.devices[where].name) + " has no lane " + quote(name));
+    return LaneId(static_cast<std::size_t>(found - lanes.begin()));
   }
 
   [[nodiscard]] DeviceId device_named(const Node& node, std::string_view name) const {
@@ -146,8 +170,8 @@ class DeviceReader {
   void read_runs(const Node& op) {
     std::vector<RunCost> runs;
     if (op.has("on")) {
-      for (const std::string_view own : {"duration", "workspace", "energy"}) {
-        if (!op.has(own)) continue;
+      for (const std::string_view own : {"duration", "workspace", "energy", "lane"}) {
+        if (!op.has(own) || (own == "lane" && version_ < 3)) continue;
         const Node value = op.at(own);
         value.fail("must be absent where \"on\" says it");
       }
@@ -158,13 +182,13 @@ class DeviceReader {
         const DeviceId where = device_named(cost, name);
         cost.expect_object();
         const Node duration = cost.at("duration");
-        runs.push_back(
-            {where, Duration(duration.integer()), amount<Bytes>(cost, "workspace"), amount<Energy>(cost, "energy")});
+        runs.push_back({where, Duration(duration.integer()), amount<Bytes>(cost, "workspace"),
+                        amount<Energy>(cost, "energy"), lane(cost, where)});
       }
       if (runs.empty()) on.fail("the op can run nowhere");
       std::sort(runs.begin(), runs.end(), [](const RunCost& a, const RunCost& b) { return a.device < b.device; });
     } else {
-      runs.push_back({DeviceId(0), Duration(), Bytes(), amount<Energy>(op, "energy")});
+      runs.push_back({DeviceId(0), Duration(), Bytes(), amount<Energy>(op, "energy"), lane(op, DeviceId(0))});
     }
     has_on_.push_back(op.has("on"));
     result_.runs.push_back(std::move(runs));
@@ -172,6 +196,7 @@ class DeviceReader {
 
   /// Leaves what read_graph knows.
   void strip() {
+    document_["version"] = 2;
     document_.erase("devices");
     document_.erase("links");
     Document& tensors = document_["tensors"];
@@ -185,7 +210,21 @@ class DeviceReader {
       if (op.contains("on")) op["duration"] = 0;
       op.erase("on");
       op.erase("energy");
+      if (version_ < 3) continue;
+      op.erase("lane");
+      if (!op.contains("collective")) continue;
+      const Node ops_node = root_.at("ops");
+      const Node node = ops_node.element(i);
+      fill_in(op, node);
     }
+  }
+
+  /// What a collective does not say of itself.
+  void fill_in(Document& op, const Node& node) const {
+    const Node asked = node.at("collective");
+    const Collective collective(asked);
+    if (!op.contains("duration")) op["duration"] = collectives_.duration_of(collective, asked).count();
+    if (!op.contains("recompute") && !collective.may_run_again()) op["recompute"] = "never";
   }
 
   /// An op without `on` runs on the first device at its own cost.
@@ -213,6 +252,8 @@ class DeviceReader {
 
   Document& document_;
   const Node root_;
+  std::int64_t version_ = 0;
+  CollectiveTimes collectives_;
   DeviceGraph result_;
   std::vector<bool> has_on_;
   std::vector<bool> home_is_array_;
@@ -229,7 +270,7 @@ class DeviceWriter {
     for (const auto& [key, value] : plain.get_ref<const Document::object_t&>()) {
       if (key == "fixed_memory") continue;
       if (key == "tensors") add_devices(result);
-      result[key] = key == "version" ? Document(2) : value;
+      result[key] = key == "version" ? Document(has_lanes(graph_) ? 3 : 2) : value;
     }
     for (const TensorId t : graph_.places.ids()) add_places(entry(result["tensors"], t.index()), t);
     for (const OpId v : graph_.runs.ids()) add_runs(entry(result["ops"], v.index()), v);
@@ -250,6 +291,7 @@ class DeviceWriter {
     for (const DeviceId d : graph_.devices.ids()) {
       Document device{{"name", name(d)}};
       if (graph_.devices[d].fixed_memory != Bytes()) device["fixed_memory"] = graph_.devices[d].fixed_memory.count();
+      if (!graph_.devices[d].lanes.empty()) device["lanes"] = graph_.devices[d].lanes;
       add_extra(device, graph_.devices[d].extra);
       devices.push_back(std::move(device));
     }
@@ -288,6 +330,7 @@ class DeviceWriter {
       op["duration"] = runs.front().duration.count();
       if (runs.front().workspace != Bytes()) op["workspace"] = runs.front().workspace.count();
       if (runs.front().energy != Energy()) op["energy"] = runs.front().energy.count();
+      add_lane(op, runs.front());
       return;
     }
     op.erase("duration");
@@ -296,9 +339,14 @@ class DeviceWriter {
       Document cost{{"duration", run.duration.count()}};
       if (run.workspace != Bytes()) cost["workspace"] = run.workspace.count();
       if (run.energy != Energy()) cost["energy"] = run.energy.count();
+      add_lane(cost, run);
       on[name(run.device)] = std::move(cost);
     }
     op["on"] = std::move(on);
+  }
+
+  void add_lane(Document& cost, const RunCost& run) const {
+    if (run.lane != LaneId(0)) cost["lane"] = graph_.devices[run.device].lanes[run.lane.index()];
   }
 
   const DeviceGraph& graph_;
@@ -313,7 +361,7 @@ bool names_devices(Text text) {
   if (content.find("\"devices\"") == std::string_view::npos) return false;
   const Document document = Document::parse(content, nullptr, false);
   return document.is_object() && document.contains("devices") && document.contains("version") &&
-         document["version"] == 2;
+         (document["version"] == 2 || document["version"] == 3);
 }
 
 DeviceGraph read_device_graph(Text text) {

@@ -168,7 +168,8 @@ class Overlap {
         budget_(budget),
         produced_(produced_tensors(graph.graph)),
         devices_(graph.devices.size()),
-        idle_(devices_ * (devices_ + 1)),
+        streams_(graph),
+        idle_(streams_.size()),
         first_ends_(graph.graph.ops.size()),
         stays_(graph.graph.tensors.size() * devices_),
         memory_(devices_) {
@@ -254,7 +255,7 @@ class Overlap {
   void read(TimedStay& stay) const { stay.read_until = std::max(stay.read_until, now_.end); }
 
   bool copy(const DeviceStep& step) {
-    const std::size_t stream = devices_ + step.device.index() * devices_ + step.to.index();
+    const std::size_t stream = streams_.of_copy(step.device, step.to);
     TimedStay& source = stay(step.copied, step.device);
     const Duration lasts = copy_cost(graph_, step.copied, step.device, step.to)->duration;
     if (!start(stream, step.to, source.ready, lasts, graph_.graph[step.copied].size)) return false;
@@ -279,7 +280,7 @@ class Overlap {
       const Bytes taken = stay(t, d).resident ? Bytes(0) : taken_over(step, t, earliest);
       bytes -= taken;
     }
-    if (!start(d.index(), d, earliest, cost.duration, bytes)) return false;
+    if (!start(streams_.of_run(cost), d, earliest, cost.duration, bytes)) return false;
     if (!first_ends_[step.op]) first_ends_[step.op] = now_.end;
     for (const TensorId t : op.inputs) read(stay(t, d));
     if (cost.workspace > Bytes(0)) give_back(d, now_.end, cost.workspace);
@@ -321,7 +322,8 @@ class Overlap {
   const Table<DeviceId, std::optional<Bytes>>& budget_;
   Table<TensorId, bool> produced_;
   std::size_t devices_;
-  /// By device, then by link: when the stream has ended its last step.
+  StreamNumbers streams_;
+  /// By stream: when it has ended its last step.
   std::vector<Duration> idle_;
   Table<OpId, std::optional<Duration>> first_ends_;
   /// By tensor and device.

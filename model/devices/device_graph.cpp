@@ -59,6 +59,18 @@ class DeviceChecker {
         throw InputError(path + ".name", "the name " + quote(device.name) + " is taken by another device");
       }
       expect_amount(device.fixed_memory.count(), path + ".fixed_memory");
+      check_lanes(device, path + ".lanes");
+    }
+  }
+
+  static void check_lanes(const Device& device, const std::string& path) {
+    std::set<std::string_view> names;
+    for (std::size_t i = 0; i < device.lanes.size(); ++i) {
+      const std::string here = element(path, i);
+      if (device.lanes[i].empty()) throw InputError(here, "a name must not be empty");
+      if (!names.insert(device.lanes[i]).second) {
+        throw InputError(here, "the name " + quote(device.lanes[i]) + " is taken by another lane");
+      }
     }
   }
 
@@ -136,6 +148,10 @@ class DeviceChecker {
       expect_device(runs[i].device, path + ".on");
       if (i > 0 && runs[i].device <= runs[i - 1].device) throw InputError(path + ".on", "devices must ascend");
       const std::string here = path + ".on." + name(runs[i].device);
+      const std::size_t lanes = std::max<std::size_t>(1, graph_.devices[runs[i].device].lanes.size());
+      if (!runs[i].lane.valid() || runs[i].lane.index() >= lanes) {
+        throw InputError(here + ".lane", "no lane there has the number " + std::to_string(runs[i].lane));
+      }
       expect_amount(runs[i].duration.count(), here + ".duration");
       expect_amount(runs[i].workspace.count(), here + ".workspace");
       expect_amount(runs[i].energy.count(), here + ".energy");
@@ -221,6 +237,18 @@ std::optional<CopyCost> copy_cost(const DeviceGraph& graph, TensorId tensor, Dev
     return CopyCost{Duration(static_cast<std::int64_t>(duration_over(link, graph.graph[tensor].size))), link.energy};
   }
   return std::nullopt;
+}
+
+bool has_lanes(const DeviceGraph& graph) {
+  return std::any_of(graph.devices.begin(), graph.devices.end(),
+                     [](const Device& device) { return !device.lanes.empty(); });
+}
+
+StreamNumbers::StreamNumbers(const DeviceGraph& graph) : graph_(graph) {
+  for (const Device& device : graph.devices) {
+    first_.push_back(links_);
+    links_ += std::max<std::size_t>(1, device.lanes.size());
+  }
 }
 
 Bytes all_memory(const DeviceGraph& graph) {

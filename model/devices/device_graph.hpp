@@ -9,6 +9,9 @@
 // its inputs resident there, or a copy of one tensor over one link. Memory is counted for each device. A device on which
 // no op can run is a store: host memory, flash.
 //
+// A device may have lanes (remora-graph 3): streams over its one memory, which run beside each other, as kernels do beside the
+// collectives of training on many devices.
+//
 // `graph` holds names, tensors and dependencies; its own durations, workspaces and fixed memory are zero. Like Graph it
 // is plain data that promises nothing; `validate` checks it.
 #pragma once
@@ -31,10 +34,15 @@ using DeviceId = Id<struct DeviceTag>;
 /// In any one unit for the whole graph.
 using Energy = Quantity<struct EnergyTag>;
 
+/// A lane's number on its device: its position in the device's list, from 0; the first is the default.
+using LaneId = Id<struct LaneTag>;
+
 struct Device {
   std::string name{};
   /// Always resident there.
   Bytes fixed_memory{};
+  /// Their names. Empty: the device has one, without a name.
+  std::vector<std::string> lanes{};
   /// Keys of the file that the project does not know, as the text of a JSON object; empty if there are none. Likewise below.
   std::string extra{};
 
@@ -88,6 +96,8 @@ struct RunCost {
   Duration duration{};
   Bytes workspace{};
   Energy energy{};
+  /// Of the device.
+  LaneId lane{0};
 
   friend bool operator==(const RunCost&, const RunCost&) = default;
 };
@@ -111,6 +121,31 @@ REMORA_API const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId d
 /// What copying the tensor costs; nothing without a link.
 REMORA_API std::optional<CopyCost> copy_cost(const DeviceGraph& graph, TensorId tensor, DeviceId from, DeviceId to);
 
+/// Whether a device has lanes: then steps run beside each other, whatever is asked of copies.
+REMORA_API bool has_lanes(const DeviceGraph& graph);
+
+/// Numbers for all streams of a graph, from 0: the lanes, by device, then the links in the graph's order.
+class StreamNumbers {
+ public:
+  REMORA_API explicit StreamNumbers(const DeviceGraph& graph);
+
+  [[nodiscard]] std::size_t size() const { return links_ + graph_.links.size(); }
+  [[nodiscard]] std::size_t of_run(const RunCost& run) const { return first_[run.device] + run.lane.index(); }
+  /// There is such a link.
+  [[nodiscard]] std::size_t of_copy(DeviceId from, DeviceId to) const {
+    std::size_t link = 0;
+    while (graph_.links[link].from != from || graph_.links[link].to != to) ++link;
+    return links_ + link;
+  }
+  [[nodiscard]] std::size_t of_link(std::size_t link) const { return links_ + link; }
+
+ private:
+  const DeviceGraph& graph_;
+  /// By device: its first lane; and the first link.
+  Table<DeviceId, std::size_t> first_;
+  std::size_t links_ = 0;
+};
+
 /// Of all tensors, and fixed memory: more than the graph can fill on one device. The graph is valid.
 REMORA_API Bytes all_memory(const DeviceGraph& graph);
 
@@ -118,7 +153,7 @@ REMORA_API Bytes all_memory(const DeviceGraph& graph);
 REMORA_API Table<TensorId, bool> produced_tensors(const Graph& graph);
 
 /// Checks what `validate(const Graph&)` does and what the devices demand: names that are unique and not empty, known
-/// devices, one link a pair and none to itself, measured copies where there is a link, homes as said above, ops that can
+/// devices and lanes, one link a pair and none to itself, measured copies where there is a link, homes as said above, ops that can
 /// run somewhere, amounts that are not negative; and sums within 64 bits: of each device's memory, and of
 /// kComputesWithin64Bits times all durations, or energies, of each op's longest run and each copy. Throws InputError
 /// with the path of the first fault ("$.ops[3].on.gpu.duration").

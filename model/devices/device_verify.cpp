@@ -89,7 +89,7 @@ class DeviceReplay {
     for (const TensorId t : op.inputs) {
       if (!is_resident(t, step.device)) error("input " + name(t) + " is not resident");
     }
-    task_ = {{step.device, step.device}, cost->duration, step.device, cost->workspace, {}};
+    task_ = {{step.device, step.device, cost->lane}, cost->duration, step.device, cost->workspace, {}};
     for (const OpId earlier : op.after) {
       if (computed_[earlier] == 0) error("op " + graph_.graph[earlier].name + " must come first");
       if (computed_[earlier] > 0) task_.waits.insert(first_runs_[earlier]);
@@ -160,7 +160,7 @@ class DeviceReplay {
       return false;
     }
     spend(*cost);
-    task_ = {{step.device, step.to}, cost->duration, step.to, size(step.copied), {}};
+    task_ = {{step.device, step.to, {}}, cost->duration, step.to, size(step.copied), {}};
     read({step.copied, step.device});
     uses_[{step.copied, step.to}] = {step_, {}};
     if (resident_.insert({step.copied, step.to}).second) memory_[step.to] += size(step.copied);

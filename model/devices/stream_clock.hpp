@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace remora {
 class StreamClock {
  public:
   struct Task {
-    std::pair<DeviceId, DeviceId> stream{};
+    /// The ends of a link; or the device, twice, and its lane.
+    std::tuple<DeviceId, DeviceId, LaneId> stream{};
     Duration lasts{};
     /// Where it takes memory, and how much.
     DeviceId device{};
@@ -115,7 +117,7 @@ class StreamClock {
   }
 
   std::vector<Task> tasks_;
-  std::map<std::pair<DeviceId, DeviceId>, Line> streams_;
+  std::map<std::tuple<DeviceId, DeviceId, LaneId>, Line> streams_;
   std::map<DeviceId, Line> takers_;
   Table<DeviceId, Bytes> held_;
   Table<DeviceId, std::vector<Return>> returns_;

@@ -24,6 +24,7 @@ namespace {
 
 using test::chance;
 using test::draw;
+using test::draw_lanes;
 using test::draw_limits;
 using test::draw_problem;
 using test::random_device_graph;
@@ -46,6 +47,8 @@ struct DeviceCases {
   OrderMode order = OrderMode::input;
   CopyMode copies = CopyMode::sequential;
   std::int64_t work = 600;
+  /// At most, on each device; of 1 none are named.
+  int lanes = 1;
 };
 
 /// Against all sequences: bounds, optima, infeasibility.
@@ -55,7 +58,8 @@ DeviceTally compare_devices(const DeviceCases& cases) {
   std::mt19937 random(cases.seed);
   for (int round = 0; round < test::fewer(cases.rounds) && !testing::Test::HasFatalFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(cases.seed) + ", round " + std::to_string(round));
-    const DeviceGraph graph = random_device_graph(random, cases.devices, cases.most_ops);
+    DeviceGraph graph = random_device_graph(random, cases.devices, cases.most_ops);
+    if (cases.lanes > 1) draw_lanes(random, graph, cases.lanes);
     Problem problem = draw_problem(random, graph, cases.order);
     problem.copies = cases.copies;
     if (overlaps && chance(random, 30)) draw_limits(random, graph, problem);
@@ -244,6 +248,34 @@ TEST(DeviceOverlap, OfThreeDevicesIsRightAndOftenOptimal) {
   DeviceCases cases = overlapped_cases(22, 160);
   cases.devices = 3;
   expect_often_optimal(compare_devices(cases), 95, 80);
+}
+
+/// One device, streams beside each other.
+DeviceCases lane_cases(unsigned seed, int rounds, OrderMode order) {
+  return {.seed = seed,
+          .rounds = rounds,
+          .devices = 1,
+          .most_ops = 7,
+          .order = order,
+          .copies = CopyMode::overlap,
+          .work = 2000,
+          .lanes = 4};
+}
+
+TEST(Lanes, InInputOrderAreRightAndOftenOptimal) {
+  expect_often_optimal(compare_devices(lane_cases(31, 6000, OrderMode::input)), 95, 80);
+}
+
+TEST(Lanes, OfFreeOrderAreRight) {
+  DeviceCases cases = lane_cases(32, 3000, OrderMode::free);
+  cases.most_ops = 4;
+  compare_devices(cases);
+}
+
+TEST(Lanes, OfTwoDevicesAreRight) {
+  DeviceCases cases = overlapped_cases(33, 1000);
+  cases.lanes = 3;
+  compare_devices(cases);
 }
 
 TEST(DeviceOverlap, OfFreeOrderIsRight) {

@@ -98,6 +98,19 @@ inline devices::Problem draw_problem(std::mt19937& random, const DeviceGraph& gr
   return problem;
 }
 
+/// Puts the ops of each device on lanes, up to so many.
+inline void draw_lanes(std::mt19937& random, DeviceGraph& graph, int most) {
+  for (Device& device : graph.devices) {
+    for (int lane = draw(random, 2, most); lane > 0; --lane) device.lanes.push_back("lane" + std::to_string(lane));
+  }
+  for (auto& runs : graph.runs) {
+    for (RunCost& run : runs) {
+      run.lane = LaneId(draw(random, 0, static_cast<int>(graph.devices[run.device].lanes.size()) - 1));
+    }
+  }
+  validate(graph);
+}
+
 /// Some limits on duration and energy.
 inline void draw_limits(std::mt19937& random, const DeviceGraph& graph, devices::Problem& problem) {
   const int ops = static_cast<int>(graph.runs.size());

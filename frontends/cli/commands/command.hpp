@@ -37,6 +37,7 @@ int sweep_command(const Words& words);
 int verify_command(const Words& words);
 int order_command(const Words& words);
 int place_command(const Words& words);
+int pipeline_command(const Words& words);
 int info_command(const Words& words);
 int convert_command(const Words& words);
 int generate_command(const Words& words);

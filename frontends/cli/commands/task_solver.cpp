@@ -180,7 +180,8 @@ std::string verify_devices(const batch::Task& task, const batch::Record& record,
   const int computes = schedule.solver.max_computes;
   if (schedule.budget != read_device_budgets(record.question.budget, graph)) return "its schedule is of another budget";
   if (schedule.objective != asked.objective || schedule.duration_limit != asked.duration_limit ||
-      schedule.energy_limit != asked.energy_limit || schedule.order != asked.order || schedule.copies != asked.copies ||
+      schedule.energy_limit != asked.energy_limit || schedule.order != asked.order ||
+      schedule.copies != devices::copies_asked(asked) ||
       (asked.max_computes ? computes != *asked.max_computes : computes < Problem().max_computes)) {
     return "its schedule is of another problem: objective, copies, limits, order, or computes an op";
   }

@@ -112,7 +112,9 @@ OptionGroup device_options() {
   group.add_options()("objective", po::value<std::string>()->value_name("WHAT"),
                       "what to minimise: duration (default) or energy")(
       "copies", po::value<std::string>()->value_name("HOW"),
-      "sequential (default): one thing at a time; overlap: copies run beside computing, each link on its own")(
+      "sequential: one thing at a time; overlap: copies run beside computing, each link on its own, and lanes beside "
+      "each "
+      "other. Default: overlap for graphs with lanes, else sequential")(
       "duration-limit", po::value<std::int64_t>()->value_name("T"), "upper limit on the duration")(
       "energy-limit", po::value<std::int64_t>()->value_name("E"), "upper limit on the energy");
   return group;

@@ -180,19 +180,19 @@ Table<DeviceId, std::optional<Bytes>> budgets_from(const DeviceGraph& graph, con
 }
 
 std::pair<DeviceScheduleHandle, nb::object> solve_devices(
-    const DeviceGraphHandle& graph, const Budgets& budgets, bool least_energy, bool overlap, bool is_free,
-    std::optional<int> max_computes, std::optional<Duration> duration_limit, std::optional<Energy> energy_limit,
-    const OptionTexts& texts, const DeviceScheduleHandle* start, const nb::object& incumbent,
-    const nb::object& progress, const nb::object& heartbeat, nb::object stop) {
+    const DeviceGraphHandle& graph, const Budgets& budgets, bool least_energy, std::optional<bool> overlap,
+    bool is_free, std::optional<int> max_computes, std::optional<Duration> duration_limit,
+    std::optional<Energy> energy_limit, const OptionTexts& texts, const DeviceScheduleHandle* start,
+    const nb::object& incumbent, const nb::object& progress, const nb::object& heartbeat, nb::object stop) {
   remora::devices::Request request{.graph = graph.graph,
                                    .budget = budgets_from(*graph.graph, budgets),
                                    .objective = least_energy ? Objective::energy : Objective::duration,
-                                   .copies = overlap ? CopyMode::overlap : CopyMode::sequential,
                                    .duration_limit = duration_limit,
                                    .energy_limit = energy_limit,
                                    .max_computes = max_computes,
                                    .order = is_free ? OrderMode::free : OrderMode::input,
                                    .options = options_from(texts)};
+  if (overlap) request.copies = *overlap ? CopyMode::overlap : CopyMode::sequential;
   if (start != nullptr) request.start = start->schedule.steps;
   WatchedRun watch(std::move(stop));
   remora::devices::Callbacks callbacks{
@@ -277,9 +277,10 @@ void bind_devices(nanobind::module_& module) {
   devices::bind_schedule(module);
   module.def("names_devices", [](const nb::bytes& text) { return json::names_devices(json::Text(view_of(text))); });
   module.def("solve_devices", &solve_devices, nb::arg("graph"), nb::arg("budgets"), nb::arg("least_energy"),
-             nb::arg("overlap"), nb::arg("is_free"), nb::arg("max_computes").none(), nb::arg("duration_limit").none(),
-             nb::arg("energy_limit").none(), nb::arg("options"), nb::arg("start").none(), nb::arg("incumbent").none(),
-             nb::arg("progress").none(), nb::arg("heartbeat").none(), nb::arg("stop").none());
+             nb::arg("overlap").none(), nb::arg("is_free"), nb::arg("max_computes").none(),
+             nb::arg("duration_limit").none(), nb::arg("energy_limit").none(), nb::arg("options"),
+             nb::arg("start").none(), nb::arg("incumbent").none(), nb::arg("progress").none(),
+             nb::arg("heartbeat").none(), nb::arg("stop").none());
 }
 
 }  // namespace remora::python

@@ -228,7 +228,7 @@ def solve_devices(
         device_core_of(graph),
         [budget_text(budget[name], f"budget[{name!r}]") if name in budget else None for name in names],
         _one_of("objective", objective, "duration", "energy") == "energy",
-        _one_of("copies", copies, "sequential", "overlap") == "overlap",
+        None if copies is None else _one_of("copies", copies, "sequential", "overlap") == "overlap",
         _one_of("order", order, "input", "free") == "free",
         count(max_computes, "max_computes"),
         None if duration_limit is None else integer(duration_limit, "duration_limit"),

@@ -83,6 +83,79 @@ TEST(DeviceGraph, NamesThePlaceOfEveryFault) {
   }
 }
 
+constexpr const char* kLanes = R"({"format": "remora-graph", "version": 3, "name": "lanes",
+ "devices": [{"name": "gpu", "lanes": ["compute", "comm"]}, {"name": "cpu"}],
+ "collectives": [{"kind": "all_gather", "group": 8, "times": [[10, 3], [20, 10], [30, 11]]},
+                 {"kind": "all_gather", "latency": 2, "bytes": 4, "per": 3}, {"kind": "all_reduce", "bytes": 1, "per": 1}],
+ "tensors": [{"name": "a", "size": 4}, {"name": "b", "size": 4}, {"name": "c", "size": 4, "keep": true}],
+ "ops": [{"name": "A", "lane": "comm", "collective": {"kind": "all_gather", "bytes": 13, "group": 8}, "inputs": [], "outputs": ["a"]},
+         {"name": "B", "duration": 1, "inputs": ["a"], "outputs": ["b"]},
+         {"name": "C", "on": {"gpu": {"duration": 5, "lane": "comm"}, "cpu": {"duration": 7}}, "collective": {"kind": "all_reduce", "bytes": 4},
+          "inputs": ["b"], "outputs": ["c"]}]})";
+
+TEST(DeviceGraph, HasLanes) {
+  EXPECT_TRUE(names_devices(Text(kLanes)));
+  const DeviceGraph graph = read_device_graph(Text(kLanes));
+  EXPECT_TRUE(has_lanes(graph));
+  EXPECT_FALSE(has_lanes(two_devices()));
+  EXPECT_EQ(run_cost(graph, OpId(0), kGpu)->lane, LaneId(1));
+  EXPECT_EQ(run_cost(graph, OpId(1), kGpu)->lane, LaneId(0));
+  EXPECT_EQ(run_cost(graph, OpId(2), kGpu)->lane, LaneId(1));
+  EXPECT_EQ(run_cost(graph, OpId(2), kCpu)->lane, LaneId(0));
+  // What is gathered may be gathered again; a sum is made once.
+  EXPECT_TRUE(graph.graph[OpId(0)].recompute);
+  EXPECT_FALSE(graph.graph[OpId(2)].recompute);
+  std::ostringstream out;
+  write_device_graph(out, graph);
+  EXPECT_EQ(read_device_graph(Text(out.str())), graph);
+  // In version 2 they are unknown keys; the gather has no duration then.
+  const std::string older = replaced(kLanes, R"("version": 3)", R"("version": 2)");
+  EXPECT_EQ(fault_of([&] { static_cast<void>(read_device_graph(Text(older))); }).place, "$.ops[0]");
+}
+
+TEST(DeviceGraph, TakesDurationsOfCollectivesFromTheTable) {
+  const auto lasts = [](std::string_view collective) {
+    const std::string text = replaced(kLanes, R"({"kind": "all_gather", "bytes": 13, "group": 8})", collective);
+    return run_cost(read_device_graph(Text(text)), OpId(0), kGpu)->duration.count();
+  };
+  EXPECT_EQ(lasts(R"({"kind": "all_gather", "bytes": 1, "group": 8})"), 3);
+  EXPECT_EQ(lasts(R"({"kind": "all_gather", "bytes": 10, "group": 8})"), 3);
+  // 3 + 7 * 3 / 10, rounded up.
+  EXPECT_EQ(lasts(R"({"kind": "all_gather", "bytes": 13, "group": 8})"), 6);
+  EXPECT_EQ(lasts(R"({"kind": "all_gather", "bytes": 30, "group": 8})"), 11);
+  EXPECT_EQ(lasts(R"({"kind": "all_gather", "bytes": 45, "group": 8})"), 17);
+  EXPECT_EQ(lasts(R"({"kind": "all_gather", "bytes": 45, "group": 4})"), 36);
+  EXPECT_EQ(lasts(R"({"kind": "all_gather", "bytes": 0})"), 2);
+  EXPECT_EQ(lasts(R"({"kind": "all_reduce", "bytes": 9})"), 9);
+}
+
+TEST(DeviceGraph, NamesThePlaceOfFaultsInLanes) {
+  const std::vector<Malformed> faults = {
+      {R"(["compute", "comm"])", "[]", "$.devices[0].lanes", "names no lane"},
+      {R"(["compute", "comm"])", R"(["comm", "comm"])", "$.devices[0].lanes[1]", "taken by another lane"},
+      {R"("lane": "comm", "coll)", R"("lane": "copy", "coll)", "$.ops[0].lane", R"(no lane "copy")"},
+      {R"("lane": "comm"})", R"("lane": "copy"})", "$.ops[2].on.gpu.lane", R"(no lane "copy")"},
+      {R"({"duration": 7})", R"({"duration": 7, "lane": "comm"})", "$.ops[2].on.cpu.lane", R"("cpu" has no lane)"},
+      {R"({"kind": "all_gather", "bytes": 13)", R"({"kind": "gather", "bytes": 13)", "$.ops[0].collective.kind",
+       "one of"},
+      {R"({"kind": "all_gather", "bytes": 13)", R"({"kind": "send", "bytes": 13)", "$.ops[0].collective",
+       "has none for"},
+      {R"("bytes": 13)", R"("bytes": 9223372036854775807)", "$.ops[0].duration", "64 bits"},
+      {R"([20, 10])", R"([10, 10])", "$.collectives[0].times[1][0]", "more than"},
+      {R"([20, 10])", R"([20])", "$.collectives[0].times[1]", "[bytes, duration]"},
+      {R"("bytes": 4, "per": 3)", R"("bytes": 0, "per": 3)", "$.collectives[1].bytes", "1"},
+      {R"("version": 3)", R"("version": 4)", "$.version", "versions 1 to 3"},
+  };
+  for (const Malformed& fault : faults) {
+    SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));
+    const std::string text = replaced(kLanes, fault.from, fault.to);
+    ASSERT_FALSE(text.empty());
+    const Fault found = fault_of([&] { static_cast<void>(read_device_graph(Text(text))); });
+    EXPECT_EQ(found.place, fault.place) << found.what;
+    EXPECT_NE(found.what.find(fault.fragment), std::string::npos) << found.what;
+  }
+}
+
 /// The steps as a schedule with what they take.
 DeviceSchedule schedule_of(const DeviceGraph& graph, const std::vector<DeviceStep>& steps) {
   const DeviceEvaluation evaluation = evaluate(graph, steps);

@@ -82,7 +82,7 @@ TEST(FormatsPage, ListsEveryKeyOfEveryReaderAndWriter) {
 
 TEST(FormatsPage, ShowsAGraphAndItsSchedule) {
   const std::vector<std::string> blocks = json_blocks(read_file(REMORA_SOURCE_DIR "/docs/reference/formats.md"));
-  ASSERT_EQ(blocks.size(), 5U);
+  ASSERT_EQ(blocks.size(), 6U);
   const Graph graph = read_graph(Text(blocks[0]));
   EXPECT_EQ(graph, read_graph(Text(kFigure1)));
   const Schedule schedule = read_schedule(Text(blocks[1]), graph);
@@ -93,6 +93,7 @@ TEST(FormatsPage, ShowsAGraphAndItsSchedule) {
   const DeviceGraph devices = read_device_graph(Text(blocks[3]));
   const DeviceVerdict verdict = verify(devices, read_device_schedule(Text(blocks[4]), devices));
   EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
+  EXPECT_TRUE(has_lanes(read_device_graph(Text(blocks[5]))));
 }
 
 }  // namespace

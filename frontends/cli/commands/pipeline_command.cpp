@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/allowance.hpp"
+#include "engine/pipeline/front.hpp"
+#include "engine/pipeline/solve.hpp"
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/pipeline_json.hpp"
+#include "frontends/text/text.hpp"
+#include "model/budget.hpp"
+#include "model/error.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+namespace {
+
+/// Of the time, for the modes of stages that are graphs.
+constexpr double kShareOfModes = 0.7;
+
+OptionGroup pipeline_options() {
+  OptionGroup group("The pipeline");
+  group.add_options()("microbatches,m", po::value<int>()->value_name("M")->required(), "of a step")(
+      "schedule", po::value<std::string>()->value_name("ORDER")->default_value("1f1b"),
+      "gpipe, 1f1b, interleaved or zero-bubble")(
+      "budget,b", po::value<std::string>()->value_name("B"),
+      "what the memory of a device may hold: bytes (12GiB), for all devices or one for each, separated by commas")(
+      "devices", po::value<int>()->value_name("N"),
+      "interleaved: stage s is on device s modulo N (default: as many as stages)")(
+      "classes", po::value<int>()->value_name("K")->default_value(1),
+      "microbatch m is of class m modulo K; a stage runs all of a class in one way")(
+      "send", po::value<std::int64_t>()->value_name("T")->default_value(0),
+      "time from one stage to the next, and of gradients back")(
+      "modes", po::value<int>()->value_name("N")->default_value(8),
+      "of a stage that is a graph: how many amounts of saved memory are tried");
+  return group;
+}
+
+OptionGroup pipeline_output() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", output_file(), "where to write the plan (remora-pipeline); - for standard output")(
+      "stages", po::value<std::string>()->value_name("FOLDER"),
+      "where to write the modes of stages that are graphs, as STAGE-0.json, STAGE-1.json, ... (remora-stage)")(
+      "quiet,q", "no summary");
+  return group;
+}
+
+std::vector<std::optional<Bytes>> read_pipeline_budgets(const Arguments& arguments, std::size_t devices) {
+  std::vector<std::optional<Bytes>> budgets(devices, std::nullopt);
+  if (!arguments.has("budget")) return budgets;
+  std::vector<Bytes> amounts;
+  std::istringstream parts(arguments.get<std::string>("budget"));
+  for (std::string part; std::getline(parts, part, ',');) {
+    try {
+      amounts.push_back(parse_bytes(part, Bytes::max()));
+    } catch (const InputError& error) {
+      throw UsageError(std::string("--budget: ") + error.what());
+    }
+  }
+  if (amounts.size() != 1 && amounts.size() != devices) {
+    throw UsageError("--budget: " + std::to_string(amounts.size()) + " budgets for " + std::to_string(devices) +
+                     " devices; give one, or one for each");
+  }
+  for (std::size_t d = 0; d < devices; ++d) budgets[d] = amounts[amounts.size() == 1 ? 0 : d];
+  return budgets;
+}
+
+class StageSource {
+ public:
+  StageSource(const Arguments& arguments, const Allowance& allowance) : arguments_(arguments), allowance_(allowance) {}
+
+  /// The stages of all files, each read once: the same file twice is the same stage twice.
+  Table<StageId, PipelineStage> run(const std::vector<std::string>& paths) {
+    std::vector<std::string> distinct;
+    for (const std::string& path : paths) {
+      if (std::find(distinct.begin(), distinct.end(), path) == distinct.end()) distinct.push_back(path);
+    }
+    std::vector<PipelineStage> read;
+    for (std::size_t i = 0; i < distinct.size(); ++i) {
+      read.push_back(stage_at(distinct[i], kShareOfModes / static_cast<double>(distinct.size() - i)));
+    }
+    Table<StageId, PipelineStage> stages;
+    for (const std::string& path : paths) {
+      const auto place = std::find(distinct.begin(), distinct.end(), path) - distinct.begin();
+      stages.push_back(read[static_cast<std::size_t>(place)]);
+    }
+    return stages;
+  }
+
+ private:
+  PipelineStage stage_at(const std::string& path, double share) const {
+    const FileText file = read_once(path);
+    const bool is_stage = json::is_stage(json::Text(file.content));
+    const LoadedGraph loaded = is_stage ? LoadedGraph() : load_graph(file, arguments_, arguments_.has("quiet"));
+    try {
+      if (is_stage) return json::read_stage(json::Text(file.content));
+      const SolveOptions options = within(read_limits(arguments_), allowance_.share(share));
+      return stage_of(loaded.graph, arguments_.get<int>("modes"), options, allowance_.deadline().cancel());
+    } catch (const InputError& error) {
+      throw InputError(path, error.what());
+    }
+  }
+
+  const Arguments& arguments_;
+  const Allowance& allowance_;
+};
+
+void print_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelinePlan& plan) {
+  out << "pipeline    " << pipeline.stages.size() << " stages on " << pipeline.devices << " devices, "
+      << pipeline.microbatches << " microbatches, " << json::pipeline_order_word(pipeline.order) << "\n";
+  if (plan.choice.empty()) {
+    out << (plan.status == Status::infeasible ? "impossible  " + plan.reason : "search      ended without a plan")
+        << "\n";
+    return;
+  }
+  out << "makespan    " << text::grouped(plan.makespan.count());
+  if (plan.status == Status::optimal) {
+    out << ", proved least";
+  } else {
+    out << ", bound " << text::grouped(plan.lower_bound.count());
+  }
+  out << "\n";
+  if (plan.uniform) {
+    out << "one mode    " << text::grouped(plan.uniform_makespan.count()) << " with mode " << *plan.uniform
+        << " everywhere, the best that holds the budgets\n";
+  }
+  const auto classes = static_cast<std::size_t>(pipeline.classes);
+  for (const StageId s : pipeline.stages.ids()) {
+    out << "stage " << s << "     modes";
+    for (std::size_t k = 0; k < classes; ++k) out << ' ' << plan.choice[s.index() * classes + k];
+    const std::size_t device = s.index() % pipeline.devices;
+    if (s.index() < pipeline.devices) out << ", device " << text::exact_bytes_text(plan.peak[device]);
+    if (s.index() < pipeline.devices && pipeline.budget[device]) {
+      out << " of " << text::bytes_text(*pipeline.budget[device]);
+    }
+    out << "\n";
+  }
+}
+
+int pipeline_exit_code(const PipelinePlan& plan) {
+  if (plan.status == Status::infeasible) return kInfeasible;
+  return plan.choice.empty() ? kNoSchedule : kSuccess;
+}
+
+void write_stages(const Arguments& arguments, const Table<StageId, PipelineStage>& stages) {
+  const auto& folder = arguments.get<std::string>("stages");
+  for (const StageId s : stages.ids()) {
+    arguments.files().write(folder + "/STAGE-" + std::to_string(s) + ".json",
+                            [&](std::ostream& out) { json::write_stage(out, stages[s]); });
+  }
+}
+
+}  // namespace
+
+int pipeline_command(const Words& words) {
+  Arguments arguments("pipeline",
+                      "Chooses how each stage of a training pipeline runs its microbatches: the least time of a step "
+                      "within each device's memory.",
+                      {{"STAGE",
+                        "the first stage: its modes (remora-stage), or the training step of one microbatch, a "
+                        "graph or an ONNX model with --training"}});
+  arguments.take_rest("STAGE", "the other stages, in their order; a file may stand several times");
+  OptionGroup limits("The search");
+  add_table_options(limits, limit_rows());
+  for (const OptionGroup& group : {pipeline_options(), limits, graph_options(), pipeline_output()})
+    arguments.add(group);
+  arguments.set_notes("Exit: 0 a plan, 20 proved impossible, 21 none found.");
+  if (!arguments.parse(words)) return kSuccess;
+  const std::string output = arguments.has("output") ? arguments.output("output") : "";
+  if (!output.empty()) json::check_writable(output);
+  constexpr std::array<std::pair<const char*, PipelineOrder>, 4> kOrders{{{"gpipe", PipelineOrder::gpipe},
+                                                                          {"1f1b", PipelineOrder::one_f_one_b},
+                                                                          {"interleaved", PipelineOrder::interleaved},
+                                                                          {"zero-bubble", PipelineOrder::zero_bubble}}};
+  Pipeline pipeline{.microbatches = arguments.get<int>("microbatches"),
+                    .order = choose("schedule", arguments.get<std::string>("schedule"), kOrders),
+                    .send = Duration(arguments.get<std::int64_t>("send")),
+                    .classes = arguments.get<int>("classes")};
+  std::vector<std::string> paths{arguments.file("STAGE")};
+  for (const std::string& path : arguments.rest()) paths.push_back(path);
+  pipeline.devices =
+      arguments.has("devices") ? static_cast<std::size_t>(std::max(0, arguments.get<int>("devices"))) : paths.size();
+  pipeline.budget = read_pipeline_budgets(arguments, pipeline.devices);
+  if (arguments.get<int>("modes") < 2) throw UsageError("--modes: must be at least 2");
+  SignalGuard signals;
+  signals.heed_memory();
+  const SolveOptions options = read_limits(arguments);
+  const Allowance allowance(limits_of(options), &signals.flag());
+  pipeline.stages = StageSource(arguments, allowance).run(paths);
+  try {
+    validate(pipeline);
+  } catch (const InputError& error) {
+    const std::string what = error.what();
+    // Of a stage; else of what an option says.
+    if (what.starts_with('$')) throw;
+    throw UsageError("--" + what);
+  }
+  if (arguments.has("stages")) write_stages(arguments, pipeline.stages);
+  const PipelinePlan plan = solve(pipeline, within(options, allowance.left()), &signals.flag());
+  if (!output.empty()) {
+    arguments.files().write(output, [&](std::ostream& out) { json::write_pipeline(out, pipeline, plan); });
+  }
+  if (!arguments.has("quiet")) print_pipeline(output == "-" ? std::cerr : std::cout, pipeline, plan);
+  return pipeline_exit_code(plan);
+}
+
+}  // namespace remora::cli

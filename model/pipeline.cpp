@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/pipeline.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace remora {
+namespace {
+
+constexpr std::int64_t kMostInAll = std::numeric_limits<std::int64_t>::max();
+constexpr int kMostMicrobatches = 1 << 20;
+
+using Kind = PipelineTask::Kind;
+
+std::string mode_path(StageId stage, std::size_t mode) {
+  return "$.stages[" + std::to_string(stage) + "].modes[" + std::to_string(mode) + "]";
+}
+
+void expect_not_negative(std::int64_t amount, const std::string& path) {
+  if (amount < 0) throw InputError(path, "must not be negative, but is " + std::to_string(amount));
+}
+
+/// The largest of its modes; what a stage can take at most.
+void check_mode(const StageMode& mode, const std::string& path, Wide& longest, Wide& largest) {
+  expect_not_negative(mode.forward.count(), path + ".forward");
+  expect_not_negative(mode.backward.count(), path + ".backward");
+  expect_not_negative(mode.weight_gradient.count(), path + ".weight_gradient");
+  expect_not_negative(mode.saved.count(), path + ".saved");
+  expect_not_negative(mode.held.count(), path + ".held");
+  expect_not_negative(mode.forward_transient.count(), path + ".forward_transient");
+  expect_not_negative(mode.backward_transient.count(), path + ".backward_transient");
+  expect_not_negative(mode.weight_transient.count(), path + ".weight_transient");
+  longest = std::max(longest, Wide{mode.forward.count()} + mode.backward.count() + mode.weight_gradient.count());
+  const std::int64_t most =
+      std::max({mode.forward_transient.count(), mode.backward_transient.count(), mode.weight_transient.count()});
+  largest = std::max(largest, Wide{mode.saved.count()} + mode.held.count() + most);
+}
+
+/// Interleaved order: which microbatch and chunk the device's k-th forward (or, of chunks from the last, backward) is of.
+std::pair<int, std::size_t> interleaved_at(int k, int devices, int chunks) {
+  const int group = k / (devices * chunks);
+  const int within = k % (devices * chunks);
+  return {group * devices + within % devices, static_cast<std::size_t>(within / devices)};
+}
+
+class Orders {
+ public:
+  Orders(const Pipeline& pipeline, std::size_t device)
+      : pipeline_(pipeline), device_(device), devices_(static_cast<int>(pipeline.devices)) {}
+
+  std::vector<PipelineTask> run() {
+    switch (pipeline_.order) {
+      case PipelineOrder::gpipe:
+        alternate(pipeline_.microbatches);
+        break;
+      case PipelineOrder::one_f_one_b:
+        alternate(left_of_it());
+        break;
+      case PipelineOrder::interleaved:
+        interleave();
+        break;
+      case PipelineOrder::zero_bubble:
+        fill_bubbles();
+        break;
+    }
+    return std::move(tasks_);
+  }
+
+ private:
+  /// Devices behind it, and itself.
+  [[nodiscard]] int left_of_it() const { return devices_ - static_cast<int>(device_); }
+
+  void add(Kind kind, int microbatch, std::size_t chunk = 0) {
+    tasks_.push_back({kind, StageId(chunk * pipeline_.devices + device_), microbatch});
+  }
+
+  /// So many forwards first, then a backward and a forward in turn.
+  void alternate(int ahead) {
+    const int all = pipeline_.microbatches;
+    ahead = std::min(ahead, all);
+    for (int i = 0; i < ahead; ++i) add(Kind::forward, i);
+    for (int i = 0; i < all; ++i) {
+      add(Kind::backward, i);
+      if (ahead + i < all) add(Kind::forward, ahead + i);
+    }
+  }
+
+  /// As Megatron-LM orders virtual stages: microbatches in groups as large as the number of devices, chunk by chunk.
+  void interleave() {
+    const int chunks = static_cast<int>(pipeline_.stages.size()) / devices_;
+    const int all = pipeline_.microbatches * chunks;
+    const int ahead = std::min(all, 2 * (left_of_it() - 1) + (chunks - 1) * devices_);
+    const auto forward = [&](int k) {
+      const auto [microbatch, chunk] = interleaved_at(k, devices_, chunks);
+      add(Kind::forward, microbatch, chunk);
+    };
+    for (int i = 0; i < ahead; ++i) forward(i);
+    for (int i = 0; i < all; ++i) {
+      if (ahead + i < all) forward(ahead + i);
+      const auto [microbatch, chunk] = interleaved_at(i, devices_, chunks);
+      add(Kind::backward, microbatch, static_cast<std::size_t>(chunks) - 1 - chunk);
+    }
+  }
+
+  /// ZB-H1: device d makes weight gradients d microbatches late, so that all devices have as many in flight as the first.
+  void fill_bubbles() {
+    const int all = pipeline_.microbatches;
+    const int late = static_cast<int>(device_);
+    int ahead = std::min(left_of_it(), all);
+    for (int i = 0; i < ahead; ++i) add(Kind::forward, i);
+    for (int i = 0; i < all; ++i) {
+      add(Kind::backward, i);
+      if (i >= late) add(Kind::weight_gradient, i - late);
+      if (ahead < all) add(Kind::forward, ahead++);
+    }
+    for (int i = std::max(0, all - late); i < all; ++i) add(Kind::weight_gradient, i);
+  }
+
+  const Pipeline& pipeline_;
+  std::size_t device_;
+  int devices_;
+  std::vector<PipelineTask> tasks_;
+};
+
+/// When what tasks read has arrived.
+class PipelineReplay {
+ public:
+  PipelineReplay(const Pipeline& pipeline, const ModeChoice& choice)
+      : pipeline_(pipeline),
+        choice_(choice),
+        forward_(pipeline.stages.size() * static_cast<std::size_t>(pipeline.microbatches)),
+        backward_(forward_.size()) {}
+
+  PipelineRun run() {
+    for (std::size_t device = 0; device < pipeline_.devices; ++device) order_.push_back(tasks_of(pipeline_, device));
+    next_.assign(pipeline_.devices, 0);
+    result_.tasks.resize(pipeline_.devices);
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (std::size_t device = 0; device < pipeline_.devices; ++device) {
+        while (next_[device] < order_[device].size() && start(device)) goes_on = true;
+      }
+    }
+    for (std::size_t device = 0; device < pipeline_.devices; ++device) {
+      ensure(next_[device] == order_[device].size(), "pipeline: an order that waits for itself");
+      result_.peak.push_back(peak(device));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t index(const PipelineTask& task) const {
+    return task.stage.index() * static_cast<std::size_t>(pipeline_.microbatches) + at(task.microbatch);
+  }
+
+  [[nodiscard]] const StageMode& mode(const PipelineTask& task) const {
+    const auto classes = static_cast<std::size_t>(pipeline_.classes);
+    const int chosen = choice_[task.stage.index() * classes + at(task.microbatch) % classes];
+    return pipeline_.stages[task.stage].modes[at(chosen)];
+  }
+
+  [[nodiscard]] Duration lasts(const PipelineTask& task) const {
+    const StageMode& how = mode(task);
+    if (task.kind == Kind::forward) return how.forward;
+    if (task.kind == Kind::weight_gradient) return how.weight_gradient;
+    return pipeline_.order == PipelineOrder::zero_bubble ? how.backward : how.backward + how.weight_gradient;
+  }
+
+  /// Nothing while it has not.
+  [[nodiscard]] std::optional<Duration> arrival(const PipelineTask& task) const {
+    const auto other = [&](const std::vector<std::optional<Duration>>& ends, std::int32_t stage) {
+      const auto end = ends[index({task.kind, StageId(stage), task.microbatch})];
+      return end ? std::optional(*end + pipeline_.send) : end;
+    };
+    const bool is_last = task.stage.index() + 1 == pipeline_.stages.size();
+    if (task.kind == Kind::weight_gradient) return backward_[index(task)];
+    if (task.kind == Kind::forward) return task.stage == 0 ? Duration(0) : other(forward_, task.stage - 1);
+    return is_last ? forward_[index(task)] : other(backward_, task.stage + 1);
+  }
+
+  bool start(std::size_t device) {
+    const PipelineTask task = order_[device][next_[device]];
+    const std::optional<Duration> arrived = arrival(task);
+    if (!arrived) return false;
+    auto& done = result_.tasks[device];
+    const Duration begin = std::max(*arrived, done.empty() ? Duration(0) : done.back().end);
+    const Duration end = begin + lasts(task);
+    done.push_back({task, begin, end});
+    ++next_[device];
+    if (task.kind == Kind::forward) forward_[index(task)] = end;
+    if (task.kind == Kind::backward) backward_[index(task)] = end;
+    result_.makespan = std::max(result_.makespan, end);
+    return true;
+  }
+
+  [[nodiscard]] Bytes peak(std::size_t device) const {
+    Bytes now;
+    for (std::size_t s = device; s < pipeline_.stages.size(); s += pipeline_.devices) {
+      now += pipeline_.stages[StageId(s)].fixed_memory;
+    }
+    Bytes most = now;
+    for (const PipelineTask& task : order_[device]) {
+      const StageMode& how = mode(task);
+      if (task.kind == Kind::forward) {
+        now += how.saved;
+        most = std::max(most, now + how.forward_transient);
+      } else if (task.kind == Kind::backward) {
+        most = std::max(most, now + how.backward_transient);
+        now -= how.saved;
+        if (pipeline_.order == PipelineOrder::zero_bubble) now += how.held;
+      } else {
+        most = std::max(most, now + how.weight_transient);
+        now -= how.held;
+      }
+    }
+    return most;
+  }
+
+  const Pipeline& pipeline_;
+  const ModeChoice& choice_;
+  std::vector<std::vector<PipelineTask>> order_;
+  std::vector<std::size_t> next_;
+  /// By stage and microbatch: when the task has ended.
+  std::vector<std::optional<Duration>> forward_;
+  std::vector<std::optional<Duration>> backward_;
+  PipelineRun result_;
+};
+
+}  // namespace
+
+void validate(const Pipeline& pipeline) {
+  if (pipeline.stages.empty()) throw InputError("$.stages", "must have at least one stage");
+  if (pipeline.devices == 0 || pipeline.stages.size() % pipeline.devices != 0) {
+    throw InputError("devices", std::to_string(pipeline.devices) + " do not divide the " +
+                                    std::to_string(pipeline.stages.size()) + " stages");
+  }
+  const bool interleaved = pipeline.order == PipelineOrder::interleaved;
+  if (!interleaved && pipeline.stages.size() != pipeline.devices) {
+    throw InputError("devices", "only an interleaved pipeline has several stages on a device");
+  }
+  if (pipeline.microbatches < 1 || pipeline.microbatches > kMostMicrobatches) {
+    throw InputError("microbatches", "must be from 1 to 2^20, not " + std::to_string(pipeline.microbatches));
+  }
+  if (interleaved && static_cast<std::size_t>(pipeline.microbatches) % pipeline.devices != 0) {
+    throw InputError("microbatches", "of an interleaved pipeline must be a multiple of the devices");
+  }
+  if (pipeline.classes < 1 || pipeline.classes > pipeline.microbatches) {
+    throw InputError("classes",
+                     "must be from 1 to the number of microbatches, not " + std::to_string(pipeline.classes));
+  }
+  if (pipeline.budget.size() != pipeline.devices) throw InputError("budget", "needs an entry for each device");
+  expect_not_negative(pipeline.send.count(), "send");
+  Wide bytes = 0;
+  Wide time = 0;
+  for (const StageId s : pipeline.stages.ids()) {
+    const PipelineStage& stage = pipeline.stages[s];
+    const std::string path = "$.stages[" + std::to_string(s) + "]";
+    if (stage.modes.empty()) throw InputError(path + ".modes", "must have at least one");
+    expect_not_negative(stage.fixed_memory.count(), path + ".fixed_memory");
+    Wide longest = 0;
+    Wide largest = 0;
+    for (std::size_t i = 0; i < stage.modes.size(); ++i) check_mode(stage.modes[i], mode_path(s, i), longest, largest);
+    bytes += stage.fixed_memory.count() + largest * pipeline.microbatches;
+    time += (longest + 2 * Wide{pipeline.send.count()}) * pipeline.microbatches;
+    if (bytes > kMostInAll || time > kMostInAll) throw InputError(path, "all microbatches together exceed 64 bits");
+  }
+}
+
+std::vector<PipelineTask> tasks_of(const Pipeline& pipeline, std::size_t device) {
+  return Orders(pipeline, device).run();
+}
+
+PipelineRun replay(const Pipeline& pipeline, const ModeChoice& choice) {
+  return PipelineReplay(pipeline, choice).run();
+}
+
+}  // namespace remora
