@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@
 namespace remora {
 
 enum class Status {
-  optimal,     ///< proved for the stated problem (order mode, max_computes)
+  optimal,     ///< proved for the problem asked: this order mode and, where a number was asked, so many computes an op
   feasible,    ///< a schedule within the budget, not proved optimal
   infeasible,  ///< proved: no schedule of the stated problem holds the budget
   unknown,     ///< no schedule found within the limits
@@ -110,12 +111,19 @@ struct Statistic {
 /// In the order in which they are told.
 using Statistics = std::vector<Statistic>;
 
+/// In place of a number of computes.
+inline constexpr int kAnyNumber = std::numeric_limits<int>::max();
+
 /// How the solve went, for the report; nothing here changes what the steps mean.
 struct SolverReport {
   std::string version{};
   std::uint64_t seed = 0;
   int threads = 0;
+  /// C_v of the problem that the schedule and its bound belong to.
   int max_computes = 0;
+  /// Where the number was left to the engine: no schedule with at most so many is shorter. Of a feasible one it is not proved that more
+  /// would not be, and its bound is one for any number. 0 where nothing is said.
+  int optimal_for_max_computes = 0;
   double time_limit = 0;
   /// Units of work allowed; 0 means no limit.
   std::int64_t work_limit = 0;

@@ -70,11 +70,13 @@ void check_rounded(const Graph& graph, Bytes alignment) {
 
 class AddressSearch {
  public:
-  AddressSearch(const Instance& instance, const SolveOptions& options, Bytes alignment, const SolveCallbacks& callbacks)
+  AddressSearch(const Instance& instance, const SolveOptions& options, Bytes alignment, const SolveCallbacks& callbacks,
+                Prover::Step proof)
       : instance_(instance),
         options_(options),
         alignment_(alignment),
         callbacks_(callbacks),
+        proof_(std::move(proof)),
         allowance_(limits_of(options), callbacks.cancel),
         random_(static_cast<std::uint64_t>(options.seed)),
         baseline_peak_(baseline_peak(instance)),
@@ -136,7 +138,8 @@ class AddressSearch {
       kept_.push_back(schedule);
       if (callbacks_.incumbent) callbacks_.incumbent(with_own_amounts(schedule));
     };
-    Schedule schedule = with_own_amounts(solve(tight, options, callbacks, start));
+    // A tighter problem's schedules may be longer, and the proof's ceiling never rises.
+    Schedule schedule = with_own_amounts(solve(tight, options, callbacks, start, std::exchange(proof_, {})));
     allowance_.spend(Work(schedule.solver.work));
     return schedule;
   }
@@ -337,6 +340,8 @@ class AddressSearch {
   const SolveOptions& options_;
   Bytes alignment_;
   const SolveCallbacks& callbacks_;
+  /// Of the first round.
+  Prover::Step proof_;
   Allowance allowance_;
   Random random_;
   /// Known before a signal comes.
@@ -356,7 +361,7 @@ class AddressSearch {
 }  // namespace
 
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
-                              const SolveCallbacks& callbacks, std::span<const OpId> warm_start) {
+                              const SolveCallbacks& callbacks, std::span<const OpId> warm_start, Prover::Step proof) {
   check_alignment(alignment);
   if (instance.has_modes()) throw InputError("", "ops with several modes get no addresses");
   const auto& ops = instance.graph().ops;
@@ -366,7 +371,8 @@ Schedule solve_with_addresses(const Instance& instance, const SolveOptions& opti
                      "graphs with in_place get no addresses: an output is placed beside its input");
   }
   check_rounded(instance.graph(), alignment);
-  if (instance.op_count() > 0) return AddressSearch(instance, options, alignment, callbacks).run(warm_start);
+  if (instance.op_count() > 0)
+    return AddressSearch(instance, options, alignment, callbacks, std::move(proof)).run(warm_start);
   Schedule schedule = solve(instance, options, callbacks, warm_start);
   if (schedule.has_schedule()) schedule.arena = Arena{.alignment = alignment};
   return schedule;

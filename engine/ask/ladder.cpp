@@ -7,16 +7,18 @@
 //     where it is proved that there is no schedule, or none was found in a quarter or half of what is left of the limits
 //     where checkpoints between segments (docs/design/search.md), which take milliseconds, are better with one more, and two have
 //     been given a quarter of what was left, or are proved to be worse; they are the answer until something better is found
-//     where the best schedule is proved, for a quarter as long again as that took
 //
-// as long as that brings something.
+// as long as that brings something. Where the best schedule is proved for a number of computes, it is looked once more with as many as
+// ever paid, for as long again as that took, beside a proof for any number (engine/ask/any_number.hpp).
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/ask/any_number.hpp"
 #include "engine/ask/problem.hpp"
+#include "engine/ask/told.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
@@ -35,7 +37,9 @@ constexpr double kPatience = 0.25;
 constexpr double kLongerPatience = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
 constexpr double kPartOfDoubt = 0.05;
-constexpr double kSecondsAfterProof = 0.5;  // at least, or such a part of the limit
+constexpr double kPartBeyondProof = 1;      // of what a proof has taken: for any number of computes
+constexpr double kSecondsAfterProof = 0.5;  // at least, or such a part of the limit; of a work limit that part
+constexpr double kPartOfWorkAfterProof = 0.2;
 /// What is constructed, where there is no schedule, may take as many, and such a part of what is left of the time.
 constexpr int kMostOfConstruction = static_cast<int>(kComputesWithin64Bits);
 constexpr double kPartOfConstruction = 0.2;
@@ -60,100 +64,6 @@ bool is_better(const Schedule& one, const Schedule& other) {
   return one.has_schedule() && (!other.has_schedule() || one.duration < other.duration);
 }
 
-/// What listeners hear of many solves: one, whose seconds and work go on, and of nothing that is no better.
-class Told {
- public:
-  Told(Bytes budget, const SolveCallbacks& callbacks, const Allowance& allowance)
-      : budget_(budget), callbacks_(callbacks), allowance_(allowance) {}
-
-  /// A solve begins; `best`: the shortest duration of those before.
-  void begin(Duration best) {
-    begun_ = allowance_.elapsed();
-    worked_ = allowance_.spent();
-    best_ = std::min(best, announced_ ? announced_->duration : Duration::max());
-  }
-
-  /// The caller's callbacks for the solve at hand, but for `enough`.
-  [[nodiscard]] SolveCallbacks callbacks() const {
-    SolveCallbacks callbacks = callbacks_;
-    if (callbacks_.progress) {
-      callbacks.progress = [this](const Progress& now) {
-        const bool tells = best_ == Duration::max() || now.event == Event::schedule;
-        if (tells && is_news(now.peak, now.duration)) callbacks_.progress(as_one(now));
-      };
-    }
-    if (callbacks_.heartbeat) {
-      callbacks.heartbeat = [this](const Progress& now) { callbacks_.heartbeat(as_one(now)); };
-    }
-    if (callbacks_.incumbent) {
-      callbacks.incumbent = [this](const Schedule& schedule) {
-        if (is_news(schedule.peak_memory, schedule.duration)) callbacks_.incumbent(schedule);
-      };
-    }
-    return callbacks;
-  }
-
-  /// Tells of a schedule from beside the searches, if that is better than what was told of. `is_first`: no search before has one;
-  /// the first schedule of all is where phase 2 begins.
-  void announce(const Schedule& schedule, Source source, const Progress& now, bool is_first) {
-    if (schedule.duration >= best_) return;
-    const bool begins_phase = is_first && best_ == Duration::max() && now.peak > budget_;
-    best_ = schedule.duration;
-    announced_ = {allowance_.elapsed(), schedule.duration, schedule.peak_memory, source_name(source)};
-    if (callbacks_.incumbent) callbacks_.incumbent(schedule);
-    if (!callbacks_.progress) return;
-    Progress news = as_one(now);
-    news.source = source;
-    for (const Event event : {Event::schedule, Event::phase}) {
-      news.event = event;
-      if (begins_phase || event == Event::schedule) callbacks_.progress(news);
-    }
-  }
-
-  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better.
-  [[nodiscard]] Progress as_one(Progress now) const {
-    now.seconds += begun_;
-    now.work += worked_.count();
-    if (!announced_ || (now.peak <= budget_ && now.duration <= announced_->duration)) return now;
-    now.phase = 2;
-    now.duration = announced_->duration;
-    now.peak = announced_->peak;
-    now.lower_bound = std::min(now.lower_bound, now.duration);
-    return now;
-  }
-
-  /// Goes on with the history: of the steps of the solve at hand, what is better than all before.
-  void record(std::vector<Incumbent> steps) {
-    for (Incumbent& step : steps) step.seconds += begun_;
-    if (announced_) steps.push_back(*announced_);
-    std::ranges::stable_sort(steps, {}, &Incumbent::seconds);
-    const auto holds = [&](const Incumbent& step) { return step.peak <= budget_; };
-    for (Incumbent& step : steps) {
-      const bool had_none = history_.empty() || !holds(history_.back());
-      const bool is_news = history_.empty() || (had_none ? step.peak < history_.back().peak || holds(step)
-                                                         : holds(step) && step.duration < history_.back().duration);
-      if (is_news) history_.push_back(std::move(step));
-    }
-  }
-
-  [[nodiscard]] Work worked_before() const { return worked_; }
-  [[nodiscard]] const std::vector<Incumbent>& history() const { return history_; }
-
- private:
-  [[nodiscard]] bool is_news(Bytes peak, Duration duration) const {
-    return best_ == Duration::max() || (peak <= budget_ && duration < best_);
-  }
-
-  Bytes budget_;
-  const SolveCallbacks& callbacks_;
-  const Allowance& allowance_;
-  double begun_ = 0;
-  Work worked_{};
-  Duration best_ = Duration::max();
-  std::optional<Incumbent> announced_{};
-  std::vector<Incumbent> history_{};
-};
-
 /// One problem after the other, each with a compute more.
 class Ladder {
  public:
@@ -166,6 +76,15 @@ class Ladder {
         allowance_(limits_of(options), callbacks.cancel),
         told_(instance.budget(), callbacks_, allowance_) {}
 
+  /// Of a schedule that is proved for the instance's computes.
+  Schedule run_beyond(Schedule proved) {
+    const std::int64_t worked = proved.solver.work;
+    best_ = std::move(proved);
+    look_beyond(instance_, allowance_.left());
+    best_.solver.work = worked + allowance_.spent().count();
+    return std::move(best_);
+  }
+
   Schedule run(std::span<const OpId> warm_start) {
     Sequence start(warm_start.begin(), warm_start.end());
     for (Instance stated = begin_with(instance_, start);;) {
@@ -174,7 +93,15 @@ class Ladder {
       const bool is_last = most > kMostComputes || !allows_more(stated, next);
       has_cut_ = false;
       cut_ = {};
-      if (!take(solve_one(stated, start, is_last ? nullptr : &next)) || is_last || !may_pay()) break;
+      const bool pays = take(solve_one(stated, start, is_last ? nullptr : &next, allowance_.left()));
+      if (best_.status == Status::optimal) {
+        const Limits& all = allowance_.limits();
+        look_beyond(stated,
+                    allowance_.again(kPartBeyondProof, {std::min(kSecondsAfterProof, all.part(kPartOfDoubt).seconds),
+                                                        all.part(kPartOfWorkAfterProof).work}));
+        break;
+      }
+      if (!pays || is_last || !may_pay()) break;
       const Schedule& other = standby(next, !best_.has_schedule()).schedule;
       if (allowance_.is_over()) break;
       if (best_.has_schedule()) start = ops_of(best_);
@@ -252,12 +179,15 @@ class Ladder {
     return {std::move(schedule), source};
   }
 
-  /// Whether it is the answer so far; false where one compute more has brought nothing.
+  /// Whether it is the answer so far; false where more computes have brought no schedule. What is proved of them holds of fewer.
   bool take(Schedule found) {
     const bool is_first = best_.solver.max_computes == 0;
     const bool had_schedule = best_.has_schedule();
     const bool pays = is_better(found, best_);
-    if (!pays && had_schedule) return false;
+    if (!pays && had_schedule) {
+      if (found.has_schedule()) raise_bound(found.lower_bound);
+      return false;
+    }
     if (pays && !is_first && found.solver.max_computes > best_.solver.max_computes)
       reason_ = had_schedule ? kShorter : kHolds;
     best_ = std::move(found);
@@ -273,13 +203,47 @@ class Ladder {
     take(std::move(other));
   }
 
+  void raise_bound(Duration bound) {
+    best_.lower_bound = std::max(best_.lower_bound, std::min(bound, best_.duration));
+    if (best_.lower_bound == best_.duration) best_.status = Status::optimal;
+  }
+
+  /// The best schedule is proved for the problem's computes: whether more give a shorter one.
+  void look_beyond(const Instance& stated, const Limits& limits) {
+    int proved = stated.problem().max_computes;
+    AnyNumber any(instance_, best_.duration - best_.baseline_duration);
+    const auto is_whole = [&](const Instance& instance) {
+      return best_.duration == best_.baseline_duration || any.is_within(instance);
+    };
+    best_.solver.optimal_for_max_computes = kAnyNumber;
+    if (is_whole(stated)) return;
+    Duration bound = best_.baseline_duration;
+    if (!caller_has_enough_ && !allowance_.is_over()) {
+      const Instance wider = with_computes(stated, std::max(kMostComputes, proved));
+      has_cut_ = false;
+      const bool has_start = is_better(standby(wider, false).schedule, best_);
+      if (has_start) tell_of_standby();
+      Schedule found = solve_one(wider, ops_of(has_start ? standby().schedule : best_), nullptr, limits, any.steps());
+      const bool is_proved = found.status == Status::optimal;
+      if (is_proved) proved = wider.problem().max_computes;
+      if (!wider.has_modes()) found.solver.max_computes = begin_with(instance_, ops_of(found)).problem().max_computes;
+      take(std::move(found));
+      bound += is_proved && is_whole(wider) ? best_.duration - bound : any.bound();
+    }
+    raise_bound(bound);
+    best_.solver.optimal_for_max_computes = best_.status == Status::optimal ? kAnyNumber : 0;
+    if (bound >= best_.duration || best_.status != Status::optimal) return;
+    best_.status = Status::feasible;
+    best_.lower_bound = bound;
+    best_.solver.optimal_for_max_computes = proved;
+  }
+
   /// Whether more computes may hold the budget, or cost less.
   [[nodiscard]] bool may_pay() const {
     if (caller_has_enough_) return false;
     // What one op needs at once it needs whatever the computes.
     if (!best_.has_schedule()) return least_budget(instance_) <= instance_.budget();
-    return !allowance_.is_over() &&
-           (is_tired_ || (best_.status == Status::optimal && best_.duration > best_.baseline_duration));
+    return !allowance_.is_over() && is_tired_;
   }
 
   /// Between two problems' solves.
@@ -307,18 +271,13 @@ class Ladder {
     return (has_none || is_beaten) && is_later_than(now, kNoTimeLimit, waits ? kLongerPatience : kPatience);
   }
 
-  /// `after_proof`: the problem before is solved.
-  [[nodiscard]] Limits limits_of_next(bool after_proof) const {
-    if (!after_proof) return allowance_.left();
-    return allowance_.again(kPartAfterProof, std::min(kSecondsAfterProof, kPartOfDoubt * options_.time_limit));
-  }
-
-  /// One problem's solve, within what is left. `next`: what comes after this; null for nothing.
-  Schedule solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next) {
+  /// One problem's solve. `next`: what comes after this; null for nothing.
+  Schedule solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next, const Limits& limits,
+                     Prover::Step proof = {}) {
     const bool had_schedule = best_.has_schedule();
-    const SolveOptions options = within(options_, limits_of_next(had_schedule && !std::exchange(is_tired_, false)));
+    const SolveOptions options = within(options_, limits);
     is_tired_ = false;
-    limits_ = limits_of(options);
+    limits_ = limits;
     told_.begin(had_schedule ? best_.duration : Duration::max());
     SolveCallbacks callbacks = told_.callbacks();
     callbacks.enough = [&](const Progress& now) {
@@ -326,8 +285,9 @@ class Ladder {
       is_tired_ = is_tired_ || (next != nullptr && is_tired(*next, now));
       return caller_has_enough_ || is_tired_;
     };
-    Schedule schedule = alignment_ ? solve_with_addresses(stated, options, *alignment_, callbacks, start)
-                                   : solve(stated, options, callbacks, start);
+    Schedule schedule = alignment_
+                            ? solve_with_addresses(stated, options, *alignment_, callbacks, start, std::move(proof))
+                            : solve(stated, options, callbacks, start, std::move(proof));
     allowance_.spend(Work(schedule.solver.work));
     told_.record(schedule.solver.history);
     return schedule;
@@ -336,12 +296,15 @@ class Ladder {
   /// Of the whole: what ended one problem's solve may have been its share of the limits, or what came next.
   [[nodiscard]] Stop reason_to_stop() const {
     const Stop stop = best_.solver.stop;
-    const bool is_share = (stop == Stop::time && !allowance_.deadline().reached()) ||
+    const bool is_share = (stop == Stop::optimum && best_.status != Status::optimal) ||
+                          (stop == Stop::time && !allowance_.deadline().reached()) ||
                           (stop == Stop::work && allowance_.spent() < allowance_.limits().work) ||
                           (stop == Stop::callback && !caller_has_enough_);
     if (!is_share) return stop;
     if (allowance_.deadline().cancelled()) return Stop::cancelled;
-    return allowance_.deadline().reached() ? Stop::time : Stop::exhausted;
+    if (caller_has_enough_) return Stop::callback;
+    if (allowance_.deadline().reached()) return Stop::time;
+    return allowance_.is_over() ? Stop::work : Stop::exhausted;
   }
 
   const Instance& instance_;
@@ -380,6 +343,11 @@ Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& 
   if (is_search(options.strategy)) return Ladder(instance, options, callbacks, alignment).run(warm_start);
   return alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
                    : solve(instance, options, callbacks, warm_start);
+}
+
+Schedule solve_beyond_proof(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                            Schedule proved) {
+  return Ladder(instance, options, callbacks, {}).run_beyond(std::move(proved));
 }
 
 }  // namespace remora

@@ -37,7 +37,11 @@ void serve(const Outcome& smaller, Outcome& larger) {
 
 /// The smaller budget takes over what is proved for the larger one, with as many computes an op or more.
 void bound(const Outcome& larger, Outcome& smaller) {
-  if (larger.schedule.solver.max_computes < smaller.schedule.solver.max_computes) return;
+  const SolverReport& of_larger = larger.schedule.solver;
+  const SolverReport& of_smaller = smaller.schedule.solver;
+  if (of_larger.max_computes < of_smaller.max_computes) return;
+  // A bound for any number of computes stays one.
+  if (of_smaller.optimal_for_max_computes > 0 && of_larger.optimal_for_max_computes == 0) return;
   smaller.point.lower_bound = std::max(smaller.point.lower_bound, larger.point.lower_bound);
   if (larger.point.status == Status::infeasible && smaller.point.status == Status::unknown) {
     smaller.point.status = Status::infeasible;

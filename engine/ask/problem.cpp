@@ -79,12 +79,13 @@ SearchListener listener_of(const SolveCallbacks& callbacks, Patience& patience, 
 
 /// Along the input order; where ops have several modes, modes and recomputes and, in free order, the order together.
 Schedule search_once(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                     Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
+                     Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start,
+                     Prover::Step proof) {
   const bool is_whole = !instance.has_modes();
-  Search search(
-      instance, options,
-      is_whole ? whole_search(instance, options, callbacks.blocks, !warm_start.empty()) : SearchParts{mode_crew},
-      warm_start);
+  SearchParts parts{mode_crew};
+  if (is_whole) parts = whole_search(instance, options, callbacks.blocks, !warm_start.empty());
+  parts.proof = std::move(proof);
+  Search search(instance, options, std::move(parts), warm_start);
   search.listen(listener_of(callbacks, patience, search));
   search.sit({deadline, work_limit(options.work_limit)});
   if (is_whole && wants_groups(instance, options)) {
@@ -172,14 +173,17 @@ void check_problem(const Instance& instance, const SolveOptions& options) {
 }
 
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-               std::span<const OpId> warm_start) {
+               std::span<const OpId> warm_start, Prover::Step proof) {
   check_problem(instance, options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   Patience patience(instance, options, callbacks);
   const bool is_free = instance.problem().order == OrderMode::free && !instance.has_modes();
-  const auto search = is_free ? search_any_order : search_once;
-  Schedule schedule = is_search(options.strategy) ? search(instance, options, callbacks, patience, deadline, warm_start)
-                                                  : solve_by_method(instance, options, callbacks, deadline);
+  const auto solved = [&] {
+    if (!is_search(options.strategy)) return solve_by_method(instance, options, callbacks, deadline);
+    if (is_free) return search_any_order(instance, options, callbacks, patience, deadline, warm_start);
+    return search_once(instance, options, callbacks, patience, deadline, warm_start, std::move(proof));
+  };
+  Schedule schedule = solved();
   schedule.solver.stop = stop_of(schedule, options, deadline, patience);
   return schedule;
 }

@@ -38,8 +38,11 @@ namespace remora {
 ///
 /// Throws InputError for options out of range, for a strategy that does not search where ops have several modes, and for
 /// a warm start that is not of the instance's form.
+///
+/// `proof`: the steps of the proof beside the search, of this problem or one that allows more; empty for those of the period
+/// relaxation. Only with one mode an op and the input order.
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
-               std::span<const OpId> warm_start = {});
+               std::span<const OpId> warm_start = {}, Prover::Step proof = {});
 
 /// The recipe of a search of the staged form: its workers, the proof by periods, and where it may begin, and when. `is_warm`: it
 /// begins from a schedule that it is given.
@@ -52,14 +55,17 @@ void check_problem(const Instance& instance, const SolveOptions& options);
 /// found and none that packs. The callbacks' schedules have no arena yet, and need not pack. Throws InputError as solve()
 /// does, for an alignment that is not from 1 to 2^30, for sizes that, each rounded up, add up to 2^62 bytes or more, for
 /// ops with several modes, and for a graph with `in_place`.
+///
+/// `proof`: of the problem without addresses, or one that allows more.
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
-                              const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {});
+                              const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
+                              Prover::Step proof = {});
 
 // How often an op may run, where that is left to the engine: ladder.cpp.
 
 /// More were never seen to pay where fewer did not.
 inline constexpr int kMostComputes = 8;
-/// Of what a proof has taken: for the same with one compute more.
+/// Of what a proof has taken: for the same with more computes.
 inline constexpr double kPartAfterProof = 0.25;
 
 /// The same problem with at most so many computes an op.
@@ -69,13 +75,19 @@ Instance with_computes(const Instance& instance, int most);
 bool allows_more(const Instance& a, const Instance& b);
 
 /// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
-/// that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why. A warm start that
-/// holds the budget with more computes is where it begins. Methods that do not search keep to the instance's.
+/// that has it. `solver.max_computes` says which one, the note why. `optimal` is said where no schedule with any number of
+/// computes is shorter; where that is proved for a number only, the status is feasible, `solver.optimal_for_max_computes` that
+/// number and the bound one for any number. Else the bound is that problem's. A warm start that holds the budget with more
+/// computes is where it begins. Methods that do not search keep to the instance's.
 ///
 /// `alignment`: each problem is solved as by solve_with_addresses().
 Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
                                   const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
                                   std::optional<Bytes> alignment = {});
+
+/// The same for a schedule that is proved for the instance's computes: whether more are shorter, and with which proof.
+Schedule solve_beyond_proof(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                            Schedule proved);
 
 // What a request states.
 

@@ -135,8 +135,7 @@ class WiderSweep {
     for (const Schedule& schedule : result.schedules) allowance_.spend(Work(schedule.solver.work));
     std::vector<std::size_t> open = points_to_widen(result.curve);
     if (open.empty() || !allows_more(instance_, wider_)) return result;
-    for (std::size_t done = 0; done < open.size() && !allowance_.is_over(); ++done)
-      widen(result, open[done], open.size() - done);
+    for (std::size_t done = 0; done < open.size(); ++done) widen(result, open[done], open.size() - done);
     std::vector<Outcome> outcomes;
     for (std::size_t i = 0; i < result.schedules.size(); ++i) {
       outcomes.push_back({result.curve.points[i], std::move(result.schedules[i])});
@@ -165,16 +164,18 @@ class WiderSweep {
   void widen(SweepResult& result, std::size_t number, std::size_t shares) {
     CurvePoint& point = result.curve.points[number];
     Schedule& known = result.schedules[number];
+    const bool is_proved = known.has_schedule();
+    // Where time is over a proof is still said for what it is.
+    if (!is_proved && allowance_.is_over()) return;
     const SolveOptions options = within(options_, allowance_.share(1.0 / static_cast<double>(shares)));
+    const SolveCallbacks callbacks{.cancel = callbacks_.cancel, .blocks = callbacks_.blocks};
     const double begun = allowance_.elapsed();
-    const Sequence start = known.has_schedule() ? ops_of(known) : Sequence{};
-    Schedule found = solve_with_more_computes(wider_.with_budget(point.budget), options,
-                                              {.cancel = callbacks_.cancel, .blocks = callbacks_.blocks}, start);
-    allowance_.spend(Work(found.solver.work));
+    const std::int64_t worked = is_proved ? known.solver.work : 0;
+    Schedule found = is_proved ? solve_beyond_proof(instance_.with_budget(point.budget), options, callbacks, known)
+                               : solve_with_more_computes(wider_.with_budget(point.budget), options, callbacks);
+    allowance_.spend(Work(found.solver.work - worked));
     const double seconds = point.seconds + allowance_.elapsed() - begun;
-    point.seconds = seconds;
-    if (known.has_schedule() && !(found.has_schedule() && found.duration < known.duration)) return;
-    is_wider_ = true;
+    is_wider_ = is_wider_ || !is_proved || found.duration < known.duration;
     point = point_of(found);
     point.seconds = seconds;
     known = std::move(found);

@@ -82,12 +82,12 @@ class Allowance {
     const Limits all = left();
     return {all.seconds / shares, counts_work() ? std::max(Work(1), Work(all.work.count() / shares)) : Work::max()};
   }
-  /// As much again as a part of what is spent, as far as it is left: of the work where that is counted, else of the time, but
-  /// of that no less than `least_seconds`.
-  [[nodiscard]] Limits again(double part, double least_seconds = 0) const {
+  /// As much again as a part of what is spent, but no less than `least`, as far as it is left: of the work where that is counted, else
+  /// of the time.
+  [[nodiscard]] Limits again(double part, const Limits& least = {0, Work(0)}) const {
     const Limits all = left();
-    if (counts_work()) return {all.seconds, std::min(all.work, part_of(spent_, part))};
-    return {std::min(all.seconds, std::max(part * elapsed(), least_seconds)), Work::max()};
+    if (counts_work()) return {all.seconds, std::min(all.work, std::max(part_of(spent_, part), least.work))};
+    return {std::min(all.seconds, std::max(part * elapsed(), least.seconds)), Work::max()};
   }
   /// For what is not counted: that part of the time that is left, and all of it where work is counted.
   [[nodiscard]] double uncounted_seconds(double part) const { return left().seconds * (counts_work() ? 1 : part); }

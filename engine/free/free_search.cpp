@@ -13,6 +13,7 @@
 
 #include "engine/base/tasks.hpp"
 #include "engine/free/free_workers.hpp"
+#include "engine/free/state_worker.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/order/minimise_peak.hpp"
 #include "engine/search/workers/crew.hpp"
@@ -42,6 +43,11 @@ constexpr double kLeastWeight = 0.1;
 
 enum Turn : std::size_t { kPeakOrder, kInputOrder, kOwnOrder, kJoint, kTurns };
 
+/// Small problems are searched over states instead of sequences, but where the constraint program alone is asked for.
+bool searches_states(const Instance& instance, const SolveOptions& options) {
+  return options.strategy != Strategy::cp && options.workers == Workers::all && StateWorker::fits(instance);
+}
+
 class FreeSearch {
  public:
   FreeSearch(Search& whole, const Deadline& deadline, BlockStore* blocks)
@@ -52,6 +58,7 @@ class FreeSearch {
         held_at_(whole.holds_budget() ? std::optional(whole.elapsed()) : std::nullopt) {}
 
   void run() {
+    if (searches_states(whole_.instance(), options()) && !is_over()) take(kJoint);
     find_order();
     for (std::size_t turn = 0; turn < kTurns && !is_over(); ++turn) take(turn);
     while (!is_over()) {
@@ -214,7 +221,10 @@ class FreeSearch {
 }  // namespace
 
 Mix free_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
-  Crew crew(instance, options, {.most_ops = kMostOpsForComplete, .most_ops_of_every_round = kMostOpsForEveryRound});
+  const bool by_states = searches_states(instance, options);
+  Crew crew(instance, options,
+            {.most_ops = by_states ? 0 : kMostOpsForComplete, .most_ops_of_every_round = kMostOpsForEveryRound});
+  if (by_states) crew.hire_for_every_round(std::make_unique<StateWorker>(instance));
   crew.hire_neighbourhoods(phase);
   // In place of the workers that know one order only, which have their turn elsewhere.
   crew.hire<ReorderWorker>(std::min(2, crew.plan().ruins));

@@ -31,11 +31,15 @@ constexpr double kSecondsForRelaxation = 10;
 constexpr int kRoundsOfRounding = 10;
 constexpr double kPartOfWorkForRelaxation = 0.2;
 constexpr double kNear = 0.01;
-/// The prover's part of a core: at least, and where the search has found nothing in this part of its time, a whole one.
-constexpr double kLeastShare = 0.25;
+/// The prover's part of a core: at least, more while its bound rises, and where the search has found nothing in this part of its
+/// time, a whole one if that is worth it.
+constexpr double kLeastShare = 0.1;
+constexpr double kShareOfProgress = 0.25;
 constexpr double kShareOfQuiet = 2;
-/// A whole one, too, where the search could gain no more than this part of the extra time.
+/// A whole one, too, where the search could gain no more than this part of the extra time. An integer program may close a gap that the
+/// bound does not tell of before: hardly one of that part.
 constexpr double kSmallGap = 0.05;
+constexpr double kHopelessGap = 0.3;
 /// From such a part on the prover takes the place of one of the search's threads.
 constexpr double kShareOfThread = 0.5;
 
@@ -270,15 +274,33 @@ Prover::Step Search::steps_of_proof() const {
   return [proof](const ProofLimits& limits) { return proof->step(limits); };
 }
 
-/// All of it until the first linear program is solved, and where there is no schedule, or none much better. Else, as long as the
-/// search finds better ones, little; the longer it has found none, a part of its time, the more.
+/// All of it until the first linear program is solved, and where there is no schedule, or none much better. Else as much as it is
+/// worth: as long as the search finds better schedules, little; the longer it has found none, a part of its time, the more.
 double Search::prover_share() const {
-  if (!holds_budget() || cover_.roundings == 0) return 1;
-  const auto gap = static_cast<double>((incumbent_.extra - lower_bound_).count());
-  if (gap <= kSmallGap * static_cast<double>(incumbent_.extra.count())) return 1;
+  if (!holds_budget() || cover_.roundings == 0 || incumbent_.extra <= lower_bound_) return 1;
+  const auto extra = static_cast<double>(incumbent_.extra.count());
+  const double gap = static_cast<double>((incumbent_.extra - lower_bound_).count()) / extra;
+  if (gap <= kSmallGap) return 1;
+  const double hope = std::clamp((kHopelessGap - gap) / (kHopelessGap - kSmallGap), 0.0, 1.0);
+  const double worth = std::max(hope, part_of_gap_ahead());
   const double found = report_.history.empty() ? 0 : report_.history.back().seconds;
   const double now = std::max(elapsed(), 1e-3);
-  return std::clamp(kShareOfQuiet * (now - found) / now, kLeastShare, 1.0);
+  const double quiet = std::min(1.0, kShareOfQuiet * (now - found) / now);
+  return std::max(kLeastShare, worth * std::max(kShareOfProgress, quiet));
+}
+
+/// The part of the gap that the proof would close in the time that is left, if its bound rose as it did in the last half of the time.
+double Search::part_of_gap_ahead() const {
+  const double now = elapsed();
+  Duration before{};
+  for (const auto& [seconds, bound] : proved_) {
+    if (seconds > now / 2) break;
+    before = bound;
+  }
+  const auto risen = static_cast<double>((proved_.empty() ? Duration{} : proved_.back().second - before).count());
+  const auto gap = static_cast<double>((incumbent_.extra - lower_bound_).count());
+  const double left = std::max(0.0, options_.time_limit - now);
+  return std::min(1.0, risen / gap * left / std::max(now / 2, 1e-3));
 }
 
 void Search::take_news(std::vector<ProofNews> news) {
@@ -298,6 +320,7 @@ void Search::take_news(std::vector<ProofNews> news) {
     }
     if (item.bound <= lower_bound_) continue;
     raise_bound(item.bound);
+    proved_.emplace_back(elapsed(), item.bound);
     ensure(!holds_budget() || lower_bound_ <= incumbent_.extra, "search: the period bound is above a schedule");
     if (announced_) tell(Event::bound, Source::periods);
   }

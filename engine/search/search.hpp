@@ -162,6 +162,7 @@ class Search {
   [[nodiscard]] bool proves() const;
   [[nodiscard]] Prover::Step steps_of_proof() const;
   [[nodiscard]] double prover_share() const;
+  [[nodiscard]] double part_of_gap_ahead() const;
   [[nodiscard]] int threads_of_round() const;
   void take_news(std::vector<ProofNews> news);
   [[nodiscard]] std::string integer_solvers() const;
@@ -218,6 +219,8 @@ class Search {
   std::optional<Mix> duration_{};
   /// Times, reached peak, history, note and statistics.
   SolverReport report_{};
+  /// When the proof has raised the bound, in seconds, and to what extra duration.
+  std::vector<std::pair<double, Duration>> proved_{};
   /// Who has solved an integer program.
   std::set<IntegerSolver> integer_solvers_{};
   /// Ends first: its thread reads what stands above.

@@ -56,7 +56,7 @@ typedef enum remora_status {
 
 /* What is known of a problem. */
 typedef enum remora_result {
-  REMORA_OPTIMAL = 0,    /* the schedule is proved optimal */
+  REMORA_OPTIMAL = 0,    /* the schedule is proved optimal: where max_computes was 0, for any number of computes */
   REMORA_FEASIBLE = 1,   /* a schedule within the budget */
   REMORA_INFEASIBLE = 2, /* proved: there is none */
   REMORA_UNKNOWN = 3     /* none was found within the limits */
@@ -338,6 +338,9 @@ REMORA_EXPORT int64_t remora_schedule_duration(const remora_schedule* schedule);
 REMORA_EXPORT int64_t remora_schedule_peak(const remora_schedule* schedule);
 /* No schedule of the problem is shorter. */
 REMORA_EXPORT int64_t remora_schedule_lower_bound(const remora_schedule* schedule);
+/* Where max_computes was 0: no schedule with at most so many computes of an op is shorter; INT_MAX for any number. Else, and where
+ * nothing is proved, 0. */
+REMORA_EXPORT int remora_schedule_optimal_for_max_computes(const remora_schedule* schedule);
 /* duration / baseline - 1; (duration - lower bound) / duration. */
 REMORA_EXPORT double remora_schedule_overhead(const remora_schedule* schedule);
 REMORA_EXPORT double remora_schedule_gap(const remora_schedule* schedule);

@@ -183,6 +183,10 @@ std::int64_t remora_schedule_lower_bound(const remora_schedule* schedule) {
   return schedule == nullptr ? 0 : schedule->value.lower_bound.count();
 }
 
+int remora_schedule_optimal_for_max_computes(const remora_schedule* schedule) {
+  return schedule == nullptr ? 0 : schedule->value.solver.optimal_for_max_computes;
+}
+
 double remora_schedule_overhead(const remora_schedule* schedule) {
   return schedule == nullptr ? 0 : schedule->value.overhead();
 }

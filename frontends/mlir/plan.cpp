@@ -112,8 +112,9 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
        << text::duration_text(schedule.duration, unit) << " (+" << text::percent_text(schedule.overhead())
        << ", at least +" << text::percent_text(schedule.least_overhead()) << " with up to "
        << schedule.solver.max_computes << " computes per op"
-       << (schedule.status == Status::optimal ? ", proved optimal), " : "), ") << graph.ops.size() << " ops and "
-       << plan.recomputes << " recomputes";
+       << (schedule.status == Status::optimal ? ", proved optimal" : "")
+       << (schedule.solver.optimal_for_max_computes == kAnyNumber ? " for any number), " : "), ") << graph.ops.size()
+       << " ops and " << plan.recomputes << " recomputes";
   if (schedule.arena) text << ", arena " << schedule.arena->size.count() << " bytes";
   return text.str();
 }

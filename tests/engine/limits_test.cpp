@@ -95,6 +95,7 @@ TEST(Allowance, SharesOutWhatIsLeftOfTimeAndWork) {
   EXPECT_EQ(allowance.share(0.5, allowance.left().part(0.75)).work, Work(10));
   EXPECT_EQ(allowance.share(0.001).work, Work(1));
   EXPECT_EQ(allowance.again(0.25).work, Work(5));
+  EXPECT_EQ(allowance.again(0.25, {0, Work(7)}).work, Work(7));
   // Under a work limit nothing else depends on time.
   EXPECT_NEAR(allowance.again(0.25).seconds, 1000, 1);
   EXPECT_NEAR(allowance.uncounted_seconds(0.25), 1000, 1);
@@ -109,7 +110,7 @@ TEST(Allowance, WithoutAWorkLimitIsOverWithTheTimeOrAtAWish) {
   allowance.spend(Work(1'000'000'000));
   EXPECT_EQ(allowance.left().work, Work::max());
   EXPECT_NEAR(allowance.uncounted_seconds(0.25), 250, 1);
-  EXPECT_NEAR(allowance.again(0.25, 7).seconds, 7, 1);
+  EXPECT_NEAR(allowance.again(0.25, {.seconds = 7}).seconds, 7, 1);
   EXPECT_FALSE(allowance.is_over());
   cancel = true;
   EXPECT_TRUE(allowance.is_over());

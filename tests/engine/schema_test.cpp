@@ -38,8 +38,9 @@ class AnswerDigest {
   }
   void add(const Schedule& schedule) {
     add(static_cast<std::int64_t>(schedule.status));
-    for (const std::int64_t number : {schedule.duration.count(), schedule.peak_memory.count(),
-                                      schedule.lower_bound.count(), schedule.solver.work}) {
+    for (const std::int64_t number :
+         {schedule.duration.count(), schedule.peak_memory.count(), schedule.lower_bound.count(), schedule.solver.work,
+          std::int64_t{schedule.solver.optimal_for_max_computes}}) {
       add(number);
     }
     for (const Step& step : schedule.steps) {

@@ -39,9 +39,16 @@ void subtract(const batch::Begun& begun, Options& options) {
   if (options.work_limit > 0) options.work_limit = std::max<std::int64_t>(1, options.work_limit - begun.work);
 }
 
-/// An earlier run of the same question proved its bound for this one, too, unless more computes an op are allowed now.
-void take_bound(Duration bound, int computes, Schedule& schedule) {
-  if (schedule.solver.max_computes > computes) return;
+/// An earlier run of the same question proved its bound for this one, too, unless more computes an op are allowed now. Where their number
+/// is open, that is no proof for any number, and a bound for any number stays one.
+void take_bound(Duration bound, int computes, bool is_open, Schedule& schedule) {
+  SolverReport& solver = schedule.solver;
+  if (solver.max_computes > computes || solver.optimal_for_max_computes > 0) return;
+  if (is_open && schedule.status == Status::feasible && bound >= schedule.duration) {
+    solver.optimal_for_max_computes = computes;
+    schedule.lower_bound = schedule.baseline_duration;
+    return;
+  }
   schedule.lower_bound = std::max(schedule.lower_bound, bound);
   if (!schedule.has_schedule()) return;
   ensure(schedule.lower_bound <= schedule.duration, "batch: an interrupted run's bound is above a schedule");
@@ -105,7 +112,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const auto complete = [&](Schedule& schedule) {
     schedule.graph_sha256 = loaded.sha256;
     schedule.reading = reading_of(arguments);
-    take_bound(bound, bounded_computes, schedule);
+    take_bound(bound, bounded_computes, !asked.max_computes, schedule);
   };
   std::optional<Schedule> best;
   double kept = 0;

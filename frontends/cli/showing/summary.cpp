@@ -113,8 +113,14 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
       << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "
       << text::percent_text(schedule.gap(), 3) << (schedule.status == Status::optimal ? ": proved optimal" : "")
       << "\n";
-  if (schedule.status == Status::optimal && schedule.solver.max_computes > 0) {
-    out << "            with at most " << schedule.solver.max_computes << " computes per op\n";
+  const SolverReport& solver = schedule.solver;
+  if (solver.optimal_for_max_computes == kAnyNumber) {
+    out << "            with any number of computes per op\n";
+  } else if (solver.optimal_for_max_computes > 0) {
+    out << "            optimal with at most " << solver.optimal_for_max_computes
+        << " computes per op; more were tried until " << text::fixed(solver.seconds, 2) << " s\n";
+  } else if (schedule.status == Status::optimal && solver.max_computes > 0) {
+    out << "            with at most " << solver.max_computes << " computes per op\n";
   }
 }
 

@@ -75,7 +75,12 @@ class BaseSchedule:
 
     @property
     def status(self) -> Status:
-        """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``."""
+        """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``.
+
+        Where the number of computes was left open, ``"optimal"`` holds for any number. A schedule proved for at most C
+        computes alone is ``"feasible"``; ``solver["optimal_for_max_computes"]`` is C then, and ``bound`` one for any
+        number.
+        """
         status: Any = self._core.status
         return status  # type: ignore[no-any-return]
 

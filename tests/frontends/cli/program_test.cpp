@@ -257,9 +257,11 @@ TEST_F(Program, SolveWritesAScheduleThatVerifyAccepts) {
   EXPECT_TRUE(solve.out.empty());
   EXPECT_EQ(solve.err.find('\r'), std::string::npos);
   EXPECT_EQ(solve.err.find('\033'), std::string::npos);
-  EXPECT_NE(solve.err.find("proved optimal"), std::string::npos) << solve.err;
+  EXPECT_NE(solve.err.find("proved optimal\n            with any number of computes per op\n"), std::string::npos)
+      << solve.err;
   const Json schedule = Json::parse(read("schedule.json"));
   EXPECT_EQ(schedule["status"], "optimal");
+  EXPECT_TRUE(schedule["solver"]["optimal_for_max_computes"].is_null());
   EXPECT_EQ(schedule["duration"], 6);
   EXPECT_EQ(schedule["graph_sha256"].get<std::string>().size(), 64U);
   const auto verify = run("verify graph.json schedule.json");

@@ -66,6 +66,29 @@ std::size_t columns_of(const std::string& line) {
       std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
+TEST(Summary, SaysForWhichNumberOfComputesAScheduleIsProved) {
+  Graph graph{.name = "one"};
+  graph.add_op({.name = "only", .duration = Duration(4), .outputs = {graph.add_tensor("end", Bytes(1))}});
+  Schedule schedule{
+      .status = Status::feasible, .budget = Bytes(2), .duration = Duration(4), .baseline_duration = Duration(4)};
+  schedule.steps = {{.op = OpId(0)}};
+  schedule.solver.max_computes = 2;
+  schedule.solver.seconds = 3.1;
+  const auto says = [&](const char* words) {
+    std::ostringstream out;
+    print_summary(out, graph, schedule, 100, {});
+    return out.str().find(words) != std::string::npos;
+  };
+  EXPECT_FALSE(says("computes per op"));
+  schedule.solver.optimal_for_max_computes = 2;
+  EXPECT_TRUE(says("optimal with at most 2 computes per op; more were tried until 3.10 s"));
+  schedule.status = Status::optimal;
+  schedule.solver.optimal_for_max_computes = 0;
+  EXPECT_TRUE(says("with at most 2 computes per op"));
+  schedule.solver.optimal_for_max_computes = kAnyNumber;
+  EXPECT_TRUE(says("with any number of computes per op"));
+}
+
 TEST(TextReport, FitsTheTerminalAndUsesIt) {
   Graph graph{.name = "wide", .fixed_memory = Bytes(1 << 10)};
   std::vector<TensorId> tensors;

@@ -177,6 +177,18 @@ TEST(ReadSchedule, UndoesWritingForEveryStatus) {
   }
 }
 
+TEST(ReadSchedule, KeepsForWhichNumberOfComputesItIsProved) {
+  const Graph graph = read_graph(Text(kFigure1));
+  Schedule schedule = full_schedule();
+  EXPECT_EQ(text_of(schedule, graph).find("optimal_for"), std::string::npos);
+  for (const auto& [number, word] : {std::pair{2, "2"}, std::pair{kAnyNumber, "null"}}) {
+    schedule.solver.optimal_for_max_computes = number;
+    const std::string text = text_of(schedule, graph);
+    EXPECT_NE(text.find(std::string("\"optimal_for_max_computes\": ") + word + ","), std::string::npos) << text;
+    EXPECT_EQ(read_schedule(Text(text), graph).solver.optimal_for_max_computes, number);
+  }
+}
+
 TEST(ReadSchedule, KeepsATimeLimitWithoutEnd) {
   const Graph graph = read_graph(Text(kFigure1));
   Schedule schedule = full_schedule();

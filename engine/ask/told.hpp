@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Many solves, one after the other, told as one.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/base/allowance.hpp"
+#include "engine/base/callbacks.hpp"
+#include "model/schedule.hpp"
+#include "model/types.hpp"
+
+namespace remora {
+
+/// What listeners hear of many solves: one, whose seconds and work go on, and of nothing that is no better.
+class Told {
+ public:
+  Told(Bytes budget, const SolveCallbacks& callbacks, const Allowance& allowance)
+      : budget_(budget), callbacks_(callbacks), allowance_(allowance) {}
+
+  /// A solve begins; `best`: the shortest duration of those before.
+  void begin(Duration best) {
+    begun_ = allowance_.elapsed();
+    worked_ = allowance_.spent();
+    best_ = std::min(best, announced_ ? announced_->duration : Duration::max());
+  }
+
+  /// The caller's callbacks for the solve at hand, but for `enough`.
+  [[nodiscard]] SolveCallbacks callbacks() const {
+    SolveCallbacks callbacks = callbacks_;
+    if (callbacks_.progress) {
+      callbacks.progress = [this](const Progress& now) {
+        const bool tells = best_ == Duration::max() || now.event == Event::schedule;
+        if (tells && is_news(now.peak, now.duration)) callbacks_.progress(as_one(now));
+      };
+    }
+    if (callbacks_.heartbeat) {
+      callbacks.heartbeat = [this](const Progress& now) { callbacks_.heartbeat(as_one(now)); };
+    }
+    if (callbacks_.incumbent) {
+      callbacks.incumbent = [this](const Schedule& schedule) {
+        if (is_news(schedule.peak_memory, schedule.duration)) callbacks_.incumbent(schedule);
+      };
+    }
+    return callbacks;
+  }
+
+  /// Tells of a schedule from beside the searches, if that is better than what was told of. `is_first`: no search before has one;
+  /// the first schedule of all is where phase 2 begins.
+  void announce(const Schedule& schedule, Source source, const Progress& now, bool is_first) {
+    if (schedule.duration >= best_) return;
+    const bool begins_phase = is_first && best_ == Duration::max() && now.peak > budget_;
+    best_ = schedule.duration;
+    announced_ = {allowance_.elapsed(), schedule.duration, schedule.peak_memory, source_name(source)};
+    if (callbacks_.incumbent) callbacks_.incumbent(schedule);
+    if (!callbacks_.progress) return;
+    Progress news = as_one(now);
+    news.source = source;
+    for (const Event event : {Event::schedule, Event::phase}) {
+      news.event = event;
+      if (begins_phase || event == Event::schedule) callbacks_.progress(news);
+    }
+  }
+
+  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better.
+  [[nodiscard]] Progress as_one(Progress now) const {
+    now.seconds += begun_;
+    now.work += worked_.count();
+    if (!announced_ || (now.peak <= budget_ && now.duration <= announced_->duration)) return now;
+    now.phase = 2;
+    now.duration = announced_->duration;
+    now.peak = announced_->peak;
+    now.lower_bound = std::min(now.lower_bound, now.duration);
+    return now;
+  }
+
+  /// Goes on with the history: of the steps of the solve at hand, what is better than all before.
+  void record(std::vector<Incumbent> steps) {
+    for (Incumbent& step : steps) step.seconds += begun_;
+    if (announced_) steps.push_back(*announced_);
+    std::ranges::stable_sort(steps, {}, &Incumbent::seconds);
+    const auto holds = [&](const Incumbent& step) { return step.peak <= budget_; };
+    for (Incumbent& step : steps) {
+      const bool had_none = history_.empty() || !holds(history_.back());
+      const bool is_news = history_.empty() || (had_none ? step.peak < history_.back().peak || holds(step)
+                                                         : holds(step) && step.duration < history_.back().duration);
+      if (is_news) history_.push_back(std::move(step));
+    }
+  }
+
+  [[nodiscard]] Work worked_before() const { return worked_; }
+  [[nodiscard]] const std::vector<Incumbent>& history() const { return history_; }
+
+ private:
+  [[nodiscard]] bool is_news(Bytes peak, Duration duration) const {
+    return best_ == Duration::max() || (peak <= budget_ && duration < best_);
+  }
+
+  Bytes budget_;
+  const SolveCallbacks& callbacks_;
+  const Allowance& allowance_;
+  double begun_ = 0;
+  Work worked_{};
+  Duration best_ = Duration::max();
+  std::optional<Incumbent> announced_{};
+  std::vector<Incumbent> history_{};
+};
+
+}  // namespace remora

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the number of computes is left to the engine, "optimal" is meant for any number: against all plans of small graphs.
+#include "engine/ask/any_number.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/ask/problem.hpp"
+#include "engine/bound/cover_mip.hpp"
+#include "engine/bound/first_bound.hpp"
+#include "model/evaluate.hpp"
+#include "model/sequence.hpp"
+#include "model/verify.hpp"
+#include "tests/support/fewer.hpp"
+#include "tests/support/random_graph.hpp"
+#include "tests/support/training_graphs.hpp"
+#include "tests/support/work_limited.hpp"
+
+namespace remora {
+namespace {
+
+constexpr int kAsOftenAsTheyLike = 64;
+
+/// The least extra duration of a plan in which ops run no oftener than the instance allows, by trying every plan.
+std::optional<Duration> least_of_all_plans(const Instance& instance) {
+  RecomputePlan all;
+  for (Stage k{1}; k < stages_of(instance); ++k) {
+    for (const OpId op : instance.ops()) {
+      if (Stage{op} < k && instance.max_computes(op) > 1) all.push_back({k, op});
+    }
+  }
+  std::optional<Duration> least;
+  for (std::uint32_t chosen = 0; chosen < 1U << all.size(); ++chosen) {
+    RecomputePlan plan;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if ((chosen >> i & 1U) != 0) plan.push_back(all[i]);
+    }
+    const Duration extra = extra_duration(instance, plan);
+    if ((least && extra >= *least) || within_limits(instance, plan) != plan) continue;
+    if (evaluate(instance, sequence_of(instance, plan)).peak <= instance.budget()) least = extra;
+  }
+  return least;
+}
+
+struct Tally {
+  int cases = 0;
+  int proved = 0;
+  int with_more = 0;
+  int for_some_number = 0;
+};
+
+void check(const Instance& instance, const Schedule& schedule, Tally& tally) {
+  const auto truth = least_of_all_plans(with_computes(instance, kAsOftenAsTheyLike));
+  const auto of_two = least_of_all_plans(instance);
+  if (!truth) {
+    ASSERT_FALSE(schedule.has_schedule());
+    return;
+  }
+  ASSERT_NE(schedule.status, Status::infeasible);
+  if (!schedule.has_schedule()) return;
+  ASSERT_TRUE(verify(instance.graph(), schedule).valid());
+  const Duration extra = schedule.duration - schedule.baseline_duration;
+  const int proved = schedule.solver.optimal_for_max_computes;
+  ++tally.cases;
+  tally.with_more += !of_two || *of_two > *truth ? 1 : 0;
+  ASSERT_GE(extra, *truth);
+  ASSERT_EQ(schedule.status == Status::optimal, proved == kAnyNumber);
+  ASSERT_EQ(schedule.status == Status::optimal, schedule.lower_bound == schedule.duration);
+  if (schedule.status == Status::optimal) {
+    ++tally.proved;
+    ASSERT_EQ(extra, *truth);
+  } else if (proved > 0) {
+    ++tally.for_some_number;
+    ASSERT_EQ(extra, *least_of_all_plans(with_computes(instance, proved)));
+    ASSERT_LE(schedule.lower_bound - schedule.baseline_duration, *truth);
+  }
+}
+
+TEST(AnyNumber, OptimalMeansThatNoNumberOfComputesIsShorter) {
+  std::mt19937 random(53);
+  Tally tally;
+  for (int round = 0; round < test::fewer(2400) && !HasFatalFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto graph = test::random_graph(random, {.least_ops = 3, .most_ops = 5, .in_place = round % 3 == 0});
+    const Instance unlimited(graph, {});
+    const Bytes least = least_budget(unlimited);
+    const Bytes peak = baseline_peak(unlimited);
+    if (least >= peak) continue;
+    const Instance instance =
+        unlimited.with_budget(least + Bytes(static_cast<std::int64_t>(random()) % (peak - least).count()));
+    // Little work now and then: what is not proved is not said.
+    SolveOptions options = test::work_limited(round % 4 == 0 ? 20 : 2000);
+    options.period_bound = round % 5 != 0;
+    check(instance, solve_with_more_computes(instance, options), tally);
+  }
+  EXPECT_GT(tally.cases, test::fewer(600));
+  EXPECT_GT(tally.proved, tally.cases * 8 / 10);
+  EXPECT_GT(tally.with_more, test::fewer(8));
+}
+
+/// What it says of an op with these inputs, outputs and readers.
+TEST(AnyNumber, AnOpRunsNoOftenerThanItIsReadAndThanTimeAllows) {
+  auto graph = std::make_shared<Graph>();
+  const TensorId a = graph->add_tensor("a", Bytes(1));
+  const TensorId b = graph->add_tensor("b", Bytes(1));
+  const TensorId c = graph->add_tensor("c", Bytes(1));
+  const TensorId d = graph->add_tensor("d", Bytes(1));
+  graph->add_op({.name = "A", .duration = Duration(2), .outputs = {a}});
+  graph->add_op({.name = "B", .duration = Duration(5), .inputs = {a}, .outputs = {b}});
+  graph->add_op({.name = "C", .duration = Duration(1), .inputs = {b}, .outputs = {c}});
+  graph->add_op({.name = "D", .duration = Duration(1), .inputs = {a, c}, .outputs = {d}});
+  const Instance twice(graph, {});
+  // D reads c once, so that C may run twice, B three times, and A, which B and D read, five times if there is time for it.
+  EXPECT_FALSE(AnyNumber(twice, Duration(100)).is_within(with_computes(twice, 4)));
+  EXPECT_TRUE(AnyNumber(twice, Duration(100)).is_within(with_computes(twice, 5)));
+  // Recomputes of less than 4 in all: A once more, B never; C, which D alone reads, once more.
+  EXPECT_TRUE(AnyNumber(twice, Duration(4)).is_within(twice));
+}
+
+TEST(AnyNumber, AUNetWhoseOpsCouldRunOftenerIsProvedByThePeriodRelaxation) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  const Instance unlimited(std::make_shared<const Graph>(test::generate_unet({.levels = 5})), {});
+  const Bytes base = unlimited.base_memory();
+  for (const int percent : {55, 60}) {
+    const Instance tight =
+        unlimited.with_budget(base + Bytes((baseline_peak(unlimited) - base).count() / 100 * percent));
+    const Schedule schedule = solve_with_more_computes(tight, test::work_limited(50'000));
+    ASSERT_TRUE(verify(tight.graph(), schedule).valid());
+    EXPECT_EQ(schedule.status, Status::optimal);
+    EXPECT_EQ(schedule.solver.optimal_for_max_computes, kAnyNumber);
+    // With two computes an op the tighter one has no schedule.
+    const Schedule same = solve(with_computes(tight, schedule.solver.max_computes), test::work_limited(50'000));
+    EXPECT_EQ(same.duration, schedule.duration);
+    EXPECT_EQ(same.solver.optimal_for_max_computes, 0);
+    EXPECT_FALSE(AnyNumber(tight, schedule.duration - schedule.baseline_duration)
+                     .is_within(with_computes(tight, schedule.solver.max_computes)));
+  }
+}
+
+}  // namespace
+}  // namespace remora
