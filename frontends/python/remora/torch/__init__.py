@@ -34,6 +34,7 @@ from ._ledger import Part, Report, report
 from ._parts import Backend, backend, plans, unwrap, wrap
 from ._plan import Plan
 from ._solver import Options
+from .fit import FitDevice, FitPlan, plan
 
 __all__ = [
     "Backend",
@@ -48,6 +49,8 @@ __all__ = [
     "DeviceTrainStep",
     "Difference",
     "FirstOp",
+    "FitDevice",
+    "FitPlan",
     "Kind",
     "Options",
     "Part",
@@ -65,6 +68,7 @@ __all__ = [
     "check",
     "checkpoints",
     "padded",
+    "plan",
     "plans",
     "remove_checkpoints",
     "report",
