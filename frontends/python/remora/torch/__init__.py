@@ -34,7 +34,7 @@ from ._ledger import Part, Report, report
 from ._parts import Backend, backend, plans, unwrap, wrap
 from ._plan import Plan
 from ._solver import Options
-from .fit import FitDevice, FitPlan, plan
+from .fit import FitDevice, FitPlan, FitTable, Largest, fit_table, largest, measure_device, plan
 
 __all__ = [
     "Backend",
@@ -51,7 +51,9 @@ __all__ = [
     "FirstOp",
     "FitDevice",
     "FitPlan",
+    "FitTable",
     "Kind",
+    "Largest",
     "Options",
     "Part",
     "Phase",
@@ -67,6 +69,9 @@ __all__ = [
     "backend",
     "check",
     "checkpoints",
+    "fit_table",
+    "largest",
+    "measure_device",
     "padded",
     "plan",
     "plans",

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs for a GPU that this machine does not have.
 
-Tensors without memory (`FakeTensorMode`) may lie on "cuda" where no driver is, and forward ops on them work. Three
+Tensors without memory (`FakeTensorMode`) may lie on "cuda" where no driver is, and forward ops on them work. Four
 things ask the driver all the same, and are answered here while a graph is captured:
 
 * PyTorch's autograd engine asks each device for its streams. A backward pass is walked in Python instead, in the
   engine's own order: of the nodes whose gradients are all there, the one that ran last in the forward pass first.
 * `torch.autocast` switches itself off where no device is.
+* cuDNN's batch normalization asks how many bytes it keeps for the backward pass: none.
 * Attention asks the device which of its kernels it has. The kernel that a GPU of this kind takes is chosen by the rules
   of PyTorch's `sdp_utils.cpp`: flash attention for half precision without a mask, the memory-efficient kernel for
   float32 and for masks, else single ops.
@@ -41,10 +42,11 @@ def standing_in(device: torch.device) -> Iterator[None]:
         return
     amp = torch.cuda.amp.common
     engine, absent = Variable._execution_engine, amp.amp_definitely_not_available  # type: ignore[attr-defined]
-    half = torch.cuda.is_bf16_supported
+    half, reserve = torch.cuda.is_bf16_supported, torch._C._get_cudnn_batch_norm_reserve_space_size
     Variable._execution_engine = _Engine(engine)  # type: ignore[attr-defined,assignment]
     amp.amp_definitely_not_available = lambda: False
     torch.cuda.is_bf16_supported = lambda *_, **__: True
+    torch._C._get_cudnn_batch_norm_reserve_space_size = lambda *_: 0  # but for channels last in half precision
     try:
         with _fused_attention():
             yield
@@ -52,6 +54,7 @@ def standing_in(device: torch.device) -> Iterator[None]:
         Variable._execution_engine = engine  # type: ignore[attr-defined]
         amp.amp_definitely_not_available = absent
         torch.cuda.is_bf16_supported = half
+        torch._C._get_cudnn_batch_norm_reserve_space_size = reserve
 
 
 # -- A backward pass in Python -----------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -23,16 +23,18 @@ from remora._engine import parse_budget
 from remora.errors import InputError
 
 from .._capture import options_of
-from .._costs import Cost, adopt_sizes, by_flops, measured
+from .._costs import Cost, adopt_sizes, by_flops, measured, op_cost
 from .._errors import BudgetError
 from .._graph import StepGraph, tensors_in
-from .._plan import Plan, fixed_memory, solve, unscheduled_peak
+from .._plan import Plan, budget_of, fixed_memory, solve, unscheduled_peak
 from .._solver import Options, check_budget
 from ._memory import Item, Sharding, shard_graph, throughout
 from ._optimizer import Optimizer, OptimizerMemory, optimizer_memory, optimizer_of
 from ._rates import FitDevice, device_of
 from ._result import FitPlan
-from ._subject import Subject, subject_of
+from ._subject import subject_of
+
+CONTEXT, WORKSPACES = "context of the driver", "workspaces of cuBLAS"
 
 
 @dataclass
@@ -41,22 +43,23 @@ class Captured:
 
     Attributes
     ----------
-    step : StepGraph
+    name, shapes : str, list
+        The model's class; type and shape of each tensor of the batch.
     costs : dict
-        What its nodes take on the device.
+        What the step's nodes take on the device.
     items : list of Item
-        What lies there beside it.
-    gradients, reserve : int
-        Bytes of gradients; of items that are there during the step, and that its own fixed memory does not hold.
+        What lies there beside the step's own tensors.
+    gradients : int
+        Bytes.
     """
 
-    subject: Subject
+    name: str
+    shapes: list[list[Any]]
     step: StepGraph
     costs: dict[fx.Node, Cost]
     items: list[Item]
     optimizer: OptimizerMemory
     gradients: int
-    reserve: int
     device: FitDevice | None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -66,10 +69,29 @@ class Captured:
         return sum(item.size for item in self.items if item.when == "throughout")
 
     @property
+    def reserve(self) -> int:
+        """Bytes that are there during the step, and that its own fixed memory does not hold."""
+        return sum(item.size for item in self.items) - fixed_memory(self.step)
+
+    @property
     def update(self) -> int:
         """The most that is there while the optimizer works, in bytes."""
         first = self.resident - self.optimizer.state + self.optimizer.first
         return self.gradients + max(self.resident + self.optimizer.later, first)
+
+    @property
+    def unscheduled(self) -> int:
+        """Bytes at the highest moment of the step without recompute."""
+        return unscheduled_peak(self.step, self.costs) + self.reserve
+
+    def limit(self, budget: int | str | None) -> int:
+        """A budget in bytes; without one, what the device has, or what the step takes without recompute."""
+        if budget is None and self.device is not None:
+            return self.device.memory
+        if budget is None or (isinstance(budget, str) and "%" in budget):
+            asked = Options(budget=budget if budget is not None else "100%")
+            return max(budget_of(self.step, self.costs, asked) + self.reserve, self.update)
+        return budget if isinstance(budget, int) else int(parse_budget(budget, 0, 0))
 
 
 def plan(
@@ -78,17 +100,9 @@ def plan(
     loss: Callable[..., torch.Tensor] | None = None,
     *,
     budget: int | str | None = None,
-    device: str | os.PathLike[str] | FitDevice | None = None,
-    optimizer: str | Optimizer | None = None,
-    precision: str = "fp32",
-    ranks: int = 1,
-    sharding: str = "ddp",
-    average: bool = False,
-    train: bool = True,
-    cost: str | None = None,
     **options: Any,
 ) -> FitPlan:
-    """Plans a training step without allocating a parameter: does it fit, and at what price?
+    """Plans a training step without allocating a parameter: whether it fits, and at what price.
 
     Parameters
     ----------
@@ -129,66 +143,86 @@ def plan(
     CaptureError
         If PyTorch cannot capture the step.
     """
-    given = _options(budget, options)
-    captured = capture(
-        model, batch, loss, device, optimizer, precision, Sharding(ranks, sharding), average, train, cost
-    )
-    return under_budget(captured, budget, given)
-
-
-def _options(budget: int | str | None, options: dict[str, Any]) -> Options:
-    for name in ("fuse", "arena", "inference", "reserve", "cost"):
-        if name in options:
-            raise InputError(name, "is no option of a plan without the device")
     if budget is not None:
         check_budget(budget, "budget")
-    return options_of(dict(options))
+    question, solver = options_from(model, loss, options)
+    return under_budget(capture(question, batch), budget, solver)
 
 
-def capture(
-    model: Any,
-    batch: Any,
-    loss: Callable[..., torch.Tensor] | None,
-    device: str | os.PathLike[str] | FitDevice | None,
-    optimizer: str | Optimizer | None,
-    precision: str,
-    sharding: Sharding,
-    average: bool,
-    train: bool,
-    cost: str | None,
-) -> Captured:
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a step, whatever its batch and its budget; the words are those of `plan`."""
+
+    model: Any
+    loss: Callable[..., torch.Tensor] | None
+    device: str | os.PathLike[str] | FitDevice | None = None
+    optimizer: str | Optimizer | None = None
+    precision: str = "fp32"
+    ranks: int = 1
+    sharding: str = "ddp"
+    average: bool = False
+    train: bool = True
+    cost: str | None = None
+
+
+def options_from(
+    model: Any, loss: Callable[..., torch.Tensor] | None, options: Mapping[str, Any]
+) -> tuple[Question, Options]:
+    """What is asked, and how the engine works on it.
+
+    Raises
+    ------
+    InputError
+        If an option is none of a plan without the device.
+    """
+    own = {f.name for f in fields(Question)} - {"model", "loss"}
+    for name in ("fuse", "arena", "inference", "reserve", "budget"):
+        if name in options:
+            raise InputError(name, "is no option of a plan without the device")
+    question = Question(model, loss, **{name: value for name, value in options.items() if name in own})
+    if question.cost not in (None, "measured", "flops"):
+        raise InputError("cost", f"{question.cost!r} is none of measured, flops")
+    return question, options_of({name: value for name, value in options.items() if name not in own})
+
+
+def capture(question: Question, batch: Any) -> Captured:
     """A step with all that lies on its device."""
-    place, target = _place(device)
-    if cost not in (None, "measured", "flops"):
-        raise InputError("cost", f"{cost!r} is none of measured, flops")
-    if cost == "measured" and place.type != "cpu" and not torch.cuda.is_available():
+    place, target = _place(question.device)
+    sharding = Sharding(question.ranks, question.sharding)
+    if question.cost == "measured" and place.type != "cpu" and not torch.cuda.is_available():
         raise InputError("cost", '"measured" runs ops on the device, which is not there')
-    make = optimizer_of(optimizer)
+    make = optimizer_of(question.optimizer)
     start = time.perf_counter()
-    subject = subject_of(model, batch, loss, precision, place, train)
+    subject = subject_of(question.model, batch, question.loss, question.precision, place, question.train)
     step, read = subject.graph()
-    seconds = {"capture": time.perf_counter() - start}
     trained = [p for p in read if p.requires_grad]
-    start = time.perf_counter()
-    if cost == "measured":
-        costs = measured(step, lambda _: None)
-    else:
-        costs = target.costs(step) if target is not None else by_flops(step)
+    costs = measured(step, lambda _: None) if question.cost == "measured" else by_flops(step)
     adopt_sizes(step, costs)
-    seconds["costs"] = time.perf_counter() - start
     state = optimizer_memory(make, trained, place, subject.mode)
-    items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, average)
+    items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, question.average)
     given = {s for n in step.placeholders for s in step.needs.get(n, ())}
     constants = fixed_memory(step) - sum(step.storages[s].size for s in given)
     if constants:
         items.append(Item("constants of the step", constants, "throughout", True))
     shard_graph(step, trained, sharding)
-    if target is not None and target.kind != "cpu":
-        items.append(Item("context of the driver", target.context, "throughout", False, "differs by driver"))
-        items.append(Item("workspaces of cuBLAS", target.workspaces, "throughout", False, "one handle, one stream"))
-    reserve = sum(item.size for item in items) - fixed_memory(step)
     gradients = sum(sharding.part(p) for p in trained)
-    return Captured(subject, step, costs, items, state, gradients, reserve, target, seconds)
+    seconds = {"capture": time.perf_counter() - start}
+    captured = Captured(subject.name, shapes_of(subject.batch), step, costs, items, state, gradients, None, seconds)
+    return on_device(captured, target) if target is not None and question.cost != "measured" else captured
+
+
+def on_device(captured: Captured, device: FitDevice) -> Captured:
+    """The same step on another device of the same kind."""
+    items = [item for item in captured.items if item.exact or item.name not in (CONTEXT, WORKSPACES)]
+    if device.kind != "cpu":
+        items.append(Item(CONTEXT, device.context, "throughout", False, "differs by driver"))
+        items.append(Item(WORKSPACES, device.workspaces, "throughout", False, "one handle, one stream"))
+    return replace(captured, items=items, costs=device.costs(captured.step), device=device)
+
+
+def shapes_of(batch: Any) -> list[list[Any]]:
+    """Type and shape of each tensor of a batch."""
+    return [[str(t.dtype).removeprefix("torch."), *map(int, t.shape)] for t in tensors_in(batch)]
 
 
 def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.device, FitDevice | None]:
@@ -203,40 +237,31 @@ def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.dev
 
 def under_budget(captured: Captured, budget: int | str | None, options: Options) -> FitPlan:
     """What becomes of a captured step in so many bytes; without a number, in what the device has."""
-    device, step, costs = captured.device, captured.step, captured.costs
-    if budget is None:
-        budget = device.memory if device is not None else "100%"
-    share = isinstance(budget, str) and "%" in budget
-    limit = 0 if share else budget if isinstance(budget, int) else int(parse_budget(budget, 0, 0))
-    reserve = captured.reserve
-    asked = replace(options, budget=budget if share else limit, reserve=0 if share else reserve)
+    device, step, costs, reserve = captured.device, captured.step, captured.costs, captured.reserve
+    limit = captured.limit(budget)
     found: Plan | None = None
     least, proved = 0, False
     start = time.perf_counter()
     try:
-        found, _ = solve(step, costs, asked, captured.subject.name)
+        found, _ = solve(step, costs, replace(options, budget=limit, reserve=reserve), captured.name)
     except BudgetError as refusal:
-        least, proved = refusal.least + reserve, refusal.proved
-    seconds = {**captured.seconds, "solve": time.perf_counter() - start}
-    if found is not None and share:
-        limit = max(found.budget + reserve, captured.update)
-    graph = found.found.graph if found is not None else None
-    baseline = graph.baseline_duration if graph is not None else sum(c.duration for c in costs.values())
+        least, proved = max(refusal.least + reserve, captured.update), refusal.proved
+    baseline = sum(op_cost(op, costs)[0] for op in step.ops)
     return FitPlan(
-        name=captured.subject.name,
-        shapes=[[str(t.dtype).removeprefix("torch."), *map(int, t.shape)] for t in tensors_in(captured.subject.batch)],
+        name=captured.name,
+        shapes=captured.shapes,
         device=device,
         budget=limit,
         items=[*captured.items, Item("gradients", captured.gradients, "update", True)],
         step=found,
-        unscheduled=unscheduled_peak(step, costs) + reserve,
+        unscheduled=captured.unscheduled,
         peak=found.predicted_peak + reserve if found is not None else 0,
         update=captured.update,
-        least=max(least, captured.update) if found is None else 0,
+        least=least,
         proved=proved or captured.update > limit,
         unscheduled_seconds=_seconds(device, baseline, len(step.ops)),
         step_seconds=_seconds(device, found.predicted_time, len(found.found.steps)) if found is not None else 0.0,
-        seconds=seconds,
+        seconds={**captured.seconds, "solve": time.perf_counter() - start},
     )
 
 

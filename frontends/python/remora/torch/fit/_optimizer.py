@@ -170,7 +170,7 @@ class _Counted(TorchDispatchMode):
 
 
 def wrapped_number(function: Any, arguments: tuple[Any, ...]) -> int:
-    """What a number beside a tensor takes while an op of the CPU runs: eight bytes, and one more in the tensor's type."""
+    """What a number beside a tensor takes while an op of the CPU runs: eight bytes, and one of the tensor's type."""
     if function.overloadpacket.__name__.rstrip("_") not in ("add", "sub", "mul", "div") or len(arguments) < 2:
         return 0
     tensor = next((a for a in arguments[:2] if isinstance(a, torch.Tensor)), None)

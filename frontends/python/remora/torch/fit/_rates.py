@@ -30,6 +30,8 @@ from .._graph import StepGraph, tensors_in
 
 TILE = 128
 """The side of the tiles in which products are computed."""
+DEPTH = 512
+"""A tile's sums of so many products are worth a multiprocessor of their own."""
 CLASSES = ("product", "convolution", "attention", "memory")
 """Ops that differ in the share of a device's rates that they reach."""
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm")
@@ -100,7 +102,7 @@ class FitDevice:
         kind = class_of(node)
         arithmetic = operations / self._rate(kind, _numbers(step, node, made)) if operations else 0.0
         if operations and kind == "product":
-            arithmetic /= self._filled(made[0])
+            arithmetic /= self._filled(made[0], operations)
         seconds = self.launch + max(arithmetic, moved / (self.bandwidth * self.efficiency["memory"]))
         return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in made))
 
@@ -110,7 +112,7 @@ class FitDevice:
             name = "tf32"  # torch.backends.cudnn.allow_tf32 is on where nobody sets it
         return self.rates.get(name, self.rates["fp32"]) * self.efficiency[kind if kind != "memory" else "product"]
 
-    def _filled(self, result: torch.Tensor) -> float:
+    def _filled(self, result: torch.Tensor, operations: int) -> float:
         """The share of the multiprocessors' time that a product's tiles fill."""
         if self.multiprocessors <= 1 or result.dim() < 2:
             return 1.0
@@ -119,8 +121,10 @@ class FitDevice:
         # Where one side is short, narrower tiles are taken.
         height, width = (max(16, min(TILE, 1 << (int(n) - 1).bit_length())) for n in (rows, columns))
         tiles = count * -(-rows // height) * -(-columns // width)
-        rounds = -(-tiles // self.multiprocessors)
         covered = result.numel() / (tiles * height * width)
+        # Long sums are divided among multiprocessors.
+        tiles *= max(1, operations // (2 * result.numel()) // DEPTH)
+        rounds = -(-tiles // self.multiprocessors)
         return max(0.02, covered * tiles / (rounds * self.multiprocessors))
 
 

@@ -195,7 +195,8 @@ class FitPlan:
         yield f"  {'highest in the step':{width}}  {bytes_text(self.peak or self.unscheduled):>10}"
         yield f"  {'highest in the update':{width}}  {bytes_text(self.update):>10}"
         if self.upper > self.total:
-            yield f"  {'with the allocator':{width}}  {bytes_text(self.upper):>10}  {HOLES:.0%} for what lies free between tensors"
+            allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} for what lies free between tensors"
+            yield f"  {'with the allocator':{width}}  {allocator}"
         if self.step is not None:
             low, high = self.range
             fitted = self.device.fitted if self.device is not None else ""

@@ -104,7 +104,7 @@ class Subject:
         return torch.autocast(self.device.type, self.autocast) if self.autocast else contextlib.nullcontext()
 
 
-class _Captured(Exception):  # noqa: N818
+class _Captured(Exception):
     """Nothing is run: the graph is all that is wanted."""
 
 
@@ -154,8 +154,9 @@ def subject_of(
     made = batch() if callable(batch) else batch
     if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(made)):
         raise InputError("batch", f"{type(made).__name__} holds no tensor")
+    memo: dict[int, Any] = {}
     with mode:
-        inputs = pytree.tree_map(lambda leaf: _faked(leaf, device, cast, {}), made)
+        inputs = pytree.tree_map(lambda leaf: _faked(leaf, device, cast, memo), made)
     return Subject(fake, inputs, loss or own_loss, autocast, device, mode)
 
 
@@ -185,7 +186,7 @@ def _of_configuration(configuration: Any) -> torch.nn.Module:
 
 
 class _WithoutMemory(TorchFunctionMode):
-    """New tensors lie on "meta", but for short rows of numbers that a constructor may read (`linspace(...).tolist()`)."""
+    """New tensors lie on "meta", but for short rows of numbers that a constructor may read (`linspace`)."""
 
     def __torch_function__(
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
