@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,31 @@ def test_a_plan_runs_elsewhere(tmp_path: Path) -> None:
     wider = rt.train_step(checking.Case.body(models.Gpt(layers=2, width=64, dropout=0.0), next_word), **there)
     with pytest.raises(InputError, match="of another step, by op"):
         wider(WORDS)
+
+
+# -- The page ----------------------------------------------------------------------------------------------------------
+
+
+def run_page(wanted: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the examples of docs/fit.md: of the first section, and of those that the words name."""
+    monkeypatch.chdir(folder)
+    page = (Path(__file__).resolve().parents[2] / "docs/fit.md").read_text()
+    first, *sections = page.split("\n## ")
+    chosen = [first, *(text for text in sections if text.startswith(wanted))]
+    blocks = [b for text in chosen for b in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
+    assert len(blocks) > 1
+    written = folder / "page.py"
+    written.write_text("\n".join(blocks))
+    exec(compile(written.read_text(), str(written), "exec"), {"__name__": "page"})
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page("Planned here", tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+def test_the_three_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page("Three questions", tmp_path, monkeypatch)
 
 
 # -- The command -------------------------------------------------------------------------------------------------------

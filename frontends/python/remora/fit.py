@@ -112,11 +112,11 @@ def _largest(words: argparse.Namespace, model: Any, batch: Any, devices: list[st
     import remora.torch.fit as fit
 
     found = []
-    for device in devices or [None]:
-        answer = fit.largest(model, batch, over=words.largest, budget=words.budget, device=device, **options)
+    for device in devices or [""]:
+        answer = fit.largest(model, batch, over=words.largest, budget=words.budget, device=device or None, **options)
         found.append(
             {
-                "device": device or "",
+                "device": device,
                 "over": answer.over,
                 "without": answer.without,
                 "within": answer.within,

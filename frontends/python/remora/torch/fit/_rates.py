@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,42 +90,78 @@ class FitDevice:
 
     def costs(self, step: StepGraph) -> dict[fx.Node, Cost]:
         """What each node of a step takes; workspaces are not known."""
-        return {node: self._cost(step, node) for op in step.ops for node in op.nodes}
+        costs = {}
+        for node in (node for op in step.ops for node in op.nodes):
+            sizes = tuple(step.bytes_of(t) for t in tensors_in(step.value[node]))
+            costs[node] = Cost(max(1, round(self.seconds(work_in(step, node)) * 1e9)), 0, sizes)
+        return costs
 
     def step_seconds(self, seconds: float, ops: int) -> float:
         """What a step takes whose ops take so long, one after the other."""
         return max(seconds, ops * self.host)
 
-    def _cost(self, step: StepGraph, node: fx.Node) -> Cost:
-        operations, moved = work_of(step, node)
-        made = tensors_in(step.value[node])
-        kind = class_of(node)
-        arithmetic = operations / self._rate(kind, _numbers(step, node, made)) if operations else 0.0
-        if operations and kind == "product":
-            arithmetic /= self._filled(made[0], operations)
-        seconds = self.launch + max(arithmetic, moved / (self.bandwidth * self.efficiency["memory"]))
-        return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in made))
+    def seconds(self, work: Work) -> float:
+        """What one op takes."""
+        arithmetic = 0.0
+        if work.operations:
+            arithmetic = work.operations / self._rate(work)
+            if work.kind == "product":
+                arithmetic /= self._filled(work)
+        return self.launch + max(arithmetic, work.moved / (self.bandwidth * self.efficiency["memory"]))
 
-    def _rate(self, kind: str, dtype: torch.dtype) -> float:
-        name = _TYPES.get(dtype, "fp32")
-        if name == "fp32" and kind == "convolution":
-            name = "tf32"  # torch.backends.cudnn.allow_tf32 is on where nobody sets it
-        return self.rates.get(name, self.rates["fp32"]) * self.efficiency[kind if kind != "memory" else "product"]
+    def _rate(self, work: Work) -> float:
+        # torch.backends.cudnn.allow_tf32 is on where nobody sets it
+        name = "tf32" if work.numbers == "fp32" and work.kind == "convolution" else work.numbers
+        rate = self.rates.get(name, self.rates["fp32"])
+        return rate * self.efficiency[work.kind if work.kind != "memory" else "product"]
 
-    def _filled(self, result: torch.Tensor, operations: int) -> float:
+    def _filled(self, work: Work) -> float:
         """The share of the multiprocessors' time that a product's tiles fill."""
-        if self.multiprocessors <= 1 or result.dim() < 2:
+        if self.multiprocessors <= 1 or len(work.shape) < 2:
             return 1.0
-        rows, columns = result.shape[-2:]
-        count = result.numel() // max(1, rows * columns)
+        rows, columns = work.shape[-2:]
+        made = math.prod(work.shape)
         # Where one side is short, narrower tiles are taken.
-        height, width = (max(16, min(TILE, 1 << (int(n) - 1).bit_length())) for n in (rows, columns))
-        tiles = count * -(-rows // height) * -(-columns // width)
-        covered = result.numel() / (tiles * height * width)
+        height, width = (max(16, min(TILE, 1 << (n - 1).bit_length())) for n in (rows, columns))
+        tiles = made // max(1, rows * columns) * -(-rows // height) * -(-columns // width)
+        covered = made / max(1, tiles * height * width)
         # Long sums are divided among multiprocessors.
-        tiles *= max(1, operations // (2 * result.numel()) // DEPTH)
-        rounds = -(-tiles // self.multiprocessors)
+        tiles *= max(1, work.operations // (2 * max(1, made)) // DEPTH)
+        rounds = max(1, -(-tiles // self.multiprocessors))
         return max(0.02, covered * tiles / (rounds * self.multiprocessors))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What there is to do for one op.
+
+    Attributes
+    ----------
+    kind : str
+        Its class, one of `CLASSES`.
+    numbers : str
+        The type in which it computes: "fp32", "bf16", "fp16", "fp64".
+    operations, moved : int
+        Floating-point operations; bytes read and written.
+    shape : tuple of int
+        Of its first result.
+    """
+
+    kind: str
+    numbers: str
+    operations: int
+    moved: int
+    shape: tuple[int, ...]
+
+
+def work_in(step: StepGraph, node: fx.Node) -> Work:
+    """What there is to do for a node of a step."""
+    operations, moved = work_of(step, node)
+    made = tensors_in(step.value[node])
+    read = tensors_in(fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)]))
+    kinds = [_TYPES[t.dtype] for t in (*read, *made) if t.dtype in _TYPES]
+    shape = tuple(map(int, made[0].shape)) if made else ()
+    return Work(class_of(node), kinds[0] if kinds else "fp32", operations, moved, shape)
 
 
 def class_of(node: fx.Node) -> str:
@@ -136,13 +172,6 @@ def class_of(node: fx.Node) -> str:
     if "convolution" in name:
         return "convolution"
     return "attention" if "scaled_dot_product" in name else "memory"
-
-
-def _numbers(step: StepGraph, node: fx.Node, made: Sequence[torch.Tensor]) -> torch.dtype:
-    """The type in which a node's op computes."""
-    read = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
-    kinds = [t.dtype for t in tensors_in(read) if t.is_floating_point()] or [t.dtype for t in made]
-    return kinds[0]
 
 
 @functools.cache

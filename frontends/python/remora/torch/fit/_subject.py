@@ -168,7 +168,7 @@ def bare_model(model: Any) -> torch.nn.Module:
         return bare_model(lambda: _of_configuration(model))
     if not callable(model):
         raise InputError("model", f"{type(model).__name__} is no module, no function that makes one, no configuration")
-    with _WithoutMemory(), torch.random.fork_rng(devices=[]):
+    with WithoutMemory(), torch.random.fork_rng(devices=[]):
         made = model()
     if not isinstance(made, torch.nn.Module):
         raise InputError("model", f"the function gives no module, but {type(made).__name__}")
@@ -185,7 +185,7 @@ def _of_configuration(configuration: Any) -> torch.nn.Module:
     return transformers.AutoModelForCausalLM.from_config(configuration)  # type: ignore[no-any-return]
 
 
-class _WithoutMemory(TorchFunctionMode):
+class WithoutMemory(TorchFunctionMode):
     """New tensors lie on "meta", but for short rows of numbers that a constructor may read (`linspace`)."""
 
     def __torch_function__(
