@@ -4,7 +4,7 @@
 Usage: predicted_steps.py [--runs FILE] [--device h200] [--fit] [NETWORK ...]
 
 Prints a row for each network: its peak beyond what was there before, and its time, predicted and measured, of eager and
-of Remora at 100 %. `--fit` also looks for the device's shares (`efficiency`, `launch`, `host`) with the least error on
+of Remora at 100 %. `--fit` also looks for the device's shares (`efficiency`, `launch`) with the least error on
 all networks, and says what each network's error is with the shares that were fitted on the others.
 """
 
@@ -33,13 +33,13 @@ from remora.torch.fit._subject import WithoutMemory
 
 RUNS = Path(__file__).parents[1] / "results/steps_gpu/runs.jsonl"
 SHARES = {
-    "product": (0.45, 0.55, 0.65, 0.75),
-    "convolution": (0.15, 0.2, 0.25, 0.3, 0.4),
-    "attention": (0.3, 0.4),
-    "memory": (0.45, 0.55, 0.65, 0.75, 0.85),
+    "product": (0.45, 0.55, 0.65),
+    "product-fp32": (0.6, 0.7, 0.8),
+    "convolution": (0.1, 0.15, 0.2, 0.3),
+    "attention": (0.4,),
+    "memory": (0.55, 0.65, 0.75),
 }
 LAUNCHES = (2e-6, 4e-6, 6e-6)
-HOSTS = (9e-6, 15e-6, 22e-6)
 
 
 @dataclass
@@ -75,8 +75,8 @@ def captured(name: str, device: str, measured: dict[str, dict[str, Any]]) -> Row
 
 def variants(device: fit.FitDevice) -> Iterable[fit.FitDevice]:
     for shares in itertools.product(*SHARES.values()):
-        for launch, host in itertools.product(LAUNCHES, HOSTS):
-            yield replace(device, efficiency=dict(zip(SHARES, shares, strict=True)), launch=launch, host=host)
+        for launch in LAUNCHES:
+            yield replace(device, efficiency=dict(zip(SHARES, shares, strict=True)), launch=launch)
 
 
 def fitted(rows: list[Row], device: fit.FitDevice) -> None:
@@ -84,10 +84,10 @@ def fitted(rows: list[Row], device: fit.FitDevice) -> None:
 
     def best(left: Iterable[int]) -> tuple[fit.FitDevice, list[float]]:
         places = list(left)
-        return min(errors, key=lambda pair: sum(pair[1][i] ** 2 for i in places))
+        return min(errors, key=lambda pair: sum(abs(pair[1][i]) for i in places))
 
     variant, found = best(range(len(rows)))
-    print(f"fitted: {variant.efficiency}, launch {variant.launch}, host {variant.host}")
+    print(f"fitted: {variant.efficiency}, launch {variant.launch}")
     for i, row in enumerate(rows):
         left_out = best(j for j in range(len(rows)) if j != i)[1][i]
         print(f"| {row.name} | {math.expm1(found[i]):+.1%} | {math.expm1(left_out):+.1%} |", flush=True)

@@ -45,7 +45,7 @@ def next_word(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 def planned(name: str, **options: Any) -> tuple[rt.FitPlan, int]:
     """A network of the zoo, planned without memory, and the most bytes that were allocated meanwhile."""
     _, inputs, loss = zoo.ZOO[name]()
-    given = {"cost": "measured", "optimizer": ADAMW, **SOLVER, **options}
+    given = {"optimizer": ADAMW, **SOLVER, **options}
     taken, found = checking.peak_of(lambda: rt.plan(lambda: zoo.ZOO[name]()[0], inputs, loss, **given))
     return found, taken
 
@@ -272,8 +272,8 @@ SIZES: dict[str, tuple[Any, Any, Any]] = {
 @pytest.mark.parametrize("name", [n if n == "lstm" else pytest.param(n, marks=pytest.mark.slow) for n in SIZES])
 def test_the_largest_batch_runs_and_the_next_does_not(name: str) -> None:
     make, batch, loss = SIZES[name]
-    limit = int(1.6 * rt.plan(make, batch(8), loss, optimizer=ADAMW, cost="measured", **SOLVER).total)
-    found = rt.largest(make, batch, loss, budget=limit, optimizer=ADAMW, cost="measured", **SOLVER)
+    limit = int(1.6 * rt.plan(make, batch(8), loss, optimizer=ADAMW, **SOLVER).total)
+    found = rt.largest(make, batch, loss, budget=limit, optimizer=ADAMW, **SOLVER)
     print(found)
     assert found.within >= found.without >= 8
     assert taken_by((make(), batch(found.without), loss), "100%") <= limit

@@ -39,7 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=1, help="samples in a batch (default 1)")
     parser.add_argument("--length", type=int, help="tokens of a sample (default: what the model has places for)")
     parser.add_argument("--lora", type=int, metavar="RANK", help="only adapters of this rank are trained (needs peft)")
-    parser.add_argument("--device", default="", help="names or files (*.json), with commas between; see --devices")
+    parser.add_argument(
+        "--device", default="", help="names or files (*.json), with commas between (default: this machine)"
+    )
     parser.add_argument("--devices", action="store_true", help="print the devices that are known, and end")
     parser.add_argument("--budget", help="bytes for all that lies on the device, such as 20GiB (default: all it has)")
     parser.add_argument("--optimizer", default="adamw", help="adamw (default), sgd, adafactor, …, none")

@@ -116,7 +116,7 @@ def plan(
         Bytes ("24GiB") for all that lies on the device. By default what the device has; "100%" is what the step takes
         without recompute, and another share what `train_step` understands by it.
     device : str, path or FitDevice, optional
-        A name of `devices()`, a file that `measure_device` wrote, or "cpu". By default this machine's.
+        A name of `fit.known_devices()`, a file that `measure_device` wrote, or "cpu". By default this machine's.
     optimizer : str, class or function of parameters, optional
         "adamw", `torch.optim.AdamW`, or `functools.partial(torch.optim.AdamW, amsgrad=True)`.
     precision : {"fp32", "bf16", "fp16", "pure-bf16", "pure-fp16"}
@@ -128,7 +128,8 @@ def plan(
     train : bool
         The model's mode.
     cost : {"measured", "flops"}, optional
-        "measured" runs single ops on this machine, which then is the device; by default the device's rates.
+        "measured" runs single ops on this machine, which then is the device; "flops" does not. By default a device
+        that is named has its own rates, and this machine is measured.
     **options
         Those of the solver in `Options`: `time_limit`, `threads`, `seed`, `order`, `cache`, `progress`, `pure`.
 
@@ -189,14 +190,15 @@ def capture(question: Question, batch: Any) -> Captured:
     """A step with all that lies on its device."""
     place, target = _place(question.device)
     sharding = Sharding(question.ranks, question.sharding)
-    if question.cost == "measured" and place.type != "cpu" and not torch.cuda.is_available():
+    here = question.cost == "measured" or (question.cost is None and target is None)
+    if here and place.type == "cuda" and not torch.cuda.is_available():
         raise InputError("cost", '"measured" runs ops on the device, which is not there')
     make = optimizer_of(question.optimizer)
     start = time.perf_counter()
     subject = subject_of(question.model, batch, question.loss, question.precision, place, question.train)
     step, read = subject.graph()
     trained = [p for p in read if p.requires_grad]
-    costs = measured(step, lambda _: None) if question.cost == "measured" else by_flops(step)
+    costs = measured(step, lambda _: None) if here else by_flops(step)
     adopt_sizes(step, costs)
     state = optimizer_memory(make, trained, place, subject.mode)
     items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, question.average)
@@ -208,7 +210,7 @@ def capture(question: Question, batch: Any) -> Captured:
     gradients = sum(sharding.part(p) for p in trained)
     seconds = {"capture": time.perf_counter() - start}
     captured = Captured(subject.name, shapes_of(subject.batch), step, costs, items, state, gradients, None, seconds)
-    return on_device(captured, target) if target is not None and question.cost != "measured" else captured
+    return captured if here or target is None else on_device(captured, target)
 
 
 def on_device(captured: Captured, device: FitDevice) -> Captured:

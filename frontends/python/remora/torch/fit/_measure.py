@@ -59,7 +59,12 @@ def _measured(place: torch.device, name: str) -> FitDevice:
     launch = timed(lambda: _often(one), place) / MANY
     on_gpu = place.type == "cuda"
     of_attention = rates["bf16"] if on_gpu else rates["fp32"]
-    shares = {"product": 1.0, "convolution": convolved / rates["fp32"], "attention": attended / of_attention}
+    shares = {
+        "product": 1.0,
+        "product-fp32": 1.0,
+        "convolution": convolved / rates["fp32"],
+        "attention": attended / of_attention,
+    }
     any_known = next(iter(known_devices().values()))
     properties: Any = torch.cuda.get_device_properties(place) if on_gpu else None
     return FitDevice(

@@ -32,7 +32,7 @@ TILE = 128
 """The side of the tiles in which products are computed."""
 DEPTH = 512
 """A tile's sums of so many products are worth a multiprocessor of their own."""
-CLASSES = ("product", "convolution", "attention", "memory")
+CLASSES = ("product", "product-fp32", "convolution", "attention", "memory")
 """Ops that differ in the share of a device's rates that they reach."""
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm")
 _TYPES = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16", torch.float16: "fp16"}
@@ -105,7 +105,7 @@ class FitDevice:
         arithmetic = 0.0
         if work.operations:
             arithmetic = work.operations / self._rate(work)
-            if work.kind == "product":
+            if work.kind.startswith("product"):
                 arithmetic /= self._filled(work)
         return self.launch + max(arithmetic, work.moved / (self.bandwidth * self.efficiency["memory"]))
 
@@ -161,11 +161,13 @@ def work_in(step: StepGraph, node: fx.Node) -> Work:
     read = tensors_in(fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)]))
     kinds = [_TYPES[t.dtype] for t in (*read, *made) if t.dtype in _TYPES]
     shape = tuple(map(int, made[0].shape)) if made else ()
-    return Work(class_of(node), kinds[0] if kinds else "fp32", operations, moved, shape)
+    numbers = kinds[0] if kinds else "fp32"
+    kind = class_of(node)
+    return Work(f"{kind}-fp32" if (kind, numbers) == ("product", "fp32") else kind, numbers, operations, moved, shape)
 
 
 def class_of(node: fx.Node) -> str:
-    """The class of a node's op, one of `CLASSES`."""
+    """The class of a node's op, one of `CLASSES`; products are told apart by their numbers elsewhere."""
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     if name in _PRODUCTS:
         return "product"
