@@ -31,7 +31,7 @@ from .._solver import Options, check_budget
 from ._memory import Item, Sharding, shard_graph, throughout
 from ._optimizer import Optimizer, OptimizerMemory, optimizer_memory, optimizer_of
 from ._rates import FitDevice, device_of
-from ._result import FitPlan
+from ._result import FitPlan, holes_of
 from ._subject import subject_of
 
 CONTEXT, WORKSPACES = "context of the driver", "workspaces of cuBLAS"
@@ -85,9 +85,10 @@ class Captured:
         return unscheduled_peak(self.step, self.costs) + self.reserve
 
     def limit(self, budget: int | str | None) -> int:
-        """A budget in bytes; without one, what the device has, or what the step takes without recompute."""
+        """A budget in bytes; without one, what a device has, less its allocator's holes, or what the step takes."""
         if budget is None and self.device is not None:
-            return self.device.memory
+            constant = sum(item.size for item in self.items if item.name in (CONTEXT, WORKSPACES))
+            return constant + int((self.device.memory - constant) / (1 + holes_of(self.device)))
         if budget is None or (isinstance(budget, str) and "%" in budget):
             asked = Options(budget=budget if budget is not None else "100%")
             return max(budget_of(self.step, self.costs, asked) + self.reserve, self.update)
@@ -113,8 +114,9 @@ def plan(
     loss : callable, optional
         From the model and the batch to a scalar; by default what the model returns, or its "loss".
     budget : int or str, optional
-        Bytes ("24GiB") for all that lies on the device. By default what the device has; "100%" is what the step takes
-        without recompute, and another share what `train_step` understands by it.
+        Bytes ("24GiB") for all that lies on the device. By default what the device has, less a tenth of the tensors
+        for what its allocator holds between them; on this machine what the step takes without recompute. A percentage
+        is what `train_step` understands by it.
     device : str, path or FitDevice, optional
         A name of `fit.known_devices()`, a file that `measure_device` wrote, or "cpu". By default this machine's.
     optimizer : str, class or function of parameters, optional

@@ -24,6 +24,11 @@ HOLES = 0.1
 """The share of tensors' bytes by which CUDA's allocator was seen to hold more (docs/pytorch.md): no proof."""
 
 
+def holes_of(device: FitDevice | None) -> float:
+    """By what share of the tensors' bytes a device's allocator may hold more."""
+    return HOLES if device is not None and device.kind != "cpu" else 0.0
+
+
 @dataclass
 class FitPlan:
     """A training step on a device: what it takes, and how it runs there.
@@ -85,8 +90,7 @@ class FitPlan:
     def upper(self) -> int:
         """Bytes that the process may take: with the holes of CUDA's allocator, where the device has it."""
         constant = sum(item.size for item in self.items if not item.exact and item.when == "throughout")
-        on_gpu = self.device is not None and self.device.kind != "cpu"
-        return self.total + (round(HOLES * (self.total - constant)) if on_gpu else 0)
+        return self.total + round(holes_of(self.device) * (self.total - constant))
 
     @property
     def schedule(self) -> dict[str, Any]:
