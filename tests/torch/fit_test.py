@@ -281,8 +281,9 @@ def test_the_largest_batch_runs_and_the_next_does_not(name: str) -> None:
     curve = dict(found.curve)
     plan = curve[found.within]
     assert plan.step is not None and taken_by((make(), batch(found.within), loss), plan.step.budget) <= limit
-    with pytest.raises(rt.BudgetError):
-        taken_by((make(), batch(found.within + 1), loss), plan.step.budget)
+    if found.proved:  # else more search may find one
+        with pytest.raises(rt.BudgetError):
+            taken_by((make(), batch(found.within + 1), loss), plan.step.budget)
 
 
 def test_models_by_devices() -> None:
@@ -309,10 +310,10 @@ def test_a_plan_runs_elsewhere(tmp_path: Path) -> None:
     checked = checking.check_step(model, next_word, (WORDS,), **there)
     assert checked.predicted_peak <= budget
     other = rt.train_step(checking.Case.body(models.Gpt(layers=1), next_word), **there)
-    with pytest.raises(InputError, match="is of a step of"):
+    with pytest.raises(rt.CaptureError, match="is of a step of"):
         other(WORDS)
     wider = rt.train_step(checking.Case.body(models.Gpt(layers=2, width=64, dropout=0.0), next_word), **there)
-    with pytest.raises(InputError, match="of another step, by op"):
+    with pytest.raises(rt.CaptureError, match="of another step, by op"):
         wider(WORDS)
 
 

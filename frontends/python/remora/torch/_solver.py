@@ -23,7 +23,7 @@ from remora._engine import engine_schema, parse_budget
 from remora.errors import InputError
 
 from ._costs import cache_folder, write_json
-from ._errors import BudgetError, SolverError, TorchError
+from ._errors import BudgetError, CaptureError, SolverError, TorchError
 from ._ranks import agreed
 
 FEW = 2
@@ -217,21 +217,21 @@ def _ops_of_plan(path: str, graph: remora.Graph) -> list[int]:
 
     Raises
     ------
-    InputError
+    CaptureError
         If it cannot be read, or names the first op that differs.
     """
     try:
-        kept = json.loads(Path(path).read_text(encoding="utf-8"))["plan"]
+        read = json.loads(Path(path).read_text(encoding="utf-8"))
+        kept, made_by = read["plan"], read["made_by"]
         planned = remora.Graph.from_json(kept["graph"])
         found = remora.Schedule.from_json(json.dumps(kept["schedule"]), planned)
     except (OSError, ValueError, KeyError, TypeError, remora.Error) as error:
-        raise InputError("plan", f"{path} holds no schedule: {error}") from None
-    made_by = json.loads(Path(path).read_text(encoding="utf-8")).get("made_by", {})
+        raise CaptureError(f"plan: {path} holds no schedule: {error}") from None
     if len(planned) != len(graph):
-        raise InputError("plan", f"{path} is of a step of {len(planned)} ops, and this has {len(graph)} ({made_by})")
+        raise CaptureError(f"plan: {path} is of a step of {len(planned)} ops, and this has {len(graph)} ({made_by})")
     for mine, theirs in zip(graph.ops, planned.ops, strict=True):
         if _shape_of(mine) != _shape_of(theirs):
-            raise InputError("plan", f"{path} is of another step, by op {mine.index}: {theirs.type} ({made_by})")
+            raise CaptureError(f"plan: {path} is of another step, by op {mine.index}: {theirs.type} ({made_by})")
     return _ops_of(found)
 
 
