@@ -28,7 +28,7 @@ from .._errors import BudgetError
 from .._graph import StepGraph, tensors_in
 from .._plan import Plan, budget_of, fixed_memory, solve, unscheduled_peak
 from .._solver import Options, check_budget
-from ._memory import Item, Sharding, shard_graph, throughout
+from ._memory import Item, Sharding, shard_graph, size_of, throughout
 from ._optimizer import Optimizer, OptimizerMemory, optimizer_memory, optimizer_of
 from ._rates import FitDevice, device_of
 from ._result import FitPlan, holes_of
@@ -203,13 +203,15 @@ def capture(question: Question, batch: Any) -> Captured:
     costs = measured(step, lambda _: None) if here else by_flops(step)
     adopt_sizes(step, costs)
     state = optimizer_memory(make, trained, place, subject.mode)
+    gradients = sum(sharding.part(p) for p in trained)
+    if sharding.divides:
+        state = state.part(gradients / max(1, sum(size_of(p) for p in trained)))
     items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, question.average)
     given = {s for n in step.placeholders for s in step.needs.get(n, ())}
     constants = fixed_memory(step) - sum(step.storages[s].size for s in given)
     if constants:
         items.append(Item("constants of the step", constants, "throughout", True))
     shard_graph(step, trained, sharding)
-    gradients = sum(sharding.part(p) for p in trained)
     seconds = {"capture": time.perf_counter() - start}
     captured = Captured(subject.name, shapes_of(subject.batch), step, costs, items, state, gradients, None, seconds)
     return captured if here or target is None else on_device(captured, target)

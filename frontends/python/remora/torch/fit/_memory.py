@@ -131,15 +131,13 @@ def throughout(
     place = parameters[0].device if parameters else torch.device("cpu")
     held = sum(sharding.part(p) for p in parameters) if sharding.divides else sum_of(parameters)
     parts = f"1 of {sharding.ranks} parts" if sharding.divides else ""
-    share = held / max(1, sum_of(parameters))
     items = [
         Item("parameters", held, "throughout", True, parts),
         Item("buffers", sum_of(buffers), "throughout", True),
         Item("batch", sum_of(t for t in batch if t.device.type == place.type), "throughout", True),
     ]
     if optimizer.state:
-        size = round(optimizer.state * share) if sharding.divides else optimizer.state
-        items.append(Item("optimizer state", size, "throughout", not sharding.divides, parts))
+        items.append(Item("optimizer state", optimizer.state, "throughout", not sharding.divides, parts))
     if average:
         copied = held + sum_of(buffers) + (8 if place.type == "cpu" else 512)
         items.append(Item("average of the weights", copied, "throughout", True))

@@ -54,6 +54,10 @@ class OptimizerMemory:
     first: int = 0
     later: int = 0
 
+    def part(self, share: float) -> OptimizerMemory:
+        """That of a process that holds such a share of the parameters."""
+        return OptimizerMemory(*(round(share * size) for size in (self.state, self.first, self.later)))
+
 
 def optimizer_of(given: str | Optimizer | None) -> Optimizer | None:
     """An optimizer's maker, from what a user gives.
